@@ -1,7 +1,7 @@
 //! The data of hashes, checksums, digests and registers: converts P4 values to bits and back.
 
 use p4jet_analysis::typed::Type;
-use p4jet_ir::{BinaryOp, Expr, FieldKind, Terminator};
+use p4jet_ir::{Algorithm, BinaryOp, Expr, FieldKind, Hash, Terminator};
 use p4jet_lower::{ExternCall, Lowered, Lowerer, Piece, Span, Value, build};
 
 /// Returns the bits of argument `i`, which must not have varbits.
@@ -63,14 +63,14 @@ fn implies(given: &Expr, fact: &Expr) -> bool {
 /// Calls a hash function and returns the field with its result. The function's `first` argument is not part of the data.
 pub(crate) fn hash_of(
     cx: &mut Lowerer<'_>,
-    function: &str,
+    hash: Hash,
     first: Option<Expr>,
     mut pieces: Vec<Piece>,
     text: Vec<String>,
     width: u32,
 ) -> Expr {
     let out = cx.temporary(width);
-    if function.starts_with("random_hash") {
+    if hash.algorithm == Algorithm::Random {
         pieces.clear();
     }
     let mut headers: Vec<Expr> = Vec::new();
@@ -80,30 +80,30 @@ pub(crate) fn hash_of(
         }
     }
     let first: Vec<Expr> = first.into_iter().collect();
-    let call = |cx: &mut Lowerer<'_>, function: &str, data: Vec<Expr>| {
-        cx.call_extern(function, None, [first.clone(), data].concat(), vec![out], text.clone());
+    let call = |cx: &mut Lowerer<'_>, hash: Hash, data: Vec<Expr>| {
+        cx.call_extern(hash, None, [first.clone(), data].concat(), vec![out], text.clone());
     };
     let whole = pieces.iter().map(|p| p.value.clone()).collect();
     let by_length = |cx: &mut Lowerer<'_>| {
         let data = joined(cx, &pieces).into_iter().flat_map(|p| [length(cx, &p), p.value]).collect();
-        call(cx, &format!("{function}_pieces"), data);
+        call(cx, hash.in_pieces(), data);
     };
     if pieces.iter().any(|p| p.length.is_some()) {
         by_length(cx);
     } else if headers.is_empty() {
-        call(cx, function, whole);
+        call(cx, hash, whole);
     } else {
         // If all headers are valid, or only one is involved, the call needs no lengths.
         let one = headers.len() == 1;
         let (all, some, join) = (cx.node(), cx.node(), cx.node());
         cx.terminate(Terminator::If { cond: build::all(headers), then: all, otherwise: some });
         cx.enter(all);
-        call(cx, function, whole);
+        call(cx, hash, whole);
         cx.goto(join);
         cx.enter(some);
         if one {
             let others = pieces.iter().filter(|p| p.valid.is_none()).map(|p| p.value.clone());
-            call(cx, function, others.collect());
+            call(cx, hash, others.collect());
         } else {
             by_length(cx);
         }

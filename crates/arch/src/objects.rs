@@ -4,7 +4,7 @@
 use num_bigint::BigUint;
 use p4jet_analysis::typed::Type;
 use p4jet_ir as ir;
-use p4jet_ir::{CounterUnit, Expr, InstanceKind, Op};
+use p4jet_ir::{Algorithm, CounterUnit, Expr, Function, InstanceKind, Op};
 use p4jet_lower::{
     Diagnostic, Direction, ExternCall, ExternObject, Lowered, Lowerer, ObjectId, Property, Span, Value, build,
 };
@@ -107,14 +107,14 @@ pub(crate) fn read_cell(
 ) -> Lowered<Value> {
     let width = data::width_of(cx, ty, span)?;
     let cell = cx.temporary(width);
-    cx.call_extern("register.read", state, vec![index], vec![cell], vec![]);
+    cx.call_extern(Function::RegisterRead, state, vec![index], vec![cell], vec![]);
     data::unpack(cx, ty, &Expr::Field(cell), span)
 }
 
 /// Writes `value` to a register's cell.
 pub(crate) fn write_cell(cx: &mut Lowerer<'_>, state: Option<ir::InstanceId>, index: Expr, value: &Value) {
     if let Some(value) = data::pack(value) {
-        cx.call_extern("register.write", state, vec![index, value], vec![], vec![]);
+        cx.call_extern(Function::RegisterWrite, state, vec![index, value], vec![], vec![]);
     }
 }
 
@@ -183,7 +183,7 @@ pub(crate) fn direct_call(
     cx: &mut Lowerer<'_>,
     call: &ExternCall,
     object: ObjectId,
-    function: &str,
+    function: Function,
     more: Vec<Expr>,
     outs: Vec<ir::FieldId>,
 ) -> Lowered<()> {
@@ -218,7 +218,7 @@ pub(crate) fn meter_every_hit(
     let colour = cx.field(&name, COLOUR_WIDTH, ir::FieldKind::Temporary);
     let cell = Expr::Field(cx.entry_cell(table));
     let op = Op::Extern {
-        function: "direct_meter.execute".to_string(),
+        function: Function::MeterDirect,
         instance: Some(meter),
         args: vec![cell],
         outs: vec![colour],
@@ -250,8 +250,8 @@ pub(crate) fn give(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize, value: Val
 /// stays in the program, so that it can be checked; executors refuse it.
 pub(crate) fn foreign(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     let name = match &call.object {
-        Some((_, ext)) => format!("{}{ext}.{}", ir::FOREIGN, call.name),
-        None => format!("{}{}", ir::FOREIGN, call.name),
+        Some((_, ext)) => format!("{ext}.{}", call.name),
+        None => call.name.clone(),
     };
     let (mut args, mut outs, mut text) = (Vec::new(), Vec::new(), Vec::new());
     text.extend(call.object.as_ref().and_then(|(id, _)| Some(cx.extern_object(*id)?.name.clone())));
@@ -270,7 +270,7 @@ pub(crate) fn foreign(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value>
         Type::Void => Value::Void,
         ref ty => result(cx, ty, call.span, &mut outs)?,
     };
-    cx.call_extern(&name, None, args, outs, text);
+    cx.call_extern(Function::Foreign(name.into()), None, args, outs, text);
     for (i, value) in results {
         give(cx, call, i, value)?;
     }
@@ -288,7 +288,12 @@ fn result(cx: &mut Lowerer<'_>, ty: &Type, span: Span, outs: &mut Vec<ir::FieldI
 }
 
 /// Returns the number that selects a member: the hash of the selector keys, without those of invalid headers.
-pub(crate) fn selector_hash(cx: &mut Lowerer<'_>, keys: Vec<Value>, function: &str, width: u32) -> Expr {
+pub(crate) fn selector_hash(
+    cx: &mut Lowerer<'_>,
+    keys: Vec<Value>,
+    algorithm: Algorithm,
+    width: u32,
+) -> Expr {
     let pieces = data::of_valid(cx, &Value::Struct(keys), &build::truth(true));
-    data::hash_of(cx, function, None, pieces, vec![], width)
+    data::hash_of(cx, algorithm.plain(), None, pieces, vec![], width)
 }

@@ -243,7 +243,7 @@ fn a_packet_that_goes_round_for_ever_ends() {
         assert_eq!(rounds, 2 * GENERATIONS_MAX as usize + 1);
         let refused = worker.take_refused();
         assert_eq!(refused.map(|(_, count)| count), [1, 0, 0]);
-        assert!(worker.drop_reason(refused[0].0).contains("too many copies"));
+        assert!(refused[0].0.general_text().contains("too many copies"));
     }
 }
 

@@ -3,6 +3,7 @@
 use checker::{Look, Timeline, check};
 use num_bigint::BigUint;
 use p4jet_dataplane::{EngineKind, Switch, WORKERS_MAX};
+use p4jet_externs::Rate;
 use p4jet_ir::TableId;
 use p4jet_packet::Batch;
 use p4jet_tables::{Action, Entry, EntryHandle, KeyMatch, TableError};
@@ -203,6 +204,32 @@ fn a_register_is_written_before_the_next_packet_reads_it() {
         worker.process(&mut pool, &mut batch);
         let seen = batch.packets().iter().map(|packet| pool.frame(packet)[3]);
         assert!(seen.eq(0..64), "{engine:?}");
+    }
+}
+
+/// A meter that a packet uses before and after a large table: no stage ends between the two, so that the packets of a batch use
+/// it in the order in which they came.
+#[test]
+fn a_packet_uses_a_meter_twice_before_the_next_one() {
+    let declared =
+        "meter(1, MeterType.packets) m; table large { key = { h.h.key: exact; } actions = { NoAction; }
+                    size = 100000; default_action = NoAction; }";
+    let text = PROGRAM.replace("{ apply { s.egress_spec = 1; } }", &format!(
+        "{{ {declared} apply {{ bit<32> x; bit<32> y; m.execute_meter(0, x); large.apply(); m.execute_meter(0, y);
+            h.h.key = x << 8 | y; s.egress_spec = 1; }} }}"
+    ));
+    for engine in [EngineKind::Jit, EngineKind::Interp] {
+        let switch = Switch::new(common::lower(&text)).unwrap();
+        let burst = |burst| Rate { per_us: 0.0, burst };
+        switch.state().meter_set_rates(0, 0, Some([burst(0), burst(40)])).unwrap();
+        let mut worker = switch.worker(engine, 0).unwrap();
+        let (mut pool, mut batch) = (worker.pool(64, 100).unwrap(), Batch::new());
+        (0..64).for_each(|_| batch.push(&mut pool, 0, &[0; 14]).unwrap());
+        worker.process(&mut pool, &mut batch);
+        let seen = batch.packets().iter().map(|packet| pool.frame(packet)[2..4].to_vec());
+        // The burst lasts for 20 packets: they are yellow, the others red.
+        let expected = (0..64).map(|packet| if packet < 20 { vec![1, 1] } else { vec![2, 2] });
+        assert!(seen.eq(expected), "{engine:?}");
     }
 }
 

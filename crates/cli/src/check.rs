@@ -85,8 +85,7 @@ fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result
     if args.ir {
         output::write(format_args!("{}", p4jet_ir::text::print(&compiled.program)))?;
     }
-    if let Some(function) = compiled.foreign_function() {
-        let why = p4jet_ir::unknown_extern(function);
+    if let Some(why) = compiled.why_not_run() {
         return say!("{}: fine as P4, but {why}", name);
     }
     if args.complexity {

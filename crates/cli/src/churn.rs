@@ -1,9 +1,9 @@
 //! Changes of a table while packets flow: how many a second, what they cost the packets, and how soon they take effect.
 //! `p4jet bench --churn`.
 
-use crate::bench::{self, Source};
 use crate::cores::Cores;
 use crate::failure::Failure;
+use crate::measure::{self, Source};
 use crate::output::say;
 use p4jet_dataplane::{EntryHandle, Matched, Processed, Switch, TraceEvent, Worker};
 use p4jet_ir::TableId;
@@ -57,7 +57,7 @@ pub fn measure(
     rate: f64,
 ) -> Result<Churn, Failure> {
     let switch = worker.switch().clone();
-    let table = bench::tables(&switch).max_by_key(|id| switch.table(*id).len());
+    let table = measure::tables(&switch).max_by_key(|id| switch.table(*id).len());
     let table = table.filter(|id| !switch.table(*id).is_empty());
     let table = table.ok_or_else(|| Failure::Usage("--churn: no table has entries".to_string()))?;
     let mut handles: Vec<_> = switch.table(table).entries().take(entries).map(|(handle, _)| handle).collect();
@@ -73,7 +73,7 @@ pub fn measure(
     let (mut free_rates, mut free_ratios) = (Vec::new(), Vec::new());
     let (mut rates, mut ratios, mut mpps, mut changes_us) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let quiet = bench::measure(worker, source, pool, slice)?;
+        let quiet = measure::measure(worker, source, pool, slice)?;
         for pace in [Some(rate), None] {
             let stop = AtomicBool::new(false);
             let (busy, changes) = thread::scope(|scope| {
@@ -82,7 +82,7 @@ pub fn measure(
                     change(&switch, table, &mut handles, pace, &stop)
                 });
                 let writer = writer.map_err(no_thread)?;
-                let busy = bench::measure(worker, source, pool, slice);
+                let busy = measure::measure(worker, source, pool, slice);
                 stop.store(true, Ordering::Relaxed);
                 Ok::<_, Failure>((busy, writer.join().expect("changing a table does not panic")))
             })?;
@@ -106,11 +106,11 @@ pub fn measure(
         table: switch.program().tables[table.index()].name.clone(),
         entries: handles.len(),
         apart: changer.is_some(),
-        free_per_second: bench::median(free_rates),
-        free_ratio: bench::median(free_ratios),
-        paced_per_second: bench::median(rates),
-        mpps: bench::median(mpps),
-        ratio: bench::median(ratios),
+        free_per_second: measure::median(free_rates),
+        free_ratio: measure::median(free_ratios),
+        paced_per_second: measure::median(rates),
+        mpps: measure::median(mpps),
+        ratio: measure::median(ratios),
         changes_us,
         effects_us,
     })
@@ -255,13 +255,13 @@ fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
 impl Churn {
     /// For the key `churn`.
     pub fn json(&self) -> Value {
-        let quantile = |of, share| quantile(of, share).map(bench::round);
+        let quantile = |of, share| quantile(of, share).map(measure::round);
         let (changes, effects) = (&self.changes_us, &self.effects_us);
         json!({
             "table": self.table, "entries": self.entries, "cores": if self.apart { 2 } else { 1 },
-            "changes_per_second": self.free_per_second.round(), "ratio_at_most_changes": bench::round(self.free_ratio),
+            "changes_per_second": self.free_per_second.round(), "ratio_at_most_changes": measure::round(self.free_ratio),
             "paced_per_second": self.paced_per_second.round(),
-            "mpps": bench::round(self.mpps), "ratio": bench::round(self.ratio),
+            "mpps": measure::round(self.mpps), "ratio": measure::round(self.ratio),
             "change_us_median": quantile(changes, 0.5), "change_us_p99": quantile(changes, 0.99),
             "change_us_max": quantile(changes, 1.0),
             "effect_us_median": quantile(effects, 0.5), "effect_us_p99": quantile(effects, 0.99),

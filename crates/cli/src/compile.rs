@@ -419,12 +419,12 @@ impl Compiled {
         Switch::with_options(program, options, workers).map_err(|text| self.refused(text))
     }
 
-    /// An extern function that only the program knows.
-    pub fn foreign_function(&self) -> Option<&str> {
+    /// Why the program cannot run, if it calls an extern function that only the program declares.
+    pub fn why_not_run(&self) -> Option<String> {
         let actions = self.program.actions.iter().map(|a| &a.body);
         let graphs = actions.chain(self.program.blocks.iter().map(|b| &b.body));
         graphs.flat_map(|graph| &graph.nodes).flat_map(|node| &node.stmts).find_map(|stmt| match &stmt.op {
-            Op::Extern { function, .. } if function.starts_with(p4jet_ir::FOREIGN) => Some(function.as_str()),
+            Op::Extern { function, .. } => function.why_not_run(),
             _ => None,
         })
     }

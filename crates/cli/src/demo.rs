@@ -1,8 +1,8 @@
 //! `p4jet demo`: the main job without a file, root or an interface.
 
-use crate::bench;
 use crate::compile;
 use crate::failure::Failure;
+use crate::measure;
 use crate::output::say;
 use p4jet_control::Control;
 use p4jet_dataplane::{EngineKind, Switch};
@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     load(&switch, &commands)?;
     say!(
         "{} entries loaded ({ROUTES} routes, {NEXT_HOPS} next hops, {PORTS} ports)\n",
-        bench::entries(&switch)
+        measure::entries(&switch)
     )?;
 
     say!("What it does with single packets:")?;
@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             packet(route(random % ROUTES) | (random >> 24), 64)
         })
         .collect();
-    let mut source = bench::Source::new(&frames, 0)?;
+    let mut source = measure::Source::new(&frames, 0)?;
     let mut digests = Vec::new();
     for (name, switch, engine, seconds) in [
         ("machine code", &switch, EngineKind::Jit, args.seconds),
@@ -107,8 +107,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let mut pool = worker
             .pool(p4jet_packet::COUNT_DEFAULT, 1518)
             .map_err(|e| Failure::Environment(format!("no memory for packets: {e}")))?;
-        digests.push(bench::digest(&mut worker, &mut source, &mut pool)?);
-        let m = bench::measure(&mut worker, &mut source, &mut pool, seconds)?;
+        digests.push(measure::digest(&mut worker, &mut source, &mut pool)?);
+        let m = measure::measure(&mut worker, &mut source, &mut pool, seconds)?;
         say!("  {name:<13}{:>10.3} Mpps {:>10.1} ns a packet", m.mpps(), 1e3 / m.mpps())?;
     }
     if digests[0] != digests[1] {

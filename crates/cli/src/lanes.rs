@@ -1,8 +1,8 @@
 //! Several workers at once, each on a processor of its own and with all that it needs: `p4jet bench --cores N`.
 
-use crate::bench::{self, Measured, Source};
 use crate::cores::Cores;
 use crate::failure::Failure;
+use crate::measure::{self, Measured, Source};
 use p4jet_dataplane::{EngineKind, Switch, Worker};
 use p4jet_packet::Pool;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ impl Lane {
         let frames: Vec<&Vec<u8>> = end.iter().chain(begin).collect();
         let source = Source::new(&frames, port)?;
         let pool = worker.pool(p4jet_packet::COUNT_DEFAULT, source.frame_max().max(1518));
-        Ok(Lane { worker, source, pool: pool.map_err(bench::no_memory)? })
+        Ok(Lane { worker, source, pool: pool.map_err(measure::no_memory)? })
     }
 
     /// Runs for `seconds`.
     pub fn measure(&mut self, seconds: f64) -> Result<Measured, Failure> {
-        bench::measure(&mut self.worker, &mut self.source, &mut self.pool, seconds)
+        measure::measure(&mut self.worker, &mut self.source, &mut self.pool, seconds)
     }
 }
 
@@ -70,7 +70,7 @@ pub fn measure(lanes: &mut [Lane], seconds: f64) -> Result<Together, Failure> {
         all.seconds += round.seconds;
         all.add(round);
     }
-    Ok(Together { all, alone_mpps: bench::median(alone), speedup: bench::median(speedups) })
+    Ok(Together { all, alone_mpps: measure::median(alone), speedup: measure::median(speedups) })
 }
 
 /// Processors that this process may use.

@@ -15,6 +15,7 @@ mod generate;
 mod lanes;
 mod lb;
 mod log;
+mod measure;
 mod metrics;
 mod observe;
 mod output;

@@ -1,10 +1,10 @@
 //! The pipeline on several threads beside one worker that runs each batch to completion: throughput and latency by the
 //! size of the rings between the threads. `p4jet bench --pipelined`.
 
-use crate::bench::{self, Digest, Measured, Source, Tally, round};
 use crate::cores::Cores;
 use crate::failure::Failure;
 use crate::lanes::{self, Lane};
+use crate::measure::{self, Digest, Measured, Source, Tally, round};
 use crate::output::say;
 use hdrhistogram::Histogram;
 use p4jet_dataplane::{Pipelined, Switch};
@@ -89,10 +89,10 @@ pub fn measure(
             rates.push(all);
             ratios.push(all / one);
         }
-        (line.mpps, line.ratio) = (bench::median(rates), bench::median(ratios));
+        (line.mpps, line.ratio) = (measure::median(rates), measure::median(ratios));
         lines.push(line);
     }
-    worker.mpps = bench::median(alone);
+    worker.mpps = measure::median(alone);
     lines.insert(0, worker);
     Ok(Comparison { lines, threads, processors: processors.len() })
 }

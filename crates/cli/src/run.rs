@@ -285,6 +285,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             voice.tell(Level::Info, "state", None, text);
         }
     }
+    // The first client finds the ports, unless packets are to wait for clients' commands.
+    let mut ports = Some(ports);
+    if args.emulation.wait.is_zero() {
+        running.add_ports(ports.take().unwrap_or_default()).map_err(run_failure)?;
+    }
     let servers = control::listen(&args.control, &control, &switch.program().name, &voice)?;
     catch_signals();
     let start = Instant::now();
@@ -301,7 +306,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let ports_text = if specs.len() == 1 { "port" } else { "ports" };
     let begins = format!("{}: forwarding between {} {ports_text}", switch.program().name, specs.len());
     voice.tell(Level::Info, "start", None, begins);
-    running.add_ports(ports).map_err(run_failure)?;
+    if let Some(ports) = ports {
+        running.add_ports(ports).map_err(run_failure)?;
+    }
     let adapter = match engine == EngineKind::Jit && threads.is_none() && !args.no_adapt {
         true => Some(adapter(&running, &voice)?),
         false => None,

@@ -1,7 +1,7 @@
 //! What each stage of a program costs, from receiving to sending: `p4jet bench --stages`.
 
-use crate::bench::{self, Source, Tally};
 use crate::failure::Failure;
+use crate::measure::{self, Source, Tally};
 use crate::output::say;
 use p4jet_dataplane::{Worker, ticks};
 use p4jet_packet::{Batch, Pool};
@@ -70,11 +70,11 @@ pub fn measure(
     names.extend([("around the stages", packets), ("send", packets)]);
     let rows = names.into_iter().zip(columns).filter(|((_, through), _)| *through > 0);
     let stages = rows.map(|((name, through), rounds)| {
-        let cycles = bench::median(rounds);
+        let cycles = measure::median(rounds);
         let share = through as f64 / packets as f64;
         Stage { name: name.to_string(), ns: cycles * ns_per_tick, cycles, packets: share }
     });
-    Ok(Stages { stages: stages.collect(), whole_ns: bench::median(whole) * ns_per_tick })
+    Ok(Stages { stages: stages.collect(), whole_ns: measure::median(whole) * ns_per_tick })
 }
 
 /// Ticks of some batches.
@@ -124,13 +124,13 @@ impl Stages {
     /// For the keys `stages`, `stages_sum_ns` and `whole_ns`.
     pub fn json(&self) -> [(&'static str, Value); 3] {
         let stage = |s: &Stage| {
-            let (ns, cycles) = (bench::round(s.ns), bench::round(s.cycles));
-            json!({ "stage": s.name, "ns": ns, "cycles": cycles, "packets": bench::round(s.packets) })
+            let (ns, cycles) = (measure::round(s.ns), measure::round(s.cycles));
+            json!({ "stage": s.name, "ns": ns, "cycles": cycles, "packets": measure::round(s.packets) })
         };
         [
             ("stages", self.stages.iter().map(stage).collect()),
-            ("stages_sum_ns", json!(bench::round(self.sum_ns()))),
-            ("whole_ns", json!(bench::round(self.whole_ns))),
+            ("stages_sum_ns", json!(measure::round(self.sum_ns()))),
+            ("whole_ns", json!(measure::round(self.whole_ns))),
         ]
     }
 

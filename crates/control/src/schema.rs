@@ -4,7 +4,7 @@ use crate::error::CommandError;
 use crate::names::NameIndex;
 use crate::update::{Act, Cell, Mirror, Update};
 use p4jet_externs::Rates;
-use p4jet_ir::{ActionId, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId};
+use p4jet_ir::{ActionId, Function, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest priority of a runtime command: bmv2's is a signed 32-bit number.
@@ -526,14 +526,10 @@ fn custom_crcs(program: &Program) -> BTreeMap<String, u32> {
     let bodies = program.blocks.iter().map(|b| &b.body).chain(program.actions.iter().map(|a| &a.body));
     let mut crcs = BTreeMap::new();
     for stmt in bodies.flat_map(|body| &body.nodes).flat_map(|node| &node.stmts) {
-        if let Op::Extern { function, text, .. } = &stmt.op
+        if let Op::Extern { function: Function::Hash(hash), text, .. } = &stmt.op
+            && let Some(width) = hash.algorithm.custom_width()
             && let Some(name) = text.first()
         {
-            let width = match function {
-                f if f.starts_with("crc16_custom") => 16,
-                f if f.starts_with("crc32_custom") => 32,
-                _ => continue,
-            };
             crcs.insert(name.clone(), width);
         }
     }

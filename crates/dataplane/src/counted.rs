@@ -3,7 +3,6 @@
 //! Workers count in plain memory of their own ([`Tallies`]), by number; names are found when someone asks.
 
 use crate::switch::Switch;
-use crate::worker::reason_text;
 use p4jet_ir::tallies::Tallies;
 use p4jet_ir::{Loc, Program, TableId};
 use std::collections::BTreeMap;
@@ -61,7 +60,7 @@ impl ProgramStats {
             }
         }
         for (reason, place, n) in tallies.drops() {
-            let key = (reason_text(program, reason), place_text(program, place));
+            let key = (reason.text(program).to_string(), place_text(program, place));
             *self.drops.entry(key).or_default() += n;
         }
     }

@@ -755,7 +755,7 @@ impl Forwarder {
         self.counts.stats.taken_over += moved.taken_over;
         for (reason, refused) in self.worker.take_refused() {
             if refused > 0 {
-                *self.counts.dropped_rare.entry(reason).or_default() += refused;
+                *self.counts.dropped_rare.entry(reason.number()).or_default() += refused;
             }
         }
     }

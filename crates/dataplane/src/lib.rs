@@ -10,6 +10,7 @@
 mod adapt;
 mod budgets;
 mod compiling;
+mod copies;
 mod counted;
 mod forward;
 mod interrupt;
@@ -26,10 +27,12 @@ mod reload;
 mod running;
 mod seen;
 mod switch;
+mod tracing;
 mod watch;
 mod worker;
 
 pub use adapt::{Adaptation, Adapter};
+pub use copies::{COPIES_MAX, GENERATIONS_MAX, Processed};
 pub use counted::{ProgramStats, TableStats};
 pub use forward::{Event, ForwardStats, Forwarder, Listener};
 pub use notices::{Notice, PortChange, Received, SUBSCRIBERS_MAX, Subscription, Topics, WAITING_MAX};
@@ -52,4 +55,4 @@ pub use reload::{Carried, Successor};
 pub use running::{NewPort, PortInfo, RunError, RunOptions, Running};
 pub use switch::{EngineKind, Switch, WORKERS_MAX};
 pub use watch::{BytePattern, Did};
-pub use worker::{COPIES_MAX, GENERATIONS_MAX, Processed, Worker};
+pub use worker::Worker;

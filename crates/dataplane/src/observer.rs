@@ -217,9 +217,7 @@ impl Inner {
         }
         let agrees = match (&found.did, &outcome) {
             (Did::Sent { port, frame }, Outcome::Sent { port: p, frame: f }) => port == p && frame == f,
-            (Did::Dropped(why), Outcome::Dropped { reason, .. }) => {
-                *why == crate::worker::reason_text(program, *reason)
-            }
+            (Did::Dropped(why), Outcome::Dropped { reason, .. }) => why == reason.text(program),
             (Did::Done, Outcome::Done) => true,
             _ => false,
         };

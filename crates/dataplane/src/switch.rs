@@ -1,7 +1,6 @@
 //! A program with its tables and extern state.
 
-use p4jet_externs::{Env, State};
-use p4jet_interp::{Arrival, Machine, Outcome, Trace, TraceEvent};
+use p4jet_externs::State;
 use p4jet_ir as ir;
 use p4jet_jit::{Cancel, Compiled, Engine, Seen};
 use p4jet_tables::{Table, TableSpec};
@@ -9,11 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
+use crate::copies::Handed;
 use crate::packet_log::{Logging, PacketLog};
-use crate::queues::{Inbox, Queues, Serving};
-use crate::worker::{
-    COPIES_MAX, Carrier, Handed, Processed, Step, TOO_MANY_COPIES, Worker, copied, join, run_out, run_queued,
-};
+use crate::queues::{Inbox, Queues};
 
 /// Which executor runs the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +232,7 @@ impl Switch {
         Ok(Code { specs, compiled: Arc::new(compiled) })
     }
 
-    /// Whether its workers count what the program does ([`Worker::tallies`]).
+    /// Whether its workers count what the program does ([`crate::Worker::tallies`]).
     pub fn is_counted(&self) -> bool {
         self.options.counted
     }
@@ -337,7 +334,7 @@ impl Switch {
         if cancel.is_cancelled() { made } else { self.code.get_or_init(|| made).clone() }
     }
 
-    /// Machine code for packets and entries like those that were seen ([`Self::seen`]), for [`Worker::change_code`].
+    /// Machine code for packets and entries like those that were seen ([`Self::seen`]), for [`crate::Worker::change_code`].
     pub fn code_for_seen(&self, seen: &Seen) -> Result<Arc<Compiled>, p4jet_jit::Error> {
         self.compile(seen, self.options).map(Arc::new)
     }
@@ -354,6 +351,12 @@ impl Switch {
     /// The program's machine code, made now.
     pub fn compile(&self, seen: &Seen, options: p4jet_jit::Options) -> Result<Compiled, p4jet_jit::Error> {
         self.compile_unless(seen, options, &Cancel::default())
+    }
+
+    /// Machine code that measures what each stage of the pipeline costs.
+    pub(crate) fn measured_code(&self) -> Result<Arc<Compiled>, String> {
+        let options = p4jet_jit::Options { measured: true, ..self.options };
+        self.compile(&Seen::default(), options).map(Arc::new).map_err(|e| self.describe(&e))
     }
 
     fn compile_unless(
@@ -392,19 +395,6 @@ impl Switch {
         self.taken.iter().any(|taken| taken.load(Ordering::Acquire))
     }
 
-    /// Takes worker `index`, which must be free; it is free again once it is dropped.
-    pub fn worker(self: &Arc<Self>, engine: EngineKind, index: usize) -> Result<Worker, String> {
-        Worker::new(self, engine, index)
-    }
-
-    /// As [`Self::worker`], with code of its own that measures what each stage of the pipeline costs
-    /// ([`Worker::stage_times`]).
-    pub fn measured_worker(self: &Arc<Self>, index: usize) -> Result<Worker, String> {
-        let options = p4jet_jit::Options { measured: true, ..self.options };
-        let code = self.compile(&Seen::default(), options).map_err(|e| self.describe(&e))?;
-        Worker::with_code(self, Arc::new(code), index)
-    }
-
     /// The place of worker `index`, which is taken until it is dropped.
     pub(crate) fn take_place(self: &Arc<Self>, index: usize) -> Result<Place, String> {
         let Some(taken) = self.taken.get(index) else {
@@ -416,71 +406,6 @@ impl Switch {
         }
         Ok(Place { switch: Arc::clone(self), index })
     }
-
-    /// One packet, and its copies, through the interpreter, as [`Self::trace`], but at this time and without any change to
-    /// the state. What became of the packet itself comes with it.
-    pub fn trace_dry(
-        &self,
-        ingress_port: u32,
-        frame: &[u8],
-        now_us: u64,
-    ) -> Result<(Trace, Outcome), String> {
-        let mut env = self.state.env(0);
-        env.keep_dry();
-        let arrival = Arrival { port: ingress_port, frame, now_us };
-        self.tell(self.told(), env, &arrival).map(|(trace, outcome, _)| (trace, outcome))
-    }
-
-    /// One packet, and its copies, through the interpreter, told step by step. It arrives at time 0, so that traces can be
-    /// compared.
-    pub fn trace(&self, ingress_port: u32, frame: &[u8]) -> Result<(Trace, Processed), String> {
-        let arrival = Arrival { port: ingress_port, frame, now_us: 0 };
-        let (trace, _, processed) = self.tell(&self.program, self.state.env(0), &arrival)?;
-        Ok((trace, processed))
-    }
-
-    /// What becomes of a packet, and of it with all its copies.
-    fn tell(
-        &self,
-        program: &ir::Program,
-        mut env: Env<'_>,
-        arrival: &Arrival<'_>,
-    ) -> Result<(Trace, Outcome, Processed), String> {
-        let machine = Machine::new(program)?;
-        let mut trace = Trace::default();
-        let first = machine.run(self.tables.as_slice(), &mut env, arrival, Some(&mut trace));
-        let outcome = first.outcome.clone();
-        let first = copied(program, first);
-        let mut tracer = Tracer { switch: self, program, machine, env, trace };
-        let processed = match program.is_queued() {
-            false => run_out(first, |copy| tracer.run(copy, None, arrival.now_us)),
-            true => self.trace_queued(first, arrival.now_us, &mut tracer),
-        };
-        let mut trace = tracer.trace;
-        if let Some(why) = processed.dropped.iter().find(|why| *why == TOO_MANY_COPIES) {
-            trace.events.push(TraceEvent::CopiesDropped { why: why.clone() });
-        }
-        Ok((trace, outcome, processed))
-    }
-
-    /// The packet has the output queues, which are configured as the switch's, to itself.
-    fn trace_queued(
-        &self,
-        first: Step<p4jet_interp::Copied>,
-        now_us: u64,
-        tracer: &mut Tracer<'_, '_>,
-    ) -> Processed {
-        let queues = Queues::default();
-        queues.configure(|config| *config = self.queues.config());
-        let mut serving = Serving::new(Arc::new(queues));
-        let mut all = run_queued(&mut serving, Some((0, first)), now_us, tracer);
-        while let Some(due) = serving.next_due_ns()
-            && all.len() < COPIES_MAX
-        {
-            all.extend(run_queued(&mut serving, None, due.div_ceil(1000), tracer));
-        }
-        join(all.into_iter().map(|(_, processed)| processed))
-    }
 }
 
 /// The ways from worker to worker, if the program needs them.
@@ -490,31 +415,4 @@ fn inboxes(workers: usize, program: &ir::Program) -> Result<Box<[Inbox<Handed, p
     }
     let inboxes = (0..workers).map(|_| Inbox::new()).collect::<std::io::Result<_>>();
     inboxes.map_err(|e| format!("no way between workers: {e}"))
-}
-
-/// Runs copies in the interpreter and writes down what happens.
-struct Tracer<'s, 'e> {
-    switch: &'s Switch,
-    program: &'s ir::Program,
-    machine: Machine<'s>,
-    env: Env<'e>,
-    trace: Trace,
-}
-
-impl Carrier<p4jet_interp::Copied> for Tracer<'_, '_> {
-    fn run(
-        &mut self,
-        mut copy: p4jet_interp::Copied,
-        queued: Option<ir::Queued>,
-        now_us: u64,
-    ) -> Step<p4jet_interp::Copied> {
-        copy.queued = queued;
-        let (tables, trace) = (self.switch.tables.as_slice(), Some(&mut self.trace));
-        copied(self.program, self.machine.run_copy(tables, &mut self.env, copy, now_us, trace))
-    }
-
-    fn entered(&mut self, (port, queue): (u32, u32), result: Result<(), &str>) {
-        let why = result.err().map(str::to_string);
-        self.trace.events.push(TraceEvent::Enqueued { port, queue, why });
-    }
 }

@@ -2,14 +2,18 @@
 #![allow(unsafe_code)]
 
 use crate::budgets::{Budgets, NO_BUDGET};
+use crate::copies::{
+    COPIES_MAX, Carrier, Copied, GENERATIONS_MAX, Handed, Interpreted, Made, Processed, Step, Travelling,
+    generations, join, run_out, run_queued,
+};
 use crate::packet_log::{Logged, Logging};
 use crate::queues::{Inbox, Refusal, Serving, all_rest};
 use crate::switch::{EngineKind, Place, Switch};
 use p4jet_externs::{Apart, Env};
-use p4jet_interp::{Arrival, Machine, Outcome, REASON_EMITS_TOO_MUCH, Ran, Trace, TraceEvent};
+use p4jet_interp::{Arrival, Machine, Outcome, Ran, Trace, TraceEvent};
 use p4jet_ir::tallies::Tallies;
-use p4jet_ir::{Begin, Queued};
-use p4jet_jit::{Compiled, DROP_ASSERTION, Engine, Flight, StageTime};
+use p4jet_ir::{Begin, DropReason, Queued};
+use p4jet_jit::{Compiled, Engine, Flight, StageTime};
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Packet, Pool, PushError, REASON_DONE};
 use p4jet_tables::{View, ViewHandle};
 use std::collections::VecDeque;
@@ -18,318 +22,17 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Copies of copies of … a packet: a later one is dropped. A program that recirculates for ever does not get far beyond.
-pub const GENERATIONS_MAX: u32 = 1024;
-/// The maximum number of copies of one packet, and of copies that wait at one time.
-pub const COPIES_MAX: usize = 1 << 12;
 /// See [`Worker::copies_per_round`].
 const COPIES_PER_ROUND: usize = 512;
 /// Longest frame that [`Worker::process_one`] takes.
 const FRAME_MAX: usize = 65_535;
 const TOO_LONG: &str = "the packet cannot be taken in: it has more than 65,535 bytes";
-/// Why a copy was not made.
-pub const REASON_TOO_MANY_COPIES: u32 = u32::MAX - 2;
-/// Why a packet did not get into an output queue.
-pub const REASON_QUEUE_FULL: u32 = u32::MAX - 5;
-/// Why a packet did not get into an output queue.
-pub const REASON_NO_QUEUE: u32 = u32::MAX - 6;
-
-/// What became of one packet and its copies.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Processed {
-    /// Packets that left: port and bytes, in order.
-    pub sent: Vec<(u32, Vec<u8>)>,
-    /// Why some were dropped.
-    pub dropped: Vec<String>,
-}
-
-impl Processed {
-    fn dropped(why: impl Into<String>) -> Processed {
-        Processed { sent: Vec::new(), dropped: vec![why.into()] }
-    }
-}
-
-/// What became of one packet or copy, and what it made.
-pub(crate) struct Step<C> {
-    processed: Processed,
-    copies: Vec<Made<C>>,
-}
-
-/// A copy that was made.
-struct Made<C> {
-    /// The half of the pipeline that made it.
-    made_in: Begin,
-    begin: Begin,
-    /// The output queue in which it waits.
-    queue: Option<(u32, u32)>,
-    /// Bytes of its frame.
-    bytes: usize,
-    copy: C,
-}
-
-/// What the interpreter says of one packet.
-pub(crate) fn copied(program: &p4jet_ir::Program, ran: Ran) -> Step<p4jet_interp::Copied> {
-    let processed = match ran.outcome {
-        Outcome::Sent { port, frame } => Processed { sent: vec![(port, frame)], dropped: Vec::new() },
-        Outcome::Dropped { reason, .. } => Processed::dropped(reason_text(program, reason)),
-        Outcome::Done => Processed::default(),
-    };
-    let made = |copy: p4jet_interp::Copied| {
-        let (made_in, begin, queue, bytes) = (copy.made_in, copy.begin, copy.queue, copy.frame.len());
-        Made { made_in, begin, queue, bytes, copy }
-    };
-    Step { processed, copies: ran.copies.into_iter().map(made).collect() }
-}
-
-/// Runs the copies of a packet, and theirs, to the end, in the order in which a switch that queues before egress sends
-/// them: copies made in ingress stand in the queue before the packet that made them, also those that begin with ingress (a
-/// clone that is parsed again); those that egress sends back begin when all before them have left.
-pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> Processed {
-    enum Queued<C> {
-        /// Made in, begins with.
-        Copy(Begin, Begin, C),
-        /// Has run: what became of it, and what it made in egress.
-        Done(Processed, Vec<(Begin, C)>),
-    }
-    /// The contents of the queue after a packet has gone through ingress.
-    fn split<C>(generation: u32, step: Step<C>) -> Vec<(u32, Queued<C>)> {
-        let (mut queue, mut later) = (Vec::new(), Vec::new());
-        for Made { made_in, begin, copy, .. } in step.copies {
-            match made_in {
-                Begin::Ingress => queue.push((generation + 1, Queued::Copy(made_in, begin, copy))),
-                Begin::Egress => later.push((begin, copy)),
-            }
-        }
-        queue.push((generation, Queued::Done(step.processed, later)));
-        queue
-    }
-    let mut all = Processed::default();
-    let mut made = 0;
-    let mut queue = VecDeque::from(split(0, first));
-    while let Some((generation, queued)) = queue.pop_front() {
-        let (processed, copies) = match queued {
-            Queued::Copy(..) if generation > GENERATIONS_MAX || made >= COPIES_MAX => {
-                (Processed::dropped(TOO_MANY_COPIES), Vec::new())
-            }
-            Queued::Copy(made_in, begin, copy) => {
-                made += 1;
-                let step = run(copy);
-                if begin == Begin::Ingress {
-                    let queued = split(generation, step);
-                    match made_in {
-                        Begin::Ingress => queued.into_iter().rev().for_each(|q| queue.push_front(q)),
-                        Begin::Egress => queue.extend(queued),
-                    }
-                    continue;
-                }
-                (step.processed, step.copies.into_iter().map(|made| (made.begin, made.copy)).collect())
-            }
-            Queued::Done(processed, copies) => (processed, copies),
-        };
-        all.sent.extend(processed.sent);
-        all.dropped.extend(processed.dropped);
-        let copies = copies.into_iter();
-        queue.extend(copies.map(|(begin, copy)| (generation + 1, Queued::Copy(Begin::Egress, begin, copy))));
-        if made >= COPIES_MAX {
-            queue.retain(|(_, queued)| matches!(queued, Queued::Done(..)));
-            if !all.dropped.iter().any(|why| why == TOO_MANY_COPIES) {
-                all.dropped.push(TOO_MANY_COPIES.to_string());
-            }
-        }
-    }
-    all
-}
-
-/// A packet on its way through the queues: how many copies it is away from the one that arrived, and the number of that (in
-/// batches: of its budget).
-type Travelling<C> = (u32, u64, C);
-
-/// What carries packets to and from queues.
-pub(crate) trait Carrier<C> {
-    /// Runs a copy, which has left its queue if it waited in one.
-    fn run(&mut self, copy: C, queued: Option<Queued>, now_us: u64) -> Step<C>;
-
-    /// A copy has entered a queue, or has not.
-    fn entered(&mut self, _queue: (u32, u32), _result: Result<(), &str>) {}
-}
-
-/// As [`run_out`], with output queues: runs what arrived, copies that begin with ingress, and all that may leave the queues
-/// now. Gives what became of each packet, with the number of the one that arrived.
-pub(crate) fn run_queued<C>(
-    serving: &mut Serving<Travelling<C>>,
-    first: Option<(u64, Step<C>)>,
-    now_us: u64,
-    carrier: &mut impl Carrier<C>,
-) -> Vec<(u64, Processed)> {
-    serving.refresh();
-    let now_ns = now_us.saturating_mul(1000);
-    let mut steps_left = COPIES_MAX + serving.packets();
-    let mut all = Vec::new();
-    // What was made, not queued yet: the copies of a clone that is parsed again stand before what its maker made later.
-    let mut made: VecDeque<(u32, u64, Made<C>)> = VecDeque::new();
-    // What egress sent back.
-    let mut again: VecDeque<Travelling<C>> = VecDeque::new();
-    let mut note = |(generation, origin): (u32, u64), step: Step<C>, made: &mut VecDeque<_>| {
-        all.push((origin, step.processed));
-        step.copies.into_iter().rev().for_each(|copy| made.push_front((generation, origin, copy)));
-    };
-    if let Some((origin, step)) = first {
-        note((0, origin), step, &mut made);
-    }
-    loop {
-        let (travelling, queued) = match made.pop_front() {
-            Some((generation, origin, Made { made_in, begin, queue, bytes, copy })) => {
-                let travelling = (generation + generations(made_in, begin), origin, copy);
-                match queue {
-                    Some(queue) => {
-                        let result = serving.enqueue(queue, travelling, bytes, now_ns);
-                        let result = result.map_err(|(_, why)| refusal_text(why));
-                        carrier.entered(queue, result);
-                        if let Err(why) = result {
-                            let step = Step { processed: Processed::dropped(why), copies: Vec::new() };
-                            note((generation, origin), step, &mut made);
-                        }
-                        continue;
-                    }
-                    None if made_in == Begin::Egress => {
-                        again.push_back(travelling);
-                        continue;
-                    }
-                    None => (travelling, None),
-                }
-            }
-            None => match again.pop_front() {
-                Some(travelling) => (travelling, None),
-                None => match serving.next(now_ns) {
-                    Some((travelling, queued)) => (travelling, Some(queued)),
-                    None => return all,
-                },
-            },
-        };
-        let (generation, origin, copy) = travelling;
-        let step = match steps_left == 0 || generation > GENERATIONS_MAX {
-            true => Step { processed: Processed::dropped(TOO_MANY_COPIES), copies: Vec::new() },
-            false => carrier.run(copy, queued, now_us),
-        };
-        steps_left = steps_left.saturating_sub(1);
-        note((generation, origin), step, &mut made);
-    }
-}
-
-/// The distance of a copy from its maker: a packet that continues in egress is still the same.
-fn generations(made_in: Begin, begin: Begin) -> u32 {
-    u32::from((made_in, begin) != (Begin::Ingress, Begin::Egress))
-}
-
-/// Puts what became of a packet and its copies together.
-pub(crate) fn join(all: impl IntoIterator<Item = Processed>) -> Processed {
-    let mut joined = Processed::default();
-    for processed in all {
-        joined.sent.extend(processed.sent);
-        joined.dropped.extend(processed.dropped);
-    }
-    joined
-}
-
-fn refusal_text(why: Refusal) -> &'static str {
-    match why {
-        Refusal::Full => "its output queue is full",
-        Refusal::NoQueue => {
-            "there is no such output queue (its priority is too high, or there are too many ports)"
-        }
-    }
-}
-
-pub(crate) const TOO_MANY_COPIES: &str =
-    "too many copies came of one packet (does it recirculate or clone itself for ever?)";
-
-/// What a drop reason means.
-pub(crate) fn reason_text(program: &p4jet_ir::Program, reason: u32) -> String {
-    match reason {
-        DROP_ASSERTION => "an assert or assume failed".to_string(),
-        REASON_EMITS_TOO_MUCH => "a loop of the deparser emits too many bytes".to_string(),
-        REASON_TOO_MANY_COPIES => TOO_MANY_COPIES.to_string(),
-        REASON_QUEUE_FULL => refusal_text(Refusal::Full).to_string(),
-        REASON_NO_QUEUE => refusal_text(Refusal::NoQueue).to_string(),
-        _ => program.drop_reasons.get(reason as usize).cloned().unwrap_or_else(|| format!("reason {reason}")),
-    }
-}
-
-/// A copy as the engine that made it keeps it.
-enum Copied {
-    Jit(p4jet_jit::Copied),
-    Interp(Box<Interpreted>),
-}
-
-/// A copy that the interpreter made.
-struct Interpreted {
-    copy: p4jet_interp::Copied,
-    /// Whether it is logged, and as what.
-    logged: Option<Logged>,
-}
-
-impl Copied {
-    fn is_interpreted(&self) -> bool {
-        matches!(self, Copied::Interp(_))
-    }
-
-    fn begin(&self) -> Begin {
-        match self {
-            Copied::Jit(copy) => copy.begin(),
-            Copied::Interp(made) => made.copy.begin,
-        }
-    }
-
-    fn made_in(&self) -> Begin {
-        match self {
-            Copied::Jit(copy) => copy.made_in(),
-            Copied::Interp(made) => made.copy.made_in,
-        }
-    }
-
-    fn queue(&self) -> Option<(u32, u32)> {
-        match self {
-            Copied::Jit(copy) => copy.queue(),
-            Copied::Interp(made) => made.copy.queue,
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Copied::Jit(copy) => copy.length(),
-            Copied::Interp(made) => made.copy.frame.len(),
-        }
-    }
-
-    fn set_queued(&mut self, queued: Queued) {
-        match self {
-            Copied::Jit(copy) => copy.set_queued(queued),
-            Copied::Interp(made) => made.copy.queued = Some(queued),
-        }
-    }
-
-    fn push(&self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PushError> {
-        match self {
-            Copied::Jit(copy) => copy.push(pool, batch),
-            Copied::Interp(made) => batch.push(pool, made.copy.port, &made.copy.frame),
-        }
-    }
-}
 
 /// A copy that waits for its turn.
 struct Waiting {
     generation: u32,
     budget: u32,
     copy: Copied,
-}
-
-/// A copy for a queue that another worker serves.
-pub(crate) struct Handed {
-    queue: (u32, u32),
-    enqueued_ns: u64,
-    /// How many copies it may have.
-    copies_left: u32,
-    travelling: Travelling<Copied>,
 }
 
 /// A packet of a batch, as one that makes copies.
@@ -430,6 +133,19 @@ impl Refused {
             Refusal::Full => self.full += 1,
             Refusal::NoQueue => self.no_queue += 1,
         }
+    }
+}
+
+impl Switch {
+    /// Takes worker `index`, which must be free; it is free again once it is dropped.
+    pub fn worker(self: &Arc<Self>, engine: EngineKind, index: usize) -> Result<Worker, String> {
+        Worker::new(self, engine, index)
+    }
+
+    /// As [`Self::worker`], with code of its own that measures what each stage of the pipeline costs
+    /// ([`Worker::stage_times`]).
+    pub fn measured_worker(self: &Arc<Self>, index: usize) -> Result<Worker, String> {
+        Worker::with_code(self, self.measured_code()?, index)
     }
 }
 
@@ -1000,14 +716,18 @@ impl Worker {
     }
 
     /// Copies that were not made, or not put into a queue, since the last call: drop reasons and numbers.
-    pub fn take_refused(&mut self) -> [(u32, u64); 3] {
+    pub fn take_refused(&mut self) -> [(DropReason, u64); 3] {
         let Refused { too_many, full, no_queue } = std::mem::take(&mut self.refused);
-        [(REASON_TOO_MANY_COPIES, too_many), (REASON_QUEUE_FULL, full), (REASON_NO_QUEUE, no_queue)]
+        [
+            (DropReason::TooManyCopies, too_many),
+            (DropReason::QueueFull, full),
+            (DropReason::NoQueue, no_queue),
+        ]
     }
 
     /// What a [`p4jet_packet::Packet::drop_reason`] means.
     pub fn drop_reason(&self, reason: u32) -> String {
-        reason_text(self.place.switch().program(), reason)
+        DropReason::of_number(reason).text(self.place.switch().program()).to_string()
     }
 
     /// Lines that `log_msg` and failed assertions wrote since the last call.
@@ -1142,7 +862,7 @@ fn count(tallies: &mut Tallies, ran: &Ran) {
     }
     if let Outcome::Dropped { reason, at } = ran.outcome {
         // Where headers are put together there is no such place.
-        let at = if reason == REASON_EMITS_TOO_MUCH { p4jet_ir::Loc(0) } else { at };
+        let at = if reason == DropReason::EmitsTooMuch { p4jet_ir::Loc(0) } else { at };
         tallies.dropped(reason, at);
     }
 }
@@ -1161,7 +881,7 @@ fn put_outcome(pool: &mut Pool, packet: &mut Packet, headroom: usize, outcome: O
         }
         Outcome::Dropped { reason, .. } => {
             packet.egress_port = PORT_DROP;
-            packet.drop_reason = reason;
+            packet.drop_reason = reason.number();
         }
         Outcome::Done => {
             packet.egress_port = PORT_DROP;

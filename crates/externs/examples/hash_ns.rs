@@ -4,7 +4,8 @@
 //!
 //! `cargo run --release -p p4jet-externs --example hash_ns`
 
-use p4jet_externs::{CallSite, State, find, limb_count};
+use p4jet_externs::{CallSite, State, limb_count};
+use p4jet_ir::{Algorithm, Function};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -18,29 +19,26 @@ fn main() {
     let options = [plain.as_slice(), &[320]].concat();
     let odd = vec![9, 128, 20, 48, 1, 63, 128];
     let cases = [("IPv4", plain), ("IPv4 with options", options), ("odd widths", odd)];
-    let functions = ["csum16", "crc16", "crc32", "crc16_custom", "xor16"];
-    let forms = functions.map(|name| [(name.to_string(), false), (format!("{name}_pieces"), true)]);
+    use Algorithm::{Crc16, Crc16Custom, Crc32, Csum16, Xor16};
+    let hashes = [Csum16, Crc16, Crc32, Crc16Custom, Xor16].map(Algorithm::plain);
+    let forms = hashes.map(|hash| [hash, hash.in_pieces()]);
     for (what, widths) in cases {
-        for (name, in_pieces) in forms.as_flattened() {
-            let def = find(name).expect("it is listed");
-            let arg_widths: Vec<u32> = match in_pieces {
+        for hash in forms.as_flattened() {
+            let arg_widths: Vec<u32> = match hash.pieces {
                 true => widths.iter().flat_map(|width| [32, *width]).collect(),
                 false => widths.clone(),
             };
-            let site = CallSite {
-                def,
-                instance: None,
-                arg_widths: arg_widths.clone(),
-                out_widths: vec![32],
-                text: vec![],
-            };
-            let args = arguments(&widths, *in_pieces);
+            let function = Function::Hash(*hash);
+            let name = function.to_string();
+            let site = CallSite::new(function, None, arg_widths, vec![32], vec![])
+                .expect("it is no foreign function");
+            let args = arguments(&widths, hash.pieces);
             let mut out = [0];
             let mut best_ns = f64::INFINITY;
             for _ in 0..ROUNDS {
                 let start = Instant::now();
                 for _ in 0..CALLS {
-                    (def.call)(&mut env, black_box(&site), black_box(&args), &mut out);
+                    black_box(&site).call(&mut env, black_box(&args), &mut out);
                     black_box(&out);
                 }
                 best_ns = best_ns.min(start.elapsed().as_nanos() as f64 / f64::from(CALLS));

@@ -1,6 +1,7 @@
 //! Values of any width as sequences of bits.
 
 use crate::CallSite;
+use num_bigint::BigUint;
 
 /// Returns the number of limbs of a value.
 pub(crate) fn limbs(width: u32) -> usize {
@@ -37,6 +38,11 @@ pub(crate) fn saturate(value: &[u64]) -> u64 {
         Some((low, high)) if high.iter().all(|limb| *limb == 0) => *low,
         Some(_) => u64::MAX,
     }
+}
+
+/// Returns the value of limbs.
+pub(crate) fn number(limbs: &[u64]) -> BigUint {
+    BigUint::new(limbs.iter().flat_map(|limb| [*limb as u32, (*limb >> 32) as u32]).collect())
 }
 
 /// Stores a 64-bit number, truncated to its width, in the first result.

@@ -1,55 +1,30 @@
-//! Extern functions that are no hashes.
+//! Extern functions other than hashes.
 
-use crate::bits::{self, arguments, saturate};
-use crate::{CallSite, Env, ExternDef, GREEN};
+use crate::bits::{self, arguments, number, saturate};
+use crate::{Call, CallSite, Env, GREEN, hash};
 use num_bigint::BigUint;
+use p4jet_ir::Function;
 use std::fmt::Write;
 
-/// Functions by name.
-pub(crate) static DEFS: [ExternDef; 15] = [
-    impure("random", random, "(lo, hi) -> a number from lo to hi, both included; lo if hi < lo"),
-    impure("log_msg", log_msg, "(values...): logs the first text, each {} in it replaced by the next value"),
-    impure(
-        "assert",
-        |e, s, a, _| check(e, s, a, "assert"),
-        "(condition): fails the packet if the condition is 0",
-    ),
-    impure("assume", |e, s, a, _| check(e, s, a, "assume"), "(condition): the same as assert"),
-    impure("register.read", register_read, "(index) -> value; 0 beyond the end"),
-    impure("register.write", register_write, "(index, value); nothing beyond the end"),
-    impure(
-        "register.lock",
-        register_lock,
-        "(): takes the register for this worker, unless it has it; waits for others",
-    ),
-    impure("register.unlock", register_unlock, "(): gives the register back, as often as it was taken"),
-    impure("atomic.begin", |_, _, _, _| {}, "(): what follows is atomic with respect to other packets"),
-    impure("atomic.end", |_, _, _, _| {}, "(): until here"),
-    impure("counter.count", count, "(index): counts the packet; nothing beyond the end"),
-    impure(
-        "direct_counter.count",
-        count,
-        "(row): counts the packet in the counter of the entry with this row",
-    ),
-    impure(
-        "meter.execute",
-        meter,
-        "(index) or (index, colour before) -> colour: 0 green, 1 yellow, 2 red; green, or the colour before, beyond the end",
-    ),
-    impure(
-        "direct_meter.execute",
-        meter,
-        "(row) or (row, colour before) -> colour by the meter of the entry with this row",
-    ),
-    impure("digest.send", send_digest, "(values...): sends them to the control plane"),
-];
-
-const fn impure(
-    name: &'static str,
-    call: fn(&mut Env<'_>, &CallSite, &[u64], &mut [u64]),
-    doc: &'static str,
-) -> ExternDef {
-    ExternDef { name, call, pure_function: false, uses_payload: false, doc }
+/// What computes a function; `None` for foreign ones.
+pub(crate) fn computation(function: &Function) -> Option<Call> {
+    Some(match function {
+        Function::Hash(hash) => hash::computation(*hash),
+        Function::Random => random,
+        Function::LogMsg => log_msg,
+        Function::Assert => |e, s, a, _| check(e, s, a, "assert"),
+        Function::Assume => |e, s, a, _| check(e, s, a, "assume"),
+        Function::RegisterRead => register_read,
+        Function::RegisterWrite => register_write,
+        Function::RegisterLock => register_lock,
+        Function::RegisterUnlock => register_unlock,
+        Function::AtomicBegin | Function::AtomicEnd => |_, _, _, _| {},
+        Function::Count | Function::CountDirect => count,
+        Function::Meter => |e, s, a, o| meter(e, s, a, o, false),
+        Function::MeterDirect => |e, s, a, o| meter(e, s, a, o, true),
+        Function::SendDigest => send_digest,
+        Function::Foreign(_) => return None,
+    })
 }
 
 fn register_lock(env: &mut Env<'_>, site: &CallSite, _: &[u64], _: &mut [u64]) {
@@ -65,7 +40,7 @@ fn register_unlock(env: &mut Env<'_>, site: &CallSite, _: &[u64], _: &mut [u64])
 }
 
 fn random(env: &mut Env<'_>, site: &CallSite, args: &[u64], outs: &mut [u64]) {
-    let values: Vec<BigUint> = arguments(site, args).map(|(value, _)| big(value)).collect();
+    let values: Vec<BigUint> = arguments(site, args).map(|(value, _)| number(value)).collect();
     let [lo, hi] = values.as_slice() else { panic!("random takes 2 arguments, found {}", values.len()) };
     let result = if hi > lo { lo + env.random_below(&(hi - lo + 1u32)) } else { lo.clone() };
     let width = site.out_widths.first().copied().unwrap_or(0);
@@ -82,7 +57,7 @@ fn log_msg(env: &mut Env<'_>, site: &CallSite, args: &[u64], _: &mut [u64]) {
         line.push_str(before);
         match (inside.split_once('}'), values.next()) {
             (Some((_, after)), Some((value, _))) => {
-                write!(line, "{}", big(value)).expect("a String takes everything");
+                write!(line, "{}", number(value)).expect("a String takes everything");
                 rest = after;
             }
             _ => {
@@ -129,11 +104,10 @@ fn count(env: &mut Env<'_>, site: &CallSite, args: &[u64], _: &mut [u64]) {
     }
 }
 
-fn meter(env: &mut Env<'_>, site: &CallSite, args: &[u64], outs: &mut [u64]) {
+fn meter(env: &mut Env<'_>, site: &CallSite, args: &[u64], outs: &mut [u64], direct: bool) {
     let mut values = arguments(site, args).map(|(value, _)| saturate(value));
     let index = values.next().and_then(|index| u32::try_from(index).ok());
     let mut colour = values.next().unwrap_or(GREEN);
-    let direct = site.def.name == "direct_meter.execute";
     if let (Some(meters), Some(index)) = (site.instance.and_then(|i| env.state().meter(i)), index)
         && (direct || index < meters.stride())
     {
@@ -152,10 +126,6 @@ fn send_digest(env: &mut Env<'_>, site: &CallSite, args: &[u64], _: &mut [u64]) 
     {
         env.state().send_digest(env.worker(), instance, env.now_us(), args);
     }
-}
-
-fn big(limbs: &[u64]) -> BigUint {
-    BigUint::new(limbs.iter().flat_map(|limb| [*limb as u32, (*limb >> 32) as u32]).collect())
 }
 
 fn put_big(outs: &mut [u64], value: &BigUint, width: u32) {

@@ -1,111 +1,53 @@
 //! Hash and checksum functions.
 //!
-//! The arguments are concatenated in order, most significant bit first, and padded with zero bits on the right to whole
-//! bytes, as bmv2 does; the `_payload` forms append the payload behind that. The result is cut or zero-extended to the
-//! width of the out argument.
-//!
-//! In the `_pieces` forms each datum follows an argument with its length: that many of its low bits count. These forms
-//! serve varbits, and fields of headers that may be invalid (length 0). Where all headers of the data are valid, the
-//! form with fixed widths is called.
+//! [`Hash`] describes how the data are taken. The bits of the arguments follow each other without gaps, and zero bits fill
+//! the last byte, as in bmv2. The result is cut or zero-extended to the width of the out argument. Calls with fixed widths serve
+//! data whose headers are all valid.
 
 use crate::bits::{self, BitWriter};
 use crate::crc::Crc;
-use crate::{CallSite, CrcParams, Env, ExternDef};
+use crate::{Call, CallSite, CrcParams, Env};
+use p4jet_ir::{Algorithm, Hash};
 use std::sync::{Arc, LazyLock};
 
-/// Every form of the hash functions: name, whether pure, what computes it, doc. CRCs with parameters of their own are not
-/// pure, since these are state.
-macro_rules! hashes {
-    ($($name:literal, $pure:literal, $f:ident, $doc:literal;)*) => {
-        &[$(
-            ExternDef {
-                name: $name,
-                call: |e, s, a, o| hash(e, s, bits::arguments(s, a), o, false, $f),
-                pure_function: $pure,
-                uses_payload: false,
-                doc: concat!("(data...) -> ", $doc),
-            },
-            ExternDef {
-                name: concat!($name, "_payload"),
-                call: |e, s, a, o| hash(e, s, bits::arguments(s, a), o, true, $f),
-                pure_function: $pure,
-                uses_payload: true,
-                doc: concat!("(data...) -> ", $doc, "; the payload stands behind the data"),
-            },
-            ExternDef {
-                name: concat!($name, "_pieces"),
-                call: |e, s, a, o| hash(e, s, bits::pieces(bits::arguments(s, a)), o, false, $f),
-                pure_function: $pure,
-                uses_payload: false,
-                doc: concat!("((length, data)...) -> ", $doc),
-            },
-            ExternDef {
-                name: concat!($name, "_payload_pieces"),
-                call: |e, s, a, o| hash(e, s, bits::pieces(bits::arguments(s, a)), o, true, $f),
-                pure_function: $pure,
-                uses_payload: true,
-                doc: concat!("((length, data)...) -> ", $doc, "; the payload stands behind the data"),
-            },
-        )*]
-    };
-}
-
-static HASHES: &[ExternDef] = hashes! {
-    "crc16", true, crc16, "CRC-16/ARC";
-    "crc16_custom", false, crc16_custom, "CRC with parameters set at run time under the name that the first text gives";
-    "crc32", true, crc32, "CRC-32 (Ethernet)";
-    "crc32_custom", false, crc32_custom, "CRC with parameters set at run time under the name that the first text gives";
-    "csum16", true, csum16, "RFC 1071 checksum";
-    "xor16", true, xor16, "exclusive or of the 16-bit words";
-    "identity", true, identity, "the first 8 bytes as a number";
-};
-
-/// CRCs of data that come in parts.
-macro_rules! more {
-    ($($name:literal, $pure:literal, $with:ident;)*) => {
-        &[$(
-            ExternDef {
-                name: concat!($name, "_more"),
-                call: |e, s, a, o| more(e, s, a, o, false, $with),
-                pure_function: $pure,
-                uses_payload: false,
-                doc: "(crc, data...): the CRC of what has this CRC, with more data behind it; 0 is that of nothing",
-            },
-            ExternDef {
-                name: concat!($name, "_more_pieces"),
-                call: |e, s, a, o| more(e, s, a, o, true, $with),
-                pure_function: $pure,
-                uses_payload: false,
-                doc: "(crc, (length, data)...): the same",
-            },
-        )*]
-    };
-}
-
-static MORE: &[ExternDef] = more! {
-    "crc16", true, with_crc16;
-    "crc16_custom", false, with_crc16_custom;
-    "crc32", true, with_crc32;
-    "crc32_custom", false, with_crc32_custom;
-};
-
-static RANDOM: [ExternDef; 2] = [random("random_hash"), random("random_hash_payload")];
-
-/// Hash functions.
-pub(crate) fn all() -> impl Iterator<Item = &'static ExternDef> {
-    HASHES.iter().chain(MORE).chain(&RANDOM)
-}
-
-const fn random(name: &'static str) -> ExternDef {
-    ExternDef {
-        name,
-        call: |env, site, _, outs| {
+/// What computes a hash.
+pub(crate) fn computation(hash: Hash) -> Call {
+    /// A hash of whole data.
+    macro_rules! whole {
+        ($f:ident) => {
+            match (hash.payload, hash.pieces) {
+                (false, false) => |e, s, a, o| whole(e, s, bits::arguments(s, a), o, false, $f),
+                (true, false) => |e, s, a, o| whole(e, s, bits::arguments(s, a), o, true, $f),
+                (false, true) => |e, s, a, o| whole(e, s, bits::pieces(bits::arguments(s, a)), o, false, $f),
+                (true, true) => |e, s, a, o| whole(e, s, bits::pieces(bits::arguments(s, a)), o, true, $f),
+            }
+        };
+    }
+    /// A CRC that continues another one.
+    macro_rules! continued {
+        ($with:ident) => {
+            match hash.pieces {
+                false => |e, s, a, o| continued(e, s, a, o, false, $with),
+                true => |e, s, a, o| continued(e, s, a, o, true, $with),
+            }
+        };
+    }
+    match (hash.algorithm, hash.continues) {
+        (Algorithm::Crc16, false) => whole!(crc16),
+        (Algorithm::Crc16, true) => continued!(with_crc16),
+        (Algorithm::Crc16Custom, false) => whole!(crc16_custom),
+        (Algorithm::Crc16Custom, true) => continued!(with_crc16_custom),
+        (Algorithm::Crc32, false) => whole!(crc32),
+        (Algorithm::Crc32, true) => continued!(with_crc32),
+        (Algorithm::Crc32Custom, false) => whole!(crc32_custom),
+        (Algorithm::Crc32Custom, true) => continued!(with_crc32_custom),
+        (Algorithm::Csum16, _) => whole!(csum16),
+        (Algorithm::Xor16, _) => whole!(xor16),
+        (Algorithm::Identity, _) => whole!(identity),
+        (Algorithm::Random, _) => |env, site, _, outs| {
             let value = env.random_word();
             bits::put(site, outs, value);
         },
-        pure_function: false,
-        uses_payload: false,
-        doc: "HashAlgorithm.random: a random number whatever the arguments",
     }
 }
 
@@ -113,15 +55,15 @@ const fn random(name: &'static str) -> ExternDef {
 type Data<'a> = (&'a [u64], u32);
 
 /// Computes a hash of bytes.
-type Function = fn(&mut Env<'_>, &CallSite, &[u8]) -> u64;
+type OfBytes = fn(&mut Env<'_>, &CallSite, &[u8]) -> u64;
 
-fn hash<'a>(
+fn whole<'a>(
     env: &mut Env<'_>,
     site: &CallSite,
     data: impl Iterator<Item = Data<'a>>,
     outs: &mut [u64],
     payload: bool,
-    f: Function,
+    f: OfBytes,
 ) {
     // Borrowed out of the environment so that `f` may use it too.
     let mut bytes = std::mem::take(&mut env.scratch);
@@ -161,13 +103,13 @@ pub struct ByteParts {
     pub of_byte: [[u32; 256]; 8],
 }
 
-/// The parts of `crc16` and `crc32`.
-pub fn byte_parts(function: &str) -> Option<&'static ByteParts> {
+/// The parts of CRC-16 and CRC-32.
+pub fn byte_parts(algorithm: Algorithm) -> Option<&'static ByteParts> {
     static CRC16_PARTS: LazyLock<ByteParts> = LazyLock::new(|| parts_of(&CRC16));
     static CRC32_PARTS: LazyLock<ByteParts> = LazyLock::new(|| parts_of(&CRC32));
-    match function {
-        "crc16" => Some(&CRC16_PARTS),
-        "crc32" => Some(&CRC32_PARTS),
+    match algorithm {
+        Algorithm::Crc16 => Some(&CRC16_PARTS),
+        Algorithm::Crc32 => Some(&CRC32_PARTS),
         _ => None,
     }
 }
@@ -189,7 +131,14 @@ type WithCrc = fn(&mut Env<'_>, &CallSite, &mut dyn FnMut(&Crc) -> u64) -> u64;
 
 /// The first argument is what the last call gave. It begins as 0, and differs from the CRC by that of no data, which the
 /// parameters may make another number.
-fn more(env: &mut Env<'_>, site: &CallSite, args: &[u64], outs: &mut [u64], in_pieces: bool, with: WithCrc) {
+fn continued(
+    env: &mut Env<'_>,
+    site: &CallSite,
+    args: &[u64],
+    outs: &mut [u64],
+    in_pieces: bool,
+    with: WithCrc,
+) {
     let mut bytes = std::mem::take(&mut env.scratch);
     let mut values = bits::arguments(site, args);
     let before = values.next().map_or(0, |(value, _)| value.first().copied().unwrap_or(0));
@@ -290,8 +239,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_crc_is_the_sum_of_its_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..=8)) {
-            for (function, crc) in [("crc16", &CRC16), ("crc32", &CRC32)] {
-                let parts = byte_parts(function).unwrap();
+            for (algorithm, crc) in [(Algorithm::Crc16, &CRC16), (Algorithm::Crc32, &CRC32)] {
+                let parts = byte_parts(algorithm).unwrap();
                 let zeros = parts.of_zeros[bytes.len()];
                 let sum = bytes.iter().rev().zip(&parts.of_byte).fold(zeros, |sum, (byte, of_byte)| {
                     sum ^ of_byte[*byte as usize]

@@ -1,6 +1,6 @@
 //! Extern functions and extern state that both executors share.
 //!
-//! * [`ExternDef`]: a function, found by [`find`] under the name that the IR uses; [`CallSite`] is one place that calls it.
+//! * [`CallSite`]: one place that calls a [`Function`] of the IR.
 //! * [`State`]: registers, counters, meters and digests of a program, shared by all workers and the control plane.
 //! * [`Destinations`]: multicast groups and clone sessions, part of the state.
 //! * [`Env`]: what one worker hands to the functions it calls.
@@ -8,25 +8,22 @@
 //! A value crosses as little-endian `u64` limbs, as many as its width takes; the arguments of a call follow each other in
 //! one slice, and so do the results.
 //!
-//! To add a function: write it in `functions.rs` (or a file of its own) and list it in [`all`].
+//! To add a function, declare it as a [`Function`] and compute it in `functions.rs` or a file of its own.
 //!
 //! ```
-//! use p4jet_externs::{CallSite, State, find};
+//! use p4jet_externs::{CallSite, State};
+//! use p4jet_ir::Algorithm;
 //! let state = State::new(&[], 1)?;
 //! let mut env = state.env(0);
-//! let def = find("csum16").expect("it is listed");
-//! let site = CallSite {
-//!     def,
-//!     instance: None,
-//!     arg_widths: vec![16, 16],
-//!     out_widths: vec![16],
-//!     text: vec![],
-//! };
+//! let site = CallSite::new(Algorithm::Csum16.plain().into(), None, vec![16, 16], vec![16], vec![])?;
 //! let mut sum = [0];
-//! (def.call)(&mut env, &site, &[0x4500, 0x0073], &mut sum);
+//! site.call(&mut env, &[0x4500, 0x0073], &mut sum);
 //! assert_eq!(sum[0], !0x4573 & 0xffff);
-//! # Ok::<(), p4jet_externs::StateError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+
+use num_bigint::BigUint;
+use p4jet_ir::Function;
 
 mod apart;
 mod bits;
@@ -50,53 +47,83 @@ pub use multicast::{Multicast, MulticastError, Node};
 pub use replication::{Destinations, Replica, Session, Targets};
 pub use state::{CounterValue, DIRECT_BANKS, InstanceKind, InstanceSpec, State, StateError, Unit};
 
+/// Computes an extern function. `args` and `outs` have the limbs that the widths of the site take, with unused high bits 0;
+/// every limb of `outs` is written.
+type Call = fn(&mut Env<'_>, &CallSite, args: &[u64], outs: &mut [u64]);
+
 /// One place that calls an extern function.
 #[derive(Clone, Debug)]
 pub struct CallSite {
-    /// The function.
-    pub def: &'static ExternDef,
-    /// The instance it works on, by its index in [`State`].
-    pub instance: Option<u32>,
-    /// Width in bits of each argument.
-    pub arg_widths: Vec<u32>,
+    function: Function,
+    computation: Call,
+    instance: Option<u32>,
+    arg_widths: Vec<u32>,
+    out_widths: Vec<u32>,
+    text: Vec<String>,
+}
+
+impl CallSite {
+    /// A call of `function` on an instance, given by its index in [`State`]. Widths are those of the arguments and results in
+    /// bits. The texts are string literals: the format of `log_msg`, what an `assert` says, the name of a custom CRC.
+    ///
+    /// # Errors
+    /// The function is foreign: nobody knows how to compute it.
+    pub fn new(
+        function: Function,
+        instance: Option<u32>,
+        arg_widths: Vec<u32>,
+        out_widths: Vec<u32>,
+        text: Vec<String>,
+    ) -> Result<CallSite, String> {
+        let computation = functions::computation(&function).ok_or_else(|| {
+            function.why_not_run().unwrap_or_else(|| format!("`{function}` has no computation"))
+        })?;
+        Ok(CallSite { function, computation, instance, arg_widths, out_widths, text })
+    }
+
     /// Width in bits of each result.
-    pub out_widths: Vec<u32>,
-    /// String literals: the format of `log_msg`, what an `assert` says, the name of a custom hash.
-    pub text: Vec<String>,
+    pub fn out_widths(&self) -> &[u32] {
+        &self.out_widths
+    }
+
+    /// Calls the function. `args` and `outs` have as many limbs as the widths take, with unused high bits 0; every limb of
+    /// `outs` is written. If the function reads the payload, [`Env::set_packet`] or [`Env::with_packet`] must have set it.
+    pub fn call(&self, env: &mut Env<'_>, args: &[u64], outs: &mut [u64]) {
+        (self.computation)(env, self, args, outs);
+    }
+
+    /// The same for numbers, each smaller than 2 to the power of its width.
+    pub fn call_with_numbers(&self, env: &mut Env<'_>, args: &[BigUint]) -> Vec<BigUint> {
+        let mut limbs = Vec::new();
+        for (arg, width) in args.iter().zip(&self.arg_widths) {
+            let end = limbs.len() + limb_count(*width);
+            limbs.extend(arg.iter_u64_digits());
+            limbs.resize(end, 0);
+        }
+        let mut results = vec![0; self.out_widths.iter().map(|width| limb_count(*width)).sum()];
+        self.call(env, &limbs, &mut results);
+        let mut rest = results.as_slice();
+        let numbers = self.out_widths.iter().map(|width| {
+            let (limbs, after) = rest.split_at(limb_count(*width));
+            rest = after;
+            bits::number(limbs)
+        });
+        numbers.collect()
+    }
 }
 
-/// An extern function.
-pub struct ExternDef {
-    /// Its name in the IR.
-    pub name: &'static str,
-    /// Calls it. `args` and `outs` have the limbs that the widths of the site take, unused high bits 0; every limb of
-    /// `outs` is written.
-    pub call: fn(&mut Env<'_>, &CallSite, args: &[u64], outs: &mut [u64]),
-    /// Whether it only computes: the result depends on the arguments (and payload) alone and nothing else changes.
-    pub pure_function: bool,
-    /// Whether it reads the payload, which [`Env::set_packet`] or [`Env::with_packet`] then must have told.
-    pub uses_payload: bool,
-    /// Arguments, results, meaning.
-    pub doc: &'static str,
-}
-
-impl std::fmt::Debug for ExternDef {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("ExternDef").field(&self.name).finish()
+/// Two sites are equal if their calls compute the same.
+impl PartialEq for CallSite {
+    fn eq(&self, other: &CallSite) -> bool {
+        self.function == other.function
+            && self.instance == other.instance
+            && self.arg_widths == other.arg_widths
+            && self.out_widths == other.out_widths
+            && self.text == other.text
     }
 }
 
 /// Limbs that a value of `width` bits takes.
 pub fn limb_count(width: u32) -> usize {
     bits::limbs(width)
-}
-
-/// The function of this name.
-pub fn find(name: &str) -> Option<&'static ExternDef> {
-    all().find(|def| def.name == name)
-}
-
-/// All functions.
-pub fn all() -> impl Iterator<Item = &'static ExternDef> {
-    hash::all().chain(&functions::DEFS)
 }

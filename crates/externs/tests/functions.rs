@@ -2,6 +2,7 @@
 
 use num_bigint::BigUint;
 use p4jet_externs::*;
+use p4jet_ir::Function;
 use proptest::prelude::*;
 
 fn state(instances: &[(&str, InstanceKind)]) -> State {
@@ -29,16 +30,13 @@ fn big(limbs: &[u64]) -> BigUint {
 }
 
 fn call(env: &mut Env<'_>, call: Call<'_>) -> Vec<BigUint> {
-    let site = CallSite {
-        def: find(call.name).expect("it is listed"),
-        instance: call.instance,
-        arg_widths: call.args.iter().map(|(_, width)| *width).collect(),
-        out_widths: call.outs.clone(),
-        text: call.text.iter().map(ToString::to_string).collect(),
-    };
+    let function: Function = call.name.parse().expect("it is declared");
+    let arg_widths = call.args.iter().map(|(_, width)| *width).collect();
+    let text = call.text.iter().map(ToString::to_string).collect();
+    let site = CallSite::new(function, call.instance, arg_widths, call.outs.clone(), text).unwrap();
     let args: Vec<u64> = call.args.iter().flat_map(|(value, width)| limbs(value, *width)).collect();
     let mut outs = vec![u64::MAX; call.outs.iter().map(|width| width.div_ceil(64) as usize).sum()];
-    (site.def.call)(env, &site, &args, &mut outs);
+    site.call(env, &args, &mut outs);
     let mut rest = outs.as_slice();
     (call.outs.iter())
         .map(|width| {
@@ -290,18 +288,17 @@ fn too_large() {
 }
 
 #[test]
-fn names_are_different() {
-    let mut names: Vec<&str> = all().map(|def| def.name).collect();
-    names.sort_unstable();
-    let count = names.len();
-    names.dedup();
-    assert_eq!(names.len(), count);
-    assert!(find("crc99").is_none());
-    assert!(
-        all().all(
-            |def| def.uses_payload == def.name.contains("_payload") || def.name == "random_hash_payload"
-        )
-    );
+fn every_function_has_a_name_of_its_own_and_a_computation() {
+    for function in Function::all() {
+        assert_eq!(function.to_string().parse(), Ok(function.clone()));
+        assert!(CallSite::new(function.clone(), None, vec![], vec![], vec![]).is_ok(), "{function}");
+        assert_eq!(function.reads_payload(), function.to_string().contains("_payload"), "{function}");
+    }
+    assert_eq!("crc99".parse::<Function>(), Err("no extern function `crc99`".to_string()));
+    let foreign = "foreign.popcount".parse::<Function>().unwrap();
+    assert_eq!(foreign.to_string(), "foreign.popcount");
+    let why = CallSite::new(foreign, None, vec![], vec![], vec![]).unwrap_err();
+    assert!(why.starts_with("only the program declares the extern `popcount`"), "{why}");
 }
 
 /// The concatenation by arithmetic on one large number.

@@ -8,7 +8,7 @@ use p4jet_ir::{
 };
 use p4jet_tables::{Entry, EntryHandle, KeyMatch};
 
-use crate::render::{code_name, reason_text, value_text};
+use crate::render::{code_name, value_text};
 use crate::trace::{Matched, Trace, TraceEvent};
 use crate::wording::{Wording, field_name, is_nameless};
 
@@ -262,7 +262,7 @@ impl Teller<'_, '_> {
                 }
                 match half {
                     _ if causes.is_empty() => {
-                        self.debug(&format!("Dropping packet: {}", reason_text(p, *reason)));
+                        self.debug(&format!("Dropping packet: {}", reason.text(p)));
                     }
                     Begin::Ingress => self.debug("Dropping packet at the end of ingress"),
                     Begin::Egress => self.debug("Dropping packet at the end of egress"),

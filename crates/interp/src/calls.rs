@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use num_bigint::BigUint;
 use p4jet_externs::{CallSite, Env};
-use p4jet_ir::eval::wrap;
 use p4jet_ir::{Op, Program};
 
 use crate::packet::Frame;
@@ -23,24 +22,15 @@ impl<'a> Calls<'a> {
         let blocks = program.blocks.iter().map(|b| &b.body);
         for stmt in actions.chain(blocks).flat_map(|body| &body.nodes).flat_map(|node| &node.stmts) {
             let Op::Extern { function, instance, args, outs, text } = &stmt.op else { continue };
-            let Some(def) = p4jet_externs::find(function) else {
+            let arg_widths = args.iter().map(|arg| arg.width(program)).collect();
+            let out_widths = outs.iter().map(|out| program.width(*out)).collect();
+            let instance = instance.map(|i| i.0);
+            let call = CallSite::new(function.clone(), instance, arg_widths, out_widths, text.clone());
+            let call = call.map_err(|why| {
                 let place = &program.locs[stmt.loc.index()];
-                return Err(format!(
-                    "{}:{}:{}: {}",
-                    place.file,
-                    place.line,
-                    place.column,
-                    p4jet_ir::unknown_extern(function)
-                ));
-            };
-            let site = CallSite {
-                def,
-                instance: instance.map(|i| i.0),
-                arg_widths: args.iter().map(|arg| arg.width(program)).collect(),
-                out_widths: outs.iter().map(|out| program.width(*out)).collect(),
-                text: text.clone(),
-            };
-            sites.insert(&raw const stmt.op, Site(site));
+                format!("{}:{}:{}: {why}", place.file, place.line, place.column)
+            })?;
+            sites.insert(&raw const stmt.op, Site(call));
         }
         Ok(Calls { sites, program: std::marker::PhantomData })
     }
@@ -57,31 +47,7 @@ pub(crate) struct Site(CallSite);
 impl Site {
     /// Calls the function. Results have the widths of their destination fields.
     pub fn call(&self, env: &mut Env, frame: &Frame, args: &[BigUint]) -> Vec<BigUint> {
-        let site = &self.0;
-        let mut arg_limbs = Vec::new();
-        for (arg, width) in args.iter().zip(&site.arg_widths) {
-            let end = arg_limbs.len() + limb_count(*width);
-            arg_limbs.extend(arg.iter_u64_digits());
-            arg_limbs.resize(end, 0);
-        }
-        let mut out_limbs = vec![0; site.out_widths.iter().map(|w| limb_count(*w)).sum()];
         let packet_len = frame.bytes.len() as u32;
-        env.with_packet(frame.payload(), packet_len, |env| {
-            (site.def.call)(env, site, &arg_limbs, &mut out_limbs)
-        });
-        let mut rest = out_limbs.as_slice();
-        let mut outs = Vec::new();
-        for width in &site.out_widths {
-            let (limbs, after) = rest.split_at(limb_count(*width));
-            rest = after;
-            let digits = limbs.iter().flat_map(|limb| [*limb as u32, (*limb >> 32) as u32]).collect();
-            outs.push(wrap(BigUint::new(digits), *width));
-        }
-        outs
+        env.with_packet(frame.payload(), packet_len, |env| self.0.call_with_numbers(env, args))
     }
-}
-
-/// Returns the number of limbs of a value of this width.
-fn limb_count(width: u32) -> usize {
-    width.div_ceil(64) as usize
 }

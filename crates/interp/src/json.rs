@@ -5,7 +5,7 @@ use p4jet_ir::{FieldId, Intrinsic, Loc, Program, TableId};
 use p4jet_tables::{Entry, KeyMatch, Near};
 use serde_json::{Map, Value, json};
 
-use crate::render::{code_name, reason_text};
+use crate::render::code_name;
 use crate::trace::{Absent, Cause, Matched, Since, Trace, TraceEvent};
 use crate::wording::{Wording, field_name};
 
@@ -165,7 +165,7 @@ fn step(p: &Program, words: &Wording<'_>, event: &TraceEvent) -> Value {
             json!({"step": "reject", "error": code_name(p, code), "at": place(p, *loc)})
         }
         TraceEvent::Dropped { reason, loc, causes: because } => json!({
-            "step": "dropped", "reason": reason_text(p, *reason), "because": causes(p, because), "at": place(p, *loc),
+            "step": "dropped", "reason": reason.text(p), "because": causes(p, because), "at": place(p, *loc),
         }),
         TraceEvent::Sent { port, length, causes: because } => {
             json!({"step": "sent", "port": port, "bytes": length, "because": causes(p, because)})

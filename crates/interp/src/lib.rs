@@ -20,10 +20,7 @@ mod trace;
 mod wording;
 
 pub use bmv2::LogLevel;
-pub use machine::{
-    Arrival, Copied, Machine, Outcome, REASON_ASSERTION_FAILED, REASON_EMITS_TOO_MUCH, Ran, Tables, Visited,
-    interpreted,
-};
+pub use machine::{Arrival, Copied, Machine, Outcome, Ran, Tables, Visited, interpreted};
 pub use render::value_text;
 pub use setup::{build_state, build_tables, given_entries, succeeding_state};
 pub use trace::{Cause, Matched, Trace, TraceEvent};

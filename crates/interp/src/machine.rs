@@ -10,9 +10,9 @@ use p4jet_externs::Env;
 use p4jet_ir::eval::{eval, wrap};
 use p4jet_ir::turns::TURNS_MAX;
 use p4jet_ir::{
-    ActionId, Begin, Block, BlockId, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId,
-    Intrinsic, Keep, Loc, NodeId, Op, PacketCopy, Program, QUEUE_MAX, Queued, ReplicaList, SourceLoc, Stmt,
-    TableId, Terminator,
+    ActionId, Begin, Block, BlockId, BlockKind, Cfg, CopyFrame, DropReason, Effect, Expr, FieldId, FieldKind,
+    HeaderId, Intrinsic, Keep, Loc, NodeId, Op, PacketCopy, Program, QUEUE_MAX, Queued, ReplicaList,
+    SourceLoc, Stmt, TableId, Terminator,
 };
 use p4jet_tables::{Resolved, Table};
 
@@ -30,12 +30,6 @@ thread_local! {
 pub fn interpreted() -> *const SourceLoc {
     PLACE.get()
 }
-
-/// The drop reason of a packet for which an extern function (`assert`) failed.
-pub const REASON_ASSERTION_FAILED: u32 = u32::MAX - 1;
-
-/// The drop reason of a packet whose deparser emitted more than [`Program::block_emitted_bytes_max`].
-pub const REASON_EMITS_TOO_MUCH: u32 = u32::MAX - 4;
 
 /// The tables of a program, by [`TableId`], independent of how their owner stores them.
 pub trait Tables {
@@ -78,9 +72,8 @@ pub enum Outcome {
     },
     /// It was dropped.
     Dropped {
-        /// Index in [`Program::drop_reasons`], [`REASON_ASSERTION_FAILED`] or
-        /// [`REASON_EMITS_TOO_MUCH`].
-        reason: u32,
+        /// Why.
+        reason: DropReason,
         /// Source place.
         at: Loc,
     },
@@ -284,7 +277,7 @@ impl<'a> Machine<'a> {
 
 /// The reason and place of a packet's end.
 enum Gone {
-    Dropped { reason: u32, at: Loc },
+    Dropped { reason: DropReason, at: Loc },
     Done,
 }
 
@@ -451,7 +444,10 @@ impl Run<'_, '_, '_> {
                 }
                 Terminator::Drop(reason) => {
                     let asked = program_drop_place(self.program, &self.fields);
-                    return End::Gone(Gone::Dropped { reason: *reason, at: asked.unwrap_or(loc) });
+                    return End::Gone(Gone::Dropped {
+                        reason: DropReason::Program(*reason),
+                        at: asked.unwrap_or(loc),
+                    });
                 }
                 Terminator::Done => return End::Gone(Gone::Done),
                 Terminator::Egress => return End::Egress,
@@ -580,7 +576,7 @@ impl Run<'_, '_, '_> {
                 self.emit(*header, loc);
                 if self.output.bits() > 8 * self.output_bytes_max as usize {
                     self.decided(&[]);
-                    return Err(Stop::Dropped(REASON_EMITS_TOO_MUCH));
+                    return Err(Stop::Dropped(DropReason::EmitsTooMuch));
                 }
             }
             Op::Truncate { bytes } => {
@@ -594,11 +590,11 @@ impl Run<'_, '_, '_> {
                 let site = self.calls.site(&stmt.op);
                 let values: Vec<BigUint> = args.iter().map(|arg| self.eval(arg)).collect();
                 let results = site.call(self.env, &self.frame, &values);
-                if p4jet_ir::atomic::is_marker(function) {
+                if function.effect() == Effect::Marks {
                     return Ok(());
                 }
                 self.tell(|run| TraceEvent::Extern {
-                    function: function.clone(),
+                    function: function.to_string(),
                     instance: *instance,
                     args: args
                         .iter()
@@ -614,7 +610,7 @@ impl Run<'_, '_, '_> {
                 }
                 if self.env.take_failed() {
                     self.decided(&args.iter().collect::<Vec<_>>());
-                    return Err(Stop::Dropped(REASON_ASSERTION_FAILED));
+                    return Err(Stop::Dropped(DropReason::AssertionFailed));
                 }
             }
         }
@@ -965,7 +961,7 @@ enum Stop {
     /// It fails with this error code, and the parser rejects.
     Rejected(BigUint),
     /// It drops the packet.
-    Dropped(u32),
+    Dropped(DropReason),
 }
 
 struct LookedUp {

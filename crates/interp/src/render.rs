@@ -7,7 +7,6 @@ use num_bigint::BigUint;
 use p4jet_ir::{BlockKind, Expr, FieldId, Intrinsic, Key, Loc, MatchKind, Program, ReplicaList, TableId};
 use p4jet_tables::{Difference, Entry, EntryHandle, HitReason, KeyMatch};
 
-use crate::machine::{REASON_ASSERTION_FAILED, REASON_EMITS_TOO_MUCH};
 use crate::trace::{Absent, Cause, Matched, Since, Trace, TraceEvent};
 use crate::wording::{Wording, field_name, is_nameless};
 
@@ -70,14 +69,6 @@ fn match_text(m: &KeyMatch, width: u32) -> String {
         KeyMatch::Ternary { value, mask } => format!("{value:#x} &&& {mask:#x}"),
         KeyMatch::Range { lo, hi } => format!("{} to {}", text(lo), text(hi)),
         KeyMatch::Optional(None) => "anything".to_string(),
-    }
-}
-
-pub(crate) fn reason_text(p: &Program, reason: u32) -> &str {
-    match reason {
-        REASON_ASSERTION_FAILED => "an assertion failed",
-        REASON_EMITS_TOO_MUCH => "a loop of the deparser emits too many bytes",
-        _ => &p.drop_reasons[reason as usize],
     }
 }
 
@@ -358,7 +349,7 @@ impl<'a> Teller<'a> {
                 self.step(&format!("reject: {error}"), *loc);
             }
             TraceEvent::Dropped { reason, loc, causes } => {
-                self.line(0, &format!("dropped: {}", reason_text(p, *reason)), *loc);
+                self.line(0, &format!("dropped: {}", reason.text(p)), *loc);
                 self.causes(causes);
             }
             TraceEvent::Sent { port, length, causes } => {

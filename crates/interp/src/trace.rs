@@ -2,7 +2,8 @@
 
 use num_bigint::BigUint;
 use p4jet_ir::{
-    ActionId, Begin, BlockId, Expr, FieldId, HeaderId, InstanceId, Loc, Queued, ReplicaList, TableId,
+    ActionId, Begin, BlockId, DropReason, Expr, FieldId, HeaderId, InstanceId, Loc, Queued, ReplicaList,
+    TableId,
 };
 use p4jet_tables::{Entry, EntryHandle, HitReason, Near};
 
@@ -260,9 +261,9 @@ pub enum TraceEvent {
     },
     /// The packet is dropped.
     Dropped {
-        /// As in [`crate::Outcome::Dropped`].
-        reason: u32,
-        /// Source place.
+        /// Why.
+        reason: DropReason,
+        /// Where the program says so.
         loc: Loc,
         /// What caused it.
         causes: Vec<Cause>,

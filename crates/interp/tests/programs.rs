@@ -3,8 +3,8 @@
 mod common;
 
 use common::{hex, program, run, run_traced, sent};
-use p4jet_interp::{Outcome, REASON_ASSERTION_FAILED};
-use p4jet_ir::{Program, text};
+use p4jet_interp::Outcome;
+use p4jet_ir::{DropReason, Program, text};
 
 /// A small router: a header of type, address and time to live, routed by the address.
 const ROUTER: &str = r#"
@@ -77,7 +77,7 @@ egress deparse
 egress_port meta.port
 "#;
 
-fn dropped(p: &Program, reason: u32, place: &str) -> Outcome {
+fn dropped(p: &Program, reason: DropReason, place: &str) -> Outcome {
     let at = p.locs.iter().position(|l| format!("{}:{}:{}", l.file, l.line, l.column) == place);
     Outcome::Dropped { reason, at: p4jet_ir::Loc(at.unwrap() as u32) }
 }
@@ -89,7 +89,7 @@ fn router() {
     let expected = [
         sent(3, "07 0a02 3f beef"),
         sent(4, "07 0a01 ff"),
-        dropped(&p, 0, "router.p4:43:9"),
+        dropped(&p, DropReason::Program(0), "router.p4:43:9"),
         // Another type: extracted but not emitted.
         sent(0, "beef"),
         // Too short: nothing is extracted.
@@ -275,7 +275,7 @@ fn loops_end() {
     // 50,000 turns in one block leave 15,536 for the next.
     assert_eq!(run(&p, &[vec![]]), [sent(15_537, "")]);
     let spent = text::print(&p).replace("0xc351", "0x10002");
-    assert_eq!(run(&program(&spent), &[vec![]]), [dropped(&p, 0, "loop.p4:1:1")]);
+    assert_eq!(run(&program(&spent), &[vec![]]), [dropped(&p, DropReason::Program(0), "loop.p4:1:1")]);
 }
 
 #[test]
@@ -299,14 +299,18 @@ fn externs() {
         intrinsic ingress_port meta.in
         "#,
     );
-    let expected = [sent(1, "00"), sent(2, "00"), dropped(&p, REASON_ASSERTION_FAILED, "externs.p4:9:1")];
+    let expected = [sent(1, "00"), sent(2, "00"), dropped(&p, DropReason::AssertionFailed, "externs.p4:9:1")];
     assert_eq!(run(&p, &[vec![0], vec![0], vec![0]]), expected);
 }
 
 #[test]
-fn an_unknown_extern_is_an_error() {
-    let p = program("program x block c control { n0: call nothing_such() @x.p4:3:4 return } ingress c");
-    assert_eq!(p4jet_interp::Machine::new(&p).err().unwrap(), "x.p4:3:4: no extern function `nothing_such`");
+fn a_foreign_extern_is_an_error() {
+    let p =
+        program("program x block c control { n0: call foreign.nothing_such() @x.p4:3:4 return } ingress c");
+    assert_eq!(
+        p4jet_interp::Machine::new(&p).err().unwrap(),
+        "x.p4:3:4: only the program declares the extern `nothing_such`: its behaviour is unknown, so the program cannot run"
+    );
 }
 
 #[test]

@@ -2,34 +2,20 @@
 //! workers share registers.
 //!
 //! P4_16, "Concurrency model": a block with `@atomic`, and the body of an action, run as if no other packet ran
-//! meanwhile. Like bmv2, p4jet also treats consecutive statements of a control as atomic. Lowering puts [`BEGIN`] and
-//! [`END`] around `@atomic` blocks and around actions that a control calls itself, if they touch registers. One worker
-//! needs no more, as long as it lets no other packet run between them. For several workers, [`add_locks`] adds [`LOCK`]
-//! and [`UNLOCK`] around code that touches a register twice, one lock for each register, taken in a fixed order.
+//! meanwhile. Like bmv2, p4jet also treats consecutive statements of a control as atomic. Lowering puts
+//! [`Function::AtomicBegin`] and [`Function::AtomicEnd`] around `@atomic` blocks and around actions that a control calls itself, if they touch registers. One worker
+//! needs no more, as long as it lets no other packet run between them. For several workers, [`add_locks`] adds
+//! [`Function::RegisterLock`] and [`Function::RegisterUnlock`] around code that touches a register twice, one lock for each register, taken in a fixed order.
 
 use crate::*;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Starts an atomic part: an extern call without arguments.
-pub const BEGIN: &str = "atomic.begin";
-/// Ends an atomic part.
-pub const END: &str = "atomic.end";
-/// Locks a register for this packet; a packet that already holds the lock continues.
-pub const LOCK: &str = "register.lock";
-/// Unlocks a register.
-pub const UNLOCK: &str = "register.unlock";
-
-/// True if an extern call concerns only other packets: it changes nothing for the packet that makes it.
-pub fn is_marker(function: &str) -> bool {
-    matches!(function, BEGIN | END | LOCK | UNLOCK)
-}
 
 impl Op {
     /// Returns the register that the statement reads or writes.
     pub fn register(&self) -> Option<InstanceId> {
         match self {
-            Op::Extern { function, instance, .. } if function.starts_with("register.") => {
-                instance.filter(|_| !is_marker(function))
+            Op::Extern { function: Function::RegisterRead | Function::RegisterWrite, instance, .. } => {
+                *instance
             }
             _ => None,
         }
@@ -38,8 +24,8 @@ impl Op {
     /// Returns the change in the number of enclosing atomic parts.
     fn nesting(&self) -> i32 {
         match self {
-            Op::Extern { function, .. } if function == BEGIN => 1,
-            Op::Extern { function, .. } if function == END => -1,
+            Op::Extern { function: Function::AtomicBegin, .. } => 1,
+            Op::Extern { function: Function::AtomicEnd, .. } => -1,
             _ => 0,
         }
     }
@@ -120,11 +106,12 @@ pub fn add_locks(program: &mut Program) {
     for part in parts {
         let registers: Vec<InstanceId> = part.registers.intersection(&locked).copied().collect();
         for place in part.begins {
-            let locks = registers.iter().map(|register| call(LOCK, Some(*register)));
+            let locks = registers.iter().map(|register| call(Function::RegisterLock, Some(*register)));
             inserted.entry(place).or_default().extend(locks);
         }
         for place in part.ends {
-            let unlocks = registers.iter().rev().map(|register| call(UNLOCK, Some(*register)));
+            let unlocks =
+                registers.iter().rev().map(|register| call(Function::RegisterUnlock, Some(*register)));
             inserted.entry(place).or_default().extend(unlocks);
         }
     }
@@ -141,14 +128,8 @@ pub fn add_locks(program: &mut Program) {
 }
 
 /// A call without arguments.
-pub fn call(function: &str, instance: Option<InstanceId>) -> Op {
-    Op::Extern {
-        function: function.to_string(),
-        instance,
-        args: Vec::new(),
-        outs: Vec::new(),
-        text: Vec::new(),
-    }
+pub fn call(function: Function, instance: Option<InstanceId>) -> Op {
+    Op::Extern { function, instance, args: Vec::new(), outs: Vec::new(), text: Vec::new() }
 }
 
 /// The whole body of an action, if it touches registers.

@@ -36,7 +36,9 @@ use num_bigint::BigUint;
 
 pub mod atomic;
 pub mod columns;
+mod drops;
 pub mod eval;
+mod function;
 pub mod passes;
 #[cfg(feature = "random")]
 pub mod random;
@@ -47,6 +49,8 @@ pub mod verify;
 mod walk;
 mod work;
 
+pub use drops::DropReason;
+pub use function::{Access, Algorithm, Effect, Function, Hash};
 pub use walk::for_each_column_of;
 
 macro_rules! index {
@@ -80,20 +84,6 @@ index! {
     InstanceId;
     /// Index in [`Program::locs`]; 0 is "nowhere".
     Loc;
-}
-
-/// Prefix of the names of extern functions that only the program declares: their behaviour is unknown, so such a program can be
-/// compiled but not run.
-pub const FOREIGN: &str = "foreign.";
-
-/// Returns the error for a call of an extern function without an implementation.
-pub fn unknown_extern(function: &str) -> String {
-    match function.strip_prefix(FOREIGN) {
-        Some(name) => format!(
-            "only the program declares the extern `{name}`: its behaviour is unknown, so the program cannot run"
-        ),
-        None => format!("no extern function `{function}`"),
-    }
 }
 
 /// A whole program.
@@ -628,10 +618,10 @@ pub enum Op {
         /// Number of bytes. Any width.
         bytes: Expr,
     },
-    /// Calls an extern function (crate externs) by name.
+    /// Calls an extern function, which crate externs computes.
     Extern {
-        /// Its name: `crc32`, `register.read`, `log_msg`.
-        function: String,
+        /// The function.
+        function: Function,
         /// The instance it works on.
         instance: Option<InstanceId>,
         /// Arguments.

@@ -639,15 +639,16 @@ impl Maker {
             let last = self.rng.range(first, fields.len() - 1);
             args.extend(fields[first..=last].iter().map(|f| Expr::Field(*f)));
         }
-        let mut function =
-            ["csum16", "csum16", "csum16", "crc32", "xor16", "identity"][self.rng.below(6)].to_string();
+        use Algorithm::{Crc32, Csum16, Identity, Xor16};
+        let mut hash = [Csum16, Csum16, Csum16, Crc32, Xor16, Identity][self.rng.below(6)].plain();
         if self.rng.once_in(4) {
             // Each value is preceded by its length, which is sometimes larger than the width.
             args = args.into_iter().flat_map(|arg| [self.expr(8, scope, 1), arg]).collect();
-            function += "_pieces";
+            hash = hash.in_pieces();
         }
         let out = *self.rng.pick(scope);
-        let op = Op::Extern { function, instance: None, args, outs: vec![out], text: Vec::new() };
+        let op =
+            Op::Extern { function: hash.into(), instance: None, args, outs: vec![out], text: Vec::new() };
         self.push(cfg, node, op);
     }
 
@@ -657,13 +658,7 @@ impl Maker {
         }
         let index = self.rng.below(self.p.instances.len());
         let instance = Some(InstanceId(index as u32));
-        let call = |function: &str, args, outs| Op::Extern {
-            function: function.to_string(),
-            instance,
-            args,
-            outs,
-            text: Vec::new(),
-        };
+        let call = |function, args, outs| Op::Extern { function, instance, args, outs, text: Vec::new() };
         // Mostly inside the array, sometimes beyond its end.
         let cell = Expr::ZeroExtend(Box::new(self.expr(4, scope, 2)), 32);
         let op = match self.p.instances[index].kind {
@@ -672,13 +667,13 @@ impl Maker {
                 if outs.is_empty() {
                     return;
                 }
-                call("register.read", vec![cell], vec![*self.rng.pick(&outs)])
+                call(Function::RegisterRead, vec![cell], vec![*self.rng.pick(&outs)])
             }
             InstanceKind::Register { width, .. } => {
                 let value = self.expr(width, scope, 2);
-                call("register.write", vec![cell, value], Vec::new())
+                call(Function::RegisterWrite, vec![cell, value], Vec::new())
             }
-            InstanceKind::Counter { .. } => call("counter.count", vec![cell], Vec::new()),
+            InstanceKind::Counter { .. } => call(Function::Count, vec![cell], Vec::new()),
             _ => return,
         };
         self.push(cfg, node, op);

@@ -1,10 +1,7 @@
 //! Optional counts of what a program does to a worker's packets: actions by table, hit and miss, and drops by reason
 //! and place.
 
-use crate::{Loc, Program, TableId};
-
-/// How many drop reasons the executors use in addition to the program's: the highest numbers.
-const REASONS_ABOVE: u32 = 8;
+use crate::{DropReason, Loc, Program, TableId};
 
 /// Cells before the first and after the last, so that no other worker writes to the cache lines between them.
 const APART: usize = 16;
@@ -37,7 +34,7 @@ impl Tallies {
             })
             .collect();
         let (reasons, places) = (program.drop_reasons.len() as u32, program.locs.len().max(1));
-        let cells = next + (reasons + REASONS_ABOVE) as usize * places;
+        let cells = next + (reasons as usize + DropReason::EXECUTORS.len()) * places;
         Tallies { cells: vec![0; cells + APART], tables, actions, drops: next, reasons, places }
     }
 
@@ -53,12 +50,15 @@ impl Tallies {
     }
 
     /// Returns the cell of a reason for drops without a place, followed by those for each place.
-    pub fn drop_cell(&self, reason: u32) -> usize {
+    pub fn drop_cell(&self, reason: DropReason) -> usize {
         let number = match reason {
-            reason if reason < self.reasons => reason,
-            reason => self.reasons + (u32::MAX - reason).min(REASONS_ABOVE - 1),
+            DropReason::Program(index) => index as usize,
+            reason => {
+                let behind = DropReason::EXECUTORS.iter().position(|other| *other == reason);
+                self.reasons as usize + behind.expect("all reasons but the program's are listed")
+            }
         };
-        self.drops + number as usize * self.places
+        self.drops + number * self.places
     }
 
     /// Counts a lookup that led to an action of the table's list; an index beyond its end stands for none.
@@ -69,7 +69,7 @@ impl Tallies {
     }
 
     /// Counts a dropped packet.
-    pub fn dropped(&mut self, reason: u32, place: Loc) {
+    pub fn dropped(&mut self, reason: DropReason, place: Loc) {
         let cell = self.drop_cell(reason) + place.index();
         self.cells[cell] += 1;
     }
@@ -82,11 +82,14 @@ impl Tallies {
     }
 
     /// Returns the drops: reason, place, and number.
-    pub fn drops(&self) -> impl Iterator<Item = (u32, Loc, u64)> {
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, Loc, u64)> {
         let cells = self.cells[self.drops..].iter().enumerate().filter(|(_, n)| **n > 0);
         cells.map(|(i, n)| {
-            let number = (i / self.places) as u32;
-            let reason = if number < self.reasons { number } else { u32::MAX - (number - self.reasons) };
+            let number = i / self.places;
+            let reason = match number.checked_sub(self.reasons as usize) {
+                None => DropReason::Program(number as u32),
+                Some(behind) => DropReason::EXECUTORS[behind],
+            };
             (reason, Loc((i % self.places) as u32), *n)
         })
     }

@@ -811,7 +811,7 @@ impl Printer<'_> {
                 if !outs.is_empty() {
                     line.push_str(&format!("{} = ", self.fields(outs)));
                 }
-                line.push_str(&format!("call {}", ident(function)));
+                line.push_str(&format!("call {}", ident(&function.to_string())));
                 if let Some(i) = instance {
                     line.push_str(&format!(" on {}", get(&self.names.instances, i.0)));
                 }
@@ -1824,7 +1824,7 @@ impl Parser<'_> {
 
     fn call(&mut self, outs: Vec<FieldId>) -> Parsed<Op> {
         self.expect_word("call")?;
-        let function = self.name("the name of an extern function")?;
+        let function = self.function()?;
         let instance = if self.take_word("on") { Some(self.instance()?) } else { None };
         let args = self.enclosed("(", ")", Parser::expr)?;
         let text = if self.take_word("text") { self.comma_list(|s| s.string("a text"))? } else { Vec::new() };
@@ -1939,6 +1939,29 @@ impl Parser<'_> {
                  switch, turn, apply, return, exit, reject, drop, done, egress)",
             );
         })
+    }
+
+    fn function(&mut self) -> Parsed<Function> {
+        let found = match self.peek() {
+            Token::Word(name) | Token::Quoted(name) => name.parse().ok(),
+            _ => None,
+        };
+        match found {
+            Some(function) => {
+                self.advance();
+                Ok(function)
+            }
+            None => {
+                let all = Function::all();
+                let listed =
+                    all.iter().filter(|f| !matches!(f, Function::Hash(_)) || f.plain_hash().is_some());
+                let names: Vec<String> = listed.map(|f| format!("`{f}`")).collect();
+                let names = names.join(", ");
+                self.error_here(format!(
+                    "an extern function: {names}, another form of a hash, or `foreign.NAME`"
+                ))
+            }
+        }
     }
 
     /// Reads a drop reason and returns its index, whether `drop_reasons` comes before or after.

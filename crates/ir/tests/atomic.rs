@@ -1,17 +1,18 @@
 //! Locks of registers: code that touches a register that is locked anywhere holds its lock, locks are taken in the order
 //! of the registers' numbers, and every path releases them all. Uses random programs with random atomic parts.
 
-use p4jet_ir::atomic::{self, BEGIN, END, LOCK, UNLOCK, add_locks};
+use p4jet_ir::Function::{self, AtomicBegin, AtomicEnd, RegisterLock, RegisterUnlock};
+use p4jet_ir::atomic::{self, add_locks};
 use p4jet_ir::random::Rng;
 use p4jet_ir::{
     BlockKind, Cfg, InstanceId, Loc, NodeId, Op, Program, Stmt, Terminator, random, text, verify,
 };
 use std::collections::{BTreeSet, HashMap};
 
-fn call(op: &Op) -> (&str, Option<InstanceId>) {
+fn call(op: &Op) -> (Option<&Function>, Option<InstanceId>) {
     match op {
-        Op::Extern { function, instance, .. } => (function, *instance),
-        _ => ("", None),
+        Op::Extern { function, instance, .. } => (Some(function), *instance),
+        _ => (None, None),
     }
 }
 
@@ -31,11 +32,11 @@ fn check(cfg: &Cfg, locked: &BTreeSet<InstanceId>, of_table: &dyn Fn(&Terminator
         let node = &cfg.nodes[at.index()];
         for stmt in &node.stmts {
             match call(&stmt.op) {
-                (LOCK, Some(register)) => {
+                (Some(RegisterLock), Some(register)) => {
                     assert!(held.last().is_none_or(|last| *last < register), "{held:?} then {register:?}");
                     held.push(register);
                 }
-                (UNLOCK, Some(register)) => assert_eq!(held.pop(), Some(register)),
+                (Some(RegisterUnlock), Some(register)) => assert_eq!(held.pop(), Some(register)),
                 (_, Some(register)) if stmt.op.register().is_some() => {
                     assert!(
                         !locked.contains(&register) || held.contains(&register),
@@ -75,12 +76,12 @@ fn locks_are_taken_in_order_and_given_back() {
                 let mark = |function| Stmt { op: atomic::call(function, None), loc: Loc(0) };
                 for (number, node) in block.body.nodes.iter_mut().enumerate().filter(|_| !looped) {
                     if number == 0 {
-                        node.stmts.insert(first, mark(BEGIN));
+                        node.stmts.insert(first, mark(AtomicBegin));
                     }
                     let mut leaves = true;
                     node.terminator.for_each_target(&mut |_| leaves = false);
                     if leaves {
-                        node.stmts.push(mark(END));
+                        node.stmts.push(mark(AtomicEnd));
                     }
                 }
             }
@@ -92,7 +93,7 @@ fn locks_are_taken_in_order_and_given_back() {
         assert!(text::parse(&printed).is_ok_and(|read| read == program), "{printed}");
         let stmts = graphs(&program).flat_map(|cfg| &cfg.nodes).flat_map(|node| &node.stmts);
         let locked: BTreeSet<InstanceId> =
-            stmts.filter_map(|s| call(&s.op).1.filter(|_| call(&s.op).0 == LOCK)).collect();
+            stmts.filter_map(|s| call(&s.op).1.filter(|_| call(&s.op).0 == Some(&RegisterLock))).collect();
         lockers += usize::from(!locked.is_empty());
         marked_lockers += usize::from(!locked.is_empty() && marked);
         let of_table = |terminator: &Terminator| match terminator {
@@ -115,15 +116,17 @@ fn locks_are_taken_in_order_and_given_back() {
 #[test]
 fn marks_must_match() {
     let base = random::program(1);
-    let with = |calls: &[&str]| {
+    let with = |calls: &[Function]| {
         let mut program = base.clone();
         let node = &mut program.actions[0].body.nodes[0];
-        node.stmts.extend(calls.iter().map(|f| Stmt { op: atomic::call(f, None), loc: Loc(0) }));
+        node.stmts.extend(calls.iter().map(|f| Stmt { op: atomic::call(f.clone(), None), loc: Loc(0) }));
         node.terminator = Terminator::Return;
         verify::verify(&program)
     };
-    assert!(with(&[BEGIN, BEGIN, END, END]).is_ok());
-    for wrong in [&[BEGIN][..], &[END], &[END, BEGIN], &[BEGIN, END, END]] {
+    assert!(with(&[AtomicBegin, AtomicBegin, AtomicEnd, AtomicEnd]).is_ok());
+    for wrong in
+        [&[AtomicBegin][..], &[AtomicEnd], &[AtomicEnd, AtomicBegin], &[AtomicBegin, AtomicEnd, AtomicEnd]]
+    {
         let errors = with(wrong).unwrap_err();
         assert!(errors[0].message.contains("atomic part"), "{}", errors[0]);
     }

@@ -94,7 +94,7 @@ fn refuses() {
         "extract h varbit 0x0:1",
         "action a, n0, statement 0: extract outside a parser with an error field",
     );
-    check("m.x = a.p", "m.x, m.x = call f()", "action a, n0, statement 0: two results go to `m.x`");
+    check("m.x = a.p", "m.x, m.x = call foreign.f()", "action a, n0, statement 0: two results go to `m.x`");
     check("m.x = a.p", "m.x = #99", "action a, n0, statement 0: field 99 of 11");
     check("m.x = a.p return", "apply t(m.x) next n0 exit n0", "action a, n0, end: an action applies a table");
     check("emit h", "m.x = a.p", "block e, n0, statement 0: `a.p` is action data of another action");

@@ -47,8 +47,8 @@ use p4jet_ir::columns::Part;
 use p4jet_ir::tallies::Tallies;
 use p4jet_ir::turns::TURNS_MAX;
 use p4jet_ir::{
-    ActionId, Begin, CopyFrame, Expr, FieldId, FieldKind, Header, HeaderId, InstanceKind, Intrinsic, Keep,
-    Loc, Node, NodeId, Op, PacketCopy, Program, TableId, Terminator, atomic,
+    ActionId, Algorithm, Begin, CopyFrame, DropReason, Expr, FieldId, FieldKind, Function, Header, HeaderId,
+    InstanceKind, Intrinsic, Keep, Loc, Node, NodeId, Op, PacketCopy, Program, TableId, Terminator,
 };
 use p4jet_packet::{PORT_DROP, Packet, REASON_DONE};
 use p4jet_tables::{Action as TableAction, Structure, View};
@@ -581,8 +581,8 @@ pub struct Codegen<'a, 'f> {
     /// Blocks where packets leave a hot path, and the places where they go.
     turnoffs: Vec<(Block, Place)>,
     buffers: HashMap<(usize, usize), StackSlot>,
-    /// By reason, and place if that is counted.
-    drops: HashMap<(u32, Loc), Block>,
+    /// By reason, and place if that is counted; without a reason the packet is done.
+    drops: HashMap<(Option<DropReason>, Loc), Block>,
     /// What is known before the statement or terminator that is being emitted.
     facts: Facts,
     /// What is loaded once per batch, and where: at the end of `entry`.
@@ -1275,7 +1275,8 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     /// The blocks where packets end; off the hot path, without parameters.
     fn emit_drops(&mut self) {
-        let mut drops: Vec<((u32, Loc), Block)> = self.drops.iter().map(|(&r, &b)| (r, b)).collect();
+        let mut drops: Vec<((Option<DropReason>, Loc), Block)> =
+            self.drops.iter().map(|(&r, &b)| (r, b)).collect();
         drops.sort_by_key(|d| d.0);
         for ((reason, loc), block) in drops {
             self.b.switch_to_block(block);
@@ -1284,6 +1285,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             self.tally_drop(reason, loc);
             let none = self.b.ins().iconst(types::I32, i64::from(PORT_DROP as i32));
             self.b.ins().store(plain(), none, self.packet, offset_of!(Packet, egress_port) as i32);
+            let reason = reason.map_or(REASON_DONE, DropReason::number);
             let reason = self.b.ins().iconst(types::I32, i64::from(reason as i32));
             self.b.ins().store(plain(), reason, self.packet, offset_of!(Packet, drop_reason) as i32);
             self.b.ins().jump(self.next_packet, &[]);
@@ -1291,11 +1293,11 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     /// Counts a drop that this place carries out.
-    fn tally_drop(&mut self, reason: u32, loc: Loc) {
-        let Some(tallies) = self.tallies.filter(|_| reason != REASON_DONE) else { return };
+    fn tally_drop(&mut self, reason: Option<DropReason>, loc: Loc) {
+        let (Some(tallies), Some(reason)) = (self.tallies, reason) else { return };
         let mut place = self.iconst(u64::from(loc.0));
         if let Some(field) = self.program().drop_place
-            && (reason as usize) < self.program().drop_reasons.len()
+            && matches!(reason, DropReason::Program(_))
         {
             let asked = self.get(self.flow.field_slot(field))[0];
             place = self.b.ins().select(asked, asked, place);
@@ -1315,14 +1317,14 @@ impl<'a, 'f> Codegen<'a, 'f> {
         self.b.ins().store(plain(), n, at, 0);
     }
 
-    fn drop_block(&mut self, reason: u32, loc: Loc) -> Block {
+    fn drop_block(&mut self, reason: Option<DropReason>, loc: Loc) -> Block {
         let reason = (reason, if self.tallies.is_some() { loc } else { Loc(0) });
         if let Some(&block) = self.drops.get(&reason) {
             return block;
         }
         let block = self.b.create_block();
         // Where copies go on in its place it may be most packets.
-        if reason.0 != REASON_DONE {
+        if reason.0.is_some() {
             self.b.set_cold_block(block);
         }
         self.drops.insert(reason, block);
@@ -1425,11 +1427,11 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.leave_step(place, self.flow.next_step_on_error(place));
             }
             Terminator::Drop(reason) => {
-                let block = self.drop_block(*reason, node.terminator_loc);
+                let block = self.drop_block(Some(DropReason::Program(*reason)), node.terminator_loc);
                 self.b.ins().jump(block, &[]);
             }
             Terminator::Done => {
-                let block = self.drop_block(REASON_DONE, Loc(0));
+                let block = self.drop_block(None, Loc(0));
                 self.b.ins().jump(block, &[]);
             }
             Terminator::Egress => {
@@ -2225,7 +2227,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
         if let Some(max) = bytes_max {
             let end = self.b.ins().iadd(at, bytes);
             let fits = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, end, i64::from(max));
-            let drop = self.drop_block(crate::DROP_EMITS_TOO_MUCH, Loc(0));
+            let drop = self.drop_block(Some(DropReason::EmitsTooMuch), Loc(0));
             let fit = self.b.create_block();
             self.b.ins().brif(fits, fit, &[], drop, &[]);
             self.b.switch_to_block(fit);
@@ -3109,7 +3111,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     #[allow(clippy::too_many_arguments)]
     fn call_extern(
         &mut self,
-        function: &str,
+        function: &Function,
         instance: Option<p4jet_ir::InstanceId>,
         args: &'a [Expr],
         outs: &'a [FieldId],
@@ -3121,27 +3123,29 @@ impl<'a, 'f> Codegen<'a, 'f> {
         let kind = instance.map(|i| &program.instances[i.index()].kind);
         match (function, kind) {
             // No stage ends between them.
-            (atomic::BEGIN | atomic::END, _) => return Ok(()),
-            ("csum16", _) => {
+            (Function::AtomicBegin | Function::AtomicEnd, _) => return Ok(()),
+            _ if function.plain_hash() == Some(Algorithm::Csum16) => {
                 let sum = self.csum16(args, place)?;
                 if let [out] = outs {
                     self.set_word(*out, sum);
                     return Ok(());
                 }
             }
-            ("identity" | "crc16" | "crc32", _) => {
+            _ if let Some(algorithm @ (Algorithm::Identity | Algorithm::Crc16 | Algorithm::Crc32)) =
+                function.plain_hash() =>
+            {
                 let bits: u32 = args.iter().map(|a| a.width(program)).sum();
                 if let [out] = outs
                     && args.iter().all(|a| a.width(program) > 0)
                     && (8..=64).contains(&bits)
                     && bits.is_multiple_of(8)
                 {
-                    let value = self.word_hash(function, args, bits / 8)?;
+                    let value = self.word_hash(algorithm, args, bits / 8)?;
                     self.set_word(*out, value);
                     return Ok(());
                 }
             }
-            ("counter.count", Some(InstanceKind::Counter { size, .. })) => {
+            (Function::Count, Some(InstanceKind::Counter { size, .. })) => {
                 let index = self.saturated_index(&args[0])?;
                 let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, i64::from(*size));
                 let yes = self.b.create_block();
@@ -3153,7 +3157,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.b.switch_to_block(go_on);
                 return Ok(());
             }
-            ("register.read", Some(InstanceKind::Register { width, size, .. }))
+            (Function::RegisterRead, Some(InstanceKind::Register { width, size, .. }))
                 if *width <= 64 && *size > 0 =>
             {
                 if !self.is_needed(outs[0]) {
@@ -3169,7 +3173,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 self.set_field(outs[0], &[value]);
                 return Ok(());
             }
-            ("register.write", Some(InstanceKind::Register { width, size, .. })) if *width <= 64 => {
+            (Function::RegisterWrite, Some(InstanceKind::Register { width, size, .. })) if *width <= 64 => {
                 let index = self.saturated_index(&args[0])?;
                 let value = self.expr(&args[1])?;
                 let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, i64::from(*size));
@@ -3206,7 +3210,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
     }
 
     /// A hash of this many bytes, at most a word.
-    fn word_hash(&mut self, function: &str, args: &'a [Expr], bytes: u32) -> Result<Value, Error> {
+    fn word_hash(&mut self, algorithm: Algorithm, args: &'a [Expr], bytes: u32) -> Result<Value, Error> {
         let mut word = self.iconst(0);
         for arg in args {
             let width = arg.width(self.program());
@@ -3217,7 +3221,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
                 word = self.b.ins().bor(word, value);
             }
         }
-        let Some(parts) = p4jet_externs::byte_parts(function) else { return Ok(word) };
+        let Some(parts) = p4jet_externs::byte_parts(algorithm) else { return Ok(word) };
         let mut sum = self.iconst(u64::from(parts.of_zeros[bytes as usize]));
         for (behind, of_byte) in parts.of_byte.iter().enumerate().take(bytes as usize) {
             let byte = self.b.ins().ushr_imm_u(word, 8 * behind as i64);
@@ -3388,7 +3392,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
 
     fn call_extern_out_of_line(
         &mut self,
-        function: &str,
+        function: &Function,
         instance: Option<p4jet_ir::InstanceId>,
         args: &'a [Expr],
         outs: &'a [FieldId],
@@ -3396,17 +3400,12 @@ impl<'a, 'f> Codegen<'a, 'f> {
         loc: Loc,
     ) -> Result<(), Error> {
         let program = self.program();
-        let Some(def) = p4jet_externs::find(function) else {
-            return Err(Error { message: p4jet_ir::unknown_extern(function), loc });
-        };
-        let site = CallSite {
-            def,
-            instance: instance.map(|i| i.0),
-            arg_widths: args.iter().map(|a| a.width(program)).collect(),
-            out_widths: outs.iter().map(|&o| program.width(o)).collect(),
-            text: text.to_vec(),
-        };
-        let number = self.sites.calls.iter().position(|s| same_site(s, &site)).unwrap_or_else(|| {
+        let arg_widths = args.iter().map(|a| a.width(program)).collect();
+        let out_widths = outs.iter().map(|&o| program.width(o)).collect();
+        let site =
+            CallSite::new(function.clone(), instance.map(|i| i.0), arg_widths, out_widths, text.to_vec());
+        let site = site.map_err(|message| Error { message, loc })?;
+        let number = self.sites.calls.iter().position(|s| *s == site).unwrap_or_else(|| {
             self.sites.calls.push(site);
             self.sites.calls.len() - 1
         });
@@ -3426,7 +3425,7 @@ impl<'a, 'f> Codegen<'a, 'f> {
             &[self.ctx, number, arguments, results, sizes, self.packet, cursor],
         );
         let failed = self.b.inst_results(call)[0];
-        let drop = self.drop_block(crate::DROP_ASSERTION, loc);
+        let drop = self.drop_block(Some(DropReason::AssertionFailed), loc);
         let go_on = self.b.create_block();
         self.b.ins().brif(failed, drop, &[], go_on, &[]);
         self.b.switch_to_block(go_on);
@@ -3441,12 +3440,4 @@ impl<'a, 'f> Codegen<'a, 'f> {
         }
         Ok(())
     }
-}
-
-fn same_site(a: &CallSite, b: &CallSite) -> bool {
-    std::ptr::eq(a.def, b.def)
-        && a.instance == b.instance
-        && a.arg_widths == b.arg_widths
-        && a.out_widths == b.out_widths
-        && a.text == b.text
 }

@@ -18,8 +18,9 @@ use crate::facts::{Facts, Knowledge};
 use crate::memos::{self, Memo};
 use p4jet_ir::columns::Columns;
 use p4jet_ir::{
-    ActionId, Begin, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId, InstanceId, Intrinsic,
-    Keep, Node, NodeId, Op, PacketCopy, Program, ReplicaList, Terminator, for_each_column_of,
+    Access, ActionId, Algorithm, Begin, BlockKind, Cfg, CopyFrame, Expr, FieldId, FieldKind, HeaderId,
+    InstanceId, Intrinsic, Keep, Node, NodeId, Op, PacketCopy, Program, ReplicaList, Terminator,
+    for_each_column_of,
 };
 use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -239,7 +240,7 @@ fn sums_in(body: &Cfg) -> impl Iterator<Item = &[Expr]> {
 /// What a statement computes a checksum of.
 fn summed(op: &Op) -> Option<&[Expr]> {
     match op {
-        Op::Extern { function, args, .. } if function == "csum16" => Some(args),
+        Op::Extern { function, args, .. } if function.plain_hash() == Some(Algorithm::Csum16) => Some(args),
         _ => None,
     }
 }
@@ -896,13 +897,13 @@ impl<'a> Flow<'a> {
     }
 
     fn find_uncut(&mut self) {
-        // Each register has two bits: that it is accessed, and that it is written.
+        // Each instance has two bits: that it is accessed, and that it is written.
         let mut numbers: HashMap<InstanceId, usize> = HashMap::new();
         let bodies = self.all_bodies();
         for stmt in bodies.iter().flat_map(|body| &body.nodes).flat_map(|node| &node.stmts) {
-            if let Some(register) = stmt.op.register() {
+            if let Some((instance, _)) = stmt.op.access() {
                 let next = 2 * numbers.len();
-                numbers.entry(register).or_insert(next);
+                numbers.entry(instance).or_insert(next);
             }
         }
         if numbers.is_empty() {
@@ -916,10 +917,10 @@ impl<'a> Flow<'a> {
         let of = |nodes: &[Node]| {
             let mut set = SlotSet::new(bits);
             for stmt in nodes.iter().flat_map(|node| &node.stmts) {
-                if let (Op::Extern { function, .. }, Some(register)) = (&stmt.op, stmt.op.register()) {
-                    set.insert(numbers[&register]);
-                    if function != "register.read" {
-                        set.insert(numbers[&register] + 1);
+                if let Some((instance, access)) = stmt.op.access() {
+                    set.insert(numbers[&instance]);
+                    if access == Access::Write {
+                        set.insert(numbers[&instance] + 1);
                     }
                 }
             }
@@ -1389,7 +1390,7 @@ impl<'a> Flow<'a> {
                     slots.push(*slot);
                     changed.iter().for_each(|c| self.slots_read(place, c.field, set, facts, &mut slots));
                 }
-                Op::Extern { function, args, .. } if function == "csum16" => {
+                Op::Extern { function, args, .. } if function.plain_hash() == Some(Algorithm::Csum16) => {
                     for summand in self.summands(place, Some(set), args) {
                         match summand {
                             Summand::Argument(i, _) => {
@@ -2127,7 +2128,7 @@ impl<'a> Flow<'a> {
             Op::Set { dest, .. } => live.remove(dest.index()),
             Op::Extern { function, outs, .. } => {
                 outs.iter().for_each(|f| live.remove(f.index()));
-                if p4jet_externs::find(function).is_some_and(|def| def.uses_payload) {
+                if function.reads_payload() {
                     live.insert(self.cursor_slot());
                 }
             }

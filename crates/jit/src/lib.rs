@@ -61,7 +61,7 @@ use memos::{Memo, Memory};
 use p4jet_externs::{Apart, CallSite, Env, State};
 use p4jet_ir::tallies::Tallies;
 use p4jet_ir::{
-    Begin, InstanceId, InstanceKind, Loc, Node, Op, Program, SourceLoc, Table, TableId, Terminator,
+    Access, Begin, InstanceId, InstanceKind, Loc, Node, Program, SourceLoc, Table, TableId, Terminator,
 };
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{Structure, TableSpec, View, select_batch};
@@ -72,12 +72,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use whereabouts::{Inside, Sources};
-
-/// [`Packet::drop_reason`] of a packet whose `assert` or `assume` failed.
-pub const DROP_ASSERTION: u32 = u32::MAX - 1;
-
-/// [`Packet::drop_reason`] of a packet whose deparser emitted more than [`Program::block_emitted_bytes_max`].
-pub const DROP_EMITS_TOO_MUCH: u32 = u32::MAX - 4;
 
 /// Bytes of a frame that generated code may read whatever the frame's length: buffers must have as many.
 pub const FRAME_READABLE_BYTES: usize = flow::READABLE_BYTES as usize;
@@ -548,7 +542,7 @@ fn sources(module: &JITModule, id: FuncId, cx: &Context) -> Sources {
 /// On threads the next packet comes to a register in one part while the last one is still on its way to another.
 fn refuse_shared_registers(flow: &Flow) -> Result<(), Error> {
     let program = flow.program;
-    // By register: a bit for each thread, and whether anything writes it.
+    // By instance: a bit for each thread, and whether anything writes it.
     let mut accesses: HashMap<InstanceId, (u32, bool)> = HashMap::new();
     for place in (0..flow.places.len()).filter(|&place| flow.order[place] != usize::MAX) {
         let node = flow.node(place);
@@ -558,15 +552,13 @@ fn refuse_shared_registers(flow: &Flow) -> Result<(), Error> {
         };
         let actions = applied.iter().flat_map(|action| &program.actions[action.action.index()].body.nodes);
         for stmt in actions.chain([node]).flat_map(|node| &node.stmts) {
-            let (Op::Extern { function, .. }, Some(register)) = (&stmt.op, stmt.op.register()) else {
-                continue;
-            };
-            let (threads, written) = accesses.entry(register).or_default();
+            let Some((instance, access)) = stmt.op.access() else { continue };
+            let (threads, written) = accesses.entry(instance).or_default();
             *threads |= 1 << flow.thread(place);
-            *written |= function != "register.read";
+            *written |= access == Access::Write;
             if *written && threads.count_ones() > 1 {
                 return Err(Error {
-                    message: "not supported yet: a pipeline on several threads for a program that writes a register \
+                    message: "not supported yet: a pipeline on several threads for a program that writes a register or meter \
                               in one part of it and uses it in another"
                         .to_string(),
                     loc: stmt.loc,

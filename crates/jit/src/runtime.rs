@@ -244,7 +244,7 @@ pub unsafe extern "C" fn call_extern(
             (packet.len as usize).saturating_sub(cursor as usize),
             packet.len,
         );
-        (site.def.call)(env, site, args, outs);
+        site.call(env, args, outs);
         u64::from(env.take_failed())
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use p4jet_analysis::typed::{self, Call, Callee, Local, Param, Type};
-use p4jet_ir::{FieldId, FieldKind, Terminator, atomic};
+use p4jet_ir::{FieldId, FieldKind, Function, Terminator, atomic};
 use p4jet_syntax::ast::Direction;
 use p4jet_syntax::span::Span;
 
@@ -378,10 +378,10 @@ impl Lowerer<'_> {
             }
         }
         touches |= applied.into_iter().any(|table| self.table_effects(table).touches_registers);
-        let end = atomic::call(atomic::END, None);
+        let end = atomic::call(Function::AtomicEnd, None);
         if touches {
             let loc = self.loc(self.span);
-            self.cfg.insert(start, atomic::call(atomic::BEGIN, None), loc);
+            self.cfg.insert(start, atomic::call(Function::AtomicBegin, None), loc);
         }
         for (landing, way) in ways {
             self.enter(landing);

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use p4jet_analysis::typed;
 use p4jet_ir as ir;
-use p4jet_ir::{Expr, FieldId, FieldKind, HeaderId, Loc, NodeId, Op, Terminator};
+use p4jet_ir::{Expr, FieldId, FieldKind, Function, HeaderId, Loc, NodeId, Op, Terminator};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::{FileId, Span};
 
@@ -563,16 +563,16 @@ impl<'a> Lowerer<'a> {
         self.enter(on);
     }
 
-    /// Calls an extern function of crate externs.
+    /// Calls an extern function.
     pub fn call_extern(
         &mut self,
-        function: &str,
+        function: impl Into<Function>,
         instance: Option<ir::InstanceId>,
         args: Vec<Expr>,
         outs: Vec<FieldId>,
         text: Vec<String>,
     ) {
-        self.emit(Op::Extern { function: function.to_string(), instance, args, outs, text });
+        self.emit(Op::Extern { function: function.into(), instance, args, outs, text });
     }
 
     pub(crate) fn jump(&mut self, jump: Jump) {

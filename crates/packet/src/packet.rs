@@ -7,7 +7,7 @@
 pub const PORT_DROP: u32 = u32::MAX;
 
 /// [`Packet::drop_reason`] of a packet that was not dropped: its copies continue in its place.
-pub const REASON_DONE: u32 = u32::MAX - 3;
+pub const REASON_DONE: u32 = u32::MAX;
 
 /// One packet. Generated code reads and writes it through the offsets of these fields.
 ///

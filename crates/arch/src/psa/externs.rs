@@ -1,7 +1,7 @@
 //! The externs of psa.p4.
 
 use p4jet_ir as ir;
-use p4jet_ir::{BinaryOp, Expr};
+use p4jet_ir::{Algorithm, BinaryOp, Expr, Function, Hash};
 use p4jet_lower::{ExternCall, Lowered, Lowerer, ObjectId, Piece, Property, Value, build};
 
 use super::PORT_RECIRCULATE;
@@ -64,8 +64,8 @@ pub(super) fn table_property(cx: &mut Lowerer<'_>, table: ir::TableId, property:
 
 /// Returns the hash of the selector keys by the selector's algorithm. As in bmv2, its `outputWidth` has no effect.
 pub(super) fn select_member(cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<Value>) -> Lowered<Expr> {
-    let (function, width) = algorithm(cx, profile)?;
-    Ok(objects::selector_hash(cx, keys, function, width))
+    let (algorithm, width) = algorithm(cx, profile)?;
+    Ok(objects::selector_hash(cx, keys, algorithm, width))
 }
 
 /// Lowers a call.
@@ -88,9 +88,10 @@ pub(super) fn call(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
             build::and(build::not(member(cx, call, 0, "drop")?), build::eq(port, recirculate))
         }
         "assert" | "assume" => {
+            let function = if call.name == "assert" { Function::Assert } else { Function::Assume };
             let check = call.scalar(cx, 0)?;
             let text = cx.source_text(call.args[0].span);
-            cx.call_extern(&call.name, None, vec![check], vec![], vec![text]);
+            cx.call_extern(function, None, vec![check], vec![], vec![text]);
             return Ok(Value::Void);
         }
         _ => return objects::foreign(cx, call),
@@ -124,10 +125,10 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) -> L
         }
         ("Counter", "count") => {
             let index = call.scalar(cx, 0)?;
-            cx.call_extern("counter.count", state, vec![index], vec![], vec![]);
+            cx.call_extern(Function::Count, state, vec![index], vec![], vec![]);
         }
         ("DirectCounter", "count") => {
-            objects::direct_call(cx, call, id, "direct_counter.count", vec![], vec![])?;
+            objects::direct_call(cx, call, id, Function::CountDirect, vec![], vec![])?;
         }
         ("Meter", "execute") => {
             let mut args = vec![call.scalar(cx, 0)?];
@@ -135,7 +136,7 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) -> L
                 args.push(colour_given(cx, call, 1)?);
             }
             let colour = cx.temporary(objects::COLOUR_WIDTH);
-            cx.call_extern("meter.execute", state, args, vec![colour], vec![]);
+            cx.call_extern(Function::Meter, state, args, vec![colour], vec![]);
             return Ok(colour_found(colour));
         }
         ("DirectMeter", "execute") => {
@@ -144,7 +145,7 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) -> L
                 false => vec![colour_given(cx, call, 0)?],
             };
             let colour = cx.temporary(objects::COLOUR_WIDTH);
-            objects::direct_call(cx, call, id, "direct_meter.execute", more, vec![colour])?;
+            objects::direct_call(cx, call, id, Function::MeterDirect, more, vec![colour])?;
             return Ok(colour_found(colour));
         }
         ("Hash", "get_hash") => return hash(cx, call, id),
@@ -154,12 +155,12 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) -> L
                 return cx.unsupported(object.span, "a Random whose bounds are no scalars");
             };
             let out = cx.temporary(cx.width(&lo));
-            cx.call_extern("random", None, vec![lo, hi], vec![out], vec![]);
+            cx.call_extern(Function::Random, None, vec![lo, hi], vec![out], vec![]);
             return Ok(Value::Scalar(Expr::Field(out)));
         }
         ("Digest", "pack") => {
             let data = data::bits(cx, call, 0)?;
-            cx.call_extern("digest.send", state, data, vec![], vec![]);
+            cx.call_extern(Function::SendDigest, state, data, vec![], vec![]);
         }
         ("Checksum" | "InternetChecksum", _) => return checksum(cx, call, id, ext),
         _ => return objects::foreign(cx, call),
@@ -194,26 +195,26 @@ fn colour_found(colour: ir::FieldId) -> Value {
 /// The bits of a ones' complement sum.
 const SUM_WIDTH: u32 = 16;
 
-/// Returns the hash function of crate externs for the algorithm in constructor argument 0, and the width of its result.
-fn algorithm(cx: &mut Lowerer<'_>, id: ObjectId) -> Lowered<(&'static str, u32)> {
-    let Some(object) = cx.extern_object(id).cloned() else { return Ok(("crc16", 16)) };
+/// Returns the algorithm in constructor argument 0, and the width of its result.
+fn algorithm(cx: &mut Lowerer<'_>, id: ObjectId) -> Lowered<(Algorithm, u32)> {
+    let Some(object) = cx.extern_object(id).cloned() else { return Ok((Algorithm::Crc16, 16)) };
     let number = objects::number(cx, &object, 0, "an algorithm")?;
     let member = cx.program.enums.iter().find(|e| e.name == "PSA_HashAlgorithm_t");
     let member = member.and_then(|e| e.members.get(number as usize)).map(|(name, _)| name.as_str());
     Ok(match member {
-        Some("IDENTITY") => ("identity", 64),
-        Some("CRC32_CUSTOM") => ("crc32_custom", 32),
-        Some("CRC16_CUSTOM") => ("crc16_custom", 16),
-        Some("ONES_COMPLEMENT16") => ("csum16", SUM_WIDTH),
-        Some("CRC32") => ("crc32", 32),
+        Some("IDENTITY") => (Algorithm::Identity, 64),
+        Some("CRC32_CUSTOM") => (Algorithm::Crc32Custom, 32),
+        Some("CRC16_CUSTOM") => (Algorithm::Crc16Custom, 16),
+        Some("ONES_COMPLEMENT16") => (Algorithm::Csum16, SUM_WIDTH),
+        Some("CRC32") => (Algorithm::Crc32, 32),
         // CRC16 and, as in bmv2, TARGET_DEFAULT.
-        _ => ("crc16", 16),
+        _ => (Algorithm::Crc16, 16),
     })
 }
 
 /// `get_hash(data)` or `get_hash(base, data, max)`.
 fn hash(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId) -> Lowered<Value> {
-    let (function, hash_width) = algorithm(cx, id)?;
+    let (algorithm, hash_width) = algorithm(cx, id)?;
     let Some(width) = cx.scalar_width(&call.ret) else {
         let what = format!("a hash of type {}", cx.type_name(&call.ret));
         return cx.unsupported(call.span, what);
@@ -229,7 +230,7 @@ fn hash(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId) -> Lowered<Value>
         Some(fill) => data.insert(0, Piece::bits(build::zero(fill))),
         None => data.insert(0, Piece { length: Some(fill), ..Piece::bits(build::zero(7)) }),
     }
-    let hashed = hash_of(cx, function, None, data, custom_name(cx, id, function), hash_width);
+    let hashed = hash_of(cx, algorithm.plain(), None, data, custom_name(cx, id, algorithm), hash_width);
     if call.args.len() == 1 {
         return Ok(Value::Scalar(build::resize(&cx.ir, hashed, width)));
     }
@@ -238,45 +239,51 @@ fn hash(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId) -> Lowered<Value>
 }
 
 /// CRCs with their own parameters are selected by name.
-fn custom_name(cx: &Lowerer<'_>, id: ObjectId, function: &str) -> Vec<String> {
-    let object = if function.contains("_custom") { cx.extern_object(id) } else { None };
+fn custom_name(cx: &Lowerer<'_>, id: ObjectId, algorithm: Algorithm) -> Vec<String> {
+    let object = if algorithm.custom_width().is_some() { cx.extern_object(id) } else { None };
     object.map(|o| o.name.clone()).into_iter().collect()
 }
 
 /// A checksum that is computed step by step. The state of a ones' complement checksum is the sum of the words so far;
 /// that of a CRC is the CRC of the data so far, xor that of no data.
 fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) -> Lowered<Value> {
-    let (function, state) = match cx.extern_object(id).and_then(|o| o.packet_state) {
-        Some(state) if ext == "InternetChecksum" => ("csum16", state),
+    let (algorithm, state) = match cx.extern_object(id).and_then(|o| o.packet_state) {
+        Some(state) if ext == "InternetChecksum" => (Algorithm::Csum16, state),
         Some(state) => (algorithm(cx, id)?.0, state),
         None => return cx.unsupported(call.span, "a checksum without state"),
     };
     let width = cx.ir.width(state);
-    let sums = function == "csum16";
+    let sums = algorithm == Algorithm::Csum16;
     match call.name.as_str() {
         "clear" => cx.set(state, build::zero(width)),
         "add" | "update" if sums => {
             // The checksum of a sum and more words is the complement of their sum.
             let mut data = data::pieces(cx, call, 0)?;
             data.insert(0, Piece::bits(Expr::Field(state)));
-            let sum = hash_of(cx, "csum16", None, data, vec![], width);
+            let sum = hash_of(cx, Algorithm::Csum16.plain(), None, data, vec![], width);
             cx.set(state, build::not(sum));
         }
         "subtract" => {
             // RFC 1624: adding the complement subtracts. The checksum of the data is the complement of their sum.
             let data = data::pieces(cx, call, 0)?;
-            let complement = hash_of(cx, "csum16", None, data, vec![], width);
+            let complement = hash_of(cx, Algorithm::Csum16.plain(), None, data, vec![], width);
             let sum = cx.temporary(width);
-            cx.call_extern("csum16", None, vec![Expr::Field(state), complement], vec![sum], vec![]);
+            cx.call_extern(
+                Algorithm::Csum16.plain(),
+                None,
+                vec![Expr::Field(state), complement],
+                vec![sum],
+                vec![],
+            );
             cx.set(state, build::not(Expr::Field(sum)));
         }
         "update" => {
-            if function == "identity" {
+            if !algorithm.is_crc() {
                 return cx.unsupported(call.span, "a Checksum by PSA_HashAlgorithm_t.IDENTITY");
             }
-            let function = format!("{function}_more");
-            let (data, name) = (data::pieces(cx, call, 0)?, custom_name(cx, id, &function));
-            let more = hash_of(cx, &function, Some(Expr::Field(state)), data, name, width);
+            let continued = Hash { continues: true, ..algorithm.plain() };
+            let (data, name) = (data::pieces(cx, call, 0)?, custom_name(cx, id, algorithm));
+            let more = hash_of(cx, continued, Some(Expr::Field(state)), data, name, width);
             cx.set(state, more);
         }
         "get" => {
@@ -284,7 +291,7 @@ fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) ->
                 build::not(Expr::Field(state))
             } else {
                 let nothing = cx.temporary(width);
-                cx.call_extern(function, None, vec![], vec![nothing], vec![]);
+                cx.call_extern(algorithm.plain(), None, vec![], vec![nothing], vec![]);
                 build::binary(BinaryOp::Xor, Expr::Field(state), Expr::Field(nothing))
             };
             let wanted = cx.scalar_width(&call.ret).unwrap_or(width);

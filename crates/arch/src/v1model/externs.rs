@@ -2,7 +2,7 @@
 
 use p4jet_analysis::typed::Type;
 use p4jet_ir as ir;
-use p4jet_ir::{BinaryOp, Expr};
+use p4jet_ir::{Algorithm, BinaryOp, Expr, Function, Hash};
 use p4jet_lower::{ExternCall, Lowered, Lowerer, ObjectId, Property, Value, build};
 
 use super::DROP_PORT;
@@ -58,13 +58,13 @@ pub(super) fn table_property(cx: &mut Lowerer<'_>, table: ir::TableId, property:
 /// Returns the hash of the selector keys by the selector's algorithm. As in bmv2, its `outputWidth` has no effect.
 pub(super) fn select_member(cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<Value>) -> Lowered<Expr> {
     let Some(object) = cx.extern_object(profile).cloned() else { return Ok(build::zero(64)) };
-    let algorithm = objects::number(cx, &object, 0, "an algorithm")?;
+    let number = objects::number(cx, &object, 0, "an algorithm")?;
     let member = cx.program.enums.iter().find(|e| e.name == "HashAlgorithm");
-    let member = member.and_then(|e| e.members.get(algorithm as usize)).map(|(name, _)| name.clone());
-    let Some((function, width)) = member.as_deref().and_then(algorithm_of) else {
+    let member = member.and_then(|e| e.members.get(number as usize)).map(|(name, _)| name.clone());
+    let Some((algorithm, width)) = member.as_deref().and_then(algorithm_of) else {
         return cx.unsupported(object.span, "this algorithm of an action selector");
     };
-    Ok(objects::selector_hash(cx, keys, function, width))
+    Ok(objects::selector_hash(cx, keys, algorithm, width))
 }
 
 /// Lowers a call.
@@ -77,7 +77,9 @@ pub(super) fn call(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
         "hash" => hash(cx, call),
         "random" => {
             let (lo, hi) = (call.scalar(cx, 1)?, call.scalar(cx, 2)?);
-            call.out(cx, 0, |cx, out| cx.call_extern("random", None, vec![lo, hi], vec![out], vec![]))?;
+            call.out(cx, 0, |cx, out| {
+                cx.call_extern(Function::Random, None, vec![lo, hi], vec![out], vec![])
+            })?;
             Ok(Value::Void)
         }
         "verify_checksum" => verify_checksum(cx, call, false),
@@ -86,9 +88,10 @@ pub(super) fn call(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
         "update_checksum_with_payload" => update_checksum(cx, call, true),
         "log_msg" => log_msg(cx, call),
         "assert" | "assume" => {
+            let function = if call.name == "assert" { Function::Assert } else { Function::Assume };
             let check = call.scalar(cx, 0)?;
             let text = cx.source_text(call.args[0].span);
-            cx.call_extern(&call.name, None, vec![check], vec![], vec![text]);
+            cx.call_extern(function, None, vec![check], vec![], vec![text]);
             Ok(Value::Void)
         }
         "digest" => digest(cx, call),
@@ -110,7 +113,7 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, object: ObjectId, ext: &str) 
             let index = call.scalar(cx, 1)?;
             if cx.scalar_width(&call.args[0].ty).is_some() {
                 call.out(cx, 0, |cx, out| {
-                    cx.call_extern("register.read", state, vec![index], vec![out], vec![])
+                    cx.call_extern(Function::RegisterRead, state, vec![index], vec![out], vec![])
                 })?;
                 return Ok(Value::Void);
             }
@@ -123,14 +126,14 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, object: ObjectId, ext: &str) 
         }
         ("counter", "count") => {
             let index = call.scalar(cx, 0)?;
-            cx.call_extern("counter.count", state, vec![index], vec![], vec![]);
+            cx.call_extern(Function::Count, state, vec![index], vec![], vec![]);
         }
         // As in bmv2, the table counts every hit, whatever the action does.
         ("direct_counter", "count") => {}
         ("meter", "execute_meter") => {
             let index = call.scalar(cx, 0)?;
             let colour = cx.temporary(objects::COLOUR_WIDTH);
-            cx.call_extern("meter.execute", state, vec![index], vec![colour], vec![]);
+            cx.call_extern(Function::Meter, state, vec![index], vec![colour], vec![]);
             give_colour(cx, call, 1, colour)?;
         }
         ("direct_meter", "read") => {
@@ -142,7 +145,7 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, object: ObjectId, ext: &str) 
         }
         ("Checksum16", "get") => {
             let data = data::pieces_of_valid(cx, call, 0, &build::truth(true))?;
-            return Ok(Value::Scalar(hash_of(cx, "csum16", None, data, vec![], 16)));
+            return Ok(Value::Scalar(hash_of(cx, Algorithm::Csum16.plain(), None, data, vec![], 16)));
         }
         _ => return objects::foreign(cx, call),
     }
@@ -181,23 +184,23 @@ fn mark_to_drop(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     Ok(Value::Void)
 }
 
-/// Returns the extern function of crate externs for a member of `HashAlgorithm`, and the width of its result.
-fn algorithm_of(member: &str) -> Option<(&'static str, u32)> {
+/// Returns the algorithm for a member of `HashAlgorithm`, and the width of its result.
+fn algorithm_of(member: &str) -> Option<(Algorithm, u32)> {
     Some(match member {
-        "crc32" => ("crc32", 32),
-        "crc32_custom" => ("crc32_custom", 32),
-        "crc16" => ("crc16", 16),
-        "crc16_custom" => ("crc16_custom", 16),
-        "csum16" => ("csum16", 16),
-        "xor16" => ("xor16", 16),
-        "identity" => ("identity", 64),
-        "random" => ("random_hash", 64),
+        "crc32" => (Algorithm::Crc32, 32),
+        "crc32_custom" => (Algorithm::Crc32Custom, 32),
+        "crc16" => (Algorithm::Crc16, 16),
+        "crc16_custom" => (Algorithm::Crc16Custom, 16),
+        "csum16" => (Algorithm::Csum16, 16),
+        "xor16" => (Algorithm::Xor16, 16),
+        "identity" => (Algorithm::Identity, 64),
+        "random" => (Algorithm::Random, 64),
         _ => return None,
     })
 }
 
 /// Returns the algorithm that argument `i` names.
-fn algorithm(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<(&'static str, u32)> {
+fn algorithm(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<(Algorithm, u32)> {
     let name = call.enum_member(cx, i)?;
     match algorithm_of(&name) {
         Some(found) => Ok(found),
@@ -207,7 +210,7 @@ fn algorithm(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<(&'st
 
 /// `hash(out result, algo, base, data, max)`: base + (H mod max), or base if max is 0.
 fn hash(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
-    let (function, hash_width) = algorithm(cx, call, 1)?;
+    let (algorithm, hash_width) = algorithm(cx, call, 1)?;
     let base = call.scalar(cx, 2)?;
     let max = call.scalar(cx, 4)?;
     let Some(width) = cx.scalar_width(&call.args[0].ty) else {
@@ -215,7 +218,7 @@ fn hash(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
         return cx.unsupported(call.args[0].span, what);
     };
     let data = data::pieces_of_valid(cx, call, 3, &build::truth(true))?;
-    let hashed = hash_of(cx, function, None, data, vec![], hash_width);
+    let hashed = hash_of(cx, algorithm.plain(), None, data, vec![], hash_width);
     let result = data::in_range(cx, base, hashed, max, width);
     call.out(cx, 0, |cx, out| cx.set(out, result))?;
     Ok(Value::Void)
@@ -223,10 +226,10 @@ fn hash(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
 
 /// Returns a field with the checksum of argument 1 by the algorithm in argument 3; `condition` holds.
 fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, condition: &Expr, payload: bool) -> Lowered<Expr> {
-    let (function, width) = algorithm(cx, call, 3)?;
-    let function = if payload { format!("{function}_payload") } else { function.to_string() };
+    let (algorithm, width) = algorithm(cx, call, 3)?;
+    let hash = Hash { payload, ..algorithm.plain() };
     let data = data::pieces_of_valid(cx, call, 1, condition)?;
-    Ok(hash_of(cx, &function, None, data, vec![], width))
+    Ok(hash_of(cx, hash, None, data, vec![], width))
 }
 
 /// `verify_checksum(condition, data, checksum, algo)`: a mismatch sets `checksum_error`.
@@ -276,7 +279,7 @@ fn log_msg(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
         Some(arg) if arg.ty != Type::Void => data::bits(cx, call, 1)?,
         _ => Vec::new(),
     };
-    cx.call_extern("log_msg", None, args, vec![], vec![text]);
+    cx.call_extern(Function::LogMsg, None, args, vec![], vec![text]);
     Ok(Value::Void)
 }
 
@@ -297,6 +300,6 @@ fn digest(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
             state
         }
     };
-    cx.call_extern("digest.send", Some(state), data, vec![], vec![]);
+    cx.call_extern(Function::SendDigest, Some(state), data, vec![], vec![]);
     Ok(Value::Void)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use p4jet_ir::{BlockId, BlockKind, Cfg, FieldId, FieldKind, Intrinsic, Loc, Op, Program, Stmt};
+use p4jet_ir::{BlockId, BlockKind, Cfg, FieldId, FieldKind, Function, Intrinsic, Loc, Op, Program, Stmt};
 use p4jet_lower::{BlockArg, Lowered, Lowerer, ObjectId, Role};
 
 use super::manager::Manager;
@@ -140,22 +140,17 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
 /// Names the CRCs whose constants can be set like p4c, which calls all calculations of a program `calc`, `calc_0`,
 /// `calc_1` and so on, those in actions first. A calculation in a function that several places call counts once.
 fn name_calculations(program: &mut Program, blocks: &[BlockId]) {
-    const FUNCTIONS: &[&str] = &["crc16", "crc32", "csum16", "xor16", "identity", "random_hash"];
     let Program { actions, blocks: bodies, .. } = program;
     let mut names: HashMap<Loc, String> = HashMap::new();
     let mut name = |stmt: &mut Stmt| {
         let Op::Extern { function, text, .. } = &mut stmt.op else { return };
-        let plain =
-            function.trim_end_matches("_pieces").trim_end_matches("_payload").trim_end_matches("_custom");
-        if !FUNCTIONS.contains(&plain) {
-            return;
-        }
+        let Function::Hash(hash) = function else { return };
         let next = names.len();
         let name = names.entry(stmt.loc).or_insert_with(|| match next {
             0 => "calc".to_string(),
             n => format!("calc_{}", n - 1),
         });
-        if function.contains("_custom") {
+        if hash.algorithm.custom_width().is_some() {
             *text = vec![name.clone()];
         }
     };

@@ -9,8 +9,9 @@ use p4jet_dataplane::Switch;
 use p4jet_externs::CallSite;
 use p4jet_ir::eval::ones;
 use p4jet_ir::{
-    ActionId, Begin, BinaryOp, BlockId, BlockKind, Cfg, CopyFrame, Expr, FieldId, HeaderField, HeaderId,
-    InstanceKind, Intrinsic, Keep, Node, NodeId, Op, PacketCopy, Program, ReplicaList, TableId, Terminator,
+    ActionId, Begin, BinaryOp, BlockId, BlockKind, Cfg, CopyFrame, Effect, Expr, FieldId, HeaderField,
+    HeaderId, InstanceKind, Intrinsic, Keep, Node, NodeId, Op, PacketCopy, Program, ReplicaList, TableId,
+    Terminator,
 };
 use p4jet_tables::KeyMatch;
 use std::cell::RefCell;
@@ -519,17 +520,25 @@ impl<'a> Map<'a> {
                 let out_widths: Vec<u32> = outs.iter().map(|out| self.program.width(*out)).collect();
                 let args: Vec<Expr> = args.iter().map(|arg| way.value(self.program, arg)).collect();
                 let kind = instance.map(|i| &self.program.instances[i.index()].kind);
-                let found = match (p4jet_externs::find(function), kind) {
-                    (Some(def), _) if def.pure_function && !def.uses_payload => {
-                        let text = text.clone();
-                        way.call(CallSite { def, instance: None, arg_widths, out_widths, text }, args)
+                let pure = function.effect() == Effect::Pure && !function.reads_payload();
+                let found = match kind {
+                    _ if pure
+                        && let Ok(call) = CallSite::new(
+                            function.clone(),
+                            None,
+                            arg_widths,
+                            out_widths.clone(),
+                            text.clone(),
+                        ) =>
+                    {
+                        way.call(call, args)
                     }
-                    (_, Some(InstanceKind::Register { initial, .. })) => {
+                    Some(InstanceKind::Register { initial, .. }) => {
                         let first = |width: &u32| Expr::constant(initial.clone(), *width);
                         out_widths.iter().map(first).collect()
                     }
                     // Meters are green.
-                    (_, Some(InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. })) => {
+                    Some(InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. }) => {
                         out_widths.iter().map(|width| Expr::constant(0u32, *width)).collect()
                     }
                     // A guess: whether it was right is seen when the packet runs.

@@ -3,7 +3,7 @@
 use super::solve::{Bits, Goal, Known, Solver, support};
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive, Zero};
-use p4jet_externs::{CallSite, State, limb_count};
+use p4jet_externs::{CallSite, State};
 use p4jet_ir::eval::{eval, ones, wrap};
 use p4jet_ir::passes::fold_expr;
 use p4jet_ir::{
@@ -443,7 +443,7 @@ impl Way {
 
     /// A call of a pure function: its results become variables.
     pub fn call(&mut self, site: CallSite, args: Vec<Expr>) -> Vec<Expr> {
-        let outs: Vec<FieldId> = site.out_widths.clone().into_iter().map(|w| self.var(w)).collect();
+        let outs: Vec<FieldId> = site.out_widths().iter().map(|w| self.var(*w)).collect();
         let how = How::Call(site, args);
         self.computed.push(Rc::new(Computed { how, outs: outs.clone() }));
         outs.into_iter().map(Expr::Field).collect()
@@ -691,7 +691,7 @@ impl Computed {
         let mut args: Vec<BigUint> = self.args().iter().map(|arg| eval(vars, values, arg)).collect();
         match &self.how {
             How::Call(site, _) => {
-                args = run(site, &args, state);
+                args = site.call_with_numbers(&mut state.env(0), &args);
                 args
             }
             How::Value(_) => args,
@@ -768,25 +768,6 @@ fn bytes(words: &[BigUint]) -> Vec<u8> {
         frame.extend(bytes);
     }
     frame
-}
-
-fn run(site: &CallSite, args: &[BigUint], state: &State) -> Vec<BigUint> {
-    let mut limbs = Vec::new();
-    for (arg, width) in args.iter().zip(&site.arg_widths) {
-        let end = limbs.len() + limb_count(*width);
-        limbs.extend(arg.iter_u64_digits());
-        limbs.resize(end, 0);
-    }
-    let mut outs = vec![0; site.out_widths.iter().map(|w| limb_count(*w)).sum()];
-    (site.def.call)(&mut state.env(0), site, &limbs, &mut outs);
-    let mut rest = outs.as_slice();
-    let values = site.out_widths.iter().map(|width| {
-        let (limbs, after) = rest.split_at(limb_count(*width));
-        rest = after;
-        let digits = limbs.iter().flat_map(|limb| [*limb as u32, (*limb >> 32) as u32]).collect();
-        wrap(BigUint::new(digits), *width)
-    });
-    values.collect()
 }
 
 fn widths(program: &Program, header: HeaderId) -> Vec<u32> {

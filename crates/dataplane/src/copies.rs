@@ -1,0 +1,290 @@
+//! Copies of packets: how they run, in which order, and where they wait.
+
+use crate::packet_log::Logged;
+use crate::queues::{Refusal, Serving};
+use p4jet_interp::{Outcome, Ran};
+use p4jet_ir::{Begin, DropReason, Queued};
+use p4jet_packet::{Batch, Pool, PushError};
+use std::collections::VecDeque;
+
+/// Copies of copies of … a packet: a later one is dropped. A program that recirculates for ever does not get far beyond.
+pub const GENERATIONS_MAX: u32 = 1024;
+/// The maximum number of copies of one packet, and of copies that wait at one time.
+pub const COPIES_MAX: usize = 1 << 12;
+
+/// What became of one packet and its copies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Processed {
+    /// Packets that left: port and bytes, in order.
+    pub sent: Vec<(u32, Vec<u8>)>,
+    /// Why some were dropped.
+    pub dropped: Vec<String>,
+}
+
+impl Processed {
+    pub(crate) fn dropped(why: impl Into<String>) -> Processed {
+        Processed { sent: Vec::new(), dropped: vec![why.into()] }
+    }
+}
+
+/// What became of one packet or copy, and what it made.
+pub(crate) struct Step<C> {
+    pub processed: Processed,
+    pub copies: Vec<Made<C>>,
+}
+
+/// A copy that was made.
+pub(crate) struct Made<C> {
+    /// The half of the pipeline that made it.
+    pub made_in: Begin,
+    pub begin: Begin,
+    /// The output queue in which it waits.
+    pub queue: Option<(u32, u32)>,
+    /// Bytes of its frame.
+    pub bytes: usize,
+    pub copy: C,
+}
+
+/// What the interpreter says of one packet.
+pub(crate) fn copied(program: &p4jet_ir::Program, ran: Ran) -> Step<p4jet_interp::Copied> {
+    let processed = match ran.outcome {
+        Outcome::Sent { port, frame } => Processed { sent: vec![(port, frame)], dropped: Vec::new() },
+        Outcome::Dropped { reason, .. } => Processed::dropped(reason.text(program)),
+        Outcome::Done => Processed::default(),
+    };
+    let made = |copy: p4jet_interp::Copied| {
+        let (made_in, begin, queue, bytes) = (copy.made_in, copy.begin, copy.queue, copy.frame.len());
+        Made { made_in, begin, queue, bytes, copy }
+    };
+    Step { processed, copies: ran.copies.into_iter().map(made).collect() }
+}
+
+/// Runs the copies of a packet, and theirs, to the end, in the order in which a switch that queues before egress sends
+/// them: copies made in ingress stand in the queue before the packet that made them, also those that begin with ingress (a
+/// clone that is parsed again); those that egress sends back begin when all before them have left.
+pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> Processed {
+    enum Queued<C> {
+        /// Made in, begins with.
+        Copy(Begin, Begin, C),
+        /// Has run: what became of it, and what it made in egress.
+        Done(Processed, Vec<(Begin, C)>),
+    }
+    /// The contents of the queue after a packet has gone through ingress.
+    fn split<C>(generation: u32, step: Step<C>) -> Vec<(u32, Queued<C>)> {
+        let (mut queue, mut later) = (Vec::new(), Vec::new());
+        for Made { made_in, begin, copy, .. } in step.copies {
+            match made_in {
+                Begin::Ingress => queue.push((generation + 1, Queued::Copy(made_in, begin, copy))),
+                Begin::Egress => later.push((begin, copy)),
+            }
+        }
+        queue.push((generation, Queued::Done(step.processed, later)));
+        queue
+    }
+    let mut all = Processed::default();
+    let mut made = 0;
+    let mut queue = VecDeque::from(split(0, first));
+    while let Some((generation, queued)) = queue.pop_front() {
+        let (processed, copies) = match queued {
+            Queued::Copy(..) if generation > GENERATIONS_MAX || made >= COPIES_MAX => {
+                (Processed::dropped(TOO_MANY_COPIES), Vec::new())
+            }
+            Queued::Copy(made_in, begin, copy) => {
+                made += 1;
+                let step = run(copy);
+                if begin == Begin::Ingress {
+                    let queued = split(generation, step);
+                    match made_in {
+                        Begin::Ingress => queued.into_iter().rev().for_each(|q| queue.push_front(q)),
+                        Begin::Egress => queue.extend(queued),
+                    }
+                    continue;
+                }
+                (step.processed, step.copies.into_iter().map(|made| (made.begin, made.copy)).collect())
+            }
+            Queued::Done(processed, copies) => (processed, copies),
+        };
+        all.sent.extend(processed.sent);
+        all.dropped.extend(processed.dropped);
+        let copies = copies.into_iter();
+        queue.extend(copies.map(|(begin, copy)| (generation + 1, Queued::Copy(Begin::Egress, begin, copy))));
+        if made >= COPIES_MAX {
+            queue.retain(|(_, queued)| matches!(queued, Queued::Done(..)));
+            if !all.dropped.iter().any(|why| why == TOO_MANY_COPIES) {
+                all.dropped.push(TOO_MANY_COPIES.to_string());
+            }
+        }
+    }
+    all
+}
+
+/// A packet on its way through the queues: how many copies it is away from the one that arrived, and the number of that (in
+/// batches: of its budget).
+pub(crate) type Travelling<C> = (u32, u64, C);
+
+/// What carries packets to and from queues.
+pub(crate) trait Carrier<C> {
+    /// Runs a copy, which has left its queue if it waited in one.
+    fn run(&mut self, copy: C, queued: Option<Queued>, now_us: u64) -> Step<C>;
+
+    /// A copy has entered a queue, or has not.
+    fn entered(&mut self, _queue: (u32, u32), _result: Result<(), &str>) {}
+}
+
+/// As [`run_out`], with output queues: runs what arrived, copies that begin with ingress, and all that may leave the queues
+/// now. Gives what became of each packet, with the number of the one that arrived.
+pub(crate) fn run_queued<C>(
+    serving: &mut Serving<Travelling<C>>,
+    first: Option<(u64, Step<C>)>,
+    now_us: u64,
+    carrier: &mut impl Carrier<C>,
+) -> Vec<(u64, Processed)> {
+    serving.refresh();
+    let now_ns = now_us.saturating_mul(1000);
+    let mut steps_left = COPIES_MAX + serving.packets();
+    let mut all = Vec::new();
+    // What was made, not queued yet: the copies of a clone that is parsed again stand before what its maker made later.
+    let mut made: VecDeque<(u32, u64, Made<C>)> = VecDeque::new();
+    // What egress sent back.
+    let mut again: VecDeque<Travelling<C>> = VecDeque::new();
+    let mut note = |(generation, origin): (u32, u64), step: Step<C>, made: &mut VecDeque<_>| {
+        all.push((origin, step.processed));
+        step.copies.into_iter().rev().for_each(|copy| made.push_front((generation, origin, copy)));
+    };
+    if let Some((origin, step)) = first {
+        note((0, origin), step, &mut made);
+    }
+    loop {
+        let (travelling, queued) = match made.pop_front() {
+            Some((generation, origin, Made { made_in, begin, queue, bytes, copy })) => {
+                let travelling = (generation + generations(made_in, begin), origin, copy);
+                match queue {
+                    Some(queue) => {
+                        let result = serving.enqueue(queue, travelling, bytes, now_ns);
+                        let result = result.map_err(|(_, why)| refusal(why).general_text());
+                        carrier.entered(queue, result);
+                        if let Err(why) = result {
+                            let step = Step { processed: Processed::dropped(why), copies: Vec::new() };
+                            note((generation, origin), step, &mut made);
+                        }
+                        continue;
+                    }
+                    None if made_in == Begin::Egress => {
+                        again.push_back(travelling);
+                        continue;
+                    }
+                    None => (travelling, None),
+                }
+            }
+            None => match again.pop_front() {
+                Some(travelling) => (travelling, None),
+                None => match serving.next(now_ns) {
+                    Some((travelling, queued)) => (travelling, Some(queued)),
+                    None => return all,
+                },
+            },
+        };
+        let (generation, origin, copy) = travelling;
+        let step = match steps_left == 0 || generation > GENERATIONS_MAX {
+            true => Step { processed: Processed::dropped(TOO_MANY_COPIES), copies: Vec::new() },
+            false => carrier.run(copy, queued, now_us),
+        };
+        steps_left = steps_left.saturating_sub(1);
+        note((generation, origin), step, &mut made);
+    }
+}
+
+/// The distance of a copy from its maker: a packet that continues in egress is still the same.
+pub(crate) fn generations(made_in: Begin, begin: Begin) -> u32 {
+    u32::from((made_in, begin) != (Begin::Ingress, Begin::Egress))
+}
+
+/// Puts what became of a packet and its copies together.
+pub(crate) fn join(all: impl IntoIterator<Item = Processed>) -> Processed {
+    let mut joined = Processed::default();
+    for processed in all {
+        joined.sent.extend(processed.sent);
+        joined.dropped.extend(processed.dropped);
+    }
+    joined
+}
+
+pub(crate) const TOO_MANY_COPIES: &str = DropReason::TooManyCopies.general_text();
+
+/// The drop reason of a packet that did not get into an output queue.
+pub(crate) fn refusal(why: Refusal) -> DropReason {
+    match why {
+        Refusal::Full => DropReason::QueueFull,
+        Refusal::NoQueue => DropReason::NoQueue,
+    }
+}
+
+/// A copy as the engine that made it keeps it.
+pub(crate) enum Copied {
+    Jit(p4jet_jit::Copied),
+    Interp(Box<Interpreted>),
+}
+
+/// A copy that the interpreter made.
+pub(crate) struct Interpreted {
+    pub copy: p4jet_interp::Copied,
+    /// Whether it is logged, and as what.
+    pub logged: Option<Logged>,
+}
+
+impl Copied {
+    pub fn is_interpreted(&self) -> bool {
+        matches!(self, Copied::Interp(_))
+    }
+
+    pub fn begin(&self) -> Begin {
+        match self {
+            Copied::Jit(copy) => copy.begin(),
+            Copied::Interp(made) => made.copy.begin,
+        }
+    }
+
+    pub fn made_in(&self) -> Begin {
+        match self {
+            Copied::Jit(copy) => copy.made_in(),
+            Copied::Interp(made) => made.copy.made_in,
+        }
+    }
+
+    pub fn queue(&self) -> Option<(u32, u32)> {
+        match self {
+            Copied::Jit(copy) => copy.queue(),
+            Copied::Interp(made) => made.copy.queue,
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        match self {
+            Copied::Jit(copy) => copy.length(),
+            Copied::Interp(made) => made.copy.frame.len(),
+        }
+    }
+
+    pub fn set_queued(&mut self, queued: Queued) {
+        match self {
+            Copied::Jit(copy) => copy.set_queued(queued),
+            Copied::Interp(made) => made.copy.queued = Some(queued),
+        }
+    }
+
+    pub fn push(&self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PushError> {
+        match self {
+            Copied::Jit(copy) => copy.push(pool, batch),
+            Copied::Interp(made) => batch.push(pool, made.copy.port, &made.copy.frame),
+        }
+    }
+}
+
+/// A copy for a queue that another worker serves.
+pub(crate) struct Handed {
+    pub queue: (u32, u32),
+    pub enqueued_ns: u64,
+    /// How many copies it may have.
+    pub copies_left: u32,
+    pub travelling: Travelling<Copied>,
+}

@@ -1,0 +1,314 @@
+//! Extern functions: what [`Op::Extern`] calls, and what each call may read or change.
+//!
+//! This is the only declaration of their names and effects. Crate externs computes them. To add a function, add a variant,
+//! its name and its effect here, and its computation there; the compiler names every place that is missing.
+
+use crate::{InstanceId, Op};
+use std::fmt;
+use std::str::FromStr;
+
+/// An extern function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// `(data…) -> hash`.
+    Hash(Hash),
+    /// `(lo, hi) -> number`: a random number from lo to hi, both included; lo if hi < lo.
+    Random,
+    /// `(values…)`: logs the first text, each `{}` in it replaced by the next value.
+    LogMsg,
+    /// `(condition)`: drops the packet if the condition is 0.
+    Assert,
+    /// The same as [`Function::Assert`].
+    Assume,
+    /// `(index) -> value`: 0 beyond the end.
+    RegisterRead,
+    /// `(index, value)`: no effect beyond the end.
+    RegisterWrite,
+    /// `()`: locks the register for this packet, which may hold the lock already; waits for other workers.
+    RegisterLock,
+    /// `()`: unlocks the register when called as often as [`Function::RegisterLock`].
+    RegisterUnlock,
+    /// `()`: begins a part that is atomic with respect to other packets.
+    AtomicBegin,
+    /// `()`: ends the part.
+    AtomicEnd,
+    /// `(index)`: counts the packet; no effect beyond the end.
+    Count,
+    /// `(row)`: counts the packet in the counter of the entry with this row.
+    CountDirect,
+    /// `(index)` or `(index, colour before) -> colour`: 0 green, 1 yellow, 2 red; beyond the end green, or the colour before.
+    Meter,
+    /// `(row)` or `(row, colour before) -> colour`: by the meter of the entry with this row.
+    MeterDirect,
+    /// `(values…)`: sends them to the control plane.
+    SendDigest,
+    /// A function that only the program declares. Its behaviour is unknown, so such a program can be compiled but not run.
+    Foreign(Box<str>),
+}
+
+/// A hash function and how it takes its data.
+///
+/// The arguments are concatenated in order, most significant bit first, and padded with zero bits to whole bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Hash {
+    /// What computes the hash.
+    pub algorithm: Algorithm,
+    /// The first argument is the CRC of earlier data, 0 if there are none: the result is the CRC of all data. CRCs only.
+    pub continues: bool,
+    /// The packet's payload follows the data.
+    pub payload: bool,
+    /// Each datum follows an argument with its length: that many of its low bits count. For varbits and for fields of headers
+    /// that may be invalid (length 0).
+    pub pieces: bool,
+}
+
+/// A hash algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// CRC-16/ARC.
+    Crc16,
+    /// A CRC with 16 bits whose parameters are set at run time, under the name that the first text gives.
+    Crc16Custom,
+    /// CRC-32 (Ethernet).
+    Crc32,
+    /// A CRC with 32 bits whose parameters are set at run time, under the name that the first text gives.
+    Crc32Custom,
+    /// RFC 1071 checksum.
+    Csum16,
+    /// The exclusive or of the 16-bit words.
+    Xor16,
+    /// The first 8 bytes as a number.
+    Identity,
+    /// A random number, whatever the data.
+    Random,
+}
+
+/// What a call depends on besides its arguments and the payload, and what it changes besides its results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    Pure,
+    /// It reads its instance.
+    Reads,
+    /// It writes its instance, and may read it: the order of calls matters.
+    Writes,
+    /// It adds to its instance and returns nothing: the order of calls does not matter.
+    Adds,
+    /// It concerns no instance: random numbers, parameters set at run time, the log, messages, the packet's fate.
+    Outside,
+    /// It marks a part of the program for other packets' sake and changes nothing for this one.
+    Marks,
+}
+
+/// How a statement uses an instance if the order of its uses matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It only reads.
+    Read,
+    /// It writes, and may read.
+    Write,
+}
+
+impl Algorithm {
+    /// All algorithms.
+    pub const ALL: [Algorithm; 8] = [
+        Algorithm::Crc16,
+        Algorithm::Crc16Custom,
+        Algorithm::Crc32,
+        Algorithm::Crc32Custom,
+        Algorithm::Csum16,
+        Algorithm::Xor16,
+        Algorithm::Identity,
+        Algorithm::Random,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Algorithm::Crc16 => "crc16",
+            Algorithm::Crc16Custom => "crc16_custom",
+            Algorithm::Crc32 => "crc32",
+            Algorithm::Crc32Custom => "crc32_custom",
+            Algorithm::Csum16 => "csum16",
+            Algorithm::Xor16 => "xor16",
+            Algorithm::Identity => "identity",
+            Algorithm::Random => "random_hash",
+        }
+    }
+
+    /// Width of the result in bits, if its parameters are set at run time.
+    pub fn custom_width(self) -> Option<u32> {
+        match self {
+            Algorithm::Crc16Custom => Some(16),
+            Algorithm::Crc32Custom => Some(32),
+            _ => None,
+        }
+    }
+
+    /// True for algorithms that can continue a hash of earlier data.
+    pub fn is_crc(self) -> bool {
+        use Algorithm::*;
+        matches!(self, Crc16 | Crc16Custom | Crc32 | Crc32Custom)
+    }
+
+    /// The hash of the data alone, without lengths.
+    pub const fn plain(self) -> Hash {
+        Hash { algorithm: self, continues: false, payload: false, pieces: false }
+    }
+}
+
+impl Hash {
+    /// The same, with a length before each datum.
+    pub fn in_pieces(self) -> Hash {
+        Hash { pieces: true, ..self }
+    }
+}
+
+impl From<Hash> for Function {
+    fn from(hash: Hash) -> Function {
+        Function::Hash(hash)
+    }
+}
+
+impl Function {
+    /// All functions, except foreign ones.
+    pub fn all() -> Vec<Function> {
+        use Function::*;
+        let mut all = vec![
+            Random,
+            LogMsg,
+            Assert,
+            Assume,
+            RegisterRead,
+            RegisterWrite,
+            RegisterLock,
+            RegisterUnlock,
+            AtomicBegin,
+            AtomicEnd,
+            Count,
+            CountDirect,
+            Meter,
+            MeterDirect,
+            SendDigest,
+        ];
+        for algorithm in Algorithm::ALL {
+            for (payload, pieces) in [(false, false), (true, false), (false, true), (true, true)] {
+                all.push(Hash(self::Hash { algorithm, continues: false, payload, pieces }));
+            }
+            for pieces in [false, true] {
+                if algorithm.is_crc() {
+                    all.push(Hash(self::Hash { algorithm, continues: true, payload: false, pieces }));
+                }
+            }
+        }
+        all
+    }
+
+    /// What a call depends on and changes.
+    pub fn effect(&self) -> Effect {
+        match self {
+            Function::Hash(hash) => match hash.algorithm {
+                Algorithm::Crc16Custom | Algorithm::Crc32Custom | Algorithm::Random => Effect::Outside,
+                _ => Effect::Pure,
+            },
+            Function::RegisterRead => Effect::Reads,
+            Function::RegisterWrite | Function::Meter | Function::MeterDirect => Effect::Writes,
+            Function::Count | Function::CountDirect => Effect::Adds,
+            Function::RegisterLock
+            | Function::RegisterUnlock
+            | Function::AtomicBegin
+            | Function::AtomicEnd => Effect::Marks,
+            Function::Random
+            | Function::LogMsg
+            | Function::Assert
+            | Function::Assume
+            | Function::SendDigest
+            | Function::Foreign(_) => Effect::Outside,
+        }
+    }
+
+    /// True if it reads bytes that the program did not parse.
+    pub fn reads_payload(&self) -> bool {
+        matches!(self, Function::Hash(hash) if hash.payload)
+    }
+
+    /// The algorithm, if it is a hash of the data alone, without lengths.
+    pub fn plain_hash(&self) -> Option<Algorithm> {
+        match self {
+            Function::Hash(hash) if *hash == hash.algorithm.plain() => Some(hash.algorithm),
+            _ => None,
+        }
+    }
+
+    /// Why a program that calls it cannot run, if it cannot.
+    pub fn why_not_run(&self) -> Option<String> {
+        match self {
+            Function::Foreign(name) => Some(format!(
+                "only the program declares the extern `{name}`: its behaviour is unknown, so the program cannot run"
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// Prefix of the names of foreign functions.
+const FOREIGN: &str = "foreign.";
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Function::Hash(hash) => {
+                let when = |given: bool, suffix| if given { suffix } else { "" };
+                return write!(
+                    f,
+                    "{}{}{}{}",
+                    hash.algorithm.name(),
+                    when(hash.continues, "_more"),
+                    when(hash.payload, "_payload"),
+                    when(hash.pieces, "_pieces")
+                );
+            }
+            Function::Foreign(name) => return write!(f, "{FOREIGN}{name}"),
+            Function::Random => "random",
+            Function::LogMsg => "log_msg",
+            Function::Assert => "assert",
+            Function::Assume => "assume",
+            Function::RegisterRead => "register.read",
+            Function::RegisterWrite => "register.write",
+            Function::RegisterLock => "register.lock",
+            Function::RegisterUnlock => "register.unlock",
+            Function::AtomicBegin => "atomic.begin",
+            Function::AtomicEnd => "atomic.end",
+            Function::Count => "counter.count",
+            Function::CountDirect => "direct_counter.count",
+            Function::Meter => "meter.execute",
+            Function::MeterDirect => "direct_meter.execute",
+            Function::SendDigest => "digest.send",
+        };
+        f.write_str(name)
+    }
+}
+
+impl FromStr for Function {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Function, String> {
+        if let Some(foreign) = name.strip_prefix(FOREIGN) {
+            return Ok(Function::Foreign(foreign.into()));
+        }
+        let found = Function::all().into_iter().find(|function| function.to_string() == name);
+        found.ok_or_else(|| format!("no extern function `{name}`"))
+    }
+}
+
+impl Op {
+    /// The instance that the statement uses, and how, if the order of its uses by different packets matters.
+    pub fn access(&self) -> Option<(InstanceId, Access)> {
+        let Op::Extern { function, instance, .. } = self else { return None };
+        let access = match function.effect() {
+            Effect::Reads => Access::Read,
+            Effect::Writes => Access::Write,
+            Effect::Pure | Effect::Adds | Effect::Outside | Effect::Marks => return None,
+        };
+        instance.map(|instance| (instance, access))
+    }
+}
