@@ -71,7 +71,7 @@ fn what_threads_cannot_share_is_refused() {
     run(&["--pipelined", "--cores", "2"]).expect_status(2).says(&["--pipelined", "--cores"]);
     run(&["--pipelined", "--engine", "interp"]).expect_status(1).says(&["only machine code"]);
     run(&["--pipelined", "--queues", "2"]).expect_status(1).says(&["queues packets"]);
-    let both = ("r.read(m.seen, 0);", Some("writes a register in one part"));
+    let both = ("r.read(m.seen, 0);", Some("writes a register or meter in one part"));
     let clones = ("clone(CloneType.E2E, 1);", Some("clones, replicates"));
     for (egress, refused) in [both, clones, ("", None)] {
         let path = dir.write("program.p4", REGISTER.replace("EGRESS", egress));
