@@ -263,7 +263,7 @@ pub enum TraceEvent {
     Dropped {
         /// Why.
         reason: DropReason,
-        /// Where the program says so.
+        /// Source place.
         loc: Loc,
         /// What caused it.
         causes: Vec<Cause>,
