@@ -19,8 +19,8 @@ ANY_PORT, HIGH, LOW = (0, 65535), (1024, 65535), (1, 1023)
 SERVICES = [80, 443, 53, 25, 22, 21, 23, 110, 143, 123, 161, 389, 445, 139, 135, 1433, 1521, 3306, 3389, 5060, 8080,
             1723, 2049, 5432, 5631, 6000, 6789, 7070, 8443, 1080, 3128, 514, 515, 587, 636, 993, 995, 1812, 27000]
 
-# Per kind: prefix lengths of sources and destinations, how many different ones there are per rule, classes of source and
-# destination ports, protocols. Every list is (what, weight).
+# For each kind: prefix lengths of sources and destinations, the number of different ones per rule, classes of source and
+# destination ports, and protocols. Every list has pairs of a value and its weight.
 KINDS = {
     "acl": dict(
         src=[(0, 8), (8, 1), (16, 6), (20, 4), (22, 6), (23, 4), (24, 20), (26, 8), (27, 10), (28, 10), (30, 8), (32, 35)],
@@ -156,7 +156,7 @@ def main():
                     f" {dotted(src)}&&&{mask_of(src_len):#x} {dotted(dst)}&&&{mask_of(dst_len):#x}"
                     f" {protocol}&&&{0xff if protocol else 0:#x}"
                     f" {sport[0]}->{sport[1]} {dport[0]}->{dport[1]} => {priority}\n")
-        # Every destination has a route: the first six bits say which.
+        # Every destination has a route, selected by its first six bits.
         for i in range(64):
             f.write(f"table_add ipv4_lpm set_next_hop {i << 2}.0.0.0/6 => {i}\n")
             f.write(f"table_add next_hops send_to {i} => 02:00:00:00:01:{i:02x} {i % 4}\n")

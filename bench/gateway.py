@@ -104,7 +104,7 @@ def main():
     parser.add_argument("--cores", type=numbers(1, 64, least=0), default="1,2")
     parser.add_argument("--rounds", type=number(1), default=5)
     parser.add_argument("--seconds", type=number(0.01, 3600, float), default=0.5)
-    # SWX compares an entry with all that are there when it adds it: 100,000 take minutes.
+    # SWX compares each new entry with all existing ones: 100,000 take minutes.
     parser.add_argument("--swx-max", type=number(0), default=10_000, help="entries")
     parser.add_argument("--p4jet", default=os.path.join(ROOT, "target/release/p4jet"))
     parser.add_argument("--json", help="file for all figures")
@@ -172,5 +172,5 @@ if __name__ == "__main__":
     try:
         main()
     except subprocess.CalledProcessError as error:
-        # It has said why.
+        # The command has printed the reason.
         sys.exit(f"bench/gateway.py: {os.path.basename(error.cmd[0])} failed with status {error.returncode}")

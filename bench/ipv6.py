@@ -13,10 +13,10 @@ by one from blocks for that purpose. No third-party module is needed.
 """
 import argparse, ipaddress, os, random, struct
 
-# How often a length is tried; some /48 exist already and are not counted twice.
+# How often each length is tried; some /48 exist already and are not counted twice.
 LENGTHS = {20: 1, 22: 1, 24: 2, 28: 3, 29: 33, 30: 6, 31: 5, 32: 125, 33: 22, 34: 16, 35: 12, 36: 52, 37: 8, 38: 14, 39: 10,
            40: 82, 41: 8, 42: 26, 43: 10, 44: 94, 45: 14, 46: 26, 47: 22, 48: 500, 52: 1, 56: 3, 60: 1, 64: 2, 128: 1}
-# Blocks for allocations of /32 and shorter as (first 16 bits, of so many /16, weight), and blocks for single /48.
+# Blocks for allocations of /32 and shorter as (first 16 bits, number of /16, weight), and blocks for single /48.
 ALLOCATIONS = [(0x2001, 1, 6), (0x2400, 16, 24), (0x2600, 16, 16), (0x2800, 16, 12), (0x2a00, 16, 28), (0x2a10, 6, 8),
                (0x2c0f, 1, 6)]
 SINGLES = ["2001:678::/29", "2001:7f8::/32", "2001:df0::/29", "2001:13c0::/30", "2001:43f8::/29", "2620::/23"]
@@ -59,7 +59,7 @@ class Routes:
         prefix, size = rnd.choice(self.holders)
         bits = length - size
         at = rnd.getrandbits(bits) if rnd.random() < 0.3 else min(int(rnd.expovariate(1 / 24)), ones(bits))
-        # Hosts and the like: their subnet is near, the rest anything.
+        # For hosts and similar prefixes, the subnet is near and the rest arbitrary.
         if length > 64:
             at = at << (length - 64) & ones(bits) | rnd.getrandbits(length - 64)
         self.holders.append((prefix, size))

@@ -70,7 +70,7 @@ class Network:
                 write_inside(namespace, f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", 1)
                 write_inside(namespace, f"/sys/class/net/{name}/queues/rx-0/rps_cpus", f"{self.masks[namespace]:x}")
                 sh("ip", "-n", namespace, "link", "set", name, "mtu", str(self.mtu), "up")
-        # For up to a second after it was set up an interface drops what it is given.
+        # An interface may drop frames for up to a second after it was set up.
         end = time.time() + 5
         while time.time() < end and any("state UP" not in sh("ip", "-n", namespace, "link", "show", name)
                                         for namespace, name in ((GEN, "g0"), (GEN, "g1"), (SW, "s0"), (SW, "s1"))):
@@ -110,7 +110,7 @@ class Peer:
     def spawn(self, *command, wait=None, timeout=20, env=None):
         log = open(os.path.join(self.folder, f"{self.name.replace(' ', '_')}.log"), "a+")
         if not self.processes:
-            # Of the round before.
+            # Discards the log of the previous round.
             log.truncate(0)
         process = subprocess.Popen(
             ["ip", "netns", "exec", SW, "taskset", "-c", str(self.args.switch_cpu), *command],
@@ -179,7 +179,7 @@ class P4jetRouterXdp(P4jetRouter):
 class Gateway(Peer):
     """Entries and packets of the gateway; `direction` is inbound or outbound."""
 
-    # A frame of 1514 bytes and its tunnel.
+    # A frame of 1514 bytes with its tunnel headers.
     mtu = 1550
 
     def workload(self, size):
@@ -239,7 +239,7 @@ class LinuxGateway(Gateway):
         (_, (_, own_mac)), = [*table("attachments external"), *table("attachments underlay")]
         vteps = {keys[0]: data for keys, data in table("encapsulations encapsulate_v4")}
         local = next(iter(vteps.values()))[3]
-        # Next hops need addresses that p4jet's entries do without.
+        # Next hops need addresses, which p4jet's entries do not.
         address = lambda hop: f"172.{16 + int(hop) // 65536}.{int(hop) // 256 % 256}.{int(hop) % 256}"
         device = f"local {local} dstport 4789 srcport 49152 65535 ttl 64 df set nolearning noudpcsum"
         links = [f"link set s{i} address {own_mac}" for i in (0, 1)]
@@ -512,7 +512,7 @@ def main():
         sys.exit("bench/live.py makes network namespaces: it needs root")
     if not os.path.exists(args.p4jet):
         sys.exit(f"no {args.p4jet}: build it with `cargo build --release`, or give --p4jet FILE")
-    # Pairs of a run at full speed and one for the latency, by name and size.
+    # Pairs of a run at full speed and one for latency, by name and size.
     runs, left_out = {}, set()
     with tempfile.TemporaryDirectory(prefix="p4jet-live") as folder:
         for n in range(args.rounds):
@@ -523,7 +523,7 @@ def main():
                     print(f"left out: {peer.name}: {why}", file=sys.stderr)
                 if why or name in left_out:
                     continue
-                # Each in interfaces of its own: nothing of the one before can matter.
+                # Each has its own interfaces, so that earlier ones cannot affect it.
                 with Network(args.switch_cpu, args.generator_cpu, peer.mtu):
                     try:
                         peer.start()

@@ -13,7 +13,7 @@ def number(low, high=None, kind=int):
             value = kind(text)
         except ValueError:
             value = None
-        # What is no number (nan) is not in any range.
+        # A value that is not a number (nan) is in no range.
         if value is None or not low <= value or (high is not None and value > high):
             raise argparse.ArgumentTypeError(f"`{text}`: {expected}")
         return value

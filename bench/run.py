@@ -25,23 +25,24 @@ NOT_IN_TWO_MINUTES = "does not load in two minutes"
 class Workload:
     name: str
     program: str
-    # What makes entries.cmd and packets.pcap: these words, the number of entries, a folder, and some more words.
+    # The command that generates entries.cmd and packets.pcap: these words, the number of entries, a folder, and further
+    # words.
     generator: list
     n: int
     more: list = dataclasses.field(default_factory=list)
-    # The name by which peers know the program.
+    # The program's name in the peers.
     peer: str = ""
     swx: bool = False
     # Why the line of SWX is empty.
     swx_note: str = ""
-    # What is to be reached: ratios to peers, million packets a second, time to load, memory of tables.
+    # Goals: ratios to peers, million packets per second, time to load, memory of tables.
     hand_min: float = 0
     swx_min: float = 0
     mpps_min: float = 0
     load_s_max: float = 0
     entry_bytes_max: float = 0
     table_bytes_max: int = 0
-    # So many entries are deleted and added again while packets flow.
+    # Number of entries that are deleted and added again while packets flow.
     churn: int = 0
 
 
@@ -67,7 +68,7 @@ def workloads(peers):
                     table_bytes_max=128 << 20 if million and kind == "l3" else 0,
                     churn=1024 if n == 100_000 else 0))
         for kind, program in [("l2", "basic_l2"), ("l3", "simple_router")]:
-            # The capture takes as much memory as that of 65,536 small packets.
+            # The capture takes as much memory as one of 65,536 small packets.
             found.append(Workload(f"{kind} 1024, 1500 bytes", shipped(program), [*generator, kind], 1024,
                                   ["--size", "1500", "--packets", "2800"], peer=kind))
     for n, floor in [(1000, 6), (10_000, 3)]:
@@ -177,7 +178,7 @@ def measure(w, o, tools, folder):
         sys.exit(f"{w.name}: the digest is not the interpreter's, {result['digest']}, in every round")
     for name in lines.keys() - {"p4jet"}:
         theirs = lines[name][0]
-        # SWX does not tell what it dropped.
+        # SWX does not report drops.
         drops = ours[0]["drops"] if "drops" in theirs else 0
         mine = shares([ours[0]["per_port"].get(str(p), 0) for p in range(4)], drops)
         other = shares(theirs["per_port"], theirs.get("drops", 0))
@@ -204,7 +205,7 @@ def measure(w, o, tools, folder):
     return result
 
 
-# Changes a second beside which packets must keep their rate.
+# Changes per second during which the packet rate must not fall.
 PACE = 300_000
 
 
@@ -231,7 +232,7 @@ def goals(w, result):
     if "churn" in result:
         churn = result["churn"]
         goal("changes a second", churn["changes_per_second"], least=PACE)
-        # The share counts only if there were about so many changes.
+        # The ratio counts only if about this many changes were made.
         goal("paced changes a second", churn["paced_per_second"], least=0.9 * PACE)
         goal("rate during changes", churn["ratio"], least=0.8)
         if churn["effect_us_max"] is not None:
@@ -292,7 +293,7 @@ def goals_text(result, which):
     return "; ".join(goal_text(g) for g in result["goals"] if which(g["goal"])) or "–"
 
 
-# Goals that stand in the table of control figures.
+# Goals that are shown in the table of control figures.
 CONTROL_GOALS = {"seconds to load", "bytes an entry", "MiB of tables", "changes a second", "paced changes a second",
                  "rate during changes", "µs to effect"}
 RATES = ["workload", "p4jet, Mpps", "spread", "C by hand", "spread", "ratio", "SWX", "spread", "ratio", "goals"]
@@ -402,7 +403,7 @@ def main():
             report["workloads"].append(measure(w, o, tools, folder))
             shutil.rmtree(folder)
             print(" | ".join(rates_row(report["workloads"][-1])), file=sys.stderr, flush=True)
-            # Each time: what comes later may fail.
+            # Written each time, because later runs may fail.
             with open(os.path.join(o.out, "results.json"), "w") as f:
                 json.dump(report, f, indent=1, ensure_ascii=False)
             with open(os.path.join(o.out, "results.md"), "w") as f:

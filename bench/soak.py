@@ -32,7 +32,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GEN, SW = f"p4jg{os.getpid()}", f"p4js{os.getpid()}"
 DST = "02:00:00:00:00:02"
 PAIRS = 3
-# The median of memory in use may grow by this from the second quarter of the time to the last: it goes up and down with
+# Maximum growth of the median of memory in use from the second quarter of the time to the last: it rises and falls with
 # each reload.
 GROWTH_BYTES_MAX = 8 << 20
 ENTRIES_MAX = 500
@@ -41,7 +41,7 @@ FIXED_ENTRIES = (
     f"table_add forward set_dmac 10.0.1.2 => {DST}\n"
     "table_add send_frame rewrite_mac 1 => 02:00:00:00:01:01\n"
 )
-# What a log line must not have in it.
+# Words that a log line must not contain.
 BAD_WORDS = ("error", "panic", "no longer used", "failed", "the log ends")
 
 
@@ -56,7 +56,7 @@ def add_pair(i):
     """The generator's g<i> and the switch's s<i>, up."""
     sh("ip", "link", "add", f"g{i}", "netns", GEN, "type", "veth", "peer", "name", f"s{i}", "netns", SW)
     for namespace, name in ((GEN, f"g{i}"), (SW, f"s{i}")):
-        # Otherwise the kernel has things of its own to say.
+        # Otherwise the kernel sends frames of its own.
         quiet = f"echo 1 > /proc/sys/net/ipv6/conf/{name}/disable_ipv6"
         sh("ip", "netns", "exec", namespace, "sh", "-c", quiet)
         sh("ip", "-n", namespace, "link", "set", name, "up")
@@ -121,7 +121,7 @@ class Soak:
         """Changes one entry. They are for addresses to which nothing is sent."""
         what = chance.random()
         if len(self.handles) < 50 or (what < 0.4 and len(self.handles) < ENTRIES_MAX):
-            # Some are there already.
+            # Some exist already.
             prefix = f"10.{chance.randrange(128, 256)}.{chance.randrange(256)}.0/24"
             answer = ctl.ask(f"table_add ipv4_lpm set_nhop {prefix} => 10.0.1.2 {chance.randrange(4)}")
             if answer["ok"]:
@@ -278,7 +278,8 @@ class Soak:
         if self.switch.wait(20) != 0:
             self.fail(f"the switch ended with status {self.switch.returncode}")
         for line in self.said().splitlines():
-            # That an interface went just when it was to be opened is no error, nor are programs that are to be refused.
+            # An interface that disappears just when it is opened is no error, and neither are programs that must be
+            # refused.
             meant = "No such device" in line or "wrong.p4 is not loaded" in line
             if any(word in line.lower() for word in BAD_WORDS) and not meant:
                 self.fail(f"the log says: {line}")
@@ -303,10 +304,10 @@ class Soak:
                 self.fail(f"a port stays down: {ctl.ask('show_ports')}")
                 break
             time.sleep(0.1)
-        # What other ends say when their link comes up.
+        # Frames that other ends send when their link comes up.
         time.sleep(0.5)
         before, before_lost = self.stats(ctl), self.lost(ctl)
-        # A machine that is busy with other things lets the switch wait for long.
+        # On a busy machine the switch may have to wait long.
         sent = json.loads(self.traffic(2, min(self.args.rate, 1000)).communicate(timeout=30)[0])
         time.sleep(0.2)
         after = self.last_stats = self.stats(ctl)

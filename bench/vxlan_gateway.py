@@ -34,13 +34,13 @@ def main():
     if size < smallest:
         sys.exit(f"--bytes is {size}, expected at least {smallest}")
     word = lambda: rnd.getrandbits(32)
-    # Any unicast address that no kernel takes for its own; virtual addresses are elsewhere.
+    # Any unicast address that no kernel uses for itself; virtual addresses are elsewhere.
     client = lambda: 0x40000000 + rnd.randrange(0x3f000000)
     number = lambda i: f"0x{mac(i).hex()}"
     address = lambda i: ":".join(f"{b:02x}" for b in mac(i))
     dotted = lambda a: ".".join(map(str, a.to_bytes(4, "big")))
 
-    # All packets of a capture come in by port 0.
+    # All packets of a capture arrive at port 0.
     role = "external" if o.direction == "inbound" else "underlay"
     commands = [f"table_add attachments {role} 0 0 => 0 {address(EDGE)}",
                 f"pvs_add own_vteps_v4 {dotted(VTEP)}"]
@@ -51,7 +51,7 @@ def main():
                      f"table_add vteps via {v} => 1 1500",
                      f"table_add encapsulations encapsulate_v4 {v} => {address(EDGE)} {address(1 << 30 | v)} 0 "
                      f"{dotted(VTEP)} {dotted(VTEP + 256 * v)} 64 49152 16383"]
-        # Lengths are of what comes before the inner IPv4 header, which is the length to add.
+        # Lengths are those of the headers before the inner IPv4 header, whose length is added.
         swx += [f"tunnels_v4 match {VTEP + 256 * v:#x} {VTEP:#x} action from_vtep vtep {v:#x}",
                 f"vnis match {99 + v:#x} action into network {v:#x} vrf 0x0 own_mac {number(SERVERS)}",
                 f"vteps match {v:#x} action via port 0x1 mtu {1500:#x}",
@@ -60,7 +60,7 @@ def main():
                 f"flags_offset 0x4000 ttl {64:#x} protocol {UDP:#x} hdr_checksum 0x0 source {VTEP:#x} "
                 f"destination {VTEP + 256 * v:#x} port_base 0xc000 dst_port {4789:#x} udp_length {16 + 14:#x} "
                 f"udp_checksum 0x0 flags 0x8 reserved 0x0 vni 0x0 reserved2 0x0 port_mask 0x3fff"]
-    # Next hops to clients first, then to back ends, of which there can be 65,000.
+    # Next hops to clients come first, then those to back ends, of which there can be 65,000.
     for hop in range(1, 65):
         commands.append(f"table_add next_hops local {hop} => 1 0 {address(EDGE)} {address(1 << 29 | hop)} 1500")
         swx.append(f"next_hops match {hop:#x} action local dmac {number(1 << 29 | hop)} smac {number(EDGE)} port 0x1 "
@@ -93,7 +93,7 @@ def main():
             routes[prefix, length] = rnd.randrange(1, 65)
     for (prefix, length), hop in routes.items():
         commands.append(f"table_add routes_v4 to_next_hop 0 {dotted(prefix)}/{length} => {hop}")
-        # Inbound none is looked up, and SWX takes minutes to load many.
+        # Inbound packets look up none, and SWX takes minutes to load many.
         if o.direction == "outbound":
             swx.append(f"routes_v4 match 0x0 {prefix:#x}/{0xffffffff >> 32 - length << 32 - length:#x} "
                        f"action to_next_hop next_hop {hop:#x}")

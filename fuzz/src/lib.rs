@@ -1,4 +1,4 @@
-//! Between libFuzzer, which deals in bytes, and the targets, which deal in text.
+//! Connects libFuzzer, which handles bytes, with the targets, which handle text.
 
 #[path = "../../tests/common/chain.rs"]
 mod chain;
@@ -15,7 +15,7 @@ use mutate::Random;
 use std::time::Duration;
 use targets::Target;
 
-/// Most processor time for one input, in a build with coverage counters and overflow checks.
+/// Maximum processor time for one input, in a build with coverage counters and overflow checks.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Runs one input.
@@ -27,16 +27,17 @@ pub fn run(target: &Target, data: &[u8]) {
     assert!(spent < TIME_MAX, "{} bytes took {spent:?} of processor time", data.len());
 }
 
-/// Of this process.
+/// Returns the processor time of this process.
 fn processor_time() -> Duration {
-    // proc(5): utime and stime are fields 14 and 15, the third being the first after the name; 100 ticks a second.
+    // proc(5): utime and stime are fields 14 and 15, and the first one after the name is the third; 100 ticks per
+    // second.
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|t| t.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 10)
 }
 
-/// Edits an input of `size` bytes in place; gives its new size.
+/// Edits an input of `size` bytes in place; returns its new size.
 pub fn edit(target: &Target, data: &mut [u8], size: usize, size_max: usize, seed: u32) -> usize {
     let mut random = Random::from_number(seed.into());
     if random.below(8) == 0 {
@@ -46,7 +47,7 @@ pub fn edit(target: &Target, data: &mut [u8], size: usize, size_max: usize, seed
     put(&mutate::mutate(&mut random, &text, &text, target.vocabulary), data, size_max)
 }
 
-/// Makes one input of two; gives its size.
+/// Combines two inputs; returns the size of the result.
 pub fn cross(a: &[u8], b: &[u8], out: &mut [u8], seed: u32) -> usize {
     let (a, b) = (String::from_utf8_lossy(a), String::from_utf8_lossy(b));
     let size_max = out.len();

@@ -67,10 +67,10 @@ class P4Switch(Switch):
             raise FileNotFoundError(f"{name}: no program {sw_path}: expected the path of p4jet as sw_path")
         if json_path is None or not os.path.isfile(json_path):
             raise FileNotFoundError(f"{name}: no file {json_path}: expected a .p4 or .json as json_path")
-        # Of a link to p4jet, what it leads to: that takes the name of the program that it shall be as a word.
+        # Resolves a link to p4jet: p4jet interprets the name of an emulated program as its first argument.
         self.sw_path = os.path.realpath(found)
         self.json_path = json_path
-        # What a switch counts up is no part of what it is told.
+        # Counting up the ids of switches is not part of their state.
         count = next(P4Switch._ids)
         self.device_id = count if device_id is None else device_id
         self.thrift_port = thrift_port or 9090 + count

@@ -73,10 +73,10 @@ struct Adapted {
     ms: f64,
 }
 
-/// Packets that are looked at to make code for them.
+/// Number of packets that are examined to generate code for them.
 const ADAPTED_TO: usize = 256;
 
-/// Lets the workers have code for such packets and the entries that there are.
+/// Gives the workers code for these packets and the present entries.
 fn adapt(
     switch: &Arc<Switch>,
     lanes: &mut [Lane],
@@ -94,7 +94,7 @@ fn adapt(
     Ok(Adapted { hot_paths: seen.hot_paths.len(), ms: start.elapsed().as_secs_f64() * 1e3 })
 }
 
-/// The port that `p4jet gen --program` wrote a capture for, if it is not the usual one.
+/// Returns the port for which `p4jet gen --program` wrote a capture, if it is not the usual one.
 fn port_of(capture: &Path) -> Option<u32> {
     let (_, port) = capture.file_name()?.to_str()?.strip_suffix(".pcap")?.rsplit_once(".port")?;
     port.parse().ok()
@@ -135,12 +135,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let workers = args.cores + usize::from(args.stages);
     let options = p4jet_jit::Options { counted: args.counted, ..p4jet_jit::Options::default() };
     let mut switch = compiled.switch(compiled.for_engine(engine), options, workers)?;
-    // Machine code is made with the first worker.
+    // The first worker causes the compilation to machine code.
     drop(switch.worker(engine, 0).map_err(Failure::Input)?);
     let compile_ms = start.elapsed().as_secs_f64() * 1e3;
     let start = Instant::now();
     if let Some(path) = &args.commands {
-        // What reading commands say would not be JSON.
+        // The output of commands that read would not be JSON.
         compile::load_commands(&switch, path)?;
         if switch.needs_queues() {
             (switch, _) =
@@ -173,7 +173,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             (together.all, Some((together.alone_mpps, together.speedup)))
         }
     };
-    // What follows is of one worker.
+    // The rest concerns one worker.
     let Lane { worker, source, pool } = &mut lanes[0];
     let stages = match args.stages {
         true => {
@@ -192,7 +192,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let pipelined = match args.pipelined {
         Some(threads) => {
-            // They have workers and entries of their own.
+            // They have their own workers and entries.
             let threads = usize::from(threads);
             let options = p4jet_jit::Options { threads: Some(threads), ..options };
             let commands = args.commands.as_deref();

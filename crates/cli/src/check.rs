@@ -47,7 +47,7 @@ pub struct Args {
     dot: Option<PathBuf>,
 }
 
-/// Checks every program, also after one that is wrong.
+/// Checks every program, even after one with errors.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let results = [args.ir, args.asm, args.time, args.complexity];
     if args.programs.len() > 1 && results.contains(&true) {
@@ -73,8 +73,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if wrong { Err(Failure::Reported) } else { Ok(()) }
 }
 
-/// Compiles down to machine code, so that what `run` would refuse is refused here; except that a program
-/// which is no switch, being a library or for another architecture, is fine here if it is right.
+/// Compiles to machine code, to refuse whatever `run` would refuse; but accepts a correct program that is not a switch,
+/// such as a library or one for another architecture.
 fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result<(), Failure> {
     let typed = compile::front_end(&ProgramArgs { program: program.into(), source: source.clone() })?;
     if let Some(why) = typed.no_switch(&source.arch) {
@@ -116,7 +116,7 @@ fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result
     Ok(())
 }
 
-/// Paths through the parser that are counted.
+/// Maximum number of paths through the parser that are counted.
 const PATHS_MAX: usize = 256;
 /// How often a path may reach the same decision.
 const VISITS_MAX: u32 = 4;

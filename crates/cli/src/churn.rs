@@ -1,4 +1,4 @@
-//! Changes of a table while packets flow: how many a second, what they cost the packets, and how soon they take effect.
+//! Changes of a table while packets flow: their rate, their cost for the packets, and the time until they take effect.
 //! `p4jet bench --churn`.
 
 use crate::cores::Cores;
@@ -13,41 +13,41 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What was measured.
+/// The result of a measurement.
 pub struct Churn {
     table: String,
     entries: usize,
-    /// Each thread had a processor of its own.
+    /// True if each thread had its own processor.
     apart: bool,
-    /// Changes one after the other as fast as they go, and the packets' share of their rate without.
+    /// Changes per second at full speed, and the fraction of the packet rate that remains.
     free_per_second: f64,
     free_ratio: f64,
     /// The requested changes per second, or fewer if that is too many.
     paced_per_second: f64,
     mpps: f64,
     ratio: f64,
-    /// Microseconds that a change took of those, in rising order.
+    /// Microseconds for each of the paced changes, ascending.
     changes_us: Vec<f64>,
-    /// Microseconds until an entry that was added had effect, in rising order.
+    /// Microseconds until an added entry took effect, ascending.
     effects_us: Vec<f64>,
 }
 
-/// Measurements without changes, with paced ones, and with as many as go.
+/// Number of measurements without changes, with paced ones, and at full speed.
 const ROUNDS: usize = 5;
-/// How often an entry is taken away and brought back to see when that takes effect.
+/// How often an entry is removed and restored to observe when that takes effect.
 const PROBES: usize = 1000;
-/// An effect that is not seen for so long will not be seen.
+/// An effect that takes longer than this is not awaited.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// What the second thread did.
+/// The work of the second thread.
 struct Changes {
     count: u64,
-    /// Nanoseconds of each.
+    /// Nanoseconds for each.
     each_ns: Vec<u32>,
 }
 
-/// Deletes and adds again the first `entries` entries of the table that has most, from a second thread; `rate` changes a
-/// second where they are paced.
+/// Deletes and restores the first `entries` entries of the largest table, in a second thread; `rate` changes per second
+/// when they are paced.
 pub fn measure(
     worker: &mut Worker,
     source: &mut Source,
@@ -63,7 +63,7 @@ pub fn measure(
     let mut handles: Vec<_> = switch.table(table).entries().take(entries).map(|(handle, _)| handle).collect();
     let cores = Cores::now();
     let numbers = cores.as_ref().map_or(Vec::new(), Cores::numbers);
-    // Where there are more than two, tables have one for what they do aside.
+    // With more than two processors, one is left for the background work of tables.
     let (packets, changes) = numbers.split_at(numbers.len().min(1));
     let changer = Some(changes).filter(|changes| !changes.is_empty());
     if changer.is_some() {
@@ -116,7 +116,8 @@ pub fn measure(
     })
 }
 
-/// Deletes and adds again one entry after the other until told to stop: at most `pace` changes a second, which are timed.
+/// Deletes and restores one entry after another until told to stop; with `pace`, at most that many changes per second,
+/// which are timed.
 fn change(
     switch: &Switch,
     table: TableId,
@@ -144,7 +145,7 @@ fn change(
             let start = wait(&changes);
             let Ok(entry) = switch.table(table).delete(*handle) else { return changes };
             done(&mut changes, start);
-            // Not without its entry: the next round needs it.
+            // The next round needs the entry.
             let start = wait(&changes);
             let Ok(new) = switch.table(table).insert(entry) else { return changes };
             done(&mut changes, start);
@@ -156,8 +157,8 @@ fn change(
     }
 }
 
-/// Brings an entry back again and again while packets flow: how long until the worker does what it says, each time. Nothing
-/// if no packet at the beginning of the capture shows by its output that an entry of the table was hit.
+/// Restores an entry repeatedly while packets flow, and measures the time until the worker uses it. Empty if no packet at
+/// the start of the capture shows by its output that it matched an entry of the table.
 fn effects(
     worker: &mut Worker,
     source: &mut Source,
@@ -224,7 +225,7 @@ fn no_thread(error: std::io::Error) -> Failure {
     Failure::Environment(format!("no thread to change a table: {error}"))
 }
 
-/// A frame whose output shows whether the entry that it hits is there: with that entry, and both outputs.
+/// Returns a frame whose output shows whether its matching entry is present, with that entry and both outputs.
 fn telling(
     worker: &mut Worker,
     switch: &Switch,
@@ -246,14 +247,14 @@ fn telling(
     (with != without).then_some((frame, handle, with, without))
 }
 
-/// The value that such a share of sorted ones does not exceed.
+/// Returns a quantile of sorted values.
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     Some(sorted[(last as f64 * share) as usize])
 }
 
 impl Churn {
-    /// For the key `churn`.
+    /// Returns the value of the key `churn`.
     pub fn json(&self) -> Value {
         let quantile = |of, share| quantile(of, share).map(measure::round);
         let (changes, effects) = (&self.changes_us, &self.effects_us);
@@ -269,7 +270,7 @@ impl Churn {
         })
     }
 
-    /// A few lines.
+    /// Prints a few lines.
     pub fn print(&self) -> Result<(), Failure> {
         let spread = |of: &[f64]| {
             let [median, p99, max] = [0.5, 0.99, 1.0].map(|share| quantile(of, share).unwrap_or(0.0));

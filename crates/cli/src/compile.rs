@@ -74,9 +74,9 @@ pub struct Compiled {
     pub program: Program,
     /// Stage and time, in order.
     pub times: Vec<(&'static str, Duration)>,
-    /// What it was lowered from.
+    /// The typed program.
     pub typed: typed::Program,
-    /// For which architecture.
+    /// The architecture.
     architecture: &'static dyn Architecture,
     /// How diagnostics are written.
     format: Format,
@@ -103,8 +103,7 @@ fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|d| d.severity == Severity::Error)
 }
 
-/// Compiles the program of `args`; what is wrong is the failure's text, warnings go to
-/// standard error.
+/// Compiles the program of `args`; errors are the failure's text, warnings go to standard error.
 pub fn compile(args: &ProgramArgs) -> Result<Compiled, Failure> {
     front_end(args)?.lower(&args.source.arch)
 }
@@ -127,7 +126,7 @@ pub fn compile_text(name: &str, text: &str) -> Result<Compiled, Failure> {
     analyse(parsed, start, stem(Path::new(name)), &Levels::default(), Format::Text)?.lower("auto")
 }
 
-/// What is defined before the first line: `__TARGET_BMV2__`, as by p4c's back ends for bmv2, and what `-D` says.
+/// Returns the predefined macros: `__TARGET_BMV2__`, as in p4c's back ends for bmv2, and those of `-D`.
 fn defines(given: &[String]) -> Vec<(String, Option<String>)> {
     let given = given.iter().map(|d| match d.split_once('=') {
         Some((name, value)) => (name.to_string(), Some(value.to_string())),
@@ -144,7 +143,7 @@ pub fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into_owned())
 }
 
-/// A program that is right as P4.
+/// A program that is correct P4.
 pub struct Typed {
     typed: p4jet_analysis::typed::Program,
     warnings: Vec<Diagnostic>,
@@ -163,7 +162,7 @@ pub fn front_end(args: &ProgramArgs) -> Result<Typed, Failure> {
     front_end_from(args, Files::System)
 }
 
-/// Whether a path stands for standard input.
+/// True if a path stands for standard input.
 pub fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
@@ -177,7 +176,7 @@ fn front_end_from(args: &ProgramArgs, files: Files) -> Result<Typed, Failure> {
     analyse(parsed, start, stem(&args.program), &levels, args.source.diagnostics)
 }
 
-/// The front end, for a program on standard input: what it includes with quotes is looked for in the current folder.
+/// The front end, for a program on standard input: files included with quotes are looked up in the current folder.
 fn front_end_of_stdin(source: &SourceArgs) -> Result<Typed, Failure> {
     let levels = source.warnings.levels()?;
     let bytes = p4jet_files::read_from(std::io::stdin().lock(), p4jet_syntax::FILE_BYTES_MAX)
@@ -188,7 +187,7 @@ fn front_end_of_stdin(source: &SourceArgs) -> Result<Typed, Failure> {
     analyse(parsed, start, "stdin".to_string(), &levels, source.diagnostics)
 }
 
-/// A program that cannot be read has no place.
+/// The error for an unreadable program, which has no place.
 fn unreadable(path: &Path, error: &std::io::Error, format: Format) -> Failure {
     let text = format!("cannot read {}: {error}", path.display());
     Failure::Diagnosed(match format {
@@ -197,7 +196,7 @@ fn unreadable(path: &Path, error: &std::io::Error, format: Format) -> Failure {
     })
 }
 
-/// What messages call standard input.
+/// The name of standard input in messages.
 pub const STDIN: &str = "<stdin>";
 
 impl SourceArgs {
@@ -242,8 +241,8 @@ fn analyse(
 }
 
 impl Typed {
-    /// Why this program, fine as it is, cannot run: what it lacks, in words that follow "but". With an architecture
-    /// that was asked for there is no such reason, only errors.
+    /// Returns why this program, although correct, cannot run: what it lacks, in words that follow "but". If an architecture
+    /// was requested, that is an error instead.
     pub fn no_switch(&self, arch: &str) -> Option<String> {
         if arch != "auto" || p4jet_arch::detect(&self.typed).is_some() {
             return None;
@@ -257,7 +256,7 @@ impl Typed {
         })
     }
 
-    /// Says the warnings.
+    /// Prints the warnings.
     pub fn show_warnings(&self) {
         show(&self.warnings, &self.sources, self.format);
     }
@@ -340,8 +339,8 @@ fn verify(lowered: &Program, typed: &typed::Program, format: Format) -> Result<(
     })
 }
 
-/// A refusal of the stages behind the front end, whose text may end with a line `  --> FILE:LINE:COLUMN`, as a diagnostic.
-/// Without that line the place is `main`.
+/// Converts a refusal by the stages after the front end, whose text may end with a line `  --> FILE:LINE:COLUMN`, to a
+/// diagnostic. Without that line the place is `main`.
 fn refused(text: &str, typed: &typed::Program, format: Format) -> Failure {
     let (message, place) = match text.rsplit_once("\n  --> ") {
         Some((message, place)) => (message, place_of(place, &typed.sources)),
@@ -360,7 +359,7 @@ fn refused(text: &str, typed: &typed::Program, format: Format) -> Failure {
     }
 }
 
-/// The span of `FILE:LINE:COLUMN`: the word there.
+/// Returns the span of the word at `FILE:LINE:COLUMN`.
 fn place_of(place: &str, sources: &SourceMap) -> Option<Span> {
     let (rest, column) = place.rsplit_once(':')?;
     let (name, line) = rest.rsplit_once(':')?;
@@ -376,7 +375,7 @@ fn place_of(place: &str, sources: &SourceMap) -> Option<Span> {
     Some(Span { file: FileId(file as u32), lo: lo as u32, hi: hi as u32 })
 }
 
-/// `--arch` asks for an architecture that `main` is not of.
+/// The error if `--arch` requests an architecture other than that of `main`.
 fn other_architecture(typed: &typed::Program, main: typed::InstanceId, arch: &str) -> Diagnostic {
     let span = typed.instances[main.index()].span;
     let package = p4jet_arch::main_package(typed).map_or("?", |(name, _)| name);
@@ -389,10 +388,10 @@ fn other_architecture(typed: &typed::Program, main: typed::InstanceId, arch: &st
 }
 
 impl Compiled {
-    /// The same program for a switch with output queues.
+    /// Compiles the same program for a switch with output queues.
     pub fn queued(&self) -> Result<Compiled, Failure> {
         let lowered = p4jet_lower::lower_queued(&self.typed, self.architecture, &self.lowered.name);
-        // It could be lowered without queues.
+        // Lowering succeeded without queues.
         let lowered = lowered.map_err(|diagnostics| {
             let text: Vec<String> = diagnostics.iter().map(|d| d.message.clone()).collect();
             Failure::Input(format!("{} with output queues: {}", self.lowered.name, text.join("; ")))
@@ -403,7 +402,7 @@ impl Compiled {
         Ok(Compiled { lowered, program, ..self.clone() })
     }
 
-    /// Why a switch or machine code cannot be made of it, as a diagnostic with the place that the text ends with.
+    /// Returns the refusal of a switch or of machine code as a diagnostic, with the place at the end of the text.
     pub fn refused(&self, text: String) -> Failure {
         refused(&text, &self.typed, self.format)
     }
@@ -429,7 +428,7 @@ impl Compiled {
         })
     }
 
-    /// The program as `engine` runs it: the interpreter, being the reference, without passes.
+    /// Returns the program as `engine` runs it: for the interpreter, which is the reference, without passes.
     pub fn for_engine(&self, engine: EngineKind) -> Program {
         match engine {
             EngineKind::Jit => self.program.clone(),
@@ -438,17 +437,17 @@ impl Compiled {
     }
 }
 
-/// Output queues that are there from the start.
+/// Output queues that exist from the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueArgs {
     /// Number for each port.
     pub per_port: Option<usize>,
-    /// Programs that read how packets waited have queues that follow the links ([`p4jet_dataplane::Queues::follow_links`]).
+    /// Programs that read queue metadata have queues that follow the links ([`p4jet_dataplane::Queues::follow_links`]).
     pub follow_links: bool,
 }
 
-/// Makes the switch that `engine` runs and loads runtime commands, if there are any. If these configure output queues, or
-/// `queues` asks for them, the program has them, else none. What the commands had to say comes along.
+/// Creates a switch for `engine` and loads runtime commands, if any. If these configure output queues, or `queues` requests
+/// them, the program has queues. Also returns the output of the commands.
 pub fn switch_with(
     compiled: &Compiled,
     engine: EngineKind,
@@ -497,7 +496,7 @@ pub fn check_port(switch: &Switch, port: u32) -> Result<(), Failure> {
     )))
 }
 
-/// Loads a file of runtime commands; gives what those that read had to say.
+/// Loads a file of runtime commands; returns the output of those that read.
 pub fn load_commands(switch: &Arc<Switch>, path: &Path) -> Result<String, Failure> {
     let text = output::read_text(path)?;
     use p4jet_text::Commands as _;

@@ -36,10 +36,10 @@ pub struct ControlArgs {
     /// Let these users, by number, connect over TCP, too; `all` admits everybody who can reach the address.
     #[arg(long, value_name = "all|UID,…", default_value = "", hide_default_value = true, value_parser = users)]
     pub allow_users: Users,
-    /// Whether the switch runs without the TCP address if somebody else has it.
+    /// True if the switch runs without the TCP address if that is in use.
     #[arg(skip)]
     pub tcp_optional: bool,
-    /// What the option of the TCP address is called, if not `--control-tcp`.
+    /// The name of the option for the TCP address, if not `--control-tcp`.
     #[arg(skip)]
     pub tcp_called: Option<&'static str>,
 }
@@ -48,7 +48,7 @@ fn users(text: &str) -> Result<Users, String> {
     if text.is_empty() { Ok(Users::default()) } else { text.parse() }
 }
 
-/// Lets `p4jet ctl` reach a switch: as long as what comes back lives.
+/// Lets `p4jet ctl` reach a switch as long as the result exists.
 pub fn listen(
     args: &ControlArgs,
     control: &SharedControl,
@@ -99,23 +99,23 @@ pub fn listen(
 
 /// The process around a running switch.
 pub struct Process {
-    /// Where its messages go.
+    /// The destination of its messages.
     pub voice: Voice,
-    /// What looks at it.
+    /// Its observation.
     pub observation: Observation,
     /// The switch.
     pub running: Arc<Running>,
     /// How its programs are compiled.
     pub program: ProgramArgs,
-    /// The one that runs, as it is without output queues.
+    /// The running program, as compiled without output queues.
     pub compiled: Arc<Mutex<Compiled>>,
-    /// For which executor.
+    /// The engine.
     pub engine: EngineArg,
     /// How its ports are opened.
     pub ports: PortOptions,
-    /// Set when the switch shall end.
+    /// Set to stop the switch.
     pub stop: &'static AtomicBool,
-    /// Whether ports came or went since the start: then the end of captures is not that of the switch.
+    /// True if ports were added or removed since the start: then the end of captures does not end the switch.
     pub ports_changed: AtomicBool,
 }
 
@@ -130,7 +130,7 @@ pub fn open(
     let handles = p4jet_ports::open(spec, options).map_err(|e| Failure::port(&e))?;
     let mut told = Vec::new();
     for notice in handles.iter().flat_map(|port| port.notices()) {
-        // Handles of one interface say the same.
+        // Handles of one interface return the same notices.
         if told.contains(&notice) {
             continue;
         }
@@ -147,12 +147,12 @@ fn spec_text(spec: &PortSpec) -> String {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind the lock is replaced as a whole.
+    // The value under the lock is replaced as a whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Process {
-    /// What puts a program in the place of the running one, or of this one only; with output queues if there are any.
+    /// Replaces the running program, or only this one, by another; with output queues if there are any.
     fn swap_to(&self, compiled: Compiled, of: Option<Arc<Switch>>, cancel: &Cancel) -> Result<Swap, String> {
         let program = compiled.for_engine(self.engine.into());
         let queued = match self.running.switch().queues().are_needed_by(&program) {
@@ -161,7 +161,7 @@ impl Process {
         };
         let made = queued.as_ref().unwrap_or(&compiled);
         let (program, lowered) = (made.for_engine(self.engine.into()), Arc::new(made.lowered.clone()));
-        // Machine code, too, is made while other commands are carried out.
+        // Machine code is also generated while other commands are carried out.
         let mut next = self.running.prepare(program, cancel).map_err(|e| e.to_string())?;
         next.tell_by(lowered);
         let (running, now) = (Arc::clone(&self.running), Arc::clone(&self.compiled));
@@ -172,7 +172,7 @@ impl Process {
                     "another program, or other code, was put in place meanwhile: try again".to_string()
                 );
             }
-            // Whoever looks what runs finds the switch and its program, both the old ones or both the new ones.
+            // Readers see the switch and its program either both old or both new.
             let mut now = lock(&now);
             let (switch, carried) = running.reload_prepared(next).map_err(|e| e.to_string())?;
             *now = compiled;
@@ -253,7 +253,7 @@ impl Host for Process {
         let others = others.filter_map(|port| format!("{}@{}", port.number, port.spec).parse().ok());
         let specs: Vec<PortSpec> = others.chain([spec.clone()]).collect();
         p4jet_ports::check_specs(&specs).map_err(|e| e.to_string())?;
-        // The files stay open until the port has opened them, too.
+        // The files stay open until the port has opened them too.
         let mut files = Vec::new();
         let mut given = Vec::new();
         let mut opened = spec.clone();
@@ -277,8 +277,8 @@ impl Host for Process {
         }
         self.ports_changed.store(true, Ordering::Relaxed);
         let mut port = open(&self.running, &opened, &self.ports, &self.voice).map_err(|failure| {
-            // Messages have the names that were given, not those under which the files are open. A longer one may begin with
-            // a shorter one.
+            // Messages contain the names that were given, not those under which the files are open. A longer name may start
+            // with a shorter one.
             let opened = files.iter().map(|file| file.path().display().to_string());
             let mut names: Vec<(String, String)> = opened.zip(given).collect();
             names.sort_by_key(|(opened, _)| std::cmp::Reverse(opened.len()));
@@ -328,7 +328,7 @@ fn info(port: p4jet_dataplane::PortInfo) -> PortInfo {
     PortInfo { number: port.number, spec: port.spec, up, extra }
 }
 
-/// What a reload kept and what it did not.
+/// Describes what a reload kept and what it did not.
 fn told(carried: &Carried) -> String {
     let kept = if carried.kept.is_empty() { "nothing".to_string() } else { carried.kept.join(", ") };
     let mut text = format!("kept: {kept}\n");
@@ -341,7 +341,7 @@ fn told(carried: &Carried) -> String {
     text
 }
 
-/// A text without the colours that a terminal shows.
+/// Removes terminal colours from a text.
 fn plain(text: &str) -> String {
     let mut pieces = text.split("\u{1b}[");
     let first = pieces.next().unwrap_or("").to_string();

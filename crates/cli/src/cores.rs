@@ -1,15 +1,15 @@
-//! Threads that stay on one processor, so that two that are measured do not share one.
+//! Pins threads to processors, so that two measured threads do not share one.
 #![allow(unsafe_code)]
 
 use std::mem::{size_of, zeroed};
 
-/// Processors that this thread may use, to be given back when dropped.
+/// The processors that this thread may use, restored when dropped.
 pub struct Cores(libc::cpu_set_t);
 
 impl Cores {
-    /// Those it may use now.
+    /// Returns those that it may use now.
     pub fn now() -> Option<Cores> {
-        // SAFETY: a set of processors is an array of bits; the call fills in as much as it is told there is.
+        // SAFETY: a set of processors is an array of bits; the call fills in as many bytes as its argument says.
         unsafe {
             let mut set: libc::cpu_set_t = zeroed();
             (libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) == 0).then_some(Cores(set))
@@ -22,9 +22,9 @@ impl Cores {
         (0..libc::CPU_SETSIZE as usize).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &self.0) }).collect()
     }
 
-    /// Lets this thread, and those that it will start, run on these processors only. Failure costs exactness only.
+    /// Restricts this thread, and those that it will start, to these processors. A failure only affects precision.
     pub fn keep_to(cpus: &[usize]) {
-        // SAFETY: as in `now`, and the numbers are of those that a set has room for.
+        // SAFETY: as in `now`, and the set has room for the numbers.
         unsafe {
             let mut set: libc::cpu_set_t = zeroed();
             cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));

@@ -1,4 +1,4 @@
-//! `p4jet ctl`: gives commands to a running switch.
+//! `p4jet ctl`: sends commands to a running switch.
 
 use crate::failure::Failure;
 use crate::output;
@@ -14,7 +14,7 @@ use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Which switch is spoken to.
+/// The switch to control.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Address {
     /// Socket of the switch; by default that of the only running switch of this user.
@@ -26,7 +26,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Whether one was named.
+    /// True if one was named.
     pub fn is_given(&self) -> bool {
         self.socket.is_some() || self.tcp.is_some()
     }
@@ -49,10 +49,10 @@ pub struct Args {
     command: Vec<String>,
 }
 
-/// How long the switch may take for an answer: millions of entries, and what others have asked before.
+/// Maximum time for an answer of the switch: millions of entries, after the requests of others.
 const ANSWER: Duration = Duration::from_secs(120);
 
-/// Carries the command out, or those on standard input.
+/// Runs the command, or those on standard input.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut client = connect(&args.address)?;
     if let Some(path) = &args.file {
@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Speaks to the switch, which has some time for each answer.
+/// Connects to the switch, with a time limit for each answer.
 pub fn connect(args: &Address) -> Result<Client, Failure> {
     let mut client = connected(args)?;
     client.set_patience(ANSWER).map_err(gone)?;
@@ -106,7 +106,7 @@ fn connected(args: &Address) -> Result<Client, Failure> {
         Failure::Environment(format!("no switch listens at {place}: {error}"))
     };
     if let Some(address) = &args.tcp {
-        // A name stands for an address, too.
+        // A name also stands for an address.
         let address = server::parse_address(address).map_or(address.clone(), |address| address.to_string());
         return Client::tcp(&*address).map_err(|e| nobody(&address, e));
     }
@@ -162,16 +162,16 @@ fn one(client: &mut Client, line: &str, json: bool) -> Result<(), Failure> {
     }
 }
 
-/// Bytes of messages that are printed at once.
+/// Number of bytes of messages that are printed at once.
 const LINES_BYTES: usize = 64 << 10;
 
 /// `subscribe [TOPIC…] [--json] [--count N] [--seconds S]`
 struct Subscribe {
     topics: Topics,
     json: bool,
-    /// Messages after which it has heard enough.
+    /// Number of messages after which it ends.
     count: u64,
-    /// When it has.
+    /// Time at which it ends.
     until: Option<Instant>,
 }
 
@@ -207,7 +207,7 @@ impl Subscribe {
         Ok(wanted)
     }
 
-    /// Prints messages, one a line.
+    /// Prints messages, one per line.
     fn listen(&self, client: Client) -> Result<(), Failure> {
         let mut messages = client.subscribe(self.topics).map_err(gone)?;
         let mut lines = String::new();
@@ -233,7 +233,7 @@ impl Subscribe {
     }
 }
 
-/// Commands from standard input; one that fails does not keep the next ones from being carried out.
+/// Runs commands from standard input; after a failure, the next ones are still carried out.
 fn lines(client: &mut Client, json: bool) -> Result<(), Failure> {
     let mut failed = false;
     let mut line = Vec::new();

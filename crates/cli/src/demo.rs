@@ -1,4 +1,4 @@
-//! `p4jet demo`: the main job without a file, root or an interface.
+//! `p4jet demo`: the main functions without files, root or an interface.
 
 use crate::compile;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ const NEXT_HOPS: u32 = 64;
 const PORTS: u32 = 4;
 const PACKETS: u32 = 16_384;
 
-/// Compiles the shipped router, forwards generated traffic, shows what happened and how fast.
+/// Compiles the shipped router, forwards generated traffic, and shows the results and the speed.
 pub fn run(args: &Args) -> Result<(), Failure> {
     if !(args.seconds > 0.0 && args.seconds <= 60.0) {
         return Err(Failure::Usage(format!("--seconds {}: expected more than 0, at most 60", args.seconds)));
@@ -125,7 +125,7 @@ fn load(switch: &Arc<Switch>, commands: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The network of route `i`: a /24.
+/// Returns the network of route `i`: a /24.
 fn route(i: u32) -> u32 {
     0x0a00_0000 + (i << 8)
 }

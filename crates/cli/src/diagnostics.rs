@@ -5,7 +5,7 @@ use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::{SourceMap, Span};
 use serde_json::{Value, json};
 
-/// How diagnostics are written.
+/// The format of diagnostics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For people: with the source line and a caret.
@@ -15,10 +15,10 @@ pub enum Format {
     Json,
 }
 
-/// Most diagnostics that are written, as in text.
+/// Maximum number of diagnostics that are written, as in text.
 const SHOWN_MAX: usize = 500;
 
-/// One JSON object a line for each diagnostic.
+/// Returns one JSON object per line for each diagnostic.
 pub fn json_lines(diagnostics: &[Diagnostic], sources: &SourceMap) -> String {
     let shown = &diagnostics[..diagnostics.len().min(SHOWN_MAX)];
     let mut text: String = shown.iter().map(|d| format!("{}\n", json(d, sources))).collect();
@@ -50,7 +50,7 @@ fn json(diagnostic: &Diagnostic, sources: &SourceMap) -> Value {
     object
 }
 
-/// Lines and columns count from 1; the end is the first character behind.
+/// Lines and columns count from 1; the end is the first character after the place.
 fn place(span: Span, sources: &SourceMap) -> Value {
     let (line, column) = sources.line_column(span);
     let (end_line, end_column) = sources.line_column(Span { lo: span.hi, ..span });
@@ -69,12 +69,12 @@ fn without_place(file: Option<&str>, severity: &str, code: Option<&str>, message
     })
 }
 
-/// A line for an error in no place of a program.
+/// Returns a line for an error without a place in a program.
 pub fn without_place_line(file: &str, code: &str, message: &str) -> String {
     format!("{}\n", without_place(Some(file), "error", Some(code), message))
 }
 
-/// Says on standard error why a program cannot be compiled.
+/// Prints on standard error why a program cannot be compiled.
 pub fn report(failure: Failure, file: &str, format: Format) {
     match (failure, format) {
         (Failure::Input(text), Format::Json) => {

@@ -1,15 +1,15 @@
-//! How a command fails: what to say, and the exit status.
+//! Failures of commands: the message and the exit status.
 
 /// A failure that ends the command.
 #[derive(Debug)]
 pub enum Failure {
     /// The input is wrong: program, entries, packets, a failed packet test. Status 1.
     Input(String),
-    /// As [`Failure::Input`], with the compiler's diagnostics.
+    /// Like [`Failure::Input`], with the compiler's diagnostics.
     Diagnosed(String),
-    /// As [`Failure::Input`], with everything already printed.
+    /// Like [`Failure::Input`], with everything already printed.
     Reported,
-    /// Wrong usage. Status 2. The text is empty if everything is printed already.
+    /// Wrong usage. Status 2. The text is empty if everything has been printed.
     Usage(String),
     /// The environment refused: no such interface, no permission. Status 3.
     Environment(String),
@@ -18,7 +18,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The exit status of the process.
+    /// Returns the exit status of the process.
     pub fn status(&self) -> u8 {
         match self {
             Failure::Input(_) | Failure::Diagnosed(_) | Failure::Reported => 1,
@@ -28,7 +28,7 @@ impl Failure {
         }
     }
 
-    /// Says it on standard error.
+    /// Prints it on standard error.
     pub fn report(&self) {
         match self {
             Failure::Usage(text) if text.is_empty() => {}
@@ -45,7 +45,7 @@ impl Failure {
         }
     }
 
-    /// What it says.
+    /// Returns its text.
     pub fn text(self) -> String {
         match self {
             Failure::Input(text)
@@ -56,7 +56,7 @@ impl Failure {
         }
     }
 
-    /// From a port's error, which knows its kind.
+    /// Converts a port's error, which knows its kind.
     pub fn port(error: &p4jet_ports::PortError) -> Failure {
         match error.exit_status() {
             1 => Failure::Input(error.to_string()),

@@ -52,9 +52,9 @@ struct PlanArgs {
 
 /// How long a switch may take to answer with its state.
 const DUMP: Duration = Duration::from_secs(60);
-/// How often signals are looked for.
+/// How often signals are checked.
 const TURN: Duration = Duration::from_millis(20);
-/// How long the controller may take to end: a second.
+/// Time for the controller to end: a second.
 const STOP_TURNS: u32 = 50;
 
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -101,7 +101,7 @@ fn show_plan(args: &PlanArgs) -> Result<(), Failure> {
         let mut client = ctl::connect(&args.address)?;
         client.set_patience(DUMP).map_err(ctl::gone)?;
         let answer = client.command("dump", false).map_err(ctl::gone)?;
-        // What its controller has taken out is not to be put in.
+        // Back ends that its controller has removed must not be added.
         alive = check_all(&config);
         Actual::from_dump(&answer.output).map_err(Failure::Input)?
     } else {
@@ -151,7 +151,7 @@ fn control(args: &Args, path: &Path) -> Result<(), Failure> {
     };
     let running = p4jet_threads::spawn("controller", move || controller::run(options, text, config));
     let running = running.map_err(|e| Failure::Environment(format!("no thread: {e}")))?;
-    // It may be waiting for a switch that is silent, and has nothing to lose.
+    // It may be waiting for a silent switch, and has nothing to lose.
     let mut left = STOP_TURNS;
     while left > 0 && !running.is_finished() {
         std::thread::sleep(TURN);

@@ -1,4 +1,4 @@
-//! `p4jet gen`: captures, and entries that go with them.
+//! `p4jet gen`: generates captures and matching entries.
 
 use crate::compile::{self, Compiled, ProgramArgs, QueueArgs, SourceArgs};
 use crate::diagnostics::Format;
@@ -135,7 +135,7 @@ enum RandomArg {
     All,
 }
 
-/// Makes the files and lists them.
+/// Generates the files and lists them.
 pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(program) = &args.derive.program {
         return run_derived(args, program);
@@ -273,16 +273,16 @@ fn run_derived(args: &Args, program: &Path) -> Result<(), Failure> {
     output::write(format_args!("{}", derived.text()))
 }
 
-/// A clock and random numbers for a run: it begins at a time, in microseconds, each packet comes `step_us` after the one before,
-/// and the random numbers are those of a seed.
+/// The clock and random numbers for a run: it starts at a time in microseconds, packets are `step_us` apart, and the random
+/// numbers are those of a seed.
 struct Circumstances {
     begin_us: u64,
     step_us: u64,
     seed: u64,
 }
 
-/// What outputs have in common under all of these does not depend on time, queueing or chance. No byte of two of these times, or
-/// of the times between two packets, is the same but in the first.
+/// Parts of the output that are equal under all of these do not depend on time, queueing or chance. No two of these times, or
+/// of the intervals between packets, have an equal byte except the first.
 const CIRCUMSTANCES: [Circumstances; 4] = [
     Circumstances { begin_us: 0, step_us: 0, seed: 0 },
     Circumstances { begin_us: 0x2b99_d37e_a1c5, step_us: 0x0103_0509_0b0d, seed: 0x5eed_0001 },
@@ -290,20 +290,21 @@ const CIRCUMSTANCES: [Circumstances; 4] = [
     Circumstances { begin_us: 0x11ea_8a27_f69e, step_us: 0x0307_1113_1d05, seed: 0x5eed_0003 },
 ];
 
-/// Rounds of leaving packets out and running the others again. After the last round the remaining packets are left out.
+/// Maximum number of rounds of omitting packets and running the others again. After the last round, the remaining packets are
+/// omitted.
 const ROUNDS_MAX: usize = 16;
 
 /// A packet test.
 struct PacketTest {
     text: String,
     packets: usize,
-    /// Packets that leave by other ports, or with other lengths, at other times.
+    /// Number of packets that leave by other ports, or with other lengths, at other times.
     left_out: usize,
 }
 
-/// A packet test: the commands, the packets, and what the interpreter makes of them, one after the other from an empty switch.
-/// Bytes that depend on time or chance are stars; packets whose way does are left out, as are those without bytes, which a
-/// packet test cannot say.
+/// Builds a packet test: the commands, the packets, and the results of the interpreter, in sequence from an empty switch. Bytes
+/// that depend on time or chance are stars; packets whose path depends on them are omitted, and so are empty packets, which a
+/// packet test cannot express.
 fn packet_test<'a>(
     compiled: &Compiled,
     commands: &str,
@@ -312,7 +313,7 @@ fn packet_test<'a>(
 ) -> Result<PacketTest, Failure> {
     let mut packets: Vec<(u32, &Vec<u8>)> = packets.filter(|(_, frame)| !frame.is_empty()).collect();
     let all = packets.len();
-    // Without a packet the next ones may find other registers, so they run again.
+    // If a packet is omitted, later ones may find other registers, so they run again.
     let mut rounds = 0;
     let (runs, queued) = loop {
         let mut runs = Vec::new();
@@ -361,10 +362,10 @@ fn packet_test<'a>(
     Ok(PacketTest { text, packets: packets.len(), left_out: all - packets.len() })
 }
 
-/// What leaves for each packet: ports and frames.
+/// The output for each packet: ports and frames.
 type Sent = Vec<Vec<(u32, Vec<u8>)>>;
 
-/// Runs packets on a fresh switch. Also whether it needs output queues.
+/// Runs packets on a fresh switch. Also returns whether it needs output queues.
 fn run_packets(
     compiled: &Compiled,
     commands: &Path,

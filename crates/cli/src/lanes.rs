@@ -1,4 +1,4 @@
-//! Several workers at once, each on a processor of its own and with all that it needs: `p4jet bench --cores N`.
+//! Several workers at once, each on its own processor with its own data: `p4jet bench --cores N`.
 
 use crate::cores::Cores;
 use crate::failure::Failure;
@@ -11,16 +11,17 @@ use std::thread;
 
 /// A worker with its packets and buffers.
 pub struct Lane {
-    /// Runs them.
+    /// The worker.
     pub worker: Worker,
-    /// The packets, looped.
+    /// The packets, repeated.
     pub source: Source,
-    /// Where they are copied.
+    /// The pool into which they are copied.
     pub pool: Pool,
 }
 
 impl Lane {
-    /// Worker `index` of `count`. Its capture begins that far on, so that workers are not at the same flow at a time.
+    /// Creates worker `index` of `count`. Its capture starts at a proportional offset, so that workers do not process
+    /// the same flow at the same time.
     pub fn new(
         switch: &Arc<Switch>,
         engine: EngineKind,
@@ -43,20 +44,20 @@ impl Lane {
     }
 }
 
-/// What several workers did at once, and one of them alone.
+/// The results of several workers at once, and of one of them alone.
 pub struct Together {
     /// All rounds.
     pub all: Measured,
-    /// Million packets a second of the first worker alone.
+    /// Million packets per second of the first worker alone.
     pub alone_mpps: f64,
-    /// How many times the rate of one worker all have.
+    /// The total rate as a multiple of that of one worker.
     pub speedup: f64,
 }
 
-/// Measurements of one worker, and of all.
+/// Number of measurements of one worker, and of all.
 const ROUNDS: usize = 5;
 
-/// Measures all lanes together for `seconds` in all, and between the rounds the first alone, as long.
+/// Measures all lanes together for `seconds` in total, and between the rounds the first one alone, for the same time.
 pub fn measure(lanes: &mut [Lane], seconds: f64) -> Result<Together, Failure> {
     let numbers = processors();
     let slice = seconds / ROUNDS as f64;
@@ -73,14 +74,14 @@ pub fn measure(lanes: &mut [Lane], seconds: f64) -> Result<Together, Failure> {
     Ok(Together { all, alone_mpps: measure::median(alone), speedup: measure::median(speedups) })
 }
 
-/// Processors that this process may use.
+/// Returns the processors that this process may use.
 pub fn processors() -> Vec<usize> {
     Cores::now().map_or(Vec::new(), |cores| cores.numbers())
 }
 
-/// Runs each lane on a processor of its own for `seconds`.
+/// Runs each lane on its own processor for `seconds`.
 pub fn at_once(lanes: &mut [Lane], processors: &[usize], seconds: f64) -> Result<Measured, Failure> {
-    // All start together: those that are ready wait for the last, or for the news that there is no thread for it.
+    // All start together: those that are ready wait for the last one, or until a thread cannot be started.
     let (count, ready, refused) = (lanes.len(), AtomicUsize::new(0), AtomicBool::new(false));
     let run = |(number, lane): (usize, &mut Lane)| {
         Cores::keep_to(&processors[number..=number]);

@@ -53,7 +53,7 @@ enum InputArg {
     Text,
 }
 
-/// Most threads.
+/// Maximum number of threads.
 const THREADS_MAX: usize = 1024;
 
 /// Carries out the study.

@@ -1,8 +1,8 @@
-//! What a running switch tells as it runs: one event a line, plainly or, with `run --log`, for people or as JSON; or as
-//! bmv2's log, with each packet's steps.
+//! The log of a running switch: one event per line, plain or, with `run --log`, as text or JSON; or bmv2's log, with each
+//! packet's steps.
 //!
-//! Workers only put lines and packets into a bounded queue; a thread makes text of them and writes it. What packets cause is
-//! limited to a number of lines a second, except in bmv2's log. Suppressed lines are counted and reported.
+//! Workers only put lines and packets into a bounded queue; a thread formats and writes them. Lines caused by packets are
+//! limited to a number per second, except in bmv2's log. Suppressed lines are counted and reported.
 #![allow(unsafe_code)]
 
 use crate::failure::Failure;
@@ -18,26 +18,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Lines that wait to be written.
+/// Maximum number of lines that wait to be written.
 const WAITING_MAX: usize = 1 << 16;
 /// How long the end of a switch waits for the reader of its lines.
 const LINGER: Duration = Duration::from_secs(1);
-/// Lines a second that packets may cause.
+/// Maximum number of lines per second that packets may cause.
 const PACKET_LINES_MAX: u32 = 1000;
 /// How often suppressed lines are reported.
 const TELL: Duration = Duration::from_secs(1);
 
-/// How lines look.
+/// The format of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Form {
     /// Time, level, event, text.
     Text,
     /// A JSON object.
     Json,
-    /// The text alone, with the port if it is about one.
+    /// Only the text, and the port if it concerns one.
     #[value(skip)]
     Plain,
-    /// bmv2's: local time, level, thread, packet, text.
+    /// That of bmv2: local time, level, thread, packet, text.
     #[value(skip)]
     Bmv2,
 }
@@ -81,7 +81,7 @@ impl From<LogLevel> for Level {
     }
 }
 
-/// What waits to be written.
+/// An entry of the queue.
 enum Entry {
     Line(Line),
     Packet(Box<LoggedPacket>),
@@ -95,26 +95,27 @@ struct Line {
     level: Level,
     event: &'static str,
     port: Option<u32>,
-    /// For tools: what the text says in words.
+    /// For tools: the information in the text, as fields.
     more: Vec<(&'static str, Value)>,
     text: String,
 }
 
 /// The files of a log.
 pub struct Files {
-    /// The name of the one that is written.
+    /// The name of the current file.
     pub path: PathBuf,
-    /// Bytes of that one, and how many older ones are kept, called F.1.txt, F.2.txt and so on: then it is renamed.
+    /// Maximum size of the current file in bytes, and the number of older files to keep, called F.1.txt, F.2.txt and so on:
+    /// at that size it is renamed.
     pub rotation: Option<(u64, u32)>,
 }
 
 impl Files {
-    /// Opens the file, or makes it.
+    /// Opens or creates the file.
     fn open(&self) -> io::Result<File> {
         p4jet_files::append(&self.path)
     }
 
-    /// The name of an older one; 0 is the file itself.
+    /// Returns the name of an older file; 0 is the current one.
     fn older(&self, number: u32) -> PathBuf {
         match (number, self.path.extension()) {
             (0, _) => self.path.clone(),
@@ -125,32 +126,32 @@ impl Files {
         }
     }
 
-    /// Renames all, the oldest is gone. A device is written on.
+    /// Renames all files; the oldest is deleted. A device is not rotated.
     fn rotate(&self, kept: u32) -> io::Result<File> {
         if p4jet_files::check_replaceable(&self.path).is_err() {
             return self.open();
         }
         for number in (0..kept).rev() {
-            // Some are not there yet.
+            // Some do not exist yet.
             let _ = std::fs::rename(self.older(number), self.older(number + 1));
         }
         p4jet_files::create(&self.path)
     }
 }
 
-/// Where text goes.
+/// The destination of text.
 struct Target {
     to: Option<Box<dyn Write + Send>>,
     files: Option<Files>,
     /// Set to request that the file be reopened under its name.
     reopen: Arc<AtomicBool>,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     written: u64,
 }
 
 impl Target {
-    /// Writes some lines; whether they were written. If nobody reads any more, they are thrown away from then on; a disk that
-    /// is full may have room later.
+    /// Writes some lines. True if they were written. If there is no reader any more, later lines are discarded; a full disk
+    /// may have room later.
     fn write(&mut self, text: &str) -> bool {
         if let Some(files) = &self.files {
             let file = if self.reopen.swap(false, Ordering::Relaxed) {
@@ -189,11 +190,11 @@ struct LeftOut {
     packets: Arc<AtomicU64>,
 }
 
-/// Takes events.
+/// Receives events.
 pub struct Log {
     level: Level,
     form: Form,
-    /// If it writes to a file.
+    /// Set if it writes to a file.
     reopen: Option<Arc<AtomicBool>>,
     entries: Mutex<Option<SyncSender<Entry>>>,
     left_out: Arc<LeftOut>,
@@ -239,7 +240,7 @@ impl Log {
         })
     }
 
-    /// Writes a line, soon.
+    /// Queues a line for writing.
     pub fn tell(&self, level: Level, event: &'static str, port: Option<u32>, text: impl Into<String>) {
         self.put(level, event, port, Vec::new(), text.into());
     }
@@ -261,25 +262,25 @@ impl Log {
         }
     }
 
-    /// Puts it into the queue, if there is room.
+    /// Adds it to the queue, if there is room.
     fn enter(&self, entry: Entry) -> bool {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.as_ref().is_some_and(|entries| entries.try_send(entry).is_ok())
     }
 
-    /// Writes what became of a packet, soon.
+    /// Queues the trace of a packet for writing.
     pub fn put_packet(&self, packet: LoggedPacket) {
         if !self.enter(Entry::Packet(Box::new(packet))) {
             self.left_out.packets.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Where packets are counted that did not come to [`Self::put_packet`].
+    /// Returns the counter of packets that were not passed to [`Self::put_packet`].
     pub fn packets_left_out(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.left_out.packets)
     }
 
-    /// The same of a line that a packet caused; all of them if nothing else is written there.
+    /// Like [`Self::tell`], for a line caused by a packet; all of them are written if nothing else is.
     pub fn tell_of_packet(&self, level: Level, event: &'static str, text: &str) {
         if level > self.level {
             return;
@@ -299,13 +300,13 @@ impl Log {
         self.tell(level, event, None, text);
     }
 
-    /// From the next line on it writes to a file of the name that it was given; false: it writes to none.
+    /// Reopens the file under its name before the next line. False if it writes to none.
     pub fn reopen(&self) -> bool {
         self.reopen.iter().for_each(|wanted| wanted.store(true, Ordering::Relaxed));
         self.reopen.is_some()
     }
 
-    /// Waits until everything is written, or nothing was read for [`LINGER`].
+    /// Waits until everything is written, or nothing has been read for [`LINGER`].
     pub fn finish(&self) {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -323,7 +324,7 @@ impl Drop for Log {
     }
 }
 
-/// Where messages go.
+/// The destination of messages.
 #[derive(Clone)]
 pub struct Voice(pub Arc<Log>);
 
@@ -333,7 +334,7 @@ impl Voice {
         self.0.tell(level, event, port, text);
     }
 
-    /// The same with fields that only JSON has.
+    /// Like [`Self::tell`], with fields that appear only in JSON.
     pub fn tell_more(
         &self,
         level: Level,
@@ -345,7 +346,7 @@ impl Voice {
     }
 }
 
-/// Writes what comes, until no more can.
+/// Writes entries until the queue is closed.
 fn write(form: Form, level: Level, mut target: Target, waiting: &Receiver<Entry>, left_out: &LeftOut) {
     let mut told = Instant::now();
     loop {
@@ -370,7 +371,7 @@ fn write(form: Form, level: Level, mut target: Target, waiting: &Receiver<Entry>
     }
 }
 
-/// Says what was not written, if anything and if that can be written.
+/// Reports lines that were not written, if any, as soon as that can be written.
 fn tell_left_out(form: Form, target: &mut Target, left_out: &LeftOut) {
     let (lines, packets) = (&left_out.lines, &left_out.packets);
     for (count, what) in [
@@ -396,7 +397,7 @@ fn tell_left_out(form: Form, target: &mut Target, left_out: &LeftOut) {
     }
 }
 
-/// The lines of a packet that matter enough.
+/// Returns the lines of a packet up to this level.
 fn packet_text(packet: &LoggedPacket, level_max: Level) -> String {
     let mut text = String::new();
     packet.tell(&mut |level, line| {
@@ -406,7 +407,7 @@ fn packet_text(packet: &LoggedPacket, level_max: Level) -> String {
             return;
         }
         text += &bmv2_prefix(packet.time, level, packet.thread);
-        // What the program says stands alone, as in bmv2.
+        // Messages of the program have lines of their own, as in bmv2.
         if of_packet {
             let _ = write!(text, "[{}.{}] [cxt 0] ", packet.number, packet.copy);
         }
@@ -416,7 +417,7 @@ fn packet_text(packet: &LoggedPacket, level_max: Level) -> String {
     text
 }
 
-/// The beginning of a line of bmv2's log.
+/// Returns the prefix of a line of bmv2's log.
 fn bmv2_prefix(time: SystemTime, level: Level, thread: i32) -> String {
     let level = match level {
         Level::Error => 'E',
@@ -429,18 +430,18 @@ fn bmv2_prefix(time: SystemTime, level: Level, thread: i32) -> String {
     format!("[{hours:02}:{minutes:02}:{seconds:02}.{ms:03}] [bmv2] [{level}] [thread {thread}] ")
 }
 
-/// Hours, minutes, seconds, milliseconds.
+/// Returns hours, minutes, seconds and milliseconds.
 fn local_time(time: SystemTime) -> (i32, i32, i32, u32) {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let seconds = libc::time_t::try_from(since.as_secs()).unwrap_or(libc::time_t::MAX);
-    // SAFETY: `tm` holds integers and a pointer that is not used; all zeros are a good value.
+    // SAFETY: `tm` holds integers and a pointer that is not used; all zeros are a valid value.
     let mut local: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both are valid; a year that does not fit leaves zeros.
     unsafe { libc::localtime_r(&raw const seconds, &raw mut local) };
     (local.tm_hour, local.tm_min, local.tm_sec, since.subsec_millis())
 }
 
-/// The system's number of this thread.
+/// Returns the system's number of this thread.
 fn thread_number() -> i32 {
     // SAFETY: no arguments.
     unsafe { libc::gettid() }
@@ -459,7 +460,7 @@ fn text_of(form: Form, line: &Line) -> String {
             if let Some(port) = line.port {
                 let _ = write!(text, " port={port}");
             }
-            // One event is one line, whatever a packet or a program puts in.
+            // One event is one line, whatever text a packet or a program contributes.
             let said: String = line.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
             text + ": " + &said + "\n"
         }
@@ -482,13 +483,13 @@ fn text_of(form: Form, line: &Line) -> String {
 fn timestamp(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    // Years begin in March, so that the day that not all have is the last. 400 years have 146,097 days; the first of
-    // March of the year 0 was 719,468 days before 1970.
+    // Years start in March, so that a leap day is the last day. 400 years have 146,097 days; the first of March of the year 0
+    // was 719,468 days before 1970.
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year + year / 4 - year / 100);
-    // Five months in a row have 153 days.
+    // Five consecutive months have 153 days.
     let month = (5 * of_year + 2) / 153;
     let day = of_year - (153 * month + 2) / 5 + 1;
     let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
@@ -654,7 +655,7 @@ mod tests {
             text: "n = 3".into(),
         };
         let text = text_of(Form::Bmv2, &line);
-        // Hours and minutes are those of the place.
+        // Hours and minutes depend on the time zone.
         assert_eq!((&text[..1], &text[7..]), ("[", "56.007] [bmv2] [I] [thread 7] n = 3\n"));
     }
 }

@@ -1,4 +1,4 @@
-//! `p4jet`: the command line. What each command does, and the exit statuses, are a contract (docs/commands.md).
+//! `p4jet`: the command line. The effects of commands and the exit statuses are a contract (docs/commands.md).
 
 mod bench;
 mod check;
@@ -87,7 +87,7 @@ enum Command {
     Man(shell::ManArgs),
 }
 
-/// The names under which p4jet is one of bmv2's programs.
+/// Programs of bmv2 that p4jet emulates.
 #[derive(Clone, Copy)]
 enum Emulated {
     SimpleSwitch { grpc: bool },
@@ -97,7 +97,8 @@ enum Emulated {
 /// Their names.
 const EMULATED: [&str; 3] = ["simple_switch", "simple_switch_grpc", "simple_switch_CLI"];
 
-/// Which of bmv2's programs is meant, by the name of this one or by its first argument, and the arguments of that.
+/// Returns the program of bmv2 to emulate, by the name of this executable or by its first argument, and that program's
+/// arguments.
 fn emulated(args: &[OsString]) -> Option<(Emulated, &[OsString])> {
     args.iter().take(2).enumerate().find_map(|(at, name)| {
         let emulated = match Path::new(name).file_name()?.to_str()? {
@@ -122,7 +123,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are no failure; clap prints them to standard output.
+            // Help and version are not failures; clap prints them to standard output.
             let status = if error.use_stderr() { 2 } else { 0 };
             let _ = error.print();
             if let Some(meant) = command_meant(&error) {
@@ -149,7 +150,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// The command that was probably meant, where clap itself suggests none.
+/// Returns the command that was probably meant, if clap itself suggests none.
 fn command_meant(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::InvalidSubcommand || error.get(ContextKind::SuggestedSubcommand).is_some() {
         return None;
@@ -160,8 +161,8 @@ fn command_meant(error: &clap::Error) -> Option<String> {
     suggest::nearest(word, names).map(str::to_string)
 }
 
-/// Lets a write beyond the size that files may have (`ulimit -f`) fail as one to a full disk does, instead of ending the
-/// process by a signal.
+/// Makes a write beyond the maximum file size (`ulimit -f`) fail like one to a full disk, instead of ending the process
+/// by a signal.
 #[allow(unsafe_code)]
 fn full_files_are_errors() {
     // SAFETY: no handler runs, and there is no other thread yet.

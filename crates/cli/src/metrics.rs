@@ -1,7 +1,7 @@
 //! `run --metrics`: the numbers of a running switch for Prometheus, over HTTP.
 //!
-//! What clients can cost is bounded: there are few at a time, each has little time and may say little, and however often
-//! they ask, the workers are asked some times a second only.
+//! The cost of clients is bounded: their number, their time and the size of their requests are limited, and the workers
+//! are queried only a few times per second, however often clients ask.
 
 use crate::stats::Meter;
 use p4jet_dataplane::Running;
@@ -12,16 +12,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Clients at a time; more are sent away.
+/// Maximum number of simultaneous clients; others are rejected.
 const CLIENTS_MAX: usize = 16;
-/// For a request and its answer.
+/// Maximum time for a request and its answer.
 const TIME_MAX: Duration = Duration::from_secs(5);
-/// Of a request.
+/// Maximum size of a request.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
-/// Answers that are not older are given again.
+/// Age up to which an answer is reused.
 const FRESH: Duration = Duration::from_millis(50);
 
-/// Answers until it is dropped.
+/// Answers requests until it is dropped.
 pub struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -51,7 +51,7 @@ impl Shared {
 }
 
 impl Server {
-    /// Listens at `address`; port 0 is any.
+    /// Listens at `address`; port 0 means any port.
     pub fn start(address: SocketAddr, running: Arc<Running>) -> io::Result<Server> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
@@ -69,7 +69,7 @@ impl Server {
         Ok(Server { address, shared, accepting: Some(accepting) })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -93,7 +93,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             return;
         }
         let Ok((stream, _)) = accepted else {
-            // No descriptors, for one: some client will go.
+            // For example, no descriptors are left: some client will disconnect.
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };

@@ -21,30 +21,30 @@ pub struct Observation {
     meter: Meter,
 }
 
-/// Lines of the text of `trace packet`.
+/// Maximum number of lines of `trace packet`.
 const TRACE_LINES_MAX: usize = 4000;
 
 /// Default number of packets for `trace add`.
 const COUNT_DEFAULT: u32 = 1;
 
 impl Observation {
-    /// Of this switch.
+    /// Observes this switch.
     pub fn new(running: Arc<Running>) -> Observation {
         let observer = Observer::new(Arc::clone(&running));
         Observation { running, observer, meter: Meter::new() }
     }
 
-    /// Ends all captures; what they have written.
+    /// Ends all captures, and returns what they have written.
     pub fn finish(&self) -> Vec<CaptureInfo> {
         self.observer.stop_all_captures()
     }
 
-    /// Begins a capture.
+    /// Starts a capture.
     pub fn capture(&self, spec: CaptureSpec) -> Result<(), String> {
         self.observer.start_capture(spec)
     }
 
-    /// Carries out a command, whose words these are.
+    /// Runs a command, given as words.
     pub fn command(&self, words: &[&str], rights: &Rights, cancel: &Cancel) -> Result<Observed, String> {
         match words {
             ["stats"] => self.stats(),
@@ -156,7 +156,7 @@ impl Observation {
         Ok(FieldPattern { field: field.to_string(), value, mask })
     }
 
-    /// Adds the fields that there are to the refusal of a name that no field has.
+    /// Adds the existing fields to the refusal of an unknown one.
     fn with_choices(&self, name: &str, why: String) -> String {
         let switch = self.running.switch();
         let fields = switch.told().fields.iter().filter(|field| matches!(field.kind, FieldKind::Header(_)));
@@ -172,7 +172,7 @@ impl Observation {
         }
     }
 
-    /// What the running switch would do with a packet; nothing is sent, and nothing changes.
+    /// Traces what the running switch would do with a packet; nothing is sent, and nothing changes.
     fn trace_packet(&self, port: &str, frame: &str) -> Result<Observed, String> {
         let (port, frame) = (port_number(port)?, frame_of(frame)?);
         let max = self.running.frame_max();
@@ -236,7 +236,7 @@ impl Observation {
     }
 }
 
-/// Reads what `--capture` and `capture start` say: a port, a file, and what else there is.
+/// Reads the arguments of `--capture` and `capture start`: a port, a file, and options.
 pub fn capture_spec(port: &str, path: &str, options: &[&str]) -> Result<CaptureSpec, String> {
     let mut spec = CaptureSpec::all(port_number(port)?, &PathBuf::from(path));
     for option in options {
@@ -268,11 +268,11 @@ fn trace_id(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("`{text}` is not the number of a trace"))
 }
 
-/// The forms of a command: the first word, and the whole.
+/// The forms of a command: the first word, and the whole form.
 type Forms = [(&'static str, &'static str)];
-/// The words that may precede `=` in `trace add`, besides fields.
+/// Words other than fields that may precede `=` in `trace add`.
 const TRACE_KEYS: [&str; 3] = ["port", "bytes", "count"];
-/// What may follow the file in `capture start`.
+/// Words that may follow the file in `capture start`.
 const CAPTURE_WORDS: [&str; 5] = ["in", "out", "both", "snaplen", "count"];
 const TRACE: &Forms = &[
     ("add", "trace add [port=N] [FIELD=VALUE[&&&MASK]]… [bytes=AT:HEX]… [count=N]"),
@@ -287,7 +287,7 @@ const CAPTURE: &Forms = &[
     ("list", "capture list"),
 ];
 
-/// What was expected instead of these words: the form that begins so, or any.
+/// Returns the form that was expected instead of these words: the one with the same start, or any.
 fn expected(words: &[&str], forms: &Forms) -> String {
     let found = words.first().copied().unwrap_or("");
     if let Some((_, form)) = forms.iter().find(|(word, _)| *word == found) {
@@ -368,7 +368,7 @@ fn did_json(did: &Did) -> Value {
     }
 }
 
-/// What captures have written.
+/// Describes what captures have written.
 pub fn captures(captures: &[CaptureInfo]) -> Observed {
     let mut text = String::new();
     for capture in captures {

@@ -1,11 +1,11 @@
-//! Standard output and input files, with failures that say what to do.
+//! Standard output and input files, with failures that name a remedy.
 
 use crate::failure::Failure;
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-/// Bytes of the largest command or test file: more than ten million table entries.
+/// Maximum size of a command or test file in bytes: more than ten million table entries.
 const TEXT_BYTES_MAX: u64 = 1 << 30;
 
 /// Prints a line: [`line`] with a format.
@@ -19,7 +19,7 @@ pub fn line(text: Arguments) -> Result<(), Failure> {
     write(format_args!("{text}\n"))
 }
 
-/// Prints a text as it is.
+/// Prints a text unchanged.
 pub fn write(text: Arguments) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_fmt(text).and_then(|()| out.flush()).map_err(|error| match error.kind() {

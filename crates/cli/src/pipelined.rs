@@ -1,5 +1,5 @@
-//! The pipeline on several threads beside one worker that runs each batch to completion: throughput and latency by the
-//! size of the rings between the threads. `p4jet bench --pipelined`.
+//! Compares the pipeline on several threads with one worker that runs each batch to completion: throughput and latency
+//! by the size of the rings between the threads. `p4jet bench --pipelined`.
 
 use crate::cores::Cores;
 use crate::failure::Failure;
@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Ring sizes in packets, where none are given.
+/// Default ring sizes in packets.
 pub const RINGS: [usize; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
-/// The largest latency that is distinguished, in nanoseconds.
+/// Maximum latency that is distinguished, in nanoseconds.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
-/// Measurements of one worker, and of the threads, in turns.
+/// Number of measurements of one worker, and of the threads, in turns.
 const ROUNDS: usize = 5;
 
 /// One line of the table.
@@ -27,15 +27,15 @@ struct Line {
     ring: usize,
     /// All rounds.
     measured: Measured,
-    /// The middle round, and that of the ratios to the worker.
+    /// The median rate, and the median ratio to the worker.
     mpps: f64,
     ratio: f64,
     latency_ns: Histogram<u64>,
-    /// Of one pass of the capture.
+    /// The digest of one pass of the capture.
     digest: String,
 }
 
-/// What was measured.
+/// The result of a measurement.
 pub struct Comparison {
     lines: Vec<Line>,
     threads: usize,
@@ -52,7 +52,7 @@ impl Line {
         Line { ring, measured, mpps: 0.0, ratio: 1.0, latency_ns, digest }
     }
 
-    /// Adds a round; its rate.
+    /// Adds a round, and returns its rate.
     fn add(&mut self, (round, latency_ns): (Measured, Histogram<u64>)) -> f64 {
         let mpps = round.mpps();
         self.measured.seconds += round.seconds;
@@ -62,7 +62,7 @@ impl Line {
     }
 }
 
-/// Measures each ring size for `seconds`, in turns with the lane's worker, as long. `digest` is the worker's.
+/// Measures each ring size for `seconds`, in turns with the lane's worker, for the same time. `digest` is the worker's.
 pub fn measure(
     switch: &Arc<Switch>,
     lane: &mut Lane,
@@ -97,7 +97,7 @@ pub fn measure(
     Ok(Comparison { lines, threads, processors: processors.len() })
 }
 
-/// A worker alone, with the clock read for each batch as the pipeline does.
+/// Measures a worker alone, reading the clock for each batch as the pipeline does.
 fn to_completion(
     lane: &mut Lane,
     processors: &[usize],
@@ -133,7 +133,7 @@ fn to_completion(
     })
 }
 
-/// The digest of the outputs of one pass of the capture.
+/// Returns the digest of the outputs of one pass of the capture.
 fn one_pass(pipelined: &mut Pipelined, source: &mut Source) -> Result<String, Failure> {
     source.rewind();
     let (mut left, mut digest) = (source.frames(), Digest::default());
@@ -168,7 +168,7 @@ fn on_threads(
     let mut packets = 0;
     pipelined.run(
         &|thread| {
-            // Neighbours in the pipeline share a processor where there are fewer than threads.
+            // If there are fewer processors than threads, neighbours in the pipeline share one.
             if !processors.is_empty() {
                 let at = thread * processors.len().min(threads) / threads;
                 Cores::keep_to(&processors[at..=at]);
@@ -196,7 +196,7 @@ fn refused(error: Option<PortError>) -> Result<(), Failure> {
 }
 
 impl Comparison {
-    /// The table, in Markdown.
+    /// Prints the table in Markdown.
     pub fn print(&self) -> Result<(), Failure> {
         say!(
             "\npipelined: {} threads on {} processors, batches of up to 64 packets; latency from receiving to sending, µs\n",
@@ -225,7 +225,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// The same as JSON.
+    /// Returns the results as JSON.
     pub fn json(&self) -> Value {
         let lines = self.lines.iter().map(|line| {
             let us = |ns: u64| round(ns as f64 / 1e3);

@@ -1,6 +1,6 @@
-//! Memory for small allocations when the system gives none. Large allocations, such as those of tables, report that memory
-//! is short, and one command fails; a small allocation that fails ends the process. The reserve serves small allocations
-//! meanwhile, such as those for the text of that error.
+//! Memory for small allocations when the system refuses any. A failure of a large allocation, such as that of a table, is
+//! reported, and one command fails; a failure of a small allocation aborts the process. Meanwhile the reserve serves small
+//! allocations, such as those for the text of that error.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -8,9 +8,9 @@ use std::cell::UnsafeCell;
 use std::ptr::{copy_nonoverlapping, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of the reserve. They belong to the address space from the start, but no page is used before it is needed.
+/// Size of the reserve in bytes. It belongs to the address space from the start, but no page is used before it is needed.
 const RESERVE_BYTES: usize = 8 << 20;
-/// The largest allocation that the reserve serves: it must last for many.
+/// Maximum size of an allocation that the reserve serves, so that it lasts for many.
 const SMALL_BYTES_MAX: usize = 64 << 10;
 
 #[global_allocator]
@@ -21,7 +21,7 @@ struct WithReserve {
 }
 
 // SAFETY: `System` is an allocator, `Reserve` gives each of its bytes to one allocation at a time, and every block returns to
-// the one of the two that it came from.
+// the one from which it came.
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller promises.
@@ -73,10 +73,10 @@ unsafe impl GlobalAlloc for WithReserve {
     }
 }
 
-/// Gives out its bytes one after another, and all of them again once every block has returned.
+/// Hands out its bytes in sequence, and again from the start once every block has returned.
 struct Reserve {
     bytes: UnsafeCell<[u8; RESERVE_BYTES]>,
-    /// Blocks in use, in the upper half; bytes given out, in the lower half.
+    /// Number of blocks in use in the upper half; number of bytes handed out in the lower half.
     given: AtomicU64,
 }
 
@@ -101,7 +101,7 @@ impl Reserve {
                 .then(|| (given / BLOCK + 1) * BLOCK + end as u64)
         };
         match self.given.fetch_update(Ordering::Acquire, Ordering::Relaxed, take) {
-            // SAFETY: `first` lies within the reserve.
+            // SAFETY: `first` is within the reserve.
             Ok(_) => unsafe { self.bytes.get().cast::<u8>().add(first) },
             Err(_) => null_mut(),
         }

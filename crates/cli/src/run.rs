@@ -84,32 +84,32 @@ pub struct Args {
     /// Read runtime commands from standard input even if it is not a terminal.
     #[arg(long)]
     stdin: bool,
-    /// Where it is spoken to.
+    /// Its control sockets.
     #[command(flatten)]
     pub control: ControlArgs,
-    /// What only other command lines say.
+    /// Options that only other command lines have.
     #[arg(skip)]
     pub emulation: Emulation,
 }
 
-/// What `simple_switch` does otherwise than `run`.
+/// Differences of `simple_switch` from `run`.
 #[derive(Clone, Debug, Default)]
 pub struct Emulation {
-    /// Standard input is not looked at, even if it is a terminal.
+    /// Standard input is not read, even if it is a terminal.
     pub no_prompt: bool,
     /// There is no program: all packets are dropped until one is loaded.
     pub no_program: bool,
     /// How long to wait before the first packet.
     pub wait: Duration,
-    /// Where `log_msg` writes.
+    /// The destination of `log_msg`.
     pub log: Log,
-    /// That log is bmv2's, down to this level; below info it has each packet's steps.
+    /// If set, that log is bmv2's, down to this level; below info it has each packet's steps.
     pub log_level: Option<Level>,
-    /// State to begin with.
+    /// The initial state.
     pub restore: Option<PathBuf>,
 }
 
-/// Where log lines go.
+/// The destination of log lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Log {
     /// Standard output.
@@ -121,7 +121,7 @@ pub enum Log {
     Nowhere,
 }
 
-/// The command line of `run`, for those that are translated to it.
+/// The command line of `run`, for command lines that are translated to it.
 #[derive(clap::Parser)]
 pub struct Command {
     /// Its options.
@@ -129,7 +129,7 @@ pub struct Command {
     pub args: Args,
 }
 
-/// The program that runs when there is none.
+/// The program to run if there is none.
 const NO_PROGRAM: &str = "#include <v1model.p4>
 struct none {}
 parser P(packet_in p, out none h, inout none m, inout standard_metadata_t s) { state start { transition accept; } }
@@ -162,7 +162,7 @@ fn ring(text: &str) -> Result<usize, String> {
     }
 }
 
-/// How often the workers' numbers are kept, for the case that one gets stuck.
+/// How often the workers' counts are saved, in case one gets stuck.
 const KEEP: Duration = Duration::from_secs(1);
 
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -182,7 +182,7 @@ fn catch_signals() {
     // SAFETY: as above.
     unsafe {
         let before = libc::signal(libc::SIGHUP, on_signal as *const () as libc::sighandler_t);
-        // `nohup` wants the switch to outlive its terminal.
+        // With `nohup`, the switch must outlive its terminal.
         if before == libc::SIG_IGN {
             libc::signal(libc::SIGHUP, libc::SIG_IGN);
         }
@@ -192,7 +192,7 @@ fn catch_signals() {
 /// How long packets wait for machine code before the interpreter forwards them.
 const CODE_WAIT: Duration = Duration::from_millis(50);
 
-/// Runs until the ports have ended, the user leaves, or a signal comes.
+/// Runs until the ports have ended, the user quits, or a signal arrives.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let specs: Vec<PortSpec> = args
         .ports
@@ -206,7 +206,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         true => compile::compile_text("none", NO_PROGRAM)?,
         false => compile::compile(&args.program)?,
     };
-    // An empty file is as good as none.
+    // An empty file counts as a missing one.
     let kept = args.state.as_ref().filter(|path| path.metadata().is_ok_and(|file| file.len() > 0));
     let threads = args.pipelined.map(usize::from);
     let counted = args.metrics.is_some();
@@ -331,7 +331,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             if let Err(error) = p4jet_text::prompt::interact(&mut control) {
                 eprintln!("the prompt ended: {error}");
             }
-            // Someone who leaves the prompt leaves the switch; a script that has said all it had to say does not.
+            // The end of the prompt ends the switch; the end of a script does not.
             if terminal {
                 STOP.store(true, Ordering::Relaxed);
             }
@@ -340,7 +340,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     } else {
         None
     };
-    // Once all captures are through, a script on standard input may still want to read counters.
+    // After the end of all captures, a script on standard input may still read counters.
     let script =
         |prompt: &Option<JoinHandle<()>>| !terminal && prompt.as_ref().is_some_and(|p| !p.is_finished());
     let goes_on = || args.stay || host.ports_changed.load(Ordering::Relaxed) || !running.has_ended();
@@ -371,7 +371,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let finished = running.finish();
     let abandoned = running.abandoned();
     if !abandoned.is_empty() {
-        // Captures would wait for it, too: the process ends without them.
+        // Captures would wait for it too: the process ends without them.
         std::mem::forget(Arc::clone(&host));
         lines.iter().for_each(|lines| lines.finish());
         voice.0.finish();
@@ -387,7 +387,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     voice.0.finish();
     finished.map_err(|e| Failure::port(&e))?;
     if let Some(why) = refused.get() {
-        // As if the refusal had come before the first packet.
+        // Reported like a refusal before the first packet.
         return Err(Failure::Input(why.clone()));
     }
     match failed.get() {
@@ -397,7 +397,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Lets the code follow the traffic.
+/// Starts the adaptation of code to the traffic.
 fn adapter(running: &Arc<Running>, voice: &Voice) -> Result<Adapter, Failure> {
     let voice = voice.clone();
     let tell = move |Adaptation { hot_paths, percent, took }: &Adaptation| {
@@ -423,7 +423,7 @@ fn run_failure(error: RunError) -> Failure {
     }
 }
 
-/// What takes the lines of `log_msg`, if anything does.
+/// Returns the destination of `log_msg` lines, if there is one.
 fn log_to(args: &Args, voice: &Voice) -> Result<Option<Arc<log::Log>>, Failure> {
     let (form, level) = match args.emulation.log_level {
         Some(level) => (log::Form::Bmv2, level),
@@ -444,7 +444,7 @@ fn log_to(args: &Args, voice: &Voice) -> Result<Option<Arc<log::Log>>, Failure> 
     Ok(Some(Arc::new(log)))
 }
 
-/// Writes what happens while packets flow. The exit status of the first port that fails goes to `failed`. If machine code is
+/// Reports events while packets flow. The exit status of the first port that fails goes to `failed`. If machine code is
 /// refused, the reason goes to `refused`, and the switch stops.
 fn listener(
     failed: Arc<OnceLock<u8>>,
@@ -498,7 +498,7 @@ fn listener(
 
 fn summarise(running: &Running, voice: &Voice) {
     use serde_json::Value;
-    // The port and the reason, if there are such, and the words around a number of packets.
+    // The port and the reason, if any, and the words around a number of packets.
     let say = |n: u64, port: Option<u32>, reason: Option<&str>, text: String| {
         let mut fields: Vec<(&str, Value)> = vec![("packets", n.into())];
         fields.extend(port.map(|port| ("port", port.into())));

@@ -1,4 +1,4 @@
-//! `p4jet completions` and `p4jet man`: what clap knows of the command line, for shells and for `man`.
+//! `p4jet completions` and `p4jet man`: clap's description of the command line, for shells and for `man`.
 
 use crate::failure::Failure;
 use crate::output;
@@ -41,7 +41,7 @@ pub fn man(args: &ManArgs, command: Command) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).and_then(|()| pages(&command, folder)).map_err(|e| unwritable(folder, &e))
 }
 
-/// Writes the page of a command, and of those that it has.
+/// Writes the pages of a command and of its subcommands.
 fn pages(command: &Command, folder: &Path) -> std::io::Result<()> {
     let man = clap_mangen::Man::new(command.clone());
     p4jet_files::write(&folder.join(man.get_filename()), page(command))?;
@@ -126,7 +126,7 @@ fn synopsis(command: &Command) -> String {
     words.join(" ")
 }
 
-/// What an option's value is called.
+/// Returns the name of an option's value.
 fn value_of(arg: &clap::Arg) -> Option<String> {
     let takes = arg.get_action().takes_values();
     let names =
@@ -134,7 +134,7 @@ fn value_of(arg: &clap::Arg) -> Option<String> {
     takes.then(|| names.map_or_else(|| arg.get_id().as_str().to_uppercase(), |names| names.join(" ")))
 }
 
-/// A text as roff prints it.
+/// Escapes a text for roff.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-")
 }

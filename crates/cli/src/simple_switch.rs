@@ -163,11 +163,11 @@ struct Target {
     dp_grpc_server_addr: Option<String>,
 }
 
-/// What a command line requests.
+/// The request of a command line.
 #[derive(Debug)]
 enum Asked {
     Run(Box<run::Args>),
-    /// To print, and nothing else.
+    /// Only print this text.
     Print(String),
 }
 
@@ -180,7 +180,7 @@ enum Refused {
     Unsupported(String),
 }
 
-/// Runs `simple_switch`, or with `grpc` `simple_switch_grpc`. The arguments follow the name.
+/// Runs `simple_switch` or, with `grpc`, `simple_switch_grpc`. The arguments follow the name.
 pub fn run(args: &[OsString], grpc: bool) -> Result<(), Failure> {
     match translate(args, grpc, &mut |line| eprintln!("{line}")) {
         Ok(Asked::Run(args)) => run::run(&args),
@@ -193,7 +193,7 @@ pub fn run(args: &[OsString], grpc: bool) -> Result<(), Failure> {
     }
 }
 
-/// The equivalent command line of `run`. Options without effect are reported.
+/// Returns the equivalent command line of `run`. Options without effect are reported.
 fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Result<Asked, Refused> {
     let named = [OsString::from("simple_switch")];
     let options = match Options::try_parse_from(named.iter().chain(args)) {
@@ -208,7 +208,7 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
         return Ok(Asked::Print(format!("p4jet {}\n", env!("CARGO_PKG_VERSION"))));
     }
     if options.json_version {
-        // p4jet compiles sources: it reads of a JSON only which one it was made of.
+        // p4jet compiles sources: from a JSON file it reads only the name of its source.
         return Ok(Asked::Print("2.23\n".into()));
     }
     let usage = |text: &str| Err(Refused::Usage(format!("error: {text}")));
@@ -286,7 +286,7 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
     args.control.allow_users = options.allow_users.clone().unwrap_or_default();
     let port = options.thrift_port.unwrap_or(THRIFT_PORT);
     args.control.tcp = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    // bmv2's gRPC binary opens the port only on request, and nobody may have asked for the usual one.
+    // bmv2's gRPC binary opens the port only on request, so the default port may be unwanted.
     args.control.tcp_optional = options.thrift_port.is_none();
     args.control.tcp_called = Some("--thrift-port");
     if grpc && options.thrift_port.is_none() {
@@ -296,7 +296,7 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
         "trace" => Some(Level::Trace),
         "debug" => Some(Level::Debug),
         "info" => Some(Level::Info),
-        // There is nothing graver.
+        // There is no higher level.
         _ => None,
     };
     args.emulation = Emulation {
@@ -317,10 +317,10 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
     Ok(Asked::Run(Box::new(args)))
 }
 
-/// The answer of the parser of a command line: help, or an error.
+/// The result of a failed parse of a command line: help, or an error.
 fn printed(error: clap::Error) -> Result<Asked, Refused> {
     if error.use_stderr() {
-        // The help follows; only the first paragraph is about this line.
+        // The help follows; only the first paragraph concerns this command line.
         let text = error.to_string();
         let mut text = text.split("\n\n").next().unwrap_or_default().to_string();
         for kind in [ContextKind::SuggestedArg, ContextKind::SuggestedValue] {
@@ -333,7 +333,7 @@ fn printed(error: clap::Error) -> Result<Asked, Refused> {
     Ok(Asked::Print(error.to_string()))
 }
 
-/// The P4 program that a path means: for a JSON file that p4c wrote for bmv2, its source.
+/// Returns the P4 program for a path: for a JSON file that p4c wrote for bmv2, its source.
 pub fn source_of(program: &Path) -> Result<PathBuf, String> {
     if program.extension().is_none_or(|extension| extension != "json") {
         return Ok(program.to_path_buf());
@@ -371,7 +371,7 @@ pub fn source_of(program: &Path) -> Result<PathBuf, String> {
     ))
 }
 
-/// The source that a JSON file of p4c names.
+/// Returns the source that a JSON file of p4c names.
 fn named_in(json: &Path) -> Option<PathBuf> {
     #[derive(serde::Deserialize)]
     struct Named {
@@ -490,7 +490,7 @@ mod tests {
             let (Ok(Asked::Run(_)), told) = asked(line) else { panic!("{line}") };
             assert_eq!(told.len(), 1, "{line}: {told:?}");
         }
-        // As bmv2, and as scripts for Mininet write it: a word behind --pcap is the folder.
+        // As in bmv2 and in scripts for Mininet, a word after --pcap is the folder.
         for line in
             ["--pcap dumps --device-id 0 a.p4", "--pcap=dumps a.p4", "a.p4 --pcap", "--pcap -L info a.p4"]
         {

@@ -1,4 +1,4 @@
-//! What each stage of a program costs, from receiving to sending: `p4jet bench --stages`.
+//! The cost of each stage of a program, from receiving to sending: `p4jet bench --stages`.
 
 use crate::failure::Failure;
 use crate::measure::{self, Source, Tally};
@@ -11,27 +11,28 @@ use std::time::{Duration, Instant};
 /// A stage's share of the time of all packets.
 struct Stage {
     name: String,
-    /// For each packet received, whether it came to the stage or not.
+    /// Nanoseconds per received packet, whether or not it reached the stage.
     ns: f64,
     cycles: f64,
-    /// Packets that came to it, for each packet received.
+    /// Number of packets that reached it, per received packet.
     packets: f64,
 }
 
-/// The pipeline in stages, and the same as one.
+/// The pipeline in stages, and undivided.
 pub struct Stages {
     stages: Vec<Stage>,
     whole_ns: f64,
 }
 
-/// Batches that are timed together: the median of such rounds does not see that something else had the processor.
+/// Number of batches that are timed together: the median of such rounds excludes those in which another process had the
+/// processor.
 const ROUND: usize = 16;
-/// Rounds of one kind before those of the other kind have their turn, so that a noisy machine disturbs both.
+/// Number of rounds of one kind before those of the other, so that noise affects both.
 const TURN: usize = 32;
-/// A median is not better with more of them.
+/// Maximum number of rounds; more do not improve a median.
 const ROUNDS_MAX: usize = 20_000;
 
-/// Measures for `seconds` at most, half of them with `measured`, which is [`p4jet_dataplane::Switch::measured_worker`].
+/// Measures for at most `seconds`, half of them with `measured`, which is [`p4jet_dataplane::Switch::measured_worker`].
 pub fn measure(
     worker: &mut Worker,
     measured: &mut Worker,
@@ -42,7 +43,8 @@ pub fn measure(
     let mut tally = Tally::default();
     let limit = Duration::from_secs_f64(seconds);
     let (clock_start, ticks_start) = (Instant::now(), ticks());
-    // Ticks of each round: of all, and of each column, which are receiving, the stages, what is around them, sending.
+    // Ticks of each round: of the whole pipeline, and of each column: receiving, the stages, the code around them,
+    // sending.
     let mut whole = Vec::new();
     let mut columns = vec![Vec::new(); measured.stage_times().count() + 3];
     let mut packets = 0;
@@ -121,7 +123,7 @@ impl Stages {
         self.stages.iter().map(|stage| stage.ns).sum()
     }
 
-    /// For the keys `stages`, `stages_sum_ns` and `whole_ns`.
+    /// Returns the values of the keys `stages`, `stages_sum_ns` and `whole_ns`.
     pub fn json(&self) -> [(&'static str, Value); 3] {
         let stage = |s: &Stage| {
             let (ns, cycles) = (measure::round(s.ns), measure::round(s.cycles));
@@ -134,7 +136,7 @@ impl Stages {
         ]
     }
 
-    /// A table.
+    /// Prints a table.
     pub fn print(&self) -> Result<(), Failure> {
         let width = self.stages.iter().map(|s| s.name.chars().count()).max().unwrap_or(0).max(16);
         say!("{:width$}  {:>8}  {:>8}  {:>8}  {:>8}", "stage", "ns", "so far", "cycles", "packets")?;

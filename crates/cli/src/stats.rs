@@ -1,4 +1,4 @@
-//! What a running switch has done, in numbers: for Prometheus, for `p4jet top` and other tools.
+//! Statistics of a running switch: for Prometheus, for `p4jet top` and other tools.
 
 use p4jet_dataplane::{
     DigestCounts, ForwardStats, PortInfo, ProgramStats, QUEUES_MAX, QueueStats, Running, ticks,
@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 
 /// Statistics of a running switch.
 pub struct Meter {
-    /// When the processor's ticks were what.
+    /// A time with the processor's tick count.
     start: (Instant, u64),
 }
 
-/// The numbers at one time. All counts are since the switch began, whatever programs it has run.
+/// The statistics at one time. All counts are since the start of the switch, across all programs it has run.
 pub struct Stats {
     uptime: Duration,
     program: String,
     reloads: u64,
     adaptations: u64,
     interpreting: bool,
-    /// What a worker is stuck at.
+    /// Where a worker is stuck.
     stuck: Option<String>,
     counted: bool,
     ports: Vec<PortInfo>,
@@ -31,7 +31,7 @@ pub struct Stats {
     total: ForwardStats,
     of_program: ProgramStats,
     digests: DigestCounts,
-    /// Name, entries, most entries.
+    /// Name, number of entries, maximum number of entries.
     tables: Vec<(String, usize, u32)>,
     queues: BTreeMap<u32, [QueueStats; QUEUES_MAX]>,
     ticks_per_second: f64,
@@ -42,12 +42,12 @@ pub struct Stats {
 const BATCH_SIZES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 impl Meter {
-    /// To be made before it is asked: it measures how fast the processor ticks.
+    /// Must be created in advance, because it measures the processor's tick rate.
     pub fn new() -> Meter {
         Meter { start: (Instant::now(), ticks()) }
     }
 
-    /// The numbers now. Workers are asked between two batches.
+    /// Reads the present statistics. Workers answer between two batches.
     pub fn read(&self, running: &Running) -> Stats {
         let switch = running.switch();
         let tables = switch.program().tables.iter().zip(0..).filter(|(table, _)| !table.hidden);
@@ -82,7 +82,7 @@ impl Meter {
 fn memory_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
-    // Linux counts here in pages of 4 KiB on x86-64; elsewhere they may be larger.
+    // Linux counts here in pages, of 4 KiB on x86-64; elsewhere they may be larger.
     Some(pages * page_bytes())
 }
 
@@ -93,7 +93,7 @@ fn page_bytes() -> u64 {
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-/// Kinds of drops at a port, and how many.
+/// Returns the kinds of drops at a port, with their counts.
 fn receive_drops(port: &PortInfo) -> [(&'static str, u64); 3] {
     let stats = &port.stats;
     [
@@ -113,7 +113,7 @@ fn send_drops(port: &PortInfo) -> [(&'static str, u64); 3] {
 }
 
 impl Stats {
-    /// Drops by reason and place. What was dropped before places were counted, or by the traffic manager, has none.
+    /// Returns drops by reason and place. Drops before places were counted, or by the traffic manager, have none.
     fn drops(&self) -> BTreeMap<(&str, &str), u64> {
         let mut drops = BTreeMap::new();
         let mut placed: BTreeMap<&str, u64> = BTreeMap::new();
@@ -130,7 +130,7 @@ impl Stats {
         drops
     }
 
-    /// The output queues that had something: port, number, what it did.
+    /// Returns the output queues that were used: port, number, statistics.
     fn queues(&self) -> impl Iterator<Item = (u32, usize, &QueueStats)> {
         let queues = self.queues.iter().flat_map(|(port, queues)| {
             queues.iter().enumerate().map(|(number, stats)| (*port, number, stats))
@@ -142,7 +142,7 @@ impl Stats {
         worker.busy_ticks as f64 / self.ticks_per_second
     }
 
-    /// For tools.
+    /// Returns the statistics for tools.
     pub fn json(&self) -> Value {
         let total = &self.total;
         let ports = self.ports.iter().map(|port| {
@@ -207,7 +207,7 @@ impl Stats {
         })
     }
 
-    /// For Prometheus: its text format, 0.0.4.
+    /// Returns them for Prometheus in its text format, 0.0.4.
     pub fn prometheus(&self) -> String {
         let mut out = Exposition(String::new());
         let total = &self.total;

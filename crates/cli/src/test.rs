@@ -62,7 +62,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Err(why) => {
                 failed += 1;
                 say!("FAIL {name}: {}", why.why)?;
-                // One line a file on standard output; the differences and traces are for people.
+                // One line per file goes to standard output; differences and traces are for users.
                 eprint!("{}", why.details);
             }
         }
@@ -95,16 +95,17 @@ impl Way {
     }
 }
 
-/// A worker that gets code for each packet.
+/// A worker that gets new code for each packet.
 struct Adapted {
     switch: Arc<Switch>,
     worker: Worker,
     packets: usize,
-    /// Packets that do the same get the same code.
+    /// Packets with the same behaviour get the same code.
     made: HashMap<Seen, Arc<p4jet_jit::Compiled>>,
 }
 
-/// Later packets than these get the code of one before, but for one in so many: code takes a while to make.
+/// After this many packets, only one in this many gets new code, because generating it takes time; the others get the
+/// code of an earlier one.
 const ADAPTED_ALL: usize = 32;
 const ADAPTED_EVERY: usize = 8;
 
@@ -118,7 +119,7 @@ impl Adapted {
                 new.insert(code)
             }
         };
-        // Where copies wait in queues it goes on with what it has.
+        // If copies wait in queues, it continues with its present code.
         self.worker.change_code(code);
         Ok(())
     }
@@ -142,15 +143,15 @@ impl Device for Adapted {
 
 /// The note on a file that passed.
 struct Passed {
-    /// What its commands printed.
+    /// The output of its commands.
     output: String,
-    /// Whether it expects anything besides no unexpected packets.
+    /// True if it expects anything other than no unexpected packets.
     expects_something: bool,
 }
 
 /// Why a file failed.
 struct Failed {
-    /// In one line.
+    /// The reason in one line.
     why: String,
     /// Differences and traces; may be empty.
     details: String,
@@ -184,7 +185,7 @@ fn run_file(compiled: &Compiled, queued: &Compiled, path: &Path, ways: &[Way]) -
     if ways.len() == 1 {
         return Err(failed.swap_remove(0).1);
     }
-    // Most often it is the program or the script that is wrong, and the engines agree.
+    // Usually the program or the script is wrong, and the engines agree.
     if failed.iter().all(|(_, one)| one.why == failed[0].1.why) {
         let names: Vec<&str> = failed.iter().map(|(name, _)| *name).collect();
         let why = format!("({}) {}", names.join(", "), failed[0].1.why);
@@ -222,10 +223,10 @@ fn run_script(compiled: &Compiled, script: &[stf::Statement], way: Way) -> Resul
     let control = Control::new(switch.clone());
     let mut worker = switch.worker(way.engine(), 0)?;
     if switch.program().is_queued() {
-        // Rates are of a time that goes on when the script waits.
+        // Rates refer to a clock that continues while the script waits.
         worker.set_time(Some(0));
     }
-    // The traces are of the interpreter, which knows the program as lowering made it.
+    // Traces come from the interpreter, which runs the program as lowered.
     let fresh = || Switch::new(compiled.for_engine(EngineKind::Interp)).map(Control::new);
     let outcome = match way {
         Way::Adapted => {

@@ -1,4 +1,4 @@
-//! `p4jet top`: what a running switch does, in rates, again and again.
+//! `p4jet top`: shows the rates of a running switch periodically.
 
 use crate::ctl;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Shows what happens until the switch ends or the user has seen enough.
+/// Shows the rates until the switch or the user ends it.
 pub fn run(args: &Args) -> Result<(), Failure> {
     if !(args.interval >= 0.05 && args.interval <= 3600.0) {
         return Err(Failure::Usage(format!("--interval {}: expected 0.05 to 3600", args.interval)));
@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         } else {
             let text = text(&rates);
             if screen {
-                // From the upper left corner, over what is there, and nothing below.
+                // From the upper left corner, overwriting the previous text and clearing below.
                 let (rows, columns) = screen_size();
                 output::write(format_args!("\x1b[H{}\x1b[J", fitted(&text, rows, columns)))?;
             } else {
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The numbers, and when.
+/// A sample with its time.
 struct Look {
     at: Instant,
     stats: Value,
@@ -71,13 +71,13 @@ fn look(client: &mut Client) -> Result<Look, Failure> {
     }
 }
 
-/// How much more a number is.
+/// Returns the increase of a number.
 fn more(before: Option<&Value>, after: &Value, name: &str) -> f64 {
     let number = |v: &Value| v[name].as_f64().unwrap_or(0.0);
     (number(after) - before.map_or(0.0, number)).max(0.0)
 }
 
-/// The elements of a list, each with the one that stood for the same before.
+/// Returns the elements of a list, each with its previous version.
 fn pairs<'v>(
     before: &'v Value,
     after: &'v Value,
@@ -93,7 +93,7 @@ fn sum(kinds: &Value) -> f64 {
     kinds.as_object().into_iter().flatten().filter_map(|(_, n)| n.as_f64()).sum()
 }
 
-/// What happened between two looks, a second.
+/// Returns the rates per second between two samples.
 fn rates(before: &Look, after: &Look) -> Value {
     let seconds = after.at.duration_since(before.at).as_secs_f64().max(1e-3);
     let (then, now) = (&before.stats, &after.stats);
@@ -149,7 +149,7 @@ fn rates(before: &Look, after: &Look) -> Value {
     })
 }
 
-/// 1234567.0 as 1.23M.
+/// Formats 1234567.0 as 1.23M.
 fn short(value: &Value) -> String {
     let n = value.as_f64().unwrap_or(0.0);
     let (scaled, unit) = match n {
@@ -169,7 +169,7 @@ fn list<'v>(rates: &'v Value, name: &str) -> &'v [Value] {
     rates[name].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// For a screen of 80 columns; what matters first, as the rest may not fit.
+/// Formats for a screen of 80 columns; the most important lines come first, because the rest may not fit.
 fn text(rates: &Value) -> String {
     let mut out = String::new();
     let memory = rates["memory_bytes"].as_f64().unwrap_or(0.0) / 1e6;
@@ -229,7 +229,7 @@ fn text(rates: &Value) -> String {
                 short(&t["hits_per_second"]),
                 short(&t["misses_per_second"])
             );
-            // Most actions run in none of a second's packets.
+            // Most actions run for none of a second's packets.
             for a in list(t, "actions").iter().filter(|a| a["runs_per_second"] != 0.0) {
                 let _ = writeln!(out, "  {:<46} {:>9}", word(&a["action"]), short(&a["runs_per_second"]));
             }
@@ -240,12 +240,12 @@ fn text(rates: &Value) -> String {
     out
 }
 
-/// At most this many characters of a text.
+/// Returns at most this many characters of a text.
 fn clipped(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }
 
-/// As much of a text as the screen has room for; each line ends what was there before.
+/// Returns as much of a text as the screen has room for; each line clears the previous one.
 fn fitted(text: &str, rows: usize, columns: usize) -> String {
     let lines = text.lines().take(rows.saturating_sub(1));
     lines.map(|line| line.chars().take(columns).collect::<String>() + "\x1b[K\r\n").collect()
@@ -292,7 +292,7 @@ mod tests {
         for part in ["veth0", "800.00k", "r (x.p4:3)", "a  "] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
-        // Numbers stand under their names, on a screen of 80 columns, and what never runs is not there.
+        // Numbers are below their names on a screen of 80 columns, and actions that never run are absent.
         assert!(!text.contains("idle"), "{text}");
         let expected = "\
  PORT WHAT               RX p/s   RX b/s  RX lost   TX p/s   TX b/s  TX lost

@@ -1,4 +1,4 @@
-//! `p4jet trace`: one packet, or those of a capture, step by step.
+//! `p4jet trace`: traces one packet, or those of a capture, step by step.
 
 use crate::compile::{self, EngineArg, ProgramArgs, QueueArgs};
 use crate::failure::Failure;
@@ -37,10 +37,10 @@ pub struct Args {
     json: bool,
 }
 
-/// Packets of a capture that are traced.
+/// Default number of packets of a capture to trace.
 const FIRST_DEFAULT: usize = 10;
 
-/// Most lines of text; JSON has them all.
+/// Maximum number of lines of text; JSON contains all steps.
 const LINES_MAX: usize = 4000;
 
 /// Traces one packet, or those of a capture.

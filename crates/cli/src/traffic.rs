@@ -1,4 +1,4 @@
-//! `p4jet traffic`: sends numbered, time-stamped frames into something and measures what comes out.
+//! `p4jet traffic`: sends numbered, time-stamped frames and measures what arrives.
 
 use crate::failure::Failure;
 use crate::output::say;
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 
 /// Ethernet, IPv4, UDP.
 const HEADERS: usize = 14 + 20 + 8;
-/// What marks a frame as ours, its number, and when it was sent, in nanoseconds: the last bytes of a frame.
+/// The last bytes of a frame: the mark of our frames, the number, and the time of sending in nanoseconds.
 const STAMP: usize = 2 + 8 + 8;
 const MARK: [u8; 2] = [0x50, 0x4a];
-/// The largest time between sending and receiving that is distinguished.
+/// Maximum latency that is distinguished.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
-/// The longest frame that is sent and received.
+/// Maximum length of a frame that is sent or received.
 const FRAME_MAX: usize = 9216;
 /// Frames per call.
 const BURST: usize = 32;
-/// How long to wait for stragglers.
+/// How long to wait for late frames.
 const STRAGGLERS: Duration = Duration::from_millis(300);
 
 /// Options of `traffic`.
@@ -77,7 +77,7 @@ fn mac(text: &str) -> Result<[u8; 6], String> {
     let bytes: Option<Vec<u8>> = text
         .split(':')
         .map(|part| {
-            // `from_str_radix` would take a plus sign.
+            // `from_str_radix` would accept a plus sign.
             let right = part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
             if right { u8::from_str_radix(part, 16).ok() } else { None }
         })
@@ -87,18 +87,18 @@ fn mac(text: &str) -> Result<[u8; 6], String> {
         .ok_or_else(|| "expected six bytes in hex, as in 02:00:00:00:00:01".to_string())
 }
 
-/// What came of one run.
+/// The result of one run.
 struct Outcome {
-    /// Bytes of a frame as it was sent, the longest of them, with the four of its checksum.
+    /// Size of the longest frame in bytes, including the four bytes of its checksum.
     size: usize,
     sent: u64,
     not_sent: u64,
-    /// Malformed frames sent; they are in no other number.
+    /// Number of malformed frames sent, which no other count includes.
     malformed: u64,
     received: u64,
     reordered: u64,
     seconds: f64,
-    /// Received between the warm-up and the end of sending, over that time.
+    /// Rate of frames received between the warm-up and the end of sending.
     received_pps: f64,
     sent_pps: f64,
     latency_ns: Histogram<u64>,
@@ -126,7 +126,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     report(args, &outcome)
 }
 
-/// A frame of a flow, with room for the stamp.
+/// Returns a frame of a flow, with room for the stamp.
 fn frame(args: &Args, flow: u16) -> Vec<u8> {
     let len = args.size as usize - 4;
     let mut frame = Vec::with_capacity(len);
@@ -150,7 +150,7 @@ fn frame(args: &Args, flow: u16) -> Vec<u8> {
     frame
 }
 
-/// A frame of each flow: made, or those of the capture.
+/// Returns a frame of each flow: generated, or from the capture.
 fn flows(args: &Args) -> Result<Vec<Vec<u8>>, Failure> {
     let Some(path) = &args.pcap else {
         return Ok((0..args.flows).map(|flow| frame(args, flow)).collect());
@@ -170,10 +170,10 @@ fn flows(args: &Args) -> Result<Vec<Vec<u8>>, Failure> {
     }
 }
 
-/// Spoils frames. What it makes differs from frame to frame, and not from run to run.
+/// Damages frames. The results differ from frame to frame, but not from run to run.
 struct Spoiler {
     state: u64,
-    /// Of 2^32 frames, how many to spoil.
+    /// How many of 2^32 frames to damage.
     of_2_32: u64,
     frame: Vec<u8>,
 }
@@ -196,12 +196,12 @@ impl Spoiler {
         (self.random() >> 32) as usize % bound
     }
 
-    /// Whether it is time for a malformed frame.
+    /// True if a malformed frame is due.
     fn is_due(&mut self) -> bool {
         self.of_2_32 > 0 && self.random() >> 32 < self.of_2_32
     }
 
-    /// A malformed frame that was `whole`; the kernel sends none that is shorter than an Ethernet header.
+    /// Returns a damaged version of `whole`, but at least an Ethernet header, because the kernel sends nothing shorter.
     fn spoil(&mut self, whole: &[u8]) -> &[u8] {
         let mut frame = std::mem::take(&mut self.frame);
         frame.clear();
@@ -226,7 +226,7 @@ impl Spoiler {
                 }
             }
         }
-        // Not to be taken for one of ours when it comes through.
+        // It must not be mistaken for one of ours when it arrives.
         if let Some(at) = frame.len().checked_sub(STAMP) {
             frame[at] = !MARK[0];
         }
@@ -257,7 +257,7 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
             .map_err(|e| Failure::Environment(format!("no histogram: {e}")))?,
     };
     let mut next_by_flow = vec![0u64; flows.len()];
-    // (time, sent, received) when the warm-up was over.
+    // (time, sent, received) at the end of the warm-up.
     let mut begin: Option<(Duration, u64, u64)> = None;
     let mut number = 0u64;
     let mut spoiler = Spoiler::new(args.malformed);
@@ -294,7 +294,7 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
                 out.sent += sent.sent as u64;
                 out.not_sent += sent.dropped as u64;
                 if sent.dropped > 0 {
-                    // A port whose interface is gone looks for it when it is asked for frames.
+                    // A port looks for a missing interface when it is asked for frames.
                     batch.clear();
                     to.receive(0, &mut pool, &mut batch).map_err(|e| Failure::port(&e))?;
                 }
@@ -315,7 +315,7 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
         } else if now - last_heard > STRAGGLERS {
             return Ok(out);
         }
-        // What has come meanwhile, as long as it is not more than what goes out twice over.
+        // Receives what has arrived meanwhile, up to twice as much as is sent.
         for _ in 0..2 {
             batch.clear();
             from.receive(0, &mut pool, &mut batch).map_err(|e| Failure::port(&e))?;
@@ -348,7 +348,8 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
 fn report(args: &Args, out: &Outcome) -> Result<(), Failure> {
     let lost = out.sent.saturating_sub(out.received);
     let us = |quantile: f64| out.latency_ns.value_at_quantile(quantile) as f64 / 1e3;
-    // The generator is the bottleneck if it did not send what it should, or lost next to nothing at its fastest.
+    // The generator is the bottleneck if it did not reach the requested rate, or if almost nothing was lost at full
+    // speed.
     let limited = match args.rate {
         Some(rate) => out.sent_pps < 0.98 * rate,
         None => lost * 100 < out.sent,
@@ -372,7 +373,7 @@ fn report(args: &Args, out: &Outcome) -> Result<(), Failure> {
         out.size,
         out.sent_pps / 1e3,
         out.received_pps / 1e3,
-        // With preamble and gap, as on a wire.
+        // Includes preamble and gap, as on a wire.
         out.received_pps * (out.size + 20) as f64 * 8.0 / 1e9,
         lost,
         out.sent,

@@ -1,4 +1,4 @@
-//! Which warnings are shown, and which make the program wrong: the options, named as those of p4c.
+//! Options that decide which warnings are shown and which are errors, named like those of p4c.
 
 use crate::failure::Failure;
 use p4jet_analysis::warnings::{NAMES, is_name};
@@ -34,7 +34,7 @@ pub struct WarningArgs {
     warn: Vec<String>,
 }
 
-/// What happens to warnings.
+/// The treatment of warnings.
 #[derive(Debug, Default)]
 pub struct Levels {
     disable: Names,
@@ -50,7 +50,7 @@ struct Names {
 }
 
 impl WarningArgs {
-    /// Understands the options; an unknown name is wrong usage.
+    /// Reads the options; an unknown name is wrong usage.
     pub fn levels(&self) -> Result<Levels, Failure> {
         Ok(Levels {
             disable: names("--Wdisable", &self.disable)?,
@@ -84,7 +84,7 @@ fn names(option: &str, values: &[String]) -> Result<Names, Failure> {
     Ok(names)
 }
 
-/// What an option makes of a warning.
+/// The treatment of a warning by an option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Hidden,
@@ -94,7 +94,7 @@ enum Level {
 }
 
 impl Levels {
-    /// A name says more than an option for all; of options that say equally much, the milder counts.
+    /// A name takes precedence over an option for all; of options with equal precedence, the milder counts.
     fn level(&self, code: &str) -> Level {
         let named = |names: &Names| names.names.iter().any(|name| name == code);
         let all = |names: &Names| names.all;
@@ -110,7 +110,7 @@ impl Levels {
         by(&named).or_else(|| by(&all)).unwrap_or(Level::Shown)
     }
 
-    /// Drops warnings and makes errors of them.
+    /// Drops warnings or turns them into errors.
     pub fn apply(&self, diagnostics: &mut Vec<Diagnostic>) {
         diagnostics.retain(|d| d.severity == Severity::Error || self.level(d.code) != Level::Hidden);
         for diagnostic in diagnostics {
