@@ -1,10 +1,10 @@
 //! Bad input of every kind. Each case asserts the exit status (1 the input is wrong, 2 wrong usage, 3 the environment
-//! refused) and that the message helps: what was found, what was expected, which choices there are. That no process dies
-//! of a panic or a signal is asserted where processes are run (common/mod.rs).
+//! refused) and that the message helps: what was found, what was expected, which choices there are. common/mod.rs, which
+//! runs the processes, asserts that none ends by a panic or a signal.
 
 use crate::common::{self, Output, TempDir, p4jet, pcap, run, run_command};
 
-/// A table of two entries, a table with a const entry, a register; two actions share a suffix, two tables too.
+/// A table with two entries, a table with a const entry, a register; two actions share a suffix, and so do two tables.
 const PROGRAM: &str = r#"#include <core.p4>
 #include <v1model.p4>
 header h_t { bit<16> a; bit<9> b; bit<7> c; bit<48> mac; }
@@ -42,7 +42,7 @@ control I(inout headers hdr, inout meta m, inout standard_metadata_t s) {
         tern.apply();
         pre.apply();
         ports.apply();
-        // Decides, being the last.
+        // Applied last, so it decides.
         two.apply();
         reg.write(0, hdr.h.a);
     }
@@ -53,7 +53,7 @@ control D(packet_out p, in headers hdr) { apply { p.emit(hdr.h); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 "#;
 
-/// Runs words, the program's path for `PROG` and the folder's for `DIR`.
+/// Runs p4jet with these words; `PROG` stands for the program's path and `DIR` for the folder's.
 fn p4jet_words(dir: &TempDir, words: &str) -> Output {
     let program = dir.file("prog.p4");
     if !std::path::Path::new(&program).exists() {
@@ -172,7 +172,7 @@ fn programs_that_are_no_programs() {
     dir.write("include.p4", "#include <core.p5>\n");
     dir.write("self.p4", "#include \"self.p4\"\n");
     dir.write("package.p4", "package Box();\nBox() main;\n");
-    // In a name, not in a comment or text, where P4_16 allows any byte.
+    // In a name rather than in a comment or string, where P4_16 allows any byte.
     dir.write("binary.p4", b"header \xff\xfe { bit<8> x; }\n\x00\x01");
     dir.write(
         "noise.p4",
@@ -209,7 +209,7 @@ fn programs_that_are_no_programs() {
     }
 }
 
-/// `check` also takes what is no switch, and says so.
+/// `check` also accepts programs that are not switches, and says so.
 #[test]
 fn programs_that_are_no_switch_are_fine() {
     let dir = TempDir::new("noswitch");
@@ -228,7 +228,7 @@ fn programs_that_are_no_switch_are_fine() {
     }
 }
 
-/// What p4jet cannot do is refused with the place: an extern that only the program knows cannot run.
+/// p4jet refuses unsupported features with their place: an extern that only the program declares cannot run.
 #[test]
 fn foreign_externs_are_refused_with_the_place() {
     let dir = TempDir::new("features");
@@ -279,11 +279,11 @@ fn captures_that_are_no_captures() {
         assert_eq!(output.status, 1, "run {file}: {}", output.stderr);
         output.says(says);
     }
-    // A capture without packets is nothing to measure with, but a fine input.
+    // A capture without packets cannot be measured, but is a valid input.
     let program = dir.file("prog.p4");
     run(&["bench", &program, "--pcap", &dir.file("none.pcap")]).expect_status(1).says(&["empty"]);
     run(&["run", &program, "-i", &format!("0@pcap:{},", dir.file("none.pcap"))]).expect_status(0);
-    // What was read before the bad place was forwarded.
+    // Packets read before the bad place were forwarded.
     let out = dir.file("out.pcap");
     let input = dir.file("truncated.pcap");
     let words = ["run", &program, "-i", &format!("0@pcap:{input},"), "-i", &format!("2@pcap:,{out}")];
@@ -299,14 +299,14 @@ fn the_environment_refuses() {
     p4jet_words(&dir, "run PROG -i 0@pcap:,DIR/nowhere/out.pcap")
         .expect_status(3)
         .says(&["nowhere/out.pcap"]);
-    // A full disk is found out in the end.
+    // A full disk is detected at the end.
     dir.write("many.pcap", pcap(&vec![vec![0; 60]; 1000]));
     p4jet_words(&dir, "run PROG -i 0@pcap:DIR/many.pcap, -i 2@pcap:,/dev/full")
         .expect_status(3)
         .says(&["No space"]);
 }
 
-/// Results that nobody gets: a full disk is the environment refusing, a reader that has seen enough is not.
+/// Results without a reader: a full disk is an environment that refuses, but a reader that closes the pipe is not.
 #[test]
 fn standard_output_that_takes_nothing() {
     let dir = TempDir::new("output");
@@ -329,7 +329,7 @@ fn standard_output_that_takes_nothing() {
     }
 }
 
-/// A script on standard input is carried out to its end, also after the last packet.
+/// A script on standard input runs to its end, even after the last packet.
 #[test]
 fn a_script_is_heard_to_its_end() {
     let dir = TempDir::new("script");
@@ -343,7 +343,7 @@ fn a_script_is_heard_to_its_end() {
     run_command(&mut command).expect_status(0).prints(&["reg[0]= ", "RuntimeCmd: 0\n"]);
 }
 
-/// As nobody: root makes itself one for this; without root nothing needs to be given up.
+/// As user nobody: root switches to it for this; without root nothing needs to be given up.
 #[test]
 fn not_permitted_names_the_remedy() {
     use std::os::unix::process::CommandExt;
@@ -367,7 +367,7 @@ fn not_permitted_names_the_remedy() {
     output.says(&["p4jet-tap"]);
 }
 
-/// Runtime commands that are wrong: file, line, column, and what would be right.
+/// Wrong runtime commands: file, line, column, and what would be right.
 #[test]
 fn wrong_entries() {
     let dir = TempDir::new("entries");
@@ -452,7 +452,7 @@ fn entry_files_that_are_none() {
     p4jet_words(&dir, "trace PROG --commands DIR/comments.cmd 00").expect_status(0);
 }
 
-/// A bad line leaves nothing half applied: a running switch shows it. `pcap` input ends the run, so this one reads its
+/// A bad line leaves nothing partly applied: a running switch shows it. `pcap` input ends the run, so this one reads its
 /// commands from a file and forwards nothing at all.
 #[test]
 fn a_bad_line_stops_before_the_first_packet() {
@@ -511,7 +511,7 @@ fn packet_tests_that_fail() {
         .prints(&["PASS good\n1 passed, 0 failed"]);
 }
 
-/// An empty file is not a test that passed. One with packets only is: nothing may leave by the ports they name.
+/// An empty file is not a passed test. One with only packets is: nothing may leave by the ports they name.
 #[test]
 fn packet_tests_that_test_nothing() {
     let dir = TempDir::new("nothing");
@@ -540,7 +540,8 @@ fn frames_of_any_size_can_be_traced() {
     assert!(output.status == 0 || output.status == 2, "{}", output.stderr);
 }
 
-/// A FIFO that nobody writes or reads is refused at once, wherever a file is named, and named as what it is.
+/// A FIFO without a reader or writer is refused at once, wherever a file is named, and the message says that it is a
+/// FIFO.
 #[test]
 fn fifos_are_refused_where_files_are_needed() {
     let dir = TempDir::new("fifos");
@@ -578,6 +579,6 @@ fn fifos_are_refused_where_files_are_needed() {
     }
     let output = run(&["check", &dir.file("includes.p4")]).expect_status(1);
     output.says(&["cannot read include file `ff`", "is a FIFO"]);
-    // Nothing was made beside a state file that is none.
+    // Nothing was created next to an invalid state file.
     assert!(!std::path::Path::new(&format!("{fifo}.journal")).exists());
 }

@@ -1,5 +1,5 @@
-//! The bench at its small sizes: every workload without a peer is made, both engines do the same to its packets, and the
-//! figures are written. Needs python3; says so and passes otherwise.
+//! The benchmarks at their small sizes: every workload without a peer is generated, both engines process its packets in
+//! the same way, and the figures are written. Needs python3; otherwise prints a message and passes.
 
 use crate::common::{self, TempDir, root, run_command, workload};
 use std::process::Command;
@@ -61,7 +61,7 @@ fn wrong_options_are_told_in_a_line() {
     }
 }
 
-/// Both directions carry every packet, by each number of entries and size.
+/// Both directions forward every packet, for each number of entries and each size.
 #[test]
 fn gateway_runs() {
     if !has_python() {
@@ -105,7 +105,7 @@ fn gateway_runs() {
     assert_eq!(found, expected);
 }
 
-/// The headers that deep_tunnel adds are right: lengths and the checksum of the outer IPv4 header.
+/// The headers that deep_tunnel adds are correct: lengths, and the checksum of the outer IPv4 header.
 #[test]
 fn tunnels_are_well_formed() {
     if !has_python() {
@@ -130,7 +130,7 @@ fn tunnels_are_well_formed() {
     run_command(&mut command).expect_status(0);
     let (mut plain, mut tunnelled) = (0, 0);
     for frame in (0..4).flat_map(|port| common::read_pcap(&dir.file(&format!("{port}.pcap")))) {
-        // Ethernet, the tags, IPv4, UDP, VXLAN; then what the tenants sent, which is 62 bytes long.
+        // Ethernet, the tags, IPv4, UDP, VXLAN; then the tenants' frame, which has 62 bytes.
         let tags = match frame[12..] {
             [0x88, 0xa8, ..] => 2,
             _ if frame.len() > 62 => 1,

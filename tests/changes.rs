@@ -1,5 +1,5 @@
-//! Tables change while packets flow: after each change both engines do the same with every packet, however much the
-//! machine code remembers of what it found before.
+//! Tables change while packets flow: after each change both engines process every packet in the same way, whatever
+//! earlier results the machine code has cached.
 
 use crate::common::chain::{Outcome, compile};
 use crate::common::mutate::Random;
@@ -17,7 +17,7 @@ const HOPS: usize = 5;
 const PORTS: usize = 500;
 
 fn switches(options: Options) -> [Arc<Switch>; 2] {
-    // So small that rows of entries that went are soon those of others.
+    // So small that rows of deleted entries are soon reused.
     let text = std::fs::read_to_string(program("simple_router")).unwrap().replace("1048576", "16");
     match compile("simple_router.p4", &text, options) {
         Outcome::Compiled { reference, optimised } => [reference, optimised],
@@ -29,11 +29,11 @@ fn route(i: usize) -> Ipv4Addr {
     Ipv4Addr::new(20, i as u8, 0, 0)
 }
 
-/// A change of some table, or of routes, often one that is refused: an entry that is there already, or is not there.
-/// `routes` and `hops` are handles that were given.
+/// Returns a change of some table, or of routes, often one that is refused because an entry exists already or does not
+/// exist. `routes` and `hops` are handles that were assigned.
 fn change(random: &mut Random, routes_only: bool, routes: &[String], hops: &[String]) -> String {
     let hop = |i: usize| Ipv4Addr::new(10, 0, 0, i as u8 + 1);
-    // Ports that all packets may leave by, and many that make rows of their own.
+    // Ports by which all packets may leave, and many that create rows of their own.
     let (i, next, port) = (random.below(ROUTES), random.below(HOPS), random.below(PORTS));
     match random.below(if routes_only { 5 } else { 14 }) {
         0 | 1 => format!("table_add ipv4_lpm set_nhop {}/16 => {} {port}", route(i), hop(next)),
@@ -75,7 +75,7 @@ fn agree_after_each_change(options: Options, seed: u64) {
     let (mut sent, mut done) = (0, 0);
     let (mut routes, mut hops) = (vec!["0".to_string()], vec!["0".to_string()]);
     for round in 0..ROUNDS {
-        // For a while nothing else changes: rows of routes that went are used again.
+        // For a while only routes change, so rows of deleted routes are reused.
         let line = change(&mut random, round > ROUNDS / 4, &routes, &hops);
         let [a, b] = controls.each_mut().map(|control| control.execute(&line));
         assert_eq!(a, b, "round {round}: {line}");
@@ -84,7 +84,7 @@ fn agree_after_each_change(options: Options, seed: u64) {
             let handles = if line.contains("ipv4_lpm") { &mut routes } else { &mut hops };
             if let Some((_, handle)) = reply.trim().split_once("with handle ") {
                 handles.push(handle.to_string());
-                // Old ones are of entries that went, mostly.
+                // Old handles mostly belong to deleted entries.
                 handles.drain(..handles.len().saturating_sub(ROUTES));
             }
         }

@@ -1,4 +1,4 @@
-//! A running switch and those who speak to it, as processes: `p4jet ctl`, and p4jet under the names of bmv2's programs.
+//! A running switch and its clients, as processes: `p4jet ctl`, and p4jet under the names of bmv2's programs.
 //!
 //! Blind spots: live interfaces (tests/namespaces.rs), a terminal.
 
@@ -19,9 +19,9 @@ struct Switch {
     child: Child,
     /// Its control addresses.
     addresses: Vec<String>,
-    /// What it said first.
+    /// Its output until it forwards.
     told: Vec<String>,
-    /// What it says from then on.
+    /// Its later output.
     later: mpsc::Receiver<String>,
 }
 
@@ -46,7 +46,7 @@ impl Switch {
         }
     }
 
-    /// A later line that begins so.
+    /// Waits for a later line with this start.
     fn says(&self, what: &str) -> String {
         loop {
             let line = self.later.recv_timeout(common::DEADLINE);
@@ -136,7 +136,7 @@ fn ctl_over_both_sockets() {
     ctl(&["--file", "/nowhere"]).expect_status(1);
     ctl(&["table_num_entries", "forward"]).prints(&["0\n"]);
 
-    // With it handles begin at 0 again.
+    // After it, handles start at 0 again.
     ctl(&["table_clear", "forward"]).expect_status(0);
     let output = with_input(p4jet().args(["ctl", "--socket", &socket]), &dir, COMMANDS).expect_status(1);
     assert!(!output.stdout.contains("RuntimeCmd"), "{}", output.stdout);
@@ -145,7 +145,7 @@ fn ctl_over_both_sockets() {
     let tcp = ["ctl", "--tcp", switch.port(), "table_num_entries", "forward"];
     run_command(p4jet().args(tcp)).expect_status(0).prints(&["1\n"]);
 
-    // The same by bmv2's name: with its prompts, and nothing wrong.
+    // The same under bmv2's name: with its prompts, and without errors.
     run_command(p4jet().args(["ctl", "--socket", &socket, "table_clear", "forward"])).expect_status(0);
     let cli = |more: &[&str]| {
         let mut command = named("/usr/bin/simple_switch_CLI");
@@ -155,7 +155,7 @@ fn ctl_over_both_sockets() {
     let other = with_input(&mut cli(&[]), &dir, COMMANDS).expect_status(0);
     let banner = "Obtaining JSON from switch...\nDone\nControl utility for runtime P4 table manipulation\nRuntimeCmd: ";
     let answers = other.stdout.strip_prefix(banner).expect(&other.stdout).replace("RuntimeCmd: ", "");
-    // As ctl without prompts, except that errors stand among the answers.
+    // Like ctl without prompts, except that errors are among the answers.
     let errors: Vec<&str> = output.stderr.lines().collect();
     let answers: String =
         answers.lines().filter(|line| !errors.contains(line)).map(|line| format!("{line}\n")).collect();
@@ -171,7 +171,7 @@ fn ctl_over_both_sockets() {
     ctl(&["help"]).expect_status(3).says(&["no switch listens at "]);
 }
 
-/// Who runs the switch sees that clients are refused.
+/// The log shows refused clients.
 #[test]
 fn refused_clients_are_in_the_log() {
     let dir = TempDir::new("crowd");
@@ -182,7 +182,8 @@ fn refused_clients_are_in_the_log() {
     drop(crowd);
 }
 
-/// Over TCP the switch opens nothing: neither what a client names nor what a program includes.
+/// Over TCP the switch opens no files, neither those that a client names nor those that a program includes, unless they were
+/// granted.
 #[test]
 fn over_tcp_the_switch_opens_only_what_was_granted() {
     let dir = TempDir::new("granted");
@@ -197,7 +198,7 @@ fn over_tcp_the_switch_opens_only_what_was_granted() {
         let mut command = p4jet_run(&program("basic_l2"));
         Switch::start(command.args(["--no-control", "--control-tcp", "0"]).args(more))
     };
-    // As any program may: without p4jet's own client, which reads programs itself.
+    // As any program may, without p4jet's own client, which reads programs itself.
     let raw = |switch: &Switch, line: &str| {
         let mut client = Client::tcp(format!("127.0.0.1:{}", switch.port())).unwrap();
         let answer = client.command(line, false).unwrap();
@@ -239,12 +240,12 @@ fn over_tcp_the_switch_opens_only_what_was_granted() {
     }
     assert_eq!(raw(&some, &format!("port_add pcap:,{granted}/out.pcap 3")), "");
     let ctl = |line: &str| run_command(p4jet().args(["ctl", "--tcp", some.port(), line]));
-    // What is told has the names that were given.
+    // Messages contain the names that were given.
     ctl("show_ports").prints(&[&format!("pcap:,{granted}/out.pcap")]);
     ctl("capture list").prints(&[&format!("frames in {granted}/new.pcap")]);
     assert!(fs::exists(format!("{granted}/out.pcap")).unwrap());
 
-    // p4jet's own client sends the text of what it may read, with what that includes.
+    // p4jet's own client sends the text of files that it may read, including included ones.
     fs::create_dir(dir.file("lib")).unwrap();
     let text = fs::read_to_string(program("basic_l2")).unwrap();
     dir.write("lib/rest.p4", text.replace(" _drop", " renamed"));
@@ -260,7 +261,7 @@ fn over_tcp_the_switch_opens_only_what_was_granted() {
     let listed = raw(&some, &format!("load {granted}/nosy.p4"));
     assert!(listed.contains("include file"), "{listed}");
 
-    // Refusals have the names that were given, too, and say what is wrong.
+    // Refusals contain the given names too, and the reason.
     for itself in [granted.clone(), format!("{granted}/"), format!("{granted}/.")] {
         let why = raw(&some, &format!("capture start 1 {itself}"));
         assert!(why.contains("it is a directory"), "{itself}: {why}");
@@ -272,13 +273,13 @@ fn over_tcp_the_switch_opens_only_what_was_granted() {
     }
 }
 
-/// A switch that has no memory for another client's thread says so to the client.
+/// A switch without memory for another client's thread sends an error to the client.
 #[test]
 fn a_client_without_a_thread_is_told() {
     const CLIENTS_MAX: usize = 48;
     let dir = TempDir::new("no-thread");
     let switch = router(&dir);
-    // Threads that start with the switch take their memory.
+    // The threads of the switch allocate their memory at the start.
     let size = || address_space_bytes(switch.child.id());
     let mut before = 0;
     while before != size() {
@@ -329,7 +330,7 @@ impl AtTerminal {
         let slave = || Stdio::from(terminal.slave.try_clone().unwrap());
         let child = command.stdin(slave()).stdout(slave()).stderr(slave()).spawn().unwrap();
         drop(terminal.slave);
-        // The command holds the other end as long as it lives.
+        // The command holds the other end during its life.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut screen = fs::File::from(terminal.master.try_clone().unwrap());
         let (shown, shows) = mpsc::channel();
@@ -384,7 +385,7 @@ fn lines_sent_at_once_all_run() {
     }
 }
 
-/// The tabulator completes commands, tables and actions, also where the switch is another process.
+/// The tab key completes commands, tables and actions, even if the switch is another process.
 #[test]
 fn words_are_completed_at_every_prompt() {
     let dir = TempDir::new("completion");
@@ -441,7 +442,7 @@ fn a_socket_belongs_to_one_switch() {
     run_command(named("simple_switch").args(["--thrift-port", port]).arg(&program))
         .expect_status(3)
         .says(&["cannot listen on 127.0.0.1:", "; choose another port with --thrift-port PORT"]);
-    // A switch that was killed leaves its socket behind, and another takes it.
+    // A killed switch leaves its socket behind, and another takes it over.
     let socket = switch.socket().to_string();
     drop(switch);
     assert!(fs::exists(&socket).unwrap());
@@ -472,7 +473,7 @@ fn what_would_wait_or_come_twice_is_refused() {
     ctl("capture list").prints(&["port 2: 0 frames in"]);
     ctl(&format!("capture start 2 {fifo}")).expect_status(1).says(&["is a FIFO"]);
     ctl(&format!("port_add pcap:,{out} 3")).expect_status(1).says(&["which one of them writes"]);
-    // A port whose capture cannot begin is no port.
+    // A port whose capture cannot start is not added.
     ctl(&format!("port_add pcap:,{out}2 4 {fifo}")).expect_status(1).says(&["is a FIFO"]);
     let ports = ctl("show_ports").stdout;
     assert_eq!(ports.matches("pcap:").count(), 1, "{ports}");
@@ -570,7 +571,7 @@ fn simple_switch_takes_its_command_line() {
         "0",
     ]);
     command.args(["--nanolog", "ipc:///nowhere", "build/basic_l2.json", "--", "--enable-swap"]);
-    // It waits before it reads its files: time for entries.
+    // It waits before it reads its files, which leaves time for entries.
     let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let port = loop {
@@ -589,7 +590,7 @@ fn simple_switch_takes_its_command_line() {
         assert!(start.elapsed() < Duration::from_secs(30));
         std::thread::sleep(Duration::from_millis(20));
     }
-    // It goes on when its files have ended.
+    // It continues after the end of its files.
     ctl("stop").expect_status(0);
     std::thread::spawn(move || lines.for_each(drop));
     assert_eq!(wait(&mut child, "simple_switch").code(), Some(0));
@@ -655,14 +656,14 @@ fn output_queues_come_while_it_runs() {
     assert!(!said.contains("without output queues"), "{said}");
     let shown = ctl("show_queues");
     assert!(!shown.contains("without output queues") && !shown.contains("There are no"), "{shown}");
-    // Another program has them, too, and the entries stayed.
+    // Another program has them too, and the entries remain.
     ctl(&format!("load {}", program("basic_l2").display()));
     assert_eq!(ctl("table_num_entries forward"), "1\n");
     let shown = ctl("show_queues");
     assert!(!shown.contains("without output queues") && !shown.contains("There are no"), "{shown}");
 }
 
-/// A program that was prepared before queues were configured has them when it comes.
+/// A program that was prepared before queues were configured has them once it runs.
 #[test]
 fn queues_survive_the_exchange_for_a_program_prepared_earlier() {
     let dir = TempDir::new("queues-swap");
@@ -680,7 +681,7 @@ fn queues_survive_the_exchange_for_a_program_prepared_earlier() {
     assert!(shown.contains("  9  ") && !shown.contains("without output queues"), "{shown}");
 }
 
-/// A packet is traced against the entries of the moment, and the switch does not notice.
+/// A packet is traced with the present entries, and the switch is not affected.
 #[test]
 fn a_running_switch_tells_what_it_would_do() {
     let dir = TempDir::new("trace-packet");
@@ -722,7 +723,7 @@ fn a_running_switch_tells_what_it_would_do() {
     run_command(p4jet().args(["ctl", "--socket", switch.socket(), "subscribe", "--cout", "3"]))
         .expect_status(2)
         .says(&["unknown option `--cout`: did you mean `--count`?"]);
-    // Layers, as one argument and as several; the packets of a capture, of which the first 100 are traced.
+    // Layers, as one argument and as several; a capture, of which the first 100 packets are traced.
     let words = "trace packet 0 eth dst=00:00:5e:00:53:01 / ip dst=1.2.3.4 / tcp dport=80";
     for words in [vec![words], words.split(' ').collect()] {
         run_command(p4jet().args(["ctl", "--socket", switch.socket()]).args(words))
@@ -745,7 +746,8 @@ fn a_running_switch_tells_what_it_would_do() {
     assert!(stats.contains("\"received\": 0"), "{stats}");
 }
 
-/// Injected packets go the way of those that a port brings: they leave, are captured, and are counted where they came in.
+/// Injected packets are treated like those that a port receives: they leave, are captured, and are counted at their ingress
+/// port.
 #[test]
 fn injected_packets_pass_through_a_running_switch() {
     for extra in [&[][..], &["--engine", "interp"], &["--cores", "2"], &["--pipelined=2"]] {
@@ -765,7 +767,7 @@ fn injected_packets_pass_through_a_running_switch() {
         };
         ctl("inject 1 00005e005301 00005e005302 0800 4501").expect_status(0);
         ctl("inject 1 eth dst=00:00:5e:00:53:ff src=00:00:5e:00:53:02 / ip").expect_status(0);
-        // A capture is read by the client, also over TCP.
+        // The client reads a capture, also over TCP.
         let more: Vec<Vec<u8>> = (2..202).map(frame).collect();
         dir.write("more.pcap", common::pcap(&more));
         let tcp = ["ctl", "--tcp", switch.port(), "inject", "1", "more.pcap"];
@@ -803,7 +805,7 @@ fn injected_packets_pass_through_a_running_switch() {
     }
 }
 
-/// What a switch says over a socket, command by command.
+/// Returns the answer of a switch to a command over a socket.
 fn asked(socket: &str, command: &str) -> String {
     run_command(p4jet().args(["ctl", "--socket", socket]).args(command.split(' '))).stdout
 }
@@ -839,7 +841,7 @@ fn killed_while_entries_change() {
         std::thread::sleep(Duration::from_millis(50));
         drop(switch);
         answered += adding.join().unwrap();
-        // One more may have been written and not answered.
+        // One more may have been written without an answer.
         let switch = start();
         let there = asked(&socket, "table_num_entries forward").trim().parse::<u32>().unwrap();
         assert!((answered..=answered + 1).contains(&there), "{there} entries, {answered} were answered");
@@ -853,7 +855,7 @@ fn killed_while_entries_change() {
     assert!(answered > 3, "nothing was added");
 }
 
-/// Output queues that a file configures are there at once, like those of a command.
+/// Output queues that a file configures exist at once, like those of a command.
 #[test]
 fn restored_queues_take_effect() {
     let dir = TempDir::new("restored-queues");
@@ -880,7 +882,7 @@ fn restored_queues_take_effect() {
     assert!(are_there(), "after restore");
 }
 
-/// Limits what a process may use; nothing given: no limit.
+/// Limits a resource of a process; `None` means no limit.
 fn limit(process: u32, resource: libc::__rlimit_resource_t, most: Option<u64>) {
     let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both structures live through the calls.
@@ -891,8 +893,8 @@ fn limit(process: u32, resource: libc::__rlimit_resource_t, most: Option<u64>) {
     }
 }
 
-/// Lets a process begin with a limit on the length of files. What exceeds it is refused as by a full disk, unless the signal
-/// for it ends the process.
+/// Starts a process with a limit on the length of files. What exceeds it is refused like by a full disk, unless the signal for
+/// it ends the process.
 fn with_file_limit(command: &mut Command, most: Option<u64>) -> &mut Command {
     let begin = move || {
         // SAFETY: the usual effect of a signal has no handler.
@@ -904,7 +906,7 @@ fn with_file_limit(command: &mut Command, most: Option<u64>) -> &mut Command {
     unsafe { command.pre_exec(begin) }
 }
 
-/// A full disk: a limit on the length of files stands in for it.
+/// A full disk, simulated by a limit on the length of files.
 #[test]
 fn a_full_disk_costs_only_what_is_said() {
     let dir = TempDir::new("full-disk");
@@ -922,7 +924,7 @@ fn a_full_disk_costs_only_what_is_said() {
     let is_told = |text: &str| text.contains("not being kept");
     let switch = start(None);
     assert!(!is_told(&add(1)));
-    // The journal has room for what it has, and no more.
+    // The journal has room for its present contents only.
     let journal = fs::metadata(format!("{state}.journal")).unwrap().len();
     limit(switch.child.id(), libc::RLIMIT_FSIZE, Some(journal));
     for n in 2..5 {
@@ -930,7 +932,7 @@ fn a_full_disk_costs_only_what_is_said() {
         assert!(is_told(&told), "{told}");
     }
     assert_eq!(there(), 4, "the switch goes on");
-    // It is full, and stays so over a kill and a start.
+    // It is full, and remains so after a kill and a restart.
     drop(switch);
     let switch = start(Some(16));
     let told = switch.told.join("\n");
@@ -941,7 +943,8 @@ fn a_full_disk_costs_only_what_is_said() {
     drop(switch);
     let switch = start(Some(16));
     assert_eq!(there(), 1);
-    // There is room again: all is kept, from the next change on. What a failed attempt took decides when that is tried.
+    // There is room again: everything is saved from the next change on. The duration of a failed attempt decides when the next
+    // one is made.
     limit(switch.child.id(), libc::RLIMIT_FSIZE, None);
     let end = std::time::Instant::now() + Duration::from_secs(60);
     for n in 10.. {
@@ -956,11 +959,11 @@ fn a_full_disk_costs_only_what_is_said() {
     let switch = start(None);
     assert_eq!(asked(&socket, "dump"), dump);
     assert!(!switch.told.iter().any(|line| line.contains("restored: ")), "{:?}", switch.told);
-    // What was lost is kept to look at.
+    // The lost state is kept for inspection.
     assert!(fs::exists(format!("{state}.old")).unwrap());
 }
 
-/// A program with a table of each structure; the first byte of a packet says which one it asks.
+/// A program with a table of each structure; the first byte of a packet selects the table.
 const TABLES: &str = r#"#include <v1model.p4>
 header key_t { bit<8> which; bit<32> a; bit<64> b; bit<8> rest; }
 struct headers { key_t key; }
@@ -1020,12 +1023,12 @@ impl Short {
         let switch = Switch::start(command.args(["-i", "1@mem", "-i", "2@mem"]));
         let client = Client::unix(Path::new(&socket)).unwrap();
         let mut short = Short { switch, client, _dir: dir };
-        // The client has its thread before memory becomes short.
+        // The client gets its thread before memory becomes short.
         short.number("stats", Some("received"));
         short
     }
 
-    /// A client whose request was too long for the memory there is was told so and left.
+    /// A client whose request was too long for the available memory got an error and disconnected.
     fn connect(&mut self) {
         self.client = Client::unix(Path::new(self.switch.socket())).expect("control goes on");
     }
@@ -1066,7 +1069,8 @@ impl Short {
     }
 }
 
-/// When memory runs out in a file of commands, all of it fails, control and packets see none of it, and the switch goes on.
+/// If memory runs out in a file of commands, the whole file fails, control and packets see none of it, and the switch
+/// continues.
 #[test]
 fn without_memory_a_file_leaves_nothing() {
     let mut refused = [0; 6];
@@ -1101,7 +1105,7 @@ fn without_memory_a_file_leaves_nothing() {
             let gone = |line: &str, short: &mut Short| short.client.command(line, false).unwrap().ok;
             assert!(member.is_empty() || gone("act_prof_delete_member members 0", short));
         };
-        // What was loaded once and deleted leaves memory behind: so there is less at first.
+        // Entries that were loaded and deleted leave memory behind, so the smallest amount comes first.
         for free_mib in [8, 16, 32, 64, 96, 128, 256, 512] {
             short.leave_free(Some(free_mib));
             let loaded = match short.client.load("file", &file) {
@@ -1133,7 +1137,7 @@ fn without_memory_a_file_leaves_nothing() {
     assert!(all, "it never ran out of memory: {refused:?}");
 }
 
-/// A program is compiled only where memory for that is certain: the switch goes on with the one that it has.
+/// A program is compiled only if there is certainly enough memory: otherwise the switch continues with its present one.
 #[test]
 fn without_memory_a_load_is_refused() {
     let mut short = Short::start();
@@ -1150,7 +1154,7 @@ fn without_memory_a_load_is_refused() {
     assert_eq!(short.entries("forward"), 0);
 }
 
-/// When memory runs out in `restore`, what was there stays, and there is an answer.
+/// If memory runs out in `restore`, the old state remains, and there is an answer.
 #[test]
 fn without_memory_a_restore_leaves_what_was_there() {
     let mut short = Short::start();
@@ -1185,7 +1189,7 @@ fn without_threads_a_program_is_refused() {
     let program = program("basic_l2");
     let mut command = p4jet();
     command.arg("check").arg(&program);
-    // SAFETY: the function only makes system calls. The limit counts for other users than root only.
+    // SAFETY: the function only makes system calls. The limit applies only to users other than root.
     unsafe {
         command.pre_exec(|| {
             if libc::geteuid() == 0 && (libc::setgid(65_534) != 0 || libc::setuid(65_534) != 0) {
@@ -1246,7 +1250,7 @@ control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
 V1Switch(P(), V(), In(), Eg(), C(), D()) main;
 "#;
 
-/// Lines of bmv2's log, by packet and copy; those without are what the program says.
+/// Returns lines of bmv2's log, by packet and copy; those without are messages of the program.
 fn logged(text: &str) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -1314,7 +1318,7 @@ fn simple_switch_logs_packets_as_bmv2_does() {
     };
     let of = |lines: &[(String, String)], packet: &str| -> Vec<String> {
         let lines = lines.iter().filter(|(of, _)| of == packet);
-        // The place in the program, which bmv2 tells as well, is told before some.
+        // The place in the program, which bmv2 also prints, precedes some of the text.
         lines
             .map(|(_, text)| text.split_once("logged.p4(").map_or(text.clone(), |(_, text)| text.to_string()))
             .collect()
@@ -1373,7 +1377,7 @@ fn simple_switch_logs_packets_as_bmv2_does() {
     );
     assert_eq!(of(&lines, ""), ["packet 1 to 3"]);
 
-    // A miss, and a drop at the end of ingress. The register has what the packet before wrote, and not more.
+    // A miss, and a drop at the end of ingress. The register has only what the previous packet wrote.
     let lines = inject(9, "08004500", "[1.0] [cxt 0] Dropping packet at the end of ingress\n");
     has(
         &of(&lines, "1.0"),
@@ -1388,7 +1392,7 @@ fn simple_switch_logs_packets_as_bmv2_does() {
         ],
     );
 
-    // Multicast: each replica is a copy with a number of its own; one comes back to its port and dies in egress.
+    // Multicast: each replica is a copy with its own number; one returns to its port and is dropped in egress.
     let lines = inject(2, "08004500", "[2.2] [cxt 0] Transmitting packet of size 16 out of port 2\n");
     has(
         &of(&lines, "2.0"),
@@ -1425,14 +1429,14 @@ fn simple_switch_logs_packets_as_bmv2_does() {
     let lines = inject(1, "08004501", "[5.1] [cxt 0] Transmitting packet of size 16 out of port 3\n");
     has(&of(&lines, "5.0"), &["Pipeline 'egress': end", "Recirculating packet"]);
 
-    // Too short for a header that the parser wants.
+    // Too short for a header that the parser extracts.
     let lines = inject(1, "0800", "[6.0] [cxt 0] Transmitting packet of size 14 out of port 3\n");
     has(&of(&lines, "6.0"), &["Exception while parsing: PacketTooShort", "Parser 'parser': end"]);
     ctl("stop");
     assert_eq!(switch.status(), 0);
 }
 
-/// More packets than wait for a log that nobody reads: all are forwarded, and the log says how many it does not have.
+/// More packets than a log without a reader can hold: all are forwarded, and the log reports how many are missing.
 #[test]
 fn an_overloaded_packet_log_counts_its_losses() {
     const PACKETS: usize = 20_000;
@@ -1461,7 +1465,7 @@ fn an_overloaded_packet_log_counts_its_losses() {
         assert!(start.elapsed() < Duration::from_secs(60), "{}", ctl("show_ports"));
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Only now does anybody read.
+    // Reading starts only now.
     let (mut have, mut lost) = (0, 0);
     let stdout = BufReader::new(switch.child.stdout.take().unwrap());
     let (to, lines) = mpsc::channel();
@@ -1480,7 +1484,7 @@ fn an_overloaded_packet_log_counts_its_losses() {
     assert_eq!(switch.status(), 0);
 }
 
-/// A full disk costs the log, and nothing else.
+/// A full disk affects only the log.
 #[test]
 fn a_packet_log_on_a_full_disk_does_not_stop_the_switch() {
     let dir = TempDir::new("packet_log_disk");
@@ -1508,7 +1512,7 @@ fn a_packet_log_on_a_full_disk_does_not_stop_the_switch() {
     assert_eq!(switch.status(), 0);
 }
 
-/// Frames that begin with 7 leave by port 1, others by port 0.
+/// Frames that start with 7 leave by port 1, others by port 0.
 const BY_FIRST_BYTE: &str = "#include <core.p4>
 #include <v1model.p4>
 header first_t { bit<8> byte; }
@@ -1527,8 +1531,8 @@ control D(packet_out p, in H h) { apply { p.emit(h); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 ";
 
-/// Nobody takes what port 1 writes: its worker waits. Numbers are still told, other commands are refused, and SIGTERM ends the
-/// switch.
+/// There is no reader for the output of port 1, so its worker waits. Statistics are still reported, other commands are
+/// refused, and SIGTERM ends the switch.
 #[test]
 fn a_stuck_worker_holds_up_neither_commands_nor_the_end() {
     let dir = TempDir::new("stuck");
@@ -1582,7 +1586,7 @@ fn a_stuck_worker_holds_up_neither_commands_nor_the_end() {
     injecting.join().expect("the connection ends");
 }
 
-/// The summary at the end counts every packet, also those that wait in queues.
+/// The final summary counts every packet, including those that wait in queues.
 #[test]
 fn the_summary_counts_packets_that_still_wait() {
     let dir = TempDir::new("waiting");

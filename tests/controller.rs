@@ -1,5 +1,5 @@
-//! The gateway's controller and a switch, as processes: what the plan makes of a switch, dead back ends,
-//! changes of the file, restarts of either.
+//! The gateway's controller and a switch, as processes: carrying out plans, dead back ends, changes of the file,
+//! restarts of either.
 //!
 //! Blind spot: packets; tests/gateway_namespaces.rs has those.
 
@@ -82,7 +82,7 @@ fn connected(socket: &str) -> Client {
     Client::unix(Path::new(socket)).unwrap()
 }
 
-/// Makes one change; `made` are the handles that those before it gave.
+/// Makes one change; `made` has the handles from earlier changes.
 fn make(client: &mut Client, change: &Change, made: &mut Vec<Option<u32>>) {
     let mut update = change.update.clone();
     update.with_handles(made);
@@ -100,7 +100,7 @@ fn apply(client: &mut Client, plan: &Plan) {
     client.load("test", &text).unwrap().unwrap_or_else(|e| panic!("{e}\n{text}"));
 }
 
-/// Waits until the switch is so; how long that took.
+/// Waits until the switch has this state, and returns the time.
 #[track_caller]
 fn wait_until(client: &mut Client, what: &str, is: impl Fn(&Actual) -> bool) -> Duration {
     let begin = Instant::now();
@@ -114,7 +114,7 @@ fn wait_until(client: &mut Client, what: &str, is: impl Fn(&Actual) -> bool) -> 
     }
 }
 
-/// The MAC addresses of the back ends that have the slots of the only pool.
+/// Returns the MAC addresses of the back ends that have the slots of the only pool.
 fn owners(actual: &Actual) -> Vec<Option<u128>> {
     let slots = actual.state.pools.values().next().map_or(&[][..], Vec::as_slice);
     slots.iter().map(|call| owner(&actual.state, call)).collect()
@@ -128,7 +128,7 @@ fn owner(state: &State, slot: &Call) -> Option<u128> {
 
 // ---- what the plan makes of a switch ----
 
-/// What is named and is not there.
+/// Returns missing objects that others refer to.
 fn missing(state: &State) -> Vec<String> {
     let mut missing = Vec::new();
     let has = |table: Table, number: u128| state.entries.contains_key(&(table, vec![number.into()]));
@@ -181,7 +181,7 @@ impl Random {
     }
 }
 
-/// A configuration out of a small world, so that two of them have much in common.
+/// Returns a configuration from a small set, so that two of them have much in common.
 fn some_config(random: &mut Random) -> String {
     let mut text = String::new();
     let mut put = |line: &str| {
@@ -277,8 +277,8 @@ fn some_config(random: &mut Random) -> String {
     text
 }
 
-/// From any configuration to any other: what the switch has then is what was planned, nothing is ever named
-/// that is not there, and what planned for the new state finds nothing to do.
+/// From any configuration to any other: the switch ends in the planned state, no object ever refers to a missing one,
+/// and a plan for the new state finds nothing to do.
 #[test]
 fn any_configuration_follows_any_other() {
     let dir = TempDir::new("plan");
@@ -294,14 +294,14 @@ fn any_configuration_follows_any_other() {
         let alive = |at: usize| at != dead;
         let before = actual(&mut client);
         let planned = plan(&config, &alive, &before).unwrap();
-        // What follows when another one dies is what would be planned then.
+        // The changes after another death are those that would be planned then.
         let other = random.below(8) as usize;
         let mut shared = planned.clone();
         shared.share(&config, &|at| at != other);
         assert_eq!(shared, plan(&config, &|at| at != other, &before).unwrap(), "{text}");
         let changes = diff(&planned, &before);
         if round % 4 == 0 {
-            // One by one, looking at each state on the way.
+            // One by one, checking each intermediate state.
             let mut made = Vec::new();
             for change in &changes {
                 make(&mut client, change, &mut made);
@@ -325,7 +325,7 @@ fn any_configuration_follows_any_other() {
     assert_eq!(actual(&mut client).state, State { crc32c: true, ..State::default() });
 }
 
-/// When one of the back ends dies and is back, only its own slots change hands.
+/// When one of the back ends dies and recovers, only its own slots change owners.
 fn stay_where_they_are(
     config: &Config,
     planned: &Plan,
@@ -352,9 +352,8 @@ fn stay_where_they_are(
     apply(client, planned);
 }
 
-/// The shipped example: its plan is a file of commands, after which there is nothing to do.
-/// A FIFO that nobody writes to is refused instead of waited for, and a file with many mistakes costs no more than its
-/// size.
+/// A FIFO without a writer is refused instead of waited for, and the time for a file with many mistakes depends only on
+/// its size.
 #[test]
 fn plan_does_not_hang() {
     let dir = TempDir::new("plan-hang");
@@ -364,7 +363,7 @@ fn plan_does_not_hang() {
     let example = root().join("programs/vxlan_gateway/gateway.toml");
     let plan = ["gateway", "plan", example.to_str().unwrap(), "--state", &fifo];
     run_command(p4jet().args(plan)).expect_status(1).says(&["it is a FIFO"]);
-    // Compared with each other and shown with all of the file each time, these would take minutes.
+    // With pairwise comparisons, or with the whole file shown for each mistake, these would take minutes.
     let network = |n: usize| {
         format!(
             "[[tenant]]\nname = \"a-tenant-{n}\"\nvrf = {n}\n\
@@ -383,6 +382,7 @@ fn plan_does_not_hang() {
     );
 }
 
+/// The plan of the shipped example is a file of commands, after which there is nothing to do.
 #[test]
 fn a_plan_is_a_file_of_commands() {
     let dir = TempDir::new("plan-commands");
@@ -407,7 +407,7 @@ fn a_plan_is_a_file_of_commands() {
     assert_eq!(same.stdout, "# nothing to change\n");
     assert_eq!(plan(&["--state", &dump, "--json"]).expect_status(0).stdout, "{\"changes\":[]}\n");
 
-    // Those that are not a gateway.
+    // Dumps that are not of a gateway.
     let other = dir.write("other", "{\"state\":{\"version\":1,\"program\":\"router\"}}\n");
     plan(&["--state", &other]).expect_status(1).says(&["runs `router`, which has no table"]);
     plan(&["--state", example]).expect_status(1).says(&["line 1 is not a record of a dump"]);
@@ -425,8 +425,8 @@ fn a_plan_is_a_file_of_commands() {
     run_command(p4jet().args(["gateway"])).expect_status(2);
 }
 
-/// entries.cmd was written by hand: what a gateway finds there that it would not set goes, after what it sets
-/// is there.
+/// entries.cmd was written by hand: objects that a gateway finds there and would not set are removed, after its own
+/// have been set.
 #[test]
 fn a_switch_set_by_hand_is_taken_over() {
     let dir = TempDir::new("by-hand");
@@ -513,7 +513,7 @@ fn mac(i: u128) -> Option<u128> {
     Some(0x0200_0000_0200 + i)
 }
 
-/// How many slots each has.
+/// Returns the number of slots of each.
 fn shares(owners: &[Option<u128>]) -> BTreeMap<Option<u128>, usize> {
     owners.iter().fold(BTreeMap::new(), |mut shares, owner| {
         *shares.entry(*owner).or_default() += 1;
@@ -549,12 +549,12 @@ fn dead_back_ends_go_within_two_seconds_and_nobody_else_moves() {
         *slot = Some((TcpListener::bind(address).unwrap(), address));
         wait_until(&mut client, "all have again what they had", |now| owners(now) == all);
     }
-    // Worst: it dies right after a check; two more fail, 500 ms apart. A machine that does something else meanwhile
-    // may spoil one.
+    // Worst case: it dies right after a check; two more fail, 500 ms apart. Other activity of the machine may spoil one
+    // measurement.
     times.sort();
     assert!(times[1] < Duration::from_secs(2), "{times:?}");
     eprintln!("dead back ends were out after {times:?}");
-    // Without any there is nobody, and that is what packets find.
+    // Without any back end there is no owner, and packets find none.
     listeners.clear();
     let nobody = |now: &Actual| shares(&owners(now)).keys().eq([&None]);
     wait_until(&mut client, "nobody is left", nobody);
@@ -574,7 +574,7 @@ fn changes_of_the_file_take_effect_and_mistakes_do_not() {
     wait_until(&mut client, "it is set up", |now| owners(now).len() == 128);
     let two = owners(&actual(&mut client));
 
-    // A third one takes from the others, and they take nothing from each other. Nobody was told.
+    // A third one takes slots from the others, which take none from each other. The controller was not signalled.
     let (_c, c) = listener();
     dir.write("gateway.toml", config_of(&[a, b, c], ""));
     wait_until(&mut client, "the third one has a share", |now| owners(now).contains(&mac(3)));
@@ -583,7 +583,7 @@ fn changes_of_the_file_take_effect_and_mistakes_do_not() {
         assert!(before == now || *now == mac(3), "{before:x?} {now:x?}");
     }
 
-    // A mistake changes nothing, and is told with its place.
+    // A mistake changes nothing, and is reported with its place.
     let before = actual(&mut client);
     dir.write("gateway.toml", config_of(&[a, b], "[[vip]]\naddress = \"198.51.100.2\"\npool = \"wbe\"\n"));
     let line = controller.wait_for("unknown pool `wbe`");
@@ -591,7 +591,7 @@ fn changes_of_the_file_take_effect_and_mistakes_do_not() {
     controller.wait_for("stays in effect");
     assert_eq!(actual(&mut client), before);
 
-    // More than the switch has room for is refused as a whole; health goes on.
+    // A configuration that exceeds the room in the switch is refused as a whole; health checks continue.
     let mut many = config_of(&[a, b, c], "");
     for i in 0..2100 {
         write!(many, "[[network]]\nname = \"n{i}\"\nvni = {}\nmac = \"02:00:00:00:00:03\"\n", 1000 + i)
@@ -603,7 +603,7 @@ fn changes_of_the_file_take_effect_and_mistakes_do_not() {
     drop(_c);
     wait_until(&mut client, "the third one is out", |now| owners(now) == two);
 
-    // Somebody else's change is found on SIGHUP.
+    // A change by someone else is found on SIGHUP.
     assert!(client.command("table_clear vteps", false).unwrap().ok);
     controller.signal("-HUP");
     wait_until(&mut client, "the table is filled again", |now| now.state == expected(&before.state, now));
@@ -612,7 +612,7 @@ fn changes_of_the_file_take_effect_and_mistakes_do_not() {
     assert_eq!(owners(&actual(&mut client)), two, "what it set stays");
 }
 
-/// The state before, with the pools of now.
+/// Returns the earlier state with the present pools.
 fn expected(before: &State, now: &Actual) -> State {
     State { pools: now.state.pools.clone(), ..before.clone() }
 }
@@ -624,7 +624,7 @@ fn restarts_of_both() {
     let (_a, a) = listener();
     let (gone, b) = listener();
     let path = dir.write("gateway.toml", config_of(&[a, b], ""));
-    // The controller may come first.
+    // The controller may start first.
     let mut first = controller(&path, &socket);
     first.wait_for("no switch");
     let mut running = switch(&socket, &[]);
@@ -669,11 +669,11 @@ fn a_switch_that_stands_still_is_waited_for() {
     wait_until(&mut client, "it is set up", |now| owners(now).len() == 128);
     let all = actual(&mut client);
     controller.wait_for("changed: ");
-    // It reads what the switch has now; for that answer it would wait for longer.
+    // It reads the state of the switch; for that answer it would wait longer.
     std::thread::sleep(Duration::from_secs(1));
     running.signal("-STOP");
     controller.wait_for("the switch is silent: no answer within 5s");
-    // It looks after back ends all the same.
+    // It still checks back ends.
     drop(gone);
     controller.wait_for("web1: dead");
     running.signal("-CONT");
@@ -682,14 +682,14 @@ fn a_switch_that_stands_still_is_waited_for() {
     wait_until(&mut client, "all is as it was", |now| *now == all);
     controller.wait_for("web1: alive again");
     assert_eq!(controller.said.iter().filter(|line| line.contains("silent")).count(), 1);
-    // And it ends when it is told to, whatever the switch does.
+    // And it ends when told to, whatever the state of the switch.
     running.signal("-STOP");
     controller.signal("-TERM");
     assert!(common::wait(&mut controller.child, "the controller").success());
     running.signal("-CONT");
 }
 
-/// A frame of a station of the network, and its MAC address; with a tag on port 3.
+/// Returns a frame of a station of the network, and its MAC address; with a tag on port 3.
 fn frame_of(station: u8, tagged: bool) -> (Vec<u8>, u64) {
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0, 0, 0, 3, station]);
@@ -705,7 +705,7 @@ fn station(actual: &Actual, table: Table, mac: u64) -> Option<Call> {
     actual.state.entries.get(&(table, vec![1u128.into(), u128::from(mac).into()])).cloned()
 }
 
-/// Lets a frame come in by a port.
+/// Makes a port receive a frame.
 fn receive(client: &mut Client, dir: &TempDir, port: u32, frame: &[u8]) {
     let frames = dir.write(&format!("in{port}.pcap"), common::pcap(&[frame.to_vec()]));
     let out = dir.file(&format!("out{port}.pcap"));
@@ -738,7 +738,7 @@ fn stations_are_learned_move_and_age() {
     wait_until(&mut client, "it is learned", |now| station(now, Table::Stations, mac).is_some());
     assert_eq!(station(&actual(&mut client), Table::Macs, mac), Some(here.clone()));
 
-    // It moves. What the file says of another one stays, whoever claims to be that.
+    // It moves. A configured station stays where the file says, whoever claims its address.
     receive(&mut client, &dir, 3, &frame_of(9, true).0);
     receive(&mut client, &dir, 3, &frame_of(1, true).0);
     let there = Some(Call::new("local", [3, 10]));
@@ -747,7 +747,7 @@ fn stations_are_learned_move_and_age() {
     assert_eq!(station(&now, Table::Stations, mac), Some(Call::new("at", [3])));
     assert_eq!(station(&now, Table::Macs, frame_of(9, false).1), Some(here));
 
-    // After half of the age the switch is to tell of it again, which it does.
+    // After half of the age the switch must report it again, which it does.
     wait_until(&mut client, "it is asked for", |now| station(now, Table::Stations, mac).is_none());
     assert!(station(&actual(&mut client), Table::Macs, mac).is_some());
     receive(&mut client, &dir, 3, &frame_of(1, true).0);
@@ -763,14 +763,14 @@ fn stations_are_learned_move_and_age() {
     assert!(station(&now, Table::Stations, frame_of(9, false).1).is_some(), "the file says so");
 }
 
-/// A switch that has no connection left for a listener is asked again.
+/// A listener is retried if the switch has no free connection.
 #[test]
 fn stations_are_learned_as_soon_as_that_can_be() {
     let dir = TempDir::new("full");
     let socket = dir.file("switch.sock");
     let _switch = switch(&socket, &[]);
     let path = dir.write("gateway.toml", config_of(&[], ""));
-    // The switch takes 64 at a time, and one is left for the controller.
+    // The switch accepts 64 connections at a time, and one is left for the controller.
     let mut others: Vec<Client> = (0..63).map(|_| connected(&socket)).collect();
     others.iter_mut().for_each(|other| assert!(other.command("get_time_elapsed", false).unwrap().ok));
     let mut controller = controller(&path, &socket);
@@ -783,7 +783,7 @@ fn stations_are_learned_as_soon_as_that_can_be() {
     controller.wait_for("02:00:00:00:03:01 of network blue is at port 2");
 }
 
-/// Who floods the gateway with stations does not keep clients at a back end that is dead.
+/// A flood of new stations does not keep clients at a dead back end.
 #[test]
 fn dead_back_ends_come_before_stations() {
     let dir = TempDir::new("flood");
@@ -812,7 +812,7 @@ fn dead_back_ends_come_before_stations() {
     assert!(changed.contains("changed: 0 to add, "), "{changed}");
     let (took, seen) = (begin.elapsed(), controller.said.len());
     eprintln!("out after {took:?} and {seen} lines");
-    // A machine that does something else meanwhile may spoil it a little.
+    // Other activity of the machine may delay it a little.
     assert!(took < Duration::from_secs(3), "{took:?}, {seen} lines");
     controller.wait_for("is at port 2");
 }

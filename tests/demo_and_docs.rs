@@ -1,9 +1,9 @@
-//! What the README and docs/ promise: the demo, `bench --json`, traces that explain, and every command that the
+//! The promises of the README and docs/: the demo, `bench --json`, traces that explain, and every command that the
 //! documents show.
 //!
-//! In docs/*.md, every line of a block marked `sh` that begins with `p4jet` is run, in a folder where `programs` is the
+//! In docs/*.md, every line of a block marked `sh` that starts with `p4jet` is run, in a folder where `programs` is the
 //! checkout's and `packets.pcap` and `entries.cmd` are a workload for simple_router; it must end with status 0. A block
-//! marked `runtime NAME` is loaded as runtime commands of that program. Blocks without a mark are only looked at.
+//! marked `runtime NAME` is loaded as runtime commands of that program. Blocks without a mark are not run.
 
 use crate::common::chain::{Outcome, compile};
 use crate::common::documents::{blocks, calls};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 fn demo_does_what_the_readme_says() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     assert!(readme.contains("cargo run --release -- demo"), "the README begins with another command");
-    // Nothing but the binary: an empty folder, no standard input, no environment.
+    // Only the binary: an empty folder, no standard input, no environment.
     let dir = TempDir::new("demo");
     let output =
         run_command(common::p4jet().args(["demo", "--seconds", "0.2"]).current_dir(dir.path()).env_clear());
@@ -68,11 +68,11 @@ fn bench_tells_the_cost_of_each_stage() {
     let ns: f64 = stages.iter().map(|stage| stage["ns"].as_f64().unwrap()).sum();
     assert!((ns - line["stages_sum_ns"].as_f64().unwrap()).abs() < 0.1, "{line}");
     assert!(line["whole_ns"].as_f64().unwrap() > 0.0, "{line}");
-    // No packet of this workload is dropped on the way.
+    // No packet of this workload is dropped early.
     assert!(stages.iter().all(|stage| stage["packets"] == 1.0), "{line}");
 }
 
-/// A program that sends packets back where they came from tells by which port that was.
+/// A program that sends packets back to their ingress port shows which port that was.
 #[test]
 fn bench_plays_captures_by_their_port() {
     let dir = TempDir::new("bench-port");
@@ -145,7 +145,7 @@ fn bench_json_has_the_keys_of_the_contract() {
             assert_eq!(line["engine"], engine);
             assert_eq!(line["cores"], 1);
             assert_eq!(line["entries"], work.entries, "{name} {size}");
-            // Every packet is for an entry.
+            // Every packet matches an entry.
             assert_eq!(line["drops"], 0, "{name} {size} {engine}");
             let number = |key: &str| line[key].as_f64().unwrap();
             let per_port = line["per_port"].as_object().unwrap();
@@ -163,7 +163,7 @@ fn bench_json_has_the_keys_of_the_contract() {
     }
 }
 
-/// The digest sees what changes on the way out: a packet, a port.
+/// The statistics of two cores cover the packets of both.
 #[test]
 fn bench_on_two_cores_counts_the_packets_of_both() {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
@@ -190,6 +190,7 @@ fn bench_on_two_cores_counts_the_packets_of_both() {
     }
 }
 
+/// The digest depends on everything that leaves: bytes and ports.
 #[test]
 fn bench_digest_depends_on_the_output() {
     let dir = TempDir::new("digest");
@@ -218,7 +219,7 @@ fn bench_digest_depends_on_the_output() {
     assert_eq!(digests.len(), 3);
 }
 
-/// The number of the first line of a program that has all of `parts`, from line `from` on.
+/// Returns the number of the first line of a program that contains `part`, after line `from`.
 fn line_of(text: &str, from: usize, part: &str) -> usize {
     let lines = text.lines().zip(1..).skip(from);
     lines
@@ -271,24 +272,24 @@ fn a_trace_explains_a_drop() {
         &format!("simple_router.p4:{drop_line}:"),
         &format!("simple_router.p4:{apply_line}:"),
     ]);
-    // The last lines say why: the field that decided and the action that wrote it.
+    // The last lines give the reason: the field that decided and the action that wrote it.
     let dropped = &output.stdout[output.stdout.find("dropped: ").unwrap()..];
     assert!(dropped.contains("egress_spec = 0x1ff (511)"), "{dropped}");
     assert!(dropped.contains(&format!("simple_router.p4:{drop_line}:")), "{dropped}");
 
-    // JSON says the same, and is JSON.
+    // The JSON is valid and has the same content.
     let json: serde_json::Value = serde_json::from_str(&trace(&frame, &["--json"]).stdout).unwrap();
     let json = json.to_string();
     for part in ["ingress.ipv4_lpm", "hdr.ipv4.dstAddr", "ingress._drop"] {
         assert!(json.contains(part), "{json}");
     }
 
-    // Cut short: the trace says what is missing.
+    // Truncated: the trace reports what is missing.
     trace(&frame[..20], &[])
         .prints(&["cannot extract hdr.ipv4: it takes 20 bytes, 6 bytes are left", "dropped: "]);
 }
 
-/// Of an element whose index is an element, a trace names the one that was read.
+/// If the index of an element is itself an element, a trace names the element that was read.
 #[test]
 fn a_trace_follows_indices_in_indices() {
     let dir = TempDir::new("nested-indices");
@@ -401,14 +402,54 @@ fn documented_commands_run() {
     );
 }
 
-/// The part of docs/commands.md about a command, up to that about the next one.
+/// Runs the README's recorded session, the blocks marked `console`, in a copy of programs/simple_router and compares the output,
+/// except for the path of the control socket, which differs from run to run.
+#[test]
+fn the_session_of_the_readme_is_reproducible() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let dir = TempDir::new("session");
+    copy_folder(&root().join("programs/simple_router"), dir.path());
+    let without_socket = |text: &str| {
+        let lines = text.lines().map(|line| if line.starts_with("control: ") { "control: …" } else { line });
+        lines.map(str::trim_end).collect::<Vec<_>>().join("\n")
+    };
+    let binaries = Path::new(env!("CARGO_BIN_EXE_p4jet")).parent().unwrap().display().to_string();
+    let path = format!("{binaries}:{}", std::env::var("PATH").unwrap());
+    let mut compared = 0;
+    for (_, session) in blocks(&readme).into_iter().filter(|(mark, _)| mark == "console") {
+        for step in format!("\n{session}").split("\n$ ").skip(1) {
+            let (command, expected) = step.split_once('\n').unwrap_or((step, ""));
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", &format!("exec 2>&1; {command}")]).env("PATH", &path).current_dir(dir.path());
+            let output = run_command(&mut shell);
+            assert_eq!(without_socket(&output.stdout), without_socket(expected), "$ {command}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 4, "the README shows only {compared} commands");
+}
+
+/// Copies a folder with all that is in it.
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Returns the part of docs/commands.md about a command.
 fn section_of<'t>(text: &'t str, command: &str) -> &'t str {
     let begin = text.find(&format!("\n## `p4jet {command}")).unwrap_or(0) + 1;
     let end = text[begin..].find("\n## ").map_or(text.len(), |end| begin + end);
     &text[begin..end]
 }
 
-/// docs/commands.md has every command and option of the binary, and no option that it does not have.
+/// docs/commands.md has every command and option of the binary, and no others.
 #[test]
 fn every_option_is_documented() {
     let text = fs::read_to_string(root().join("docs/commands.md")).unwrap();
@@ -459,7 +500,6 @@ fn every_option_is_documented() {
     }
 }
 
-/// docs/errors.md has every code that an error may have, and no other.
 /// The value of a constant of whole numbers: `1 << 16`, `16 * 1024`, `200_000`.
 fn value_of(expression: &str) -> Option<u64> {
     let number = |text: &str| text.trim().replace('_', "").parse::<u64>().ok();
@@ -489,6 +529,7 @@ fn documented_limits_are_those_of_the_code() {
     assert!(compared > 30, "only {compared} rows have a constant");
 }
 
+/// docs/errors.md has every code of an error, and no others.
 #[test]
 fn every_error_code_is_documented() {
     let text = fs::read_to_string(root().join("docs/errors.md")).unwrap();
@@ -519,7 +560,7 @@ fn every_runtime_command_is_documented() {
     }
 }
 
-/// Files that the documents name are there.
+/// Files that the documents name exist.
 #[test]
 fn documents_name_files_that_exist() {
     let mut documents = documents();
@@ -540,7 +581,7 @@ fn documents_name_files_that_exist() {
     }
 }
 
-/// What a document says is "`NAME` in FILE" is there.
+/// Whatever a document says is "`NAME` in FILE" exists.
 #[test]
 fn documents_name_code_that_exists() {
     let mut checked = 0;
@@ -559,7 +600,7 @@ fn documents_name_code_that_exists() {
     assert!(checked >= 5, "{checked}");
 }
 
-/// A crate that leaves out its unit tests or its examples, to save CI a compilation, has none.
+/// A crate that disables its unit tests or its examples, to save CI a compilation, has none.
 #[test]
 fn what_is_not_compiled_for_tests_has_none() {
     let mut left_out = 0;

@@ -1,8 +1,8 @@
-//! docs/differences.md says the truth: each of its entries has a test here, and each test an entry.
+//! docs/differences.md is true: each of its entries has a test here, and each test has an entry.
 
 use crate::common::{TempDir, root, run};
 
-/// What a program has in its places.
+/// The variable parts of a program.
 #[derive(Default)]
 struct Parts<'a> {
     meta: &'a str,
@@ -43,7 +43,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
     )
 }
 
-/// Both engines fulfil a packet test.
+/// Checks that a packet test passes on both engines.
 fn passes(parts: &Parts, script: &str) {
     let dir = TempDir::new("differences");
     let path = dir.write("program.p4", program(parts));
@@ -59,13 +59,13 @@ fn refuses(parts: &Parts, says: &str) {
     run(&["check", "--Wdisable", &path]).expect_status(1).says(&["error[", says, "program.p4:"]);
 }
 
-/// A test that needs more than this file has stands elsewhere.
+/// Checks that a test exists in another file, because it needs more than this one has.
 fn tested_in(file: &str, test: &str) {
     let text = std::fs::read_to_string(root().join(file)).expect("the file with the test");
     assert!(text.contains(test), "{file} has no `{test}`");
 }
 
-/// How an entry of the page begins, and its test.
+/// The start of an entry of the page, and its test.
 type Entry = (&'static str, fn());
 
 const ENTRIES: &[Entry] = &[
@@ -99,7 +99,7 @@ const ENTRIES: &[Entry] = &[
         let statements = "#define h_of(x)\n        h.a.x =\n# see h_of\n(2);";
         let parts = Parts { statements, ..Parts::default() };
         passes(&parts, "packet 0 01 02\nexpect 1 02 02 $\n");
-        // What the page says of cpp, where there is one: the number is the macro's argument, and gone.
+        // The page's statement about cpp, if there is one: the number is the macro's argument, and is lost.
         let dir = TempDir::new("differences");
         let text = dir.write("text.p4", "#define h_of(x)\n# see h_of\n(2);\n");
         let cpp = std::process::Command::new("cpp")
@@ -228,7 +228,7 @@ fn every_entry_of_the_page_is_true() {
     }
 }
 
-/// p4c for bmv2 refuses these, too, so that they are no differences.
+/// p4c for bmv2 also refuses these, so they are not differences.
 #[test]
 fn what_p4c_refuses_is_refused() {
     let table =
@@ -239,7 +239,7 @@ fn what_p4c_refuses_is_refused() {
     );
 }
 
-/// Whatever `run` refuses for the program's sake, `check` refuses in the same words.
+/// Whatever `run` refuses because of the program, `check` refuses with the same message.
 #[test]
 fn check_and_run_refuse_the_same() {
     let big = (0..33).map(|i| format!("bit<2048> f{i};")).collect::<String>();
@@ -289,7 +289,7 @@ fn check_and_run_refuse_the_same() {
         let check = run(&["check", "--Wdisable", &path]);
         for engine in ["jit", "interp"] {
             let ran = run(&["run", "--Wdisable", "--engine", engine, &path, "-i", "0@mem"]);
-            // Of what only the program declares, `check` says that it cannot run; as P4 it is fine.
+            // `check` reports that externs which only the program declares cannot run; as P4 they are correct.
             let refused = check.status != 0 || check.stdout.contains("fine as P4, but");
             assert!(refused && ran.status == 1, "{name}, {engine}: {}\n{}", check.stderr, ran.stderr);
             assert!(check.status == 0 || check.stderr.contains(says), "{name}: {}", check.stderr);

@@ -1,10 +1,10 @@
-//! Random and mutated frames through every shipped program, with its entries: interpreter and machine code must say the
-//! same of each frame, alone and in batches, and nothing may panic.
+//! Random and mutated frames through every shipped program, with its entries: interpreter and machine code must agree on each
+//! frame, alone and in batches, and nothing may panic.
 //!
 //! `FRAMES=10000000 cargo test --release -p p4jet-cli --test system frames:: -- --nocapture` tries that many on each program.
 //!
-//! Blind spots: whether what both say is right (packet tests say that); entries other than the shipped ones; frames in the
-//! rings of a port, where nothing lies between them but what the kernel left (crates/ports).
+//! Blind spots: whether both are right (packet tests check that); entries other than the shipped ones; frames in the rings of
+//! a port, which are adjacent except for what the kernel left between them (crates/ports).
 
 use crate::common::chain::{Outcome, compile};
 use crate::common::mutate::Random;
@@ -19,10 +19,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Longest frame that is made here: more than any header stack, less than a buffer.
+/// Maximum length of a generated frame: more than any header stack, less than a buffer.
 const FRAME_MAX: usize = 2000;
 const PORTS: usize = 8;
-/// Values at which something ends.
+/// Boundary values.
 const EDGES: [u8; 12] = [0, 1, 4, 5, 6, 0x0f, 0x40, 0x45, 0x7f, 0x80, 0xfe, 0xff];
 
 fn frames() -> u64 {
@@ -30,7 +30,7 @@ fn frames() -> u64 {
     std::env::var("FRAMES").map_or(30_000 / slowdown, |n| n.parse().expect("FRAMES is a number"))
 }
 
-/// The packets of a program's packet tests and of its capture.
+/// Returns the packets of a program's packet tests and of its capture.
 fn seeds(folder: &Path) -> Vec<Vec<u8>> {
     let scripts = common::stf_files(folder).into_iter().map(|f| fs::read_to_string(f).unwrap());
     let mut seeds: Vec<_> = scripts
@@ -43,7 +43,7 @@ fn seeds(folder: &Path) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A frame by its number: a seed, changed here and there, one made for the program, or noise.
+/// Generates a frame: a modified seed, one generated for the program, or noise.
 fn frame(random: &mut Random, seeds: &[Vec<u8>], program: &Program, to: &mut Vec<u8>) {
     to.clear();
     match random.below(10) {
@@ -63,7 +63,7 @@ fn frame(random: &mut Random, seeds: &[Vec<u8>], program: &Program, to: &mut Vec
         if len == 0 {
             break;
         }
-        // Headers are in front.
+        // Headers are at the start.
         let at = if random.below(3) > 0 { random.below(len.min(64)) } else { random.below(len) };
         match random.below(8) {
             0 => to[at] ^= 1 << random.below(8),
@@ -106,7 +106,7 @@ impl Side {
         Side { worker, pool, batch: Batch::new() }
     }
 
-    /// What became of packet `i` of the batch.
+    /// Returns the result for packet `i` of the batch.
     fn outcome(&self, i: usize) -> Result<(u32, &[u8]), u32> {
         let packet = &self.batch.packets()[i];
         match packet.egress_port {
@@ -116,7 +116,7 @@ impl Side {
     }
 }
 
-/// Runs both on the batches that they hold, then on the copies that came of them.
+/// Runs both on their batches, then on the resulting copies.
 fn compare_batches(program: &str, [interp, jit]: [&mut Side; 2], frames: &[Vec<u8>], now_us: u64) {
     for side in [&mut *interp, &mut *jit] {
         side.worker.set_time(Some(now_us));
@@ -158,7 +158,7 @@ fn compare_batches(program: &str, [interp, jit]: [&mut Side; 2], frames: &[Vec<u
     assert_eq!(jit.worker.take_log(), interp.worker.take_log(), "{program}");
 }
 
-/// Lets a worker have code for these frames.
+/// Gives a worker code for these frames.
 fn adapt(switch: &Arc<Switch>, worker: &mut Worker, frames: &[Vec<u8>]) {
     let packets = frames.iter().zip(0..).map(|(frame, i)| (i % PORTS as u32, frame.as_slice()));
     let seen = switch.seen(packets).expect("the program runs");
@@ -181,11 +181,11 @@ fn try_program(folder: &Path) {
     let seeds = seeds(folder);
     let mut interp = Side::new(reference.worker(EngineKind::Interp, 0).unwrap());
     let mut jit = Side::new(optimised.worker(EngineKind::Jit, 0).unwrap());
-    // In a batch packets meet registers in another order.
+    // In a batch, packets access registers in another order.
     let batches = !program.instances.iter().any(|i| matches!(i.kind, InstanceKind::Register { .. }));
     let mut batch: Vec<Vec<u8>> = vec![Vec::new(); BATCH_MAX];
     let (mut number, end) = (0, frames());
-    // From there on with code for packets like these, and again when there have been four times as many.
+    // From there on with code for packets like these, renewed each time their number has quadrupled.
     let mut adapt_at = 64;
     let (mut forwarded, mut dropped) = (0u64, 0u64);
     while number < end {

@@ -1,11 +1,11 @@
-//! Mutated texts into every place that takes text from outside (`common/targets.rs`), and every text that once was a
-//! finding. Whatever the text, there is an answer, soon: no panic, no invalid IR, no silent refusal. Programs that still
-//! compile forward packets on both engines, which must agree.
+//! Mutated texts for every place that receives text from outside (`common/targets.rs`), and every text that was once a
+//! finding. Every text gets a timely answer: no panic, no invalid IR, no silent refusal. Programs that still compile forward
+//! packets on both engines, which must agree.
 //!
-//! A case is its number, so that it can be repeated alone: `CASE=compiler:1234 cargo test --release -p p4jet-cli --test
-//! fuzz`. `CASE=language:4000..9000` runs more cases of one target; `SEEDS=DIR` mutates the programs of that folder, too
-//! (`language` only). A case that kills the process (stack, memory) is one of those that stand in the files `fuzz.*.case` in the target
-//! folder for tests; one that does not end in time aborts the process with its text on standard error.
+//! A case is identified by its number, so that it can be repeated alone: `CASE=compiler:1234 cargo test --release -p
+//! p4jet-cli --test fuzz`. `CASE=language:4000..9000` runs more cases of one target; `SEEDS=DIR` also mutates the programs
+//! of that folder (`language` only). A case that kills the process (stack, memory) is among those in the files `fuzz.*.case`
+//! in the target folder for tests; one that does not end in time aborts the process with its text on standard error.
 //!
 //! Blind spots: texts that differ from the seeds by more than a few edits (fuzz/ goes further); deep structure
 //! (crates/syntax has tests for that); what the packets do not reach.
@@ -29,19 +29,19 @@ use std::time::{Duration, Instant};
 /// Without optimisation a case takes about ten times as long.
 const SLOWDOWN: u64 = if cfg!(debug_assertions) { 10 } else { 1 };
 const CASES_BY_BINARY: u64 = 50;
-/// Of the process's time on processors: a machine that is busy with other things makes no case wrong. Two cases run at once.
+/// Limit of the process's processor time, so that a busy machine does not make a case fail. Two cases run at once.
 const CASE_TIME_MAX: Duration = Duration::from_secs(20);
-/// For a case that waits instead of working, and for a whole process.
+/// Limit for a case that waits instead of working, and for a whole process.
 const CASE_WAIT_MAX: Duration = Duration::from_secs(60);
-/// Cases that take longer are named; a busy machine may be the cause.
+/// Slower cases are reported; a busy machine may be the cause.
 const SLOW: Duration = Duration::from_secs(2);
 /// The stack of the binary's main thread.
 const STACK_BYTES: usize = 8 << 20;
-/// Distinct panics to report.
+/// Maximum number of distinct panics to report.
 const REPORTED_MAX: usize = 10;
-/// Packets that a case is tried with, of those its program has.
+/// Number of packets of its program with which a case is tested.
 const FRAMES_EACH: usize = 12;
-/// One of so many cases is tried with its program's entries: routes take much memory, and so time.
+/// One of this many cases is run with its program's entries: routes take much memory, and so time.
 const ENTRIES_EVERY: u64 = 5;
 
 fn cases(target: &Target) -> u64 {
@@ -54,13 +54,13 @@ fn cases(target: &Target) -> u64 {
     cases / SLOWDOWN
 }
 
-/// A text to start from.
+/// A seed text.
 #[derive(Default)]
 struct Seed {
     text: String,
-    /// Of a shipped program: its entries.cmd.
+    /// For a shipped program, its entries.cmd.
     entries: String,
-    /// Of a shipped program: packets of its packet tests.
+    /// For a shipped program, the packets of its packet tests.
     frames: Vec<Vec<u8>>,
 }
 
@@ -109,7 +109,7 @@ fn without_comments(text: &str) -> String {
     lines.map(|l| format!("{l}\n")).collect()
 }
 
-/// A language test with the files of tests/language/include in their places.
+/// Returns a language test with the files of tests/language/include inserted.
 fn with_includes(text: &str) -> String {
     let line = |line: &str| {
         let name = line.strip_prefix("#include \"")?.strip_suffix('"')?;
@@ -119,7 +119,7 @@ fn with_includes(text: &str) -> String {
     lines.map(|l| l + "\n").collect()
 }
 
-/// The files in a folder and below, by path; what is not UTF-8 is replaced.
+/// Returns the files in a folder and below, by path; invalid UTF-8 is replaced.
 fn texts(folder: &Path) -> Vec<(String, String)> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut paths: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
@@ -131,14 +131,14 @@ fn texts(folder: &Path) -> Vec<(String, String)> {
     all
 }
 
-/// The text of a case and the seed that it was.
+/// Returns the text of a case and its seed.
 fn case<'a>(target: &Target, number: u64, seeds: &'a [Seed]) -> (&'a Seed, String) {
     let mut random = Random::from_number(number);
     let (seed, other) = (&seeds[random.below(seeds.len())], &seeds[random.below(seeds.len())]);
     (seed, mutate(&mut random, &seed.text, &other.text, target.vocabulary))
 }
 
-/// What runs now, for the watchdog.
+/// The running case, for the watchdog.
 struct Current {
     name: String,
     text: String,
@@ -153,18 +153,18 @@ fn lock<T>(shared: &Shared<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Processor time of this process.
 fn processor_time() -> Duration {
-    // proc(5): utime and stime are fields 14 and 15, the third being the first after the name; 100 ticks a second.
+    // proc(5): utime and stime are fields 14 and 15, and the first one after the name is the third; 100 ticks per second.
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|t| t.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 10)
 }
 
-/// Ends the process when a case takes too long: nothing else can stop it.
+/// Ends the process if a case takes too long, because nothing else can stop it.
 fn watch(current: &Shared<Option<Current>>) {
     let current = current.clone();
     thread::spawn(move || {
-        // The case seen last, and the processor time when it was seen first.
+        // The case seen last, and the processor time when it was first seen.
         let mut seen = (String::new(), Duration::ZERO);
         loop {
             thread::sleep(Duration::from_millis(100));
@@ -180,14 +180,14 @@ fn watch(current: &Shared<Option<Current>>) {
     });
 }
 
-/// Runs cases one after the other and keeps what was wrong.
+/// Runs cases in sequence and records failures.
 struct Runner {
     /// For the watchdog.
     current: Shared<Option<Current>>,
     /// Place and message of the last panic.
     panicked: Shared<String>,
     progress: fs::File,
-    /// By place, so that one bug is told once: the first case, how many, what it said.
+    /// By place, so that each bug is reported once: the first case, the number of cases, and the message.
     panics: BTreeMap<String, (String, u64, String)>,
     slowest: (Duration, String),
 }
@@ -207,21 +207,21 @@ impl Runner {
         }
         result.unwrap_or_else(|_| {
             let what = std::mem::take(&mut *lock(&self.panicked));
-            // What p4jet itself calls its mistake is told in one place for all of them.
+            // Errors that p4jet itself calls internal are reported from one place.
             let place = what.lines().next().unwrap_or_default().to_string();
             self.panics.entry(place).or_insert((name, 0, what)).1 += 1;
             "panic"
         })
     }
 
-    /// The texts that were findings once.
+    /// Runs the texts that were once findings.
     fn regressions(&mut self, target: &Target) {
         for (path, text) in texts(&root().join("fuzz/regressions").join(target.name)) {
             self.run(path, &text, || (target.run)(&text));
         }
     }
 
-    /// The cases of a target, or one of them.
+    /// Runs the cases of a target, or some of them.
     fn mutations(&mut self, target: &Target, only: Option<Range<u64>>) {
         let seeds = seeds(target);
         if only.is_none() && matches!(target.name, "stf" | "commands") {
@@ -273,10 +273,10 @@ fn every_text_gets_an_answer() {
     });
     let panicked: Shared<String> = Arc::default();
     let (hook_place, said) = (panicked.clone(), panicked.clone());
-    // Silent: thousands of cases may say a lot. Compiler stages may run on threads of their own.
+    // Silent, because thousands of cases may print a lot. Compiler stages may run on threads of their own.
     let (usual_hook, main_test) = (std::panic::take_hook(), thread::current().id());
     std::panic::set_hook(Box::new(move |info| {
-        // The tests themselves, this one and the other, speak as ever.
+        // The tests themselves, this one and the other, print as usual.
         let name = thread::current().name().map(str::to_string);
         if thread::current().id() == main_test || name.as_deref() == Some("the_binary_answers_too") {
             return usual_hook(info);
@@ -344,7 +344,7 @@ fn the_binary_answers_too() {
         let output = run(&["check", &path]);
         assert!(start.elapsed() < CASE_WAIT_MAX, "case {number} takes {:?}", start.elapsed());
         match output.status {
-            // Without `main` it is fine, and that is said.
+            // Without `main` it is correct, and `check` says so.
             0 => assert!(
                 output.stdout.is_empty() || output.stdout.contains("fine as P4"),
                 "case {number}: {}",

@@ -1,5 +1,5 @@
-//! vxlan_gateway gets every kind of packet cut at every byte: each cut is forwarded, or counted by exactly one reason, the
-//! one that programs/vxlan_gateway/README.md says, on both engines.
+//! Sends every kind of packet to vxlan_gateway, truncated at every byte: each one is forwarded, or counted with exactly
+//! one drop reason, as programs/vxlan_gateway/README.md documents, on both engines.
 
 use crate::common::{TempDir, program, run, stf_packets, to_hex};
 use std::fmt::Write;
@@ -11,8 +11,8 @@ const IP_LENGTH: u32 = 7;
 const TUNNEL_LENGTH: u32 = 16;
 const TUNNEL_TOO_SHORT: u32 = 20;
 
-/// A packet of the program's own tests, and what becomes of its beginnings: the reason for those of at least so many
-/// bytes; `None` is forwarding.
+/// A packet of the program's own tests, and the results for its truncations: the drop reason for those with at least this
+/// many bytes; `None` means forwarding.
 struct Kind {
     test: &'static str,
     packet: usize,
@@ -20,13 +20,13 @@ struct Kind {
     ends: &'static [(usize, Option<u32>)],
 }
 
-/// What is cut comes in by `port`, all of it leaves by the port behind it.
+/// Truncated packets arrive at `port`; the whole packet leaves by the port after it.
 const KINDS: &[(Kind, u32)] = &[
-    // Ethernet, IPv4, what TCP begins with.
+    // Ethernet, IPv4, the start of TCP.
     (Kind { test: "inbound", packet: 0, port: 0, ends: &[(1, Some(TOO_SHORT)), (38, Some(IP_LENGTH))] }, 1),
     // The same with a tag; a tenant's own packet.
     (Kind { test: "bridge", packet: 26, port: 3, ends: &[(1, Some(TOO_SHORT)), (42, Some(IP_LENGTH))] }, 0),
-    // Ethernet, IPv4, UDP, VXLAN, Ethernet, IPv4, TCP. The ports say that it is a tunnel.
+    // Ethernet, IPv4, UDP, VXLAN, Ethernet, IPv4, TCP. The ports mark it as a tunnel.
     (
         Kind {
             test: "outbound",
@@ -64,7 +64,7 @@ const KINDS: &[(Kind, u32)] = &[
         },
         0,
     ),
-    // A bridge asks for Ethernet alone.
+    // A bridge needs only Ethernet.
     (Kind { test: "bridge", packet: 0, port: 2, ends: &[(1, Some(TOO_SHORT)), (14, None)] }, 3),
     // ARP, answered.
     (Kind { test: "bridge", packet: 20, port: 2, ends: &[(1, Some(TOO_SHORT))] }, 2),

@@ -19,10 +19,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const VIP: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
-/// So many clients, from 203.0.113.11 on.
+/// Number of clients, from 203.0.113.11 on.
 const CLIENTS: u8 = 24;
 
-/// A process that ends with the test, and what it said.
+/// A process that ends with the test, and its output.
 struct Process {
     child: Child,
     lines: mpsc::Receiver<String>,
@@ -32,7 +32,7 @@ struct Process {
 impl Process {
     fn start(namespace: &Namespace, mut command: Command) -> Process {
         command.stdout(Stdio::null()).stderr(Stdio::piped());
-        // A child lives in the namespace of the thread that made it.
+        // A child runs in the namespace of the thread that created it.
         let mut child = namespace.enter(move || command.spawn().unwrap());
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (line, lines) = mpsc::channel();
@@ -97,8 +97,7 @@ impl Gateway {
 
 /// client c0 -- e0 edge e1 -- a0 underlay b0 -- r0 rack
 ///
-/// The underlay is a router. Its ARP requests nobody answers: gateways' neighbours are told to each other by
-/// hand.
+/// The underlay is a router. Its ARP requests get no reply: the gateways' neighbours are configured by hand.
 struct Network {
     client: Namespace,
     edge: Namespace,
@@ -114,7 +113,7 @@ const EDGE_MAC: &str = "02:00:00:00:00:02";
 const ROUTER_MACS: [&str; 2] = ["02:00:00:00:07:01", "02:00:00:00:07:02"];
 const RACK_MAC: &str = "02:00:00:00:00:12";
 
-/// Both ends of a pair of interfaces, up.
+/// Creates a pair of interfaces, both up.
 fn join(a: (&Namespace, &str), b: (&Namespace, &str), b_mac: &str, mtu: u32) {
     let peer = b.0.name();
     let (left, right) = (a.1, b.1);
@@ -154,7 +153,7 @@ impl Network {
         Network { client, edge, _underlay: underlay, rack, files: TempDir::new(role) }
     }
 
-    /// The edge, with back ends: name, MAC address, address for health.
+    /// Starts the edge with back ends: name, MAC address, address for health checks.
     fn edge(&self, back_ends: &[(&str, &str, String)]) -> Gateway {
         let mut config = format!(
             r#"
@@ -204,7 +203,7 @@ pool = "web"
     }
 }
 
-/// A web server that says its name, as long as this lives. Connections end with it.
+/// A web server that returns its name, until dropped. Connections end with it.
 struct Server {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -241,8 +240,7 @@ impl Drop for Server {
     }
 }
 
-/// Answers a request with its name, and with as many bytes as its path says; reads as many as the request
-/// has.
+/// Answers a request with its name and as many bytes as its path says; reads as many as the request has.
 fn serve(stream: TcpStream, name: &str) {
     let work = || -> std::io::Result<()> {
         stream.set_nonblocking(false)?;
@@ -269,11 +267,11 @@ fn serve(stream: TcpStream, name: &str) {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
         (&stream).write_all((head + &body).as_bytes())
     };
-    // Whoever asked may be gone.
+    // The client may be gone.
     let _ = work();
 }
 
-/// Connects from an address, which decides the back end. Called in the client's namespace.
+/// Connects from an address, which determines the back end. Called in the client's namespace.
 fn connect_from(source: Ipv4Addr, timeout: Duration) -> std::io::Result<TcpStream> {
     let address = |ip: Ipv4Addr, port: u16| libc::sockaddr_in {
         sin_family: libc::AF_INET as u16,
@@ -300,7 +298,7 @@ fn connect_from(source: Ipv4Addr, timeout: Duration) -> std::io::Result<TcpStrea
     Ok(TcpStream::from(socket))
 }
 
-/// A request with `up` bytes that asks for `down`: which server answered.
+/// Sends a request with `up` bytes for `down` bytes, and returns the server that answered.
 fn ask(source: Ipv4Addr, up: usize, down: usize, timeout: Duration) -> std::io::Result<String> {
     exchange(connect_from(source, timeout)?, up, down)
 }
@@ -323,16 +321,16 @@ fn source(client: u8) -> Ipv4Addr {
     Ipv4Addr::new(203, 0, 113, 11 + client)
 }
 
-/// Which server each client has.
+/// Returns the server of each client.
 fn servers_of_clients(client: &Namespace) -> Vec<String> {
     let ask_all = || (0..CLIENTS).map(|i| ask(source(i), 10, 10, Duration::from_secs(10)).unwrap());
     client.enter(move || ask_all().collect())
 }
 
-/// What a client saw of its server: when it asked, and what came of it.
+/// The requests of a client: time and result.
 type Seen = Vec<(Instant, std::io::Result<String>)>;
 
-/// Clients that ask again and again until they are stopped.
+/// Clients that repeat requests until they are stopped.
 struct Load {
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<Seen>>,
@@ -348,7 +346,7 @@ impl Load {
                 while !stopped.load(Ordering::Relaxed) {
                     let begin = Instant::now();
                     let found = ask(source(i), 2000, 5000, Duration::from_millis(500));
-                    // Its end: what was asked before a change may be answered after it.
+                    // The time of its end: a request before a change may be answered after it.
                     seen.push((Instant::now(), found));
                     thread::sleep(Duration::from_millis(20).saturating_sub(begin.elapsed()));
                 }
@@ -367,7 +365,7 @@ impl Load {
 const WEB_MACS: [&str; 2] = ["02:00:00:00:02:01", "02:00:00:00:02:02"];
 const WEB_NAMES: [&str; 2] = ["web1", "web2"];
 
-/// A server's namespace behind the rack's gateway, and a wire for health to the edge.
+/// Creates a server's namespace behind the rack's gateway, with a link for health checks to the edge.
 fn web(network: &Network, i: usize) -> Namespace {
     let web = Namespace::new(&format!("gw-{}", WEB_NAMES[i]));
     let at = i + 1;
@@ -440,7 +438,7 @@ mac = "02:00:00:00:00:03"
     });
     assert!(WEB_NAMES.iter().all(|name| shares.get(name) > Some(&2)), "{shares:?}");
 
-    // Much, both ways, through both: segments as long as they may be.
+    // Much data in both directions through both, in segments of maximum length.
     let name = network.client.enter(|| ask(source(0), 4_000_000, 4_000_000, DEADLINE)).unwrap();
     assert_eq!(name, before[0]);
 
@@ -466,7 +464,7 @@ mac = "02:00:00:00:00:03"
                 Ok(name) => assert!(mine == "web2" && name == "web1" && *at > died, "client {i}: {name}"),
                 Err(e) => {
                     assert!(mine == "web2" && *at > died, "client {i} of {mine}: {e}");
-                    // Half a second of it is the client's own patience.
+                    // Half a second of it is the client's own timeout.
                     let outage = at.saturating_duration_since(died);
                     assert!(
                         *at > back || outage < Duration::from_millis(2500),
@@ -504,12 +502,12 @@ fn the_kernel_is_the_far_end() {
         return;
     }
     rack.ip(&format!("link set vx0 address {} mtu 1500 up", WEB_MACS[0])).unwrap();
-    // Between veths nothing segments what the kernel leaves to hardware, and a packet socket takes no such frame of a
-    // tunnel: the kernel is to make segments itself.
+    // Between veths nothing segments frames that the kernel leaves to hardware, and a packet socket does not receive
+    // such a frame of a tunnel: the kernel must segment itself.
     rack.ip("link set vx0 gso_max_segs 1").unwrap();
     rack.ip("addr add 192.0.2.11/24 dev vx0").unwrap();
     rack.ip(&format!("addr add {VIP}/32 dev lo")).unwrap();
-    // The gateway is asked for by ARP, through the tunnel, and answers through it.
+    // The ARP request for the gateway goes through the tunnel, and so does the reply.
     rack.ip("route add 203.0.113.0/24 via 192.0.2.1").unwrap();
     let _server = Server::start(rack, "kernel", &[SocketAddr::new(VIP.into(), 80)]);
     join((&network.edge, "m1"), (rack, "m0"), "02:00:00:00:09:01", 1500);
@@ -525,7 +523,7 @@ fn the_kernel_is_the_far_end() {
 
 const VIP_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
 
-/// Sends and receives ICMP messages, of IPv4 with their IP header. `UdpSocket` is but a wrapper with a timeout.
+/// Opens a socket for ICMP messages, of IPv4 with their IP header. `UdpSocket` is only a wrapper with a timeout.
 fn icmp_socket(is_v4: bool) -> UdpSocket {
     let (domain, protocol) =
         if is_v4 { (libc::AF_INET, libc::IPPROTO_ICMP) } else { (libc::AF_INET6, libc::IPPROTO_ICMPV6) };
@@ -539,7 +537,7 @@ fn icmp_socket(is_v4: bool) -> UdpSocket {
     socket
 }
 
-/// Sends until there is a message of this type, and of this code, from this address: all of it.
+/// Sends until a message with this type and code arrives from this address, and returns all of it.
 #[track_caller]
 fn icmp_from(from: IpAddr, kind: u8, code: u8, mut send: impl FnMut(&UdpSocket)) -> Vec<u8> {
     let socket = icmp_socket(from.is_ipv4());
@@ -557,7 +555,7 @@ fn icmp_from(from: IpAddr, kind: u8, code: u8, mut send: impl FnMut(&UdpSocket))
     }
 }
 
-/// One echo of `len` bytes, as ping(8) does it.
+/// Sends one echo of `len` bytes, like ping(8).
 #[track_caller]
 fn ping(to: IpAddr, len: usize) {
     let mut request = vec![if to.is_ipv4() { 8 } else { 128 }, 0, 0, 0, 0x12, 0x34, 0, 1];
@@ -574,7 +572,7 @@ fn ping(to: IpAddr, len: usize) {
     assert_eq!(reply[4..], request[4..]);
 }
 
-/// A UDP packet with this TTL, as traceroute(8) sends it: `from` says that it went no further.
+/// Sends a UDP packet with this TTL, like traceroute(8): `from` reports that it went no further.
 #[track_caller]
 fn probe(to: IpAddr, ttl: u32, from: &str) {
     let from: IpAddr = from.parse().unwrap();
@@ -598,9 +596,9 @@ fn probe(to: IpAddr, ttl: u32, from: &str) {
     assert_eq!(said[ports_at..ports_at + 4], [port.to_be_bytes(), 33434u16.to_be_bytes()].concat());
 }
 
-/// Clients, servers and the underlay all have an MTU of 1500, so that nothing of full length fits into a tunnel: who
-/// sends must be told, by the gateways, on both sides, in both versions of IP. They answer pings and end traced ways,
-/// natively and through the tunnel, and go on when the switch and its interface were gone.
+/// Clients, servers and the underlay all have an MTU of 1500, so nothing of maximum length fits a tunnel: the gateways
+/// must tell the senders, on both sides, in both versions of IP. They answer pings and traceroutes, directly and
+/// through the tunnel, and continue after the switch and its interface were gone.
 #[test]
 fn path_mtu_traceroute_and_ping() {
     need_namespaces!();
@@ -750,7 +748,7 @@ pool = "web"
     let gone_further = |vip: IpAddr, from: &'static str| client.enter(move || probe(vip, 1, from));
     gone_further(VIP.into(), "203.0.113.1");
     gone_further(VIP_V6.into(), "2001:db8:9::1");
-    // Through the tunnel: the rack's gateway takes one, the edge the other, which answers as one of the network.
+    // Through the tunnel: the rack's gateway answers one, and the edge the other, as an address of the network.
     web.enter(|| {
         let (client, client_v6) = (source(0).into(), "2001:db8:9::11".parse().unwrap());
         probe(client, 1, "192.0.2.1");
@@ -768,7 +766,7 @@ pool = "web"
     };
     pings();
 
-    // The file changes, and back.
+    // The file changes and is restored.
     for (text, from) in
         [(config.replace("\"203.0.113.1\"", "\"203.0.113.2\""), "203.0.113.2"), (config, "203.0.113.1")]
     {
@@ -777,7 +775,7 @@ pool = "web"
         gone_further(VIP.into(), from);
     }
 
-    // The switch ends, and its interface with it; both come back.
+    // The switch ends, and its interface with it; both return.
     gateway.switch = None;
     gateway.controller.wait_for("no answers: ");
     gateway.switch = Some(start_switch(edge, &network.files, "edge", &ports));

@@ -1,6 +1,6 @@
-//! The compiler is bounded: any text gives a result or a refusal in bounded time and memory. Programs that grow in one way
-//! each are compiled under limits on processor time and memory, which no other process on the machine can use up. The limits
-//! are several times what is needed, and a small part of what a quadratic or exponential step would need.
+//! The compiler is bounded: any text gives a result or a refusal in bounded time and memory. Programs that each grow in one
+//! respect are compiled with limits on processor time and memory, which do not depend on other processes of the machine. The
+//! limits are several times what is needed, and a small part of what a quadratic or exponential step would need.
 
 use crate::common::{Output, TempDir, root, run, run_command};
 use std::fmt::Write;
@@ -8,10 +8,10 @@ use std::process::Command;
 
 /// Processor time for one program, in seconds.
 const SECONDS_MAX: u32 = 4;
-/// Memory for one program, in KiB of addresses.
+/// Address space for one program, in KiB.
 const MEMORY_MAX: u32 = 3 << 20;
 
-/// What a program consists of, besides an Ethernet header and two metadata fields.
+/// The parts of a program, in addition to an Ethernet header and two metadata fields.
 #[derive(Default)]
 struct Parts {
     top: String,
@@ -48,7 +48,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
     }
 }
 
-/// `text` for each number below `n`.
+/// Repeats `text` for each number below `n`.
 fn times(n: usize, text: impl Fn(usize) -> String) -> String {
     (0..n).fold(String::new(), |mut all, i| {
         _ = writeln!(all, "{}", text(i));
@@ -70,7 +70,7 @@ fn check_for(engine: &str, name: &str, parts: &Parts) -> Output {
     run_command(Command::new("sh").args(arguments))
 }
 
-/// Names are looked through for what a mistyped one was meant to be only so often.
+/// The search for the intended name of a mistyped one is bounded.
 #[test]
 fn many_mistyped_names_among_many_are_refused_in_time() {
     let states = |n: usize| {
@@ -284,7 +284,7 @@ fn machine_code_is_made_in_time_that_grows_with_the_program() {
     }
 }
 
-/// Of `n` states, each leads to three others, of which any may have come before it.
+/// Returns `n` states, each of which leads to three others, possibly earlier ones.
 fn states_back_and_forth(n: usize, state: impl Fn(usize) -> String) -> String {
     let far = |i: usize, way: usize| (31 * i * i + 977 * way * (i + 1) + 13) % n;
     let of = |i: usize| {
@@ -342,7 +342,7 @@ fn machine_code_of_parsers_that_lead_back_and_forth_is_made_in_time() {
     }
 }
 
-/// A limit is found out before the time is spent.
+/// A limit is detected before the time is spent.
 #[test]
 fn machine_code_that_would_take_long_is_refused() {
     let lookahead = |_| "p.advance(8); transition select(p.lookahead<bit<16>>())".to_string();
@@ -361,7 +361,7 @@ fn machine_code_that_would_take_long_is_refused() {
     output.says(&["error[too-large]", "(at most 400000)", "--engine interp"]);
 }
 
-/// A table of many actions at many places: all of them would be compiled at each.
+/// A table with many actions at many places: all of them would be compiled at each.
 #[test]
 fn machine_code_that_multiplies_is_refused() {
     let parts = Parts {
@@ -396,7 +396,7 @@ fn declarations_that_share_a_name_are_limited() {
     output.says(&["error[limit-exceeded]: extern `Ex` has more than 1024 methods"]);
 }
 
-/// Each level has the one below twice: of forty levels no machine has the result.
+/// Each level contains the one below twice: no machine can hold the result of forty levels.
 #[test]
 fn what_doubles_is_refused_at_once() {
     let levels = |first: &str, next: &dyn Fn(usize) -> String| first.to_string() + &times(40, next);
@@ -597,7 +597,7 @@ fn long_lines_with_two_labels_are_cut() {
     assert!(longest < Some(250), "{}", output.stderr);
 }
 
-/// Headers of 65,538 bytes in all, of which any may be emitted: no buffer has room for them.
+/// Headers with 65,538 bytes in total, any of which may be emitted: no buffer has room for them.
 #[test]
 fn check_refuses_what_run_refuses() {
     let dir = TempDir::new("refused");
@@ -626,8 +626,8 @@ fn check_refuses_what_run_refuses() {
     assert_eq!(error["message"], "the deparser may emit 65550 header bytes; the limit is 65536");
 }
 
-/// Machine code of which only its making, which takes seconds, shows that it is too large: packets flow by then. The refusal ends
-/// the switch, as if it had come in time.
+/// Machine code whose excessive size is found only after seconds of compilation, when packets already flow. The refusal ends
+/// the switch, like an early one.
 #[test]
 fn a_late_refusal_ends_the_switch() {
     let dir = TempDir::new("late");
@@ -645,7 +645,7 @@ fn a_late_refusal_ends_the_switch() {
     output.says(&["instructions and entries of jump tables (at most 400000)", "--engine interp"]);
 }
 
-/// What an error left unfinished, here a variable whose initial value is refused, is no mistake of p4jet.
+/// Parts that an error left unfinished, here a variable whose initial value is refused, are not reported as a bug of p4jet.
 #[test]
 fn an_error_is_not_followed_by_an_internal_one() {
     let language = root().join("tests/language");
@@ -659,7 +659,7 @@ fn an_error_is_not_followed_by_an_internal_one() {
     assert!(!output.stderr.contains("error[internal]"), "{}", output.stderr);
 }
 
-/// The Internet checksum is counted as one, whatever form the call takes; other hashes are calls of externs.
+/// The Internet checksum is counted as a checksum, whatever the form of the call; other hashes are calls of externs.
 #[test]
 fn internet_checksums_are_counted_apart_from_hashes() {
     let dir = TempDir::new("checksums");
@@ -724,7 +724,7 @@ fn types_do_not_nest_without_bound() {
         let output = check(name, &Parts { top, declarations: variable(ty), ..Parts::default() });
         output.expect_status(1).says(&["error[limit-exceeded]", "64 types inside each other"]);
     }
-    // The same for types that nobody writes down.
+    // The same for types that are not written down.
     let calls = |n: usize| format!("m.x = {}m.x{}[0];", "f(".repeat(n), ")".repeat(n));
     let inferred = [
         ("calls_that_double", "tuple<T, T> f<T>(in T x) { return { x, x }; }", 40),
@@ -751,7 +751,7 @@ fn types_do_not_nest_without_bound() {
     }
 }
 
-/// What is nested as deep as the limits allow runs on the threads of the switch.
+/// Types nested to the limits run on the threads of the switch.
 #[test]
 fn types_nest_as_deep_as_the_limit() {
     // The program's own struct is one level more.

@@ -1,5 +1,5 @@
-//! The language corpus: one small program per construct, each with a packet test whose expectations were worked out from
-//! the specification by hand. Both engines must fulfil them.
+//! The language corpus: one small program per construct, each with a packet test whose expectations were derived from
+//! the specification by hand. Both engines must pass them.
 
 use crate::common::{root, run, stem};
 use std::fs;
@@ -31,7 +31,7 @@ fn every_program_does_what_the_specification_says() {
     assert!(failed.is_empty(), "{} programs fail\n\n{}", failed.len(), failed.join("\n"));
 }
 
-/// A program without packet test proves nothing, nor does a packet test that asks for nothing or cites no clause.
+/// A program without a packet test proves nothing, and neither does a packet test without expectations or a citation.
 #[test]
 fn every_program_has_a_test_and_cites_the_specification() {
     for path in files("p4") {

@@ -1,5 +1,5 @@
-//! Whole-system tests: they run the binary. One file a subject; all in one test binary, because each further binary links the whole
-//! compiler again.
+//! Whole-system tests, which run the binary. There is one file per subject, but a single test binary, because each
+//! further binary links the whole compiler again.
 
 // Reason: sockets of kinds that std lacks.
 #![allow(unsafe_code)]

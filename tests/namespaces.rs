@@ -1,5 +1,5 @@
-//! The switch between kernels: two hosts, each in a network namespace of its own, joined by `p4jet run` in a third. What
-//! the kernels say to each other, with all their offloads on, must arrive; what a router drops must not.
+//! The switch between kernels: two hosts, each in its own network namespace, connected by `p4jet run` in a third.
+//! Everything the kernels send, with all offloads enabled, must arrive, except what a router drops.
 //!
 //! Needs root and `ip`; says so and passes otherwise. Nothing outside the namespaces made here is touched. That
 //! something does *not* arrive is shown by sending something after it that does: frames keep their order on the way.
@@ -25,19 +25,19 @@ use std::time::{Duration, Instant};
 
 const LEFT: Ipv4Addr = Ipv4Addr::new(10, 81, 1, 2);
 const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 81, 2, 2);
-/// A network that only the right host, being a router too, can reach.
+/// A network that only the right host, which is also a router, can reach.
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 81, 3, 2);
 const LEFT_MAC: &str = "02:00:5e:00:53:01";
 const RIGHT_MAC: &str = "02:00:5e:00:53:02";
 /// The router's own addresses on its two ports.
 const ROUTER_MACS: [&str; 2] = ["02:00:5e:00:53:f0", "02:00:5e:00:53:f1"];
 
-/// What `p4jet run` takes longer for than this, it takes too long for: a route that is gone must not be used.
+/// Maximum time for a change to take effect: a deleted route must not be used.
 const EFFECT_BOUND: Duration = Duration::from_millis(200);
 
 /// left (10.81.1.2) l0 -- s0 switch s1 -- r0 right (10.81.2.2) r1 -- f0 far (10.81.3.2)
 ///
-/// The hosts know each other's routes and the router's MAC addresses by heart: the programs answer no ARP.
+/// The hosts have static routes and neighbour entries, because the programs do not answer ARP.
 struct Network {
     left: Namespace,
     right: Namespace,
@@ -89,12 +89,12 @@ impl Network {
         self.start_with(command, entries, more)
     }
 
-    /// As [`Self::start`], with a command that names the program.
+    /// Like [`Self::start`], with a command that names the program.
     fn start_with(&self, mut command: Command, entries: &str, more: &[&str]) -> Switch {
         let commands = self.files.write("entries.cmd", entries);
         command.args(["-i", "0@s0", "-i", "1@s1", "--commands", &commands]).args(more);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A child lives in the namespace of the thread that made it.
+        // A child runs in the namespace of the thread that created it.
         let mut child = self.switch.enter(move || command.spawn().unwrap());
         let (stdin, stdout, stderr) =
             (child.stdin.take(), lines(child.stdout.take()), lines(child.stderr.take()));
@@ -104,7 +104,7 @@ impl Network {
     }
 }
 
-/// The lines of a pipe as they come, read by a thread so that the writer never waits.
+/// Returns the lines of a pipe as they arrive, read by a thread so that the writer never waits.
 fn lines(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
     let (to, from) = mpsc::channel();
     let mut reader = BufReader::new(pipe.unwrap());
@@ -126,7 +126,7 @@ struct Switch {
     stdin: Option<ChildStdin>,
     stdout: mpsc::Receiver<String>,
     stderr: mpsc::Receiver<String>,
-    /// What was read of that so far.
+    /// The part that has been read.
     said: String,
 }
 
@@ -143,13 +143,13 @@ impl Switch {
         self.said += &said;
     }
 
-    /// What it said behind `what`, on a line that has been read.
+    /// Returns the text after `what` on a line that has been read.
     fn said_earlier(&self, what: &str) -> String {
         let line = self.said.lines().find_map(|line| line.strip_prefix(what));
         line.unwrap_or_else(|| panic!("no `{what}` in:\n{}", self.said)).to_string()
     }
 
-    /// Gives a runtime command and waits for the answer that has `expected` in it; that line.
+    /// Sends a runtime command, waits for the line of the answer that contains `expected`, and returns it.
     fn command(&mut self, command: &str, expected: &str) -> String {
         writeln!(self.stdin.as_mut().unwrap(), "{command}").unwrap();
         let mut said = String::new();
@@ -168,13 +168,13 @@ impl Switch {
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    /// Waits for the end; the exit status and what was said on standard error.
+    /// Waits for the end; returns the exit status and standard error.
     fn wait(&mut self) -> (Option<i32>, String) {
         let status = common::wait(&mut self.child, "p4jet run");
         (status.code(), self.stderr.iter().collect())
     }
 
-    /// Ends the switch with SIGTERM; its summary.
+    /// Ends the switch with SIGTERM, and returns its summary.
     fn finish(mut self) -> String {
         self.signal(libc::SIGTERM);
         let (status, said) = self.wait();
@@ -228,9 +228,9 @@ fn raw_socket(domain: i32, protocol: i32) -> OwnedFd {
     }
 }
 
-/// One ICMP echo of `len` data bytes, as ping(8) does it.
+/// Sends one ICMP echo of `len` data bytes, like ping(8).
 fn ping(to: Ipv4Addr, len: usize) {
-    // `UdpSocket` is but a wrapper with a timeout here: the messages are ICMP.
+    // `UdpSocket` is only a wrapper with a timeout here: the messages are ICMP.
     let socket = UdpSocket::from(raw_socket(libc::AF_INET, libc::IPPROTO_ICMP));
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
     let mut request = vec![8, 0, 0, 0, 0x12, 0x34, 0, 1];
@@ -362,7 +362,7 @@ fn ping_and_tcp_go_through_acl_router() {
     switch.finish();
 }
 
-/// A UDP socket in `host` whose datagrams come as texts, with the TTL that they arrived with.
+/// A UDP socket in `host` that returns datagrams as texts, with their TTLs on arrival.
 struct Listener {
     arrived: mpsc::Receiver<(String, u8)>,
 }
@@ -386,7 +386,7 @@ fn listen(host: &Namespace, address: Ipv4Addr, port: u16) -> Listener {
         };
         assert_eq!(status, 0);
         ready.send(()).unwrap();
-        // Ends at the latest when nothing came for the deadline.
+        // Ends at the latest when nothing has arrived for the time of the deadline.
         while let Some(datagram) = receive_with_ttl(&socket) {
             let end = datagram.0 == "end";
             if to.send(datagram).is_err() || end {
@@ -423,7 +423,7 @@ fn receive_with_ttl(socket: &UdpSocket) -> Option<(String, u8)> {
 }
 
 impl Listener {
-    /// All datagrams until the one that says `end`.
+    /// Returns all datagrams until the text `end`.
     fn until_end(self) -> Vec<(String, u8)> {
         let mut all = Vec::new();
         let end = Instant::now() + DEADLINE;
@@ -461,8 +461,8 @@ fn ttl_1_dies_in_acl_router() {
     assert!(said.contains("dropped: "), "{said}");
 }
 
-/// TTL 0 and 1 die in the switch (RFC 1812, section 5.3.1). A host would take a packet that arrives with TTL 0 (RFC 1122,
-/// section 3.2.1.7), so it would be seen.
+/// TTL 0 and 1 are dropped in the switch (RFC 1812, section 5.3.1). A host would accept a packet with TTL 0 (RFC 1122,
+/// section 3.2.1.7), so a wrongly forwarded one would be seen.
 #[test]
 fn ttl_1_dies_in_simple_router() {
     need_namespaces!();
@@ -482,9 +482,9 @@ fn ttl_1_dies_in_simple_router() {
     switch.finish();
 }
 
-/// A frame from the left host to UDP port 53, with this text.
+/// Returns a frame from the left host to UDP port 53, with this text.
 fn udp(to: Ipv4Addr, ttl: u8, text: &str) -> Vec<u8> {
-    // Nobody looks at these addresses: simple_router writes new ones.
+    // These addresses do not matter: simple_router writes new ones.
     let (mac_to, mac_from) = (workload::mac(1), workload::mac(2));
     let size = 42 + text.len() as u16;
     let mut frame = workload::udp_frame(mac_to, mac_from, LEFT, to, ttl, 7000, size);
@@ -513,7 +513,7 @@ fn send_frame(interface: &str, frame: &[u8]) {
     }
 }
 
-/// The program writes a new, right checksum: had it forwarded the packet, the right kernel would have taken it.
+/// The program writes a new, correct checksum: if it had forwarded the packet, the right kernel would have accepted it.
 #[test]
 fn a_wrong_checksum_dies() {
     need_namespaces!();
@@ -536,11 +536,11 @@ fn a_wrong_checksum_dies() {
     }
 }
 
-/// A datagram every millisecond until dropped. Each says when it was sent, in microseconds since the start.
+/// Sends a datagram every millisecond until dropped. Each contains its time of sending, in microseconds since the start.
 struct Stream {
     stop: Arc<AtomicBool>,
     start: Instant,
-    /// When the last datagram that arrived had been sent.
+    /// The time of sending of the last datagram that arrived.
     last_sent: Arc<AtomicU64>,
 }
 
@@ -570,7 +570,7 @@ impl Stream {
                 let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
                 while !stop.load(Ordering::Relaxed) && start.elapsed() < 3 * DEADLINE {
                     let stamp = start.elapsed().as_micros() as u64;
-                    // The right kernel's opinion of unwanted datagrams is no failure.
+                    // An ICMP error of the right kernel about unwanted datagrams is not a failure.
                     let _ = socket.send_to(&stamp.to_le_bytes(), (RIGHT, 7004));
                     thread::sleep(Duration::from_millis(1));
                 }
@@ -583,7 +583,7 @@ impl Stream {
         self.start.elapsed().as_micros() as u64
     }
 
-    /// Waits until something arrives that was sent after `time`; how long after `time` it was sent.
+    /// Waits until something arrives that was sent after `time`; returns how long after `time` it was sent.
     fn wait_for_arrival_after(&self, time: u64) -> Duration {
         let end = Instant::now() + DEADLINE;
         loop {
@@ -615,7 +615,7 @@ fn a_route_that_is_removed_is_not_used_any_more() {
         let sent = stream.now();
         switch.command(&format!("table_delete ipv4_lpm {handle}"), "Deleting entry");
         let answered = stream.now();
-        // As long as several bounds, so that a late packet would show.
+        // Several times the bound, so that a late packet would be seen.
         thread::sleep(EFFECT_BOUND * 3);
         let last = stream.last_sent.load(Ordering::SeqCst);
         let late = Duration::from_micros(last.saturating_sub(answered));
@@ -649,7 +649,7 @@ fn an_access_list_changes_while_traffic_flows() {
     let mut switch = network.start("acl_router", &acl_router_entries(), &["--stdin"]);
     let listener = listen(&network.right, RIGHT, 7666);
     send(&network.left, RIGHT, 7666, &[("denied", 64); 3]);
-    // The next command is seen by the packets after it, so these must have been through.
+    // The next command affects the following packets, so these must have passed before.
     let end = Instant::now() + DEADLINE;
     while !switch.command("counter_read acl_v4_counter 0", "packets)").contains("3 packets") {
         assert!(Instant::now() < end, "the rule does not count what it denies");
@@ -680,8 +680,8 @@ fn wrong_commands_leave_the_switch_running() {
     switch.finish();
 }
 
-/// SIGINT and SIGTERM end the switch in good order; an interface that goes away while it runs is an environment that
-/// refuses, status 3, and the other port goes on until then.
+/// SIGINT and SIGTERM end the switch cleanly; the deletion of an interface during the run is a refusal of the
+/// environment, status 3, and the other port continues until then.
 #[test]
 fn ends_in_good_order() {
     need_namespaces!();

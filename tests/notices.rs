@@ -1,4 +1,4 @@
-//! What subscribers of a running switch are told, and what those cost who do not listen to it.
+//! The messages for subscribers of a running switch, and the absence of cost for others.
 
 use crate::common::chain::{Outcome, compile};
 use crate::common::{self, TempDir};
@@ -78,7 +78,7 @@ fn frame(mac: u64, kind: u8) -> Vec<u8> {
     frame
 }
 
-/// Lets packets through, not faster than they are taken in.
+/// Sends packets, but not faster than they are received.
 fn feed(running: &Running, handle: &MemoryHandle, macs: std::ops::Range<u64>, kind: u8) {
     for mac in macs.clone() {
         handle.put(&frame(mac, kind));
@@ -90,7 +90,7 @@ fn feed(running: &Running, handle: &MemoryHandle, macs: std::ops::Range<u64>, ki
     }
 }
 
-/// The digests that come until there are so many, and what was lost.
+/// Returns `count` digests, and the number of lost ones.
 fn digests(subscription: &Subscription, count: usize) -> (Vec<(String, Vec<u64>)>, u64) {
     let (mut digests, mut lost) = (Vec::new(), 0);
     let end = Instant::now() + common::DEADLINE;
@@ -108,7 +108,7 @@ fn digests(subscription: &Subscription, count: usize) -> (Vec<(String, Vec<u64>)
     (digests, lost)
 }
 
-/// bmv2 has one digest for each packet: that of the last call, with the values at the end of ingress.
+/// bmv2 sends one digest for each packet: that of the last call, with the values at the end of ingress.
 #[test]
 fn each_call_of_digest_is_a_message_with_the_values_of_the_call() {
     for engine in [EngineKind::Interp, EngineKind::Jit] {
@@ -116,7 +116,7 @@ fn each_call_of_digest_is_a_message_with_the_values_of_the_call() {
         let later = "digest<odd_t>(1, { hdr.h.kind }); hdr.h.mac = 1; mark_to_drop(sm);";
         running.reload(program(later, engine).program().clone()).unwrap();
         let subscription = running.subscribe(DIGESTS).unwrap();
-        // What is the same as before is a message, too.
+        // An equal message is also sent.
         feed(&running, &handle, 0..2, 5);
         let (digests, lost) = digests(&subscription, 4);
         let of_one = [("odd_t".to_string(), vec![5]), ("seen_t".to_string(), vec![1, 3, 5, 0xab])];
@@ -278,13 +278,13 @@ fn hostile_subscribers_cost_nobody_else_anything() {
     let _server = Server::unix(served(&running), Path::new(&path), limits).unwrap();
     let connect = |text: &str| {
         let mut stream = UnixStream::connect(&path).unwrap();
-        // Who is refused finds the connection closed.
+        // A refused client finds the connection closed.
         let _ = stream.write_all(text.as_bytes());
         stream.set_read_timeout(Some(common::DEADLINE)).unwrap();
         stream
     };
     let subscribe = "{\"subscribe\":[\"digests\"]}\n";
-    // Those that never read, one that says something, one that says no more than half of it, one that wants too much.
+    // Clients that never read, one that sends something, one that stops after half of it, one that requests too much.
     let mut deaf: Vec<_> = (0..10).map(|_| connect(subscribe)).collect();
     let mut talks = connect(&format!("{subscribe}{}", "{\"command\":\"help\"}\n".repeat(10_000)));
     let mut closes = connect(subscribe);
@@ -316,13 +316,13 @@ fn hostile_subscribers_cost_nobody_else_anything() {
     }
     for stream in deaf.iter_mut().chain([&mut talks, &mut closes]) {
         let mut all = Vec::new();
-        // What was on its way; then nothing.
+        // Messages in flight; then nothing.
         let _ = stream.read_to_end(&mut all);
         assert!(all.starts_with(b"{\"ok\":true"));
     }
 }
 
-/// A table of each structure whose entries age; one with direct counters, one whose actions are a profile's.
+/// A table of each structure with ageing entries; one with direct counters, one with an action profile.
 const AGEING: &str = r#"
 #include <v1model.p4>
 header h_t { bit<48> mac; bit<32> ip; bit<16> port; bit<8> small; }
@@ -363,7 +363,7 @@ fn ageing(engine: EngineKind) -> Arc<Switch> {
     compiled("ageing.p4", AGEING, engine)
 }
 
-/// An entry, in slot 0, with a timeout in each table that ages.
+/// Adds an entry, in slot 0, with a timeout to each table with ageing.
 fn with_entries(switch: &Arc<Switch>, timeout_ms: u32) -> Control {
     let control = Control::new(Arc::clone(switch));
     for line in [
@@ -395,13 +395,13 @@ fn hits_are_noted_alike_by_both_engines() {
         let since = |second_now: u64| -> Vec<u64> {
             let tables = (0..4).map(|id| switch.table(p4jet_ir::TableId(id)));
             let handle = p4jet_dataplane::EntryHandle(0);
-            // In whole seconds: hits are noted a little less exactly.
+            // In whole seconds, because hit times are less precise.
             tables
                 .map(|t| (t.life(handle, second_now * second + 20_000).unwrap().since_hit_ms) / 1000)
                 .collect()
         };
         let mut all = Vec::new();
-        // Hits all; none; the first; routes and members; all again.
+        // Hits all entries; none; the first; routes and members; all again.
         for (now, mac, ip, port, small) in [
             (100, 1u8, 10u8, 7u8, 5u8),
             (200, 9, 9, 9, 9),
@@ -457,7 +457,7 @@ fn entries_age_and_their_subscribers_hear_of_it() {
             found.sort_unstable();
             assert_eq!(found, [0, 1, 2, 3]);
         };
-        // As long as they are hit they are not idle.
+        // While they are hit they are not idle.
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(2) {
             let between = Instant::now();
@@ -467,7 +467,7 @@ fn entries_age_and_their_subscribers_hear_of_it() {
             assert!(found.is_empty() || stalled, "{found:?}");
         }
         all(&subscription);
-        // Once: also after the entries are another program's, which has the same ones.
+        // Reported once, even after the entries belong to another program that has the same ones.
         running.reload(running.switch().program().clone()).unwrap();
         std::thread::sleep(Duration::from_millis(1000));
         assert_eq!(aged(&subscription), [0; 0]);
@@ -486,7 +486,7 @@ fn entries_age_and_their_subscribers_hear_of_it() {
     }
 }
 
-/// The controller that is shipped with l2_learning, which ends with the test.
+/// The controller shipped with l2_learning, which ends with the test.
 struct Controller {
     child: std::process::Child,
     said: std::sync::mpsc::Receiver<String>,
@@ -534,7 +534,7 @@ fn the_shipped_controller_learns_and_forgets() {
     let dir = TempDir::new("l2_learning");
     let socket = dir.file("s");
     let _server = Server::unix(served(&running), Path::new(&socket), Limits::default()).unwrap();
-    // A frame from one station to another; the ports by which it leaves.
+    // Sends a frame from one station to another; returns the ports by which it leaves.
     let send = |from: u8, to: u8, port: usize| -> Vec<usize> {
         handles.iter().for_each(|handle| drop(handle.take()));
         let frame = [0, 0, 0x5e, 0, 0x53, to, 0, 0, 0x5e, 0, 0x53, from, 0x88, 0xb5, 1];
@@ -547,7 +547,7 @@ fn the_shipped_controller_learns_and_forgets() {
         }
         (0..3).filter(|port| handles[*port].take() == [frame]).collect()
     };
-    // Nobody listens yet, and nobody has said where to flood to.
+    // There is no subscriber yet, and no flood group.
     assert_eq!(send(1, 2, 0), [0; 0]);
     let controller = Controller::start(&socket);
     let end = Instant::now() + common::DEADLINE;
@@ -564,11 +564,11 @@ fn the_shipped_controller_learns_and_forgets() {
     assert_eq!(send(1, 2, 0), [1]);
     assert_eq!(send(3, 9, 2), [0, 1], "nobody has sent from there");
     controller.says("learned 0x00005e005303 at port 2");
-    // One moves.
+    // A station moves.
     assert_eq!(send(2, 1, 2), [0]);
     controller.says("learned 0x00005e005302 at port 2");
     assert_eq!(send(1, 2, 0), [2]);
-    // All are silent, but for one.
+    // All but one are silent.
     let mut forgotten = Vec::new();
     while forgotten.len() < 2 {
         send(1, 2, 0);

@@ -1,4 +1,5 @@
-//! The pipeline on several threads does what a worker does: same packets, order, counts; what it cannot do it refuses.
+//! The pipeline on several threads has the same results as a worker: packets, order, counts; it refuses what it does
+//! not support.
 
 use crate::common::{self, TempDir, program, run_command};
 use serde_json::Value;
@@ -9,7 +10,7 @@ fn bench(name: &str, packets: &str, arguments: &[&str]) -> common::Output {
     run_command(&mut command)
 }
 
-/// Commands and packets of a router, some of which go nowhere.
+/// Commands and packets for a router, some without a route.
 fn router(dir: &TempDir, count: usize) -> (String, Vec<Vec<u8>>) {
     let router = common::workload::l3(64, count);
     let mut frames = router.frames;
@@ -48,7 +49,7 @@ fn bench_compares_ring_sizes() {
     bench("basic_l2", &packets, &["--pipelined", "--rings", "64"]).expect_status(0).prints(&table);
 }
 
-/// What cannot be run so is told: before anything is measured, and also while a switch runs.
+/// Unsupported cases are reported before anything is measured, and also while a switch runs.
 #[test]
 fn what_threads_cannot_share_is_refused() {
     let dir = TempDir::new("not-on-threads");
@@ -94,7 +95,7 @@ fn what_threads_cannot_share_is_refused() {
     }
 }
 
-/// Ingress and egress have a register in common, if egress uses it.
+/// Ingress and egress share a register, if egress uses it.
 const REGISTER: &str = r#"
 #include <v1model.p4>
 struct headers {}

@@ -1,12 +1,12 @@
-//! The shipped programs, by the binary: each compiles without a word, passes its packet tests on both engines, loads its
-//! entries, forwards captures the same on both engines, and has a README whose commands exist.
+//! The shipped programs, with the binary: each compiles without messages, passes its packet tests on both engines, loads
+//! its entries, forwards captures identically on both engines, and has a README whose commands work.
 
 use crate::common::documents::{blocks, calls};
 use crate::common::{self, TempDir, program_folders, run, run_command, stem, stf_files, stf_packets};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder's program; there is exactly one.
+/// Returns a folder's program; there is exactly one.
 fn program_of(folder: &Path) -> PathBuf {
     let path = folder.join(folder.file_name().expect("a name")).with_extension("p4");
     assert!(path.is_file(), "{} is missing", path.display());
@@ -48,7 +48,7 @@ fn packet_tests_pass_on_both_engines() {
     }
 }
 
-/// A packet test that asks for nothing proves nothing.
+/// A packet test without expectations proves nothing.
 #[test]
 fn every_packet_test_expects_something() {
     for folder in program_folders() {
@@ -64,7 +64,7 @@ fn every_packet_test_expects_something() {
     }
 }
 
-/// All frames of all packet tests of a folder, and its traffic.pcap: the program's own idea of interesting traffic.
+/// Returns all frames of a folder's packet tests and of its traffic.pcap.
 fn frames_of(folder: &Path) -> Vec<Vec<u8>> {
     let scripts = stf_files(folder).into_iter().map(|f| fs::read_to_string(f).unwrap());
     let frames: Vec<Vec<u8>> = scripts.flat_map(|s| stf_packets(&s)).map(|(_, frame)| frame).collect();
@@ -84,7 +84,7 @@ fn entries_load() {
     }
 }
 
-/// `run` on captures: the same files from both engines, and something in them.
+/// `run` on captures: both engines write the same, non-empty files.
 #[test]
 fn captures_are_forwarded_alike_by_both_engines() {
     let dir = TempDir::new("captures");
@@ -109,7 +109,7 @@ fn captures_are_forwarded_alike_by_both_engines() {
         // The summaries, with their reasons for drops, agree too.
         assert_eq!(results[0].1, results[1].1, "{}", folder.display());
         let sent: usize = results[0].0.iter().map(Vec::len).sum();
-        // One is there to show that it drops everything.
+        // One program demonstrates that it drops everything.
         let printed = folder.ends_with("mac_mirror_printed");
         assert_eq!(sent == 0, printed, "{}: {sent} frames get through with entries.cmd", folder.display());
     }
@@ -132,7 +132,7 @@ fn bench_digests_agree() {
     }
 }
 
-/// A capture through simple_router, every byte of what comes out known beforehand.
+/// A capture through simple_router; every byte of the output is known in advance.
 #[test]
 fn simple_router_forwards_a_capture() {
     let dir = TempDir::new("router");
@@ -169,7 +169,7 @@ fn simple_router_forwards_a_capture() {
     }
 }
 
-/// A copy of a program's folder, so that what is run there may write.
+/// Copies a program's folder, so that commands may write there.
 fn copy_of(folder: &Path) -> TempDir {
     let copy = TempDir::new("copy");
     let files = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
@@ -181,7 +181,7 @@ fn copy_of(folder: &Path) -> TempDir {
     copy
 }
 
-/// Every call of p4jet that a README shows is made, in a copy of its folder, and ends with status 0.
+/// Every call of p4jet in a README runs, in a copy of its folder, and ends with status 0.
 #[test]
 fn readmes_show_commands_that_run() {
     for folder in program_folders() {
@@ -218,7 +218,7 @@ fn readmes_show_commands_that_run() {
     }
 }
 
-/// Runtime commands that a README shows in a block of their own are carried out.
+/// Runtime commands in a separate block of a README are carried out.
 #[test]
 fn readmes_show_runtime_commands_that_load() {
     let dir = TempDir::new("readme");
@@ -233,7 +233,7 @@ fn readmes_show_runtime_commands_that_load() {
     }
 }
 
-/// A README that says how many packets `traffic.pcap` has says it right.
+/// If a README states the number of packets in `traffic.pcap`, it is right.
 #[test]
 fn readmes_count_their_packets() {
     for folder in program_folders() {

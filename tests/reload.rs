@@ -1,5 +1,5 @@
-//! Another program takes the place of the running one under full load: no packet is lost or half processed, and entries
-//! and state of what is unchanged stay.
+//! Another program replaces the running one under full load: no packet is lost or partly processed, and entries and
+//! state of unchanged parts remain.
 
 use crate::common::chain::{Outcome, compile};
 use p4jet_control::Control;
@@ -64,7 +64,7 @@ fn switch(version: u8, changed: &[(&str, &str)]) -> Arc<Switch> {
     }
 }
 
-/// Both ends of the traffic: numbered packets come as fast as they are taken, and what is sent is checked.
+/// Both ends of the traffic: numbered packets arrive as fast as they are received, and sent packets are checked.
 #[derive(Default)]
 struct Seen {
     received: AtomicU64,
@@ -79,7 +79,7 @@ struct Checked {
     wrong: Vec<String>,
 }
 
-/// A handle, and whether it receives.
+/// A handle, with true if it receives.
 struct Traffic(Arc<Seen>, bool);
 
 impl Port for Traffic {
@@ -117,12 +117,12 @@ impl Port for Traffic {
     }
 }
 
-/// Runs the first program, puts the others in its place one after the other under full load, and checks every packet.
+/// Runs the first program, replaces it by the others in sequence under full load, and checks every packet.
 fn reload_under_load(engine: EngineKind, programs: &[Arc<Switch>]) -> (Arc<Switch>, Vec<Carried>) {
     reload_and_adapt(engine, programs, false)
 }
 
-/// The same, waiting with each program until its code has been adapted to the packets.
+/// Like [`reload_under_load`], but waits with each program until its code has been adapted to the packets.
 fn reload_and_adapt(
     engine: EngineKind,
     programs: &[Arc<Switch>],
@@ -161,7 +161,7 @@ fn reload_and_adapt(
         wait(version);
     }
     if adapts {
-        // All packets take one way: there is nothing to do a second time.
+        // All packets take one path, so there is nothing to adapt a second time.
         let adaptations = running.adaptations();
         std::thread::sleep(Duration::from_secs(2));
         assert_eq!(running.adaptations(), adaptations);
@@ -176,7 +176,7 @@ fn reload_and_adapt(
     assert_eq!(sent.by_version.values().sum::<u64>(), all);
     assert_eq!(sent.by_version.len(), programs.len());
     assert_eq!(stats.dropped, BTreeMap::new());
-    // State went on without a gap.
+    // State continued without a gap.
     let switch = running.switch();
     let control = Control::new(Arc::clone(&switch));
     let counted = format!("seen[1]= ({} bytes, {all} packets)\n", all * 60);
@@ -277,7 +277,7 @@ fn a_program_that_does_not_fit_leaves_the_old_one_running() {
     assert!(Arc::ptr_eq(&running.switch(), &before));
 }
 
-/// Machine code is made before the moment at which nothing else can be done.
+/// Machine code is generated before the point at which nothing else can happen.
 #[test]
 fn what_was_prepared_is_not_compiled_again() {
     let options = RunOptions { engine: EngineKind::Jit, frame_max: 1518, listener: Arc::new(|_| ()) };
@@ -289,7 +289,7 @@ fn what_was_prepared_is_not_compiled_again() {
         let (new, _) = running.reload_prepared(next).unwrap();
         assert!(Arc::ptr_eq(&new.code().ok().unwrap(), &code), "{changed:?}");
     }
-    // Code that does not count is no use to a switch that does by now.
+    // Code without counting is of no use to a switch that counts by now.
     let next = running.prepare(switch(3, &[]).program().clone(), &Cancel::default()).unwrap();
     running.set_counted(true).unwrap();
     let (new, _) = running.reload_prepared(next).unwrap();

@@ -1,4 +1,5 @@
-//! What an operator sees of a running switch: metrics, what programs do to packets, with the lines that ask for drops.
+//! What an operator sees of a running switch: metrics, and what programs do to packets, with the lines that cause
+//! drops.
 
 use crate::common::{self, TempDir, pcap};
 use num_bigint::BigUint;
@@ -56,7 +57,7 @@ fn frames() -> Vec<Vec<u8>> {
     (0..64u8).map(|i| vec![[1, 2, 3, 4, 9, 1, 1, 1][usize::from(i % 8)], if i < 8 { 7 } else { 0 }]).collect()
 }
 
-/// Gives its frames once.
+/// Delivers its frames once.
 struct Once(Vec<Vec<u8>>);
 
 impl Port for Once {
@@ -92,7 +93,7 @@ fn start(switch: &Arc<Switch>, engine: EngineKind) -> Running {
     Running::start(switch, options).unwrap()
 }
 
-/// Lets another 64 packets through.
+/// Sends another 64 packets.
 fn feed(running: &Running, number: u32) {
     let before = running.stats().received;
     let port = NewPort { number, spec: "once".into(), handles: vec![Box::new(Once(frames()))] };
@@ -123,7 +124,7 @@ fn what_the_program_does_is_counted_from_when_it_is_asked() {
         assert!(counting.is_counted());
         feed(&running, 2);
         let stats = running.program_stats();
-        // Another program, even the same, goes on counting.
+        // After a reload, even of the same program, counting continues.
         running.reload(switch.program().clone()).unwrap();
         feed(&running, 3);
         let twice = running.program_stats();
@@ -144,7 +145,7 @@ fn what_the_program_does_is_counted_from_when_it_is_asked() {
     assert_eq!(actions, [("In.to", 48), ("In.unknown", 16)]);
     let drops: Vec<_> =
         stats.drops.iter().map(|((why, at), n)| (why.contains("drop port"), at.as_str(), *n)).collect();
-    // 16 would be dropped by the table, 2 of which the condition has the last word about.
+    // The table would drop 16, for 2 of which the condition decides.
     assert_eq!(drops, [(true, "seeing.p4:14", 14), (true, "seeing.p4:28", 8)]);
 }
 
@@ -168,7 +169,7 @@ impl Switching {
         Switching { child, said }
     }
 
-    /// The rest of the next line on standard error that has these words.
+    /// Returns the rest of the next line on standard error that contains these words.
     fn says(&mut self, words: &str) -> String {
         let mut line = String::new();
         while self.said.read_line(&mut line).unwrap() > 0 {
@@ -193,7 +194,7 @@ fn get(address: &str, request: &str) -> String {
     stream.set_read_timeout(Some(common::DEADLINE)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
-    // Someone who goes on talking is cut off.
+    // A client that keeps sending is disconnected.
     let _ = stream.read_to_end(&mut answer);
     String::from_utf8(answer).unwrap()
 }
@@ -209,7 +210,7 @@ fn prometheus_gets_its_numbers() {
     let mut switch = Switching::start(&arguments);
     let url = switch.says("metrics at http://");
     let address = url.strip_suffix("/metrics").unwrap().to_string();
-    // Someone who says nothing, and someone who talks nonsense, cost nobody else anything.
+    // A silent client and one that sends nonsense do not affect others.
     let silent: Vec<_> = (0..8).map(|_| TcpStream::connect(&address).unwrap()).collect();
     assert_eq!(get(&address, &format!("{}\r\n\r\n", "x".repeat(20_000))), "");
     assert!(get(&address, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
@@ -242,7 +243,7 @@ fn prometheus_gets_its_numbers() {
     ] {
         assert!(body.contains(line), "no `{line}` in\n{body}");
     }
-    // Every sample belongs to a family that was declared, and has a number.
+    // Every sample belongs to a declared family and has a number.
     let mut family = "";
     for line in body.lines() {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -291,9 +292,9 @@ fn live_packets_are_traced_without_being_counted_twice() {
     let packet = &taken(of_kind_7)[0];
     assert!(matches!(&packet.did, Did::Dropped(why) if why.contains("drop port")) && packet.agrees);
     assert!(packet.text.contains("seeing.p4:28"), "{}", packet.text);
-    // What the traces did to the register, nobody else saw.
+    // The effects of traces on the register are not visible elsewhere.
     assert_eq!(running.switch().state().register_read(0, 0).unwrap(), 64u32.into());
-    // Enough is enough; and another program is traced by what it is.
+    // The trace ends after the requested number; another program is traced with its own names.
     running.set_counted(true).unwrap();
     feed(&running, 2);
     assert_eq!(taken(of_key_2).len(), 3);
@@ -354,7 +355,7 @@ fn captures_have_what_came_and_what_left() {
     let sent: Vec<Vec<u8>> = frames().into_iter().filter(|f| [1, 3].contains(&f[0]) && f[1] != 7).collect();
     assert_eq!(common::read_pcap(&dir.file("out.pcap")), [sent.clone(), sent].concat());
     let cut = std::fs::read(dir.file("cut.pcap")).unwrap();
-    // A header of 24 bytes, and of each frame 16 and its first byte, of two.
+    // A header of 24 bytes and, for each of two frames, 16 and its first byte.
     assert_eq!((cut.len(), &cut[24 + 8..24 + 17]), (24 + 5 * 17, &[1, 0, 0, 0, 2, 0, 0, 0, 1][..]));
 }
 
@@ -456,7 +457,7 @@ fn the_log_has_an_event_a_line_and_packets_cannot_flood_it() {
         .map(|l| l["text"].as_str().unwrap().split(' ').next().unwrap().parse::<usize>().unwrap())
         .sum();
     assert_eq!(logged.len() + left_out, 5000);
-    // Only what is grave enough.
+    // Only events of sufficient severity.
     let arguments = ["run", &program, "-i", &port, "--log", "text", "--log-level", "error", "--no-control"];
     assert_eq!(common::run(&arguments).expect_status(0).stderr, "");
 }

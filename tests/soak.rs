@@ -19,7 +19,7 @@ fn every_packet_is_accounted_for() {
     command.arg(root().join("bench/soak.py")).args(["--p4jet", env!("CARGO_BIN_EXE_p4jet")]);
     command.args(["--seconds", "20", "--rate", "10000", "--reload", "1"]);
     let output = run_command(&mut command);
-    // What was wrong stands on standard error.
+    // Failures are on standard error.
     let output = output.expect_status(0);
     let told: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     for what in ["rules", "flaps", "reloads", "refused", "malformed", "came_back"] {

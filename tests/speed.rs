@@ -1,9 +1,9 @@
-//! Floors under what is promised: a program is machine code within 30 ms (the gateway of 15 tables within 300), and the shipped router forwards 8 million
-//! packets a second on one core. Only in builds with optimisation. Real measurements: docs/performance.md.
+//! Lower bounds of the promised speed: a program is compiled within 30 ms (the gateway with 15 tables within 300), and
+//! the shipped router forwards 8 million packets per second on one core. Only in builds with optimisation. Real
+//! measurements: docs/performance.md.
 //!
-//! Machines of tests are shared and slow at times, so compilations count by their processor time, and the best of several
-//! tries counts. The tests take turns: two
-//! measurements at once would disturb each other.
+//! Test machines are shared and slow at times, so compilations are measured by processor time, and the best of several
+//! attempts counts. The tests take turns, because two simultaneous measurements would disturb each other.
 
 // Reason: the system says how much processor time was used.
 #![allow(unsafe_code)]
@@ -15,14 +15,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const COMPILE_MS_MAX: f64 = 30.0;
-/// For vxlan_gateway, which is as large as the others together.
+/// Limit for vxlan_gateway, which is as large as the others together.
 const GATEWAY_COMPILE_MS_MAX: f64 = 300.0;
 const MPPS_MIN: f64 = 8.0;
 const TRIES: usize = 8;
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// The processor time of all processes that were started here and have ended.
+/// Returns the processor time of all processes that were started here and have ended.
 fn used() -> Duration {
     // SAFETY: a structure of integers, which the call fills in.
     let usage = unsafe {

@@ -1,14 +1,14 @@
-//! The tools around the switch: what they make is run.
+//! The tools around the switch; their output is run.
 
 use crate::common::{self, TempDir, program, run};
 use std::path::Path;
 
-/// The first words of a listing's lines: the files.
+/// Returns the first words of a listing's lines: the files.
 fn files(listing: &str) -> Vec<String> {
     listing.lines().map(|line| line.split(": ").next().unwrap_or_default().to_string()).collect()
 }
 
-/// Every packet of a generated capture is carried by every shipped program that has entries for it.
+/// Every shipped program with entries for a generated capture forwards each of its packets.
 #[test]
 fn generated_entries_fit_generated_packets() {
     let mut programs = 0;
@@ -64,7 +64,7 @@ fn generated_entries_fit_generated_packets() {
     assert_eq!(programs, 30);
 }
 
-/// Seven sizes; the same seed makes the same bytes.
+/// Seven sizes; equal seeds produce equal bytes.
 #[test]
 fn generated_captures_repeat() {
     let dir = TempDir::new("gen");
@@ -100,7 +100,7 @@ fn wrong_use_of_gen_is_said() {
     run(&["gen", "-o", "/proc/nothing/here"]).expect_status(3).says(&["cannot write /proc/nothing/here"]);
 }
 
-/// Derives packets for a program; gives the report.
+/// Derives packets for a program, and returns the report.
 fn derive(program: &Path, dir: &TempDir, more: &[&str]) -> serde_json::Value {
     let mut arguments = vec!["gen", "--json", "-o", dir.path().to_str().unwrap(), "--program"];
     arguments.push(program.to_str().unwrap());
@@ -109,7 +109,7 @@ fn derive(program: &Path, dir: &TempDir, more: &[&str]) -> serde_json::Value {
     serde_json::from_str(&made.stdout).unwrap()
 }
 
-/// Every packet went the way that it was made for, and so did one on each way through the parser.
+/// Checks that every packet took its intended path, and that every path through the parser was taken.
 #[track_caller]
 fn check_ways(program: &Path, report: &serde_json::Value) {
     let packets = report["packets"].as_array().unwrap();
@@ -139,10 +139,10 @@ fn derived_packets_cover_the_shipped_programs() {
         let decisions = report["decisions"].as_array().unwrap();
         let missing: Vec<_> = decisions.iter().filter(|d| d["taken"] == false).collect();
         assert!(missing.iter().all(|d| d["why"].is_string()), "{name}: {missing:?}");
-        // What is always computed, what a drop port does that nothing sets, what follows where all is dropped.
+        // Exceptions: constant decisions, the effect of a drop port that nothing sets, and code after an unconditional drop.
         let missing_max = if decisions.len() > 100 { decisions.len() / 20 } else { 16 };
         assert!(missing.len() <= missing_max, "{name}: {missing:#?}");
-        // The files are what was reported on: both engines do the same with them.
+        // The files agree with the report: both engines process them in the same way.
         for files in report["files"].as_array().unwrap() {
             let [capture, commands] = ["capture", "commands"].map(|key| files[key].as_str().unwrap());
             let digests = ["jit", "interp"].map(|engine| {
@@ -168,7 +168,7 @@ fn derived_packets_cover_the_shipped_programs() {
     }
 }
 
-/// The router's own entries: its routes are hit, and what is added goes with them.
+/// The router's own entries: its routes are hit, and added entries are compatible with them.
 #[test]
 fn derived_packets_fit_entries_that_are_there() {
     let program = program("acl_router");
@@ -190,7 +190,7 @@ fn derived_packets_fit_entries_that_are_there() {
     }
 }
 
-/// Every construct of the language: what is solved is right, and all ways through these parsers are.
+/// Every construct of the language: solutions are correct, and all paths through these parsers are taken.
 #[test]
 fn derived_packets_go_their_ways_in_every_language_test() {
     let mut packets = 0;
@@ -207,7 +207,7 @@ fn derived_packets_go_their_ways_in_every_language_test() {
     assert!(packets > 300, "{packets}");
 }
 
-/// Ports that the program asks for, a header with a right checksum, packets that end early, copies.
+/// Ports that the program tests for, a header with a correct checksum, truncated packets, copies.
 #[test]
 fn derived_packets_come_by_other_ports_and_are_copied() {
     let dir = TempDir::new("derive");
@@ -271,7 +271,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
         ports.contains(&0) && ports.contains(&7) && ports.iter().any(|p| (9..=11).contains(p)),
         "{ports:?}"
     );
-    // All by one.
+    // All packets arrive at one port.
     let report = derive(program, &dir, &["--port", "7"]);
     check_ways(program, &report);
     assert_eq!(report["paths"], 1, "{report}");
@@ -295,7 +295,7 @@ fn derived_traffic_reports_what_it_cannot_reach() {
     run(&["gen", "--commands", "x.cmd"]).expect_status(2).says(&["--program"]);
 }
 
-/// The frame of the programs below; in it are states, declarations and statements of the ingress.
+/// Returns a program with these states, declarations and statements of the ingress.
 fn counted_program(states: &str, declarations: &str, statements: &str) -> String {
     format!(
         r#"
@@ -321,7 +321,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
     )
 }
 
-/// Small programs with known answers: what is named is counted so, and every other number is 0.
+/// Small programs with known results: the named counts have these values, and all others are 0.
 #[test]
 fn complexity_counts_what_the_source_says() {
     let start = "state start { transition accept; }";
@@ -341,7 +341,7 @@ fn complexity_counts_what_the_source_says() {
         ("", "", "h.s.pop_front(2);", "stack_shifts 1, header_removes 2"),
         ("", "", "h.s.push_front(1); h.s[0].setValid();", "stack_shifts 1, header_adds 1"),
         ("", "", "h.s[m.m].x = 1;", "field_writes 1, metadata_reads 1, metadata m.m 32"),
-        // Fields, of headers and of metadata, the architecture's apart.
+        // Fields, of headers and of metadata; those of the architecture are separate.
         ("", "", "h.a.x = h.a.y;", "field_writes 1, field_reads 1"),
         ("", "", "h.a.x[3:0] = h.a.y[7:4];", "field_writes 1, field_reads 1"),
         ("", "", "m.m = 1;", "metadata_writes 1, metadata m.m 32"),
@@ -413,7 +413,7 @@ fn complexity_counts_what_the_source_says() {
             "branches 1, boolean_expressions 1, arithmetic_expressions 1, field_writes 1",
         ),
         ("", "", "for (bit<8> i in 8w1 .. 3) { h.a.x = i; }", "branches 1, field_writes 1"),
-        // Externs: one call is one, also where a header may be invalid and where the data are of many fields.
+        // Externs: one call counts once, even if a header may be invalid or the data have many fields.
         ("", "", checksum, "checksums 1, field_reads 2, metadata_writes 1, metadata m.m 32"),
         (
             "",
@@ -462,14 +462,14 @@ fn complexity_counts_what_the_source_says() {
             lookups exact[8]+ternary[32]+lpm[16] 1",
         ),
         ("", "action twice() { h.a.x = 1; }", "twice(); twice();", "actions 1, field_writes 1"),
-        // What is applied in two places is there once; an argument that comes back is read and written.
+        // A table applied at two places counts once; an inout argument is read and written.
         (
             "",
             "Sub() one; Sub() two;",
             "one.apply(m.m, h); two.apply(m.m, h);",
             "arithmetic_expressions 1, field_writes 1, metadata_reads 2, metadata_writes 2, metadata m.m 32",
         ),
-        // Nothing reaches it.
+        // Unreachable.
         ("", table, "", ""),
         // Parsers.
         (
@@ -523,7 +523,7 @@ fn complexity_counts_what_the_source_says() {
     }
 }
 
-/// A picture of any program is well-formed, as narrow as a page, and each line of it short, whatever the program's texts are.
+/// A picture of any program is well-formed, fits the width of a page, and has short lines, whatever the program's text.
 #[test]
 fn pictures_show_the_source_and_stay_narrow() {
     let dir = TempDir::new("pictures");
@@ -583,7 +583,7 @@ fn pictures_show_the_source_and_stay_narrow() {
     draw(&dir.write("many.p4", many));
 }
 
-/// Tags are closed in order, and no character stands where XML does not allow it.
+/// Checks that tags are closed in order, and that XML allows every character.
 fn check_xml(text: &str) {
     let mut open = Vec::new();
     let mut rest = text;
@@ -609,7 +609,7 @@ fn check_xml(text: &str) {
     assert!(open.is_empty() && rest.trim().is_empty(), "{open:?} {rest}");
 }
 
-/// What a tunnel's ingress does, counted by hand from its text.
+/// A tunnel's ingress, counted by hand from its text.
 #[test]
 fn complexity_is_counted() {
     let dir = TempDir::new("complexity");
@@ -753,7 +753,7 @@ fn load_balance_is_studied() {
     run(&["lb", "--hash", "md5"]).expect_status(2).says(&["unknown hash `md5`", "crc32c"]);
 }
 
-/// A key in a header that some packets do not have, and no port that anything chooses.
+/// A key in a header that some packets lack, and a port that nothing sets.
 const CAUSES: &str = r#"#include <core.p4>
 #include <v1model.p4>
 header eth_t { bit<48> dst; bit<48> src; bit<16> type; }
@@ -845,7 +845,7 @@ fn check_takes_several_programs_and_standard_input() {
     let fine = dir.write("fine.p4", CAUSES);
     let wrong = dir.write("wrong.p4", CAUSES.replace("hdr.ip.dst: exact", "hdr.ip.dts: exact"));
     run(&["check", &fine, &fine]).expect_status(0);
-    // What comes after a wrong program is checked, too.
+    // Programs after a wrong one are also checked.
     let output = run(&["check", &wrong, &fine, &dir.file("none.p4"), &wrong]).expect_status(1);
     assert_eq!(output.stderr.matches("unknown-field").count(), 2, "{}", output.stderr);
     output.says(&["none.p4"]);
@@ -923,7 +923,7 @@ fn completions_and_manual_pages_come_from_the_command_line() {
     run(&["man", &file]).expect_status(3).says(&["cannot write", &file]);
 }
 
-/// A program that puts times and random numbers into packets, and one that lets them decide about ports.
+/// A program that writes times and random numbers to packets, and one in which they determine ports.
 const TIMED: &str = r#"#include <v1model.p4>
 header h_t { bit<8> kind; bit<48> now; bit<48> since; bit<32> any; bit<16> sum; }
 struct headers { h_t h; }
@@ -957,7 +957,7 @@ control D(packet_out p, in headers hdr) { apply { p.emit(hdr.h); } }
 V1Switch(P(), V(), In(), Eg(), C(), D()) main;
 "#;
 
-/// What depends on time or chance is no expectation.
+/// Values that depend on time or chance are not expectations.
 #[test]
 fn derived_packet_tests_do_not_depend_on_time() {
     let dir = TempDir::new("timed");
@@ -999,7 +999,7 @@ fn derived_packet_tests_pass_on_both_engines() {
             vec!["test".to_string(), path.to_string(), "--engine".to_string(), "both".to_string()];
         words.extend(tests.iter().map(|test| test.to_str().unwrap().to_string()));
         run(&words).expect_status(0).prints(&[&format!("{} passed, 0 failed\n", tests.len())]);
-        // The expectations are looked at: another frame is noticed.
+        // The expectations are effective: a different frame is detected.
         let text = std::fs::read_to_string(&tests[0]).unwrap();
         let other = dir.write("other.stf", text.replacen("\nexpect ", "\nexpect 1 00$\nexpect ", 1));
         run(&["test", path, &other]).expect_status(1);

@@ -1,4 +1,4 @@
-//! The options about warnings: which are shown, which make the program wrong, in all commands that compile.
+//! The options about warnings, which select those that are shown and those that are errors, in all commands that compile.
 
 use crate::common::{Output, TempDir, run};
 
@@ -123,7 +123,7 @@ fn options_choose_what_is_said() {
     ]);
 }
 
-/// How each diagnostic begins, and the last line.
+/// Returns the start of each diagnostic, and the last line.
 fn titles(stderr: &str) -> String {
     let last = stderr.lines().last();
     let titles = stderr
@@ -160,8 +160,8 @@ fn an_unknown_name_is_wrong_usage() {
     }
 }
 
-/// Of a library, which a folder of `-I` has, a program need not use everything. Other warnings about it are shown, and so
-/// are those about files beside the program.
+/// A program need not use everything in a library, which is in a folder of `-I`. Other warnings about it are shown, and
+/// so are those about files next to the program.
 #[test]
 fn what_a_library_has_too_much_is_not_told() {
     let dir = TempDir::new("wlibrary");

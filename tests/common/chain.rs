@@ -1,21 +1,22 @@
-//! The compiler in this process: the stages that `p4jet check` runs, in its order (crates/cli/src/compile.rs).
+//! The compiler in this process: the stages of `p4jet check`, in their order (crates/cli/src/compile.rs).
 
 use p4jet_dataplane::Switch;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::{Options, render};
 use std::sync::Arc;
 
-/// How far a program came.
+/// How far the compilation of a program got.
 pub enum Outcome {
     /// The stage that refused it.
     Refused(&'static str),
-    /// Machine code was made: switches with the program as it was lowered and as the passes left it.
+    /// Machine code was generated: switches with the program as lowered and as optimised by the passes.
     Compiled { reference: Arc<Switch>, optimised: Arc<Switch> },
 }
 
-/// Compiles `text` down to machine code; `jit` is for the program as the passes left it.
+/// Compiles `text` to machine code; `jit` has the options for the optimised program.
 ///
-/// A refusal without a word or as `internal`, and IR that the verifier does not accept, are bugs of p4jet: they panic.
+/// A refusal without a message or with the code `internal`, and IR that the verifier refuses, are bugs of p4jet: they
+/// panic.
 pub fn compile(name: &str, text: &str, jit: p4jet_jit::Options) -> Outcome {
     let options = Options { builtins: p4jet_analysis::BUILTINS.to_vec(), ..Options::default() };
     let parsed = p4jet_syntax::parse_text(name, text, &options);

@@ -1,9 +1,9 @@
-//! Documents whose examples are run.
+//! Extracts the examples of documents, which are run.
 
 use std::fs;
 use std::path::Path;
 
-/// The fenced blocks of a document: the mark after the fence, and the text.
+/// Returns the fenced blocks of a document: the mark after the fence, and the text.
 pub fn blocks(text: &str) -> Vec<(String, String)> {
     let mut blocks = Vec::new();
     let mut lines = text.lines();
@@ -16,10 +16,10 @@ pub fn blocks(text: &str) -> Vec<(String, String)> {
     blocks
 }
 
-/// The calls of p4jet in a block of shell text, as a shell in `folder` would make them of it; what else is there is passed
-/// over, and so are calls that need an interface (`@veth`).
+/// Returns the calls of p4jet in a block of shell text, expanded like by a shell in `folder`; other lines are skipped, and
+/// so are calls that need an interface (`@veth`).
 ///
-/// A `*` is expanded when its call's turn comes: earlier calls may make the files.
+/// A `*` is expanded just before its call, because earlier calls may create the files.
 pub fn calls(body: &str, folder: &Path) -> impl Iterator<Item = Vec<String>> {
     let joined = body.replace("\\\n", " ");
     let lines = joined.lines().filter_map(|l| l.strip_prefix("p4jet ")).filter(|l| !l.contains("@veth"));
@@ -27,7 +27,7 @@ pub fn calls(body: &str, folder: &Path) -> impl Iterator<Item = Vec<String>> {
     codes.into_iter().map(|code| code.split_whitespace().flat_map(|word| expand(folder, word)).collect())
 }
 
-/// What a shell makes of a `*` in the last part of a path.
+/// Expands a `*` in the last part of a path like a shell.
 fn expand(folder: &Path, word: &str) -> Vec<String> {
     let Some((path, pattern)) = word.rsplit_once('/').filter(|(_, name)| name.contains('*')) else {
         return vec![word.to_string()];

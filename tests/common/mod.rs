@@ -1,4 +1,4 @@
-//! What the whole-system tests share: the binary under a deadline, files that go away, captures, generated workloads.
+//! Shared by the whole-system tests: the binary with a deadline, temporary files, captures, generated workloads.
 #![allow(dead_code, reason = "not every test that includes this module uses all of it")]
 
 pub mod chain;
@@ -15,21 +15,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// No wait is longer.
+/// Maximum time of any wait.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The root of the checkout.
+/// Returns the root of the checkout.
 pub fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.canonicalize().expect("the crate lies in crates/cli")
 }
 
-/// The shipped program of that name.
+/// Returns the path of a shipped program.
 pub fn program(name: &str) -> PathBuf {
     root().join("programs").join(name).join(format!("{name}.p4"))
 }
 
-/// The folders in programs/, sorted.
+/// Returns the folders in programs/, sorted.
 pub fn program_folders() -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join("programs")).expect("programs/ is there");
     let mut folders: Vec<_> = entries.map(|e| e.expect("readable").path()).filter(|p| p.is_dir()).collect();
@@ -38,12 +38,12 @@ pub fn program_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Last component of a path, without extension.
+/// Returns the last component of a path, without extension.
 pub fn stem(path: &Path) -> String {
     path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// How a process ended and what it said.
+/// The exit status and output of a process.
 #[derive(Debug)]
 pub struct Output {
     pub status: i32,
@@ -71,7 +71,8 @@ pub fn run_command(command: &mut Command) -> Output {
     let mut child = loop {
         match command.spawn() {
             Ok(child) => break child,
-            // A binary that a test has just copied: a child that another thread forked meanwhile may still hold it open.
+            // A test may have just copied the binary, and a child that another thread forked meanwhile may still hold it
+            // open.
             Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {
                 thread::sleep(Duration::from_millis(10));
             }
@@ -93,7 +94,7 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What came before an error is what there is.
+            // The output before an error is kept.
             let _ = pipe.read_to_end(&mut bytes);
         }
         bytes
@@ -117,7 +118,7 @@ pub fn wait(child: &mut Child, what: &str) -> std::process::ExitStatus {
 }
 
 impl Output {
-    /// Asserts the exit status, with all that was said in the message.
+    /// Asserts the exit status; a failure shows the whole output.
     #[track_caller]
     pub fn expect_status(self, status: i32) -> Output {
         assert_eq!(
@@ -128,7 +129,7 @@ impl Output {
         self
     }
 
-    /// Asserts that standard error has all of these.
+    /// Asserts that standard error contains all of these.
     #[track_caller]
     pub fn says(self, parts: &[&str]) -> Output {
         for part in parts {
@@ -137,7 +138,7 @@ impl Output {
         self
     }
 
-    /// Asserts that standard output has all of these.
+    /// Asserts that standard output contains all of these.
     #[track_caller]
     pub fn prints(self, parts: &[&str]) -> Output {
         for part in parts {
@@ -147,7 +148,7 @@ impl Output {
     }
 }
 
-/// A folder that goes away with it.
+/// A temporary folder, deleted when dropped.
 pub struct TempDir(PathBuf);
 
 impl TempDir {
@@ -163,12 +164,12 @@ impl TempDir {
         &self.0
     }
 
-    /// The path of a file in it, as text.
+    /// Returns the path of a file in it, as text.
     pub fn file(&self, name: &str) -> String {
         self.0.join(name).to_str().expect("temporary paths are UTF-8").to_owned()
     }
 
-    /// Writes a file; gives its path.
+    /// Writes a file and returns its path.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.file(name);
         fs::write(&path, content).unwrap_or_else(|e| panic!("{path}: {e}"));
@@ -182,12 +183,12 @@ impl Drop for TempDir {
     }
 }
 
-/// The bytes of a capture file: pcap, little endian, microseconds, Ethernet.
+/// Returns the bytes of a capture file: pcap, little endian, microseconds, Ethernet.
 pub fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
     pcap_of_link(1, frames)
 }
 
-/// The same for any link type (LINKTYPE_ETHERNET is 1).
+/// Like [`pcap`], for any link type (LINKTYPE_ETHERNET is 1).
 pub fn pcap_of_link(link: u32, frames: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let word = |v: u32, to: &mut Vec<u8>| to.extend(v.to_le_bytes());
@@ -205,12 +206,12 @@ pub fn pcap_of_link(link: u32, frames: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// The frames of a capture file that p4jet wrote.
+/// Returns the frames of a capture file that p4jet wrote.
 pub fn read_pcap(path: &str) -> Vec<Vec<u8>> {
     p4jet_ports::read_capture(Path::new(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// Hexadecimal digits, blanks ignored, to bytes.
+/// Converts hexadecimal digits, ignoring spaces, to bytes.
 pub fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text
         .chars()
@@ -226,7 +227,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// The frames of the `packet` lines of a packet test, with their ports.
+/// Returns the frames of the `packet` lines of a packet test, with their ports.
 pub fn stf_packets(text: &str) -> Vec<(u32, Vec<u8>)> {
     let lines = text.lines().map(str::trim).filter_map(|l| l.strip_prefix("packet "));
     lines
@@ -237,7 +238,7 @@ pub fn stf_packets(text: &str) -> Vec<(u32, Vec<u8>)> {
         .collect()
 }
 
-/// The packet tests of a program's folder, sorted.
+/// Returns the packet tests of a program's folder, sorted.
 pub fn stf_files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder.join("tests")) else { return Vec::new() };
     let mut files: Vec<_> = entries

@@ -1,12 +1,12 @@
-//! Random edits of texts that keep most of their structure: of words, lines and bytes. A seed gives the same edits again.
+//! Random edits of words, lines and bytes that preserve most of the structure of a text. Equal seeds give equal edits.
 
 use std::ops::Range;
 
-/// xorshift64*: numbers that look random and repeat.
+/// xorshift64*: repeatable pseudo-random numbers.
 pub struct Random(pub u64);
 
 impl Random {
-    /// A start from any number: neighbouring ones do not give neighbouring sequences.
+    /// Creates a generator from any number; adjacent numbers do not produce similar sequences.
     pub fn from_number(number: u64) -> Random {
         let mut random = Random(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1));
         random.next();
@@ -29,19 +29,19 @@ impl Random {
     }
 }
 
-/// What a language is made of.
+/// The vocabulary of a language.
 pub struct Vocabulary {
-    /// Words that change what a text means more often than others do.
+    /// Words that change the meaning of a text more often than others.
     pub spices: &'static [&'static str],
-    /// Sets of words that can stand for each other as far as the grammar goes.
+    /// Sets of words that the grammar allows in each other's place.
     pub kinds: &'static [&'static [&'static str]],
-    /// Words that are no names.
+    /// Words that are not names.
     pub keywords: &'static [&'static str],
-    /// How a line ends that holds a whole statement.
+    /// The end of a line that contains a whole statement.
     pub line_end: &'static str,
 }
 
-/// Edits `text`; pieces of `other` may come in.
+/// Edits `text`, possibly inserting pieces of `other`.
 pub fn mutate(random: &mut Random, text: &str, other: &str, vocabulary: &Vocabulary) -> String {
     match random.below(10) {
         0..=5 => mutate_gently(random, text, vocabulary),
@@ -59,14 +59,14 @@ pub fn mutate(random: &mut Random, text: &str, other: &str, vocabulary: &Vocabul
     }
 }
 
-/// The beginning of one text and the end of another, cut between words.
+/// Joins the start of one text and the end of another, split between words.
 pub fn splice(random: &mut Random, a: &str, b: &str) -> String {
     let (a, b) = (pieces(a), pieces(b));
     let (end, start) = (random.below(a.len() + 1), random.below(b.len() + 1));
     a[..end].concat() + &b[start..].concat()
 }
 
-/// Types with a width, words, numbers, blanks and single other characters.
+/// Splits a text into types with a width, words, numbers, white space and single other characters.
 fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -98,7 +98,7 @@ fn range(random: &mut Random, length: usize, longest: usize) -> Range<usize> {
     start..(start + random.below(longest + 1)).min(length)
 }
 
-/// Replaces, deletes, doubles, moves or swaps some words, or puts others in.
+/// Replaces, deletes, duplicates, moves, swaps or inserts some words.
 fn mutate_words<'a>(
     random: &mut Random,
     words: &mut Vec<&'a str>,
@@ -109,7 +109,7 @@ fn mutate_words<'a>(
         let range = range(random, words.len(), 12);
         let to = random.below(words.len() + 1);
         match random.below(9) {
-            // One word by another of the same program: most of these still parse.
+            // Replaces a word by another one of the same program: most of these still parse.
             0..=2 => {
                 let positions: Vec<usize> = (0..words.len()).filter(|&i| is_word(words[i])).collect();
                 if !positions.is_empty() {
@@ -160,7 +160,7 @@ fn mutate_bytes(random: &mut Random, bytes: &mut Vec<u8>, others: &[u8]) {
     }
 }
 
-/// Deletes, doubles or swaps lines; if `line_end` is given, only such as hold one whole statement or declaration.
+/// Deletes, duplicates or swaps lines; with `line_end`, only lines that contain one whole statement or declaration.
 fn mutate_lines(random: &mut Random, text: &str, line_end: Option<&str>) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     for _ in 0..1 + random.below(if line_end.is_some() { 2 } else { 4 }) {
@@ -185,8 +185,8 @@ fn mutate_lines(random: &mut Random, text: &str, line_end: Option<&str>) -> Stri
 const NUMBERS: &[&str] =
     &["0", "1", "2", "7", "31", "32", "33", "64", "65", "255", "256", "511", "65536", "8w255", "8s127"];
 
-/// A change after which most texts still parse: a word by another of the same sort, a number by an odd one, a statement
-/// gone, doubled or elsewhere.
+/// Makes a change after which most texts still parse: replaces a word by another of the same kind or a number by an
+/// unusual one, or deletes, duplicates or moves a statement.
 fn mutate_gently(random: &mut Random, text: &str, vocabulary: &Vocabulary) -> String {
     if random.below(3) == 0 {
         return mutate_lines(random, text, Some(vocabulary.line_end));

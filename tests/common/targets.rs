@@ -1,8 +1,8 @@
-//! What fuzzing runs: one function for each place where text from outside comes in. A panic is a finding.
+//! The targets of fuzzing: one function for each place that receives text from outside. A panic is a finding.
 //!
-//! tests/fuzz.rs runs them on mutated texts in CI; fuzz/ holds them to the coverage-guided fuzzer.
+//! tests/fuzz.rs runs them on mutated texts in CI; fuzz/ connects them to the coverage-guided fuzzer.
 //!
-//! Blind spots: whether an answer is right, other than that both engines give it; files and their names.
+//! Blind spots: whether an answer is correct, except that both engines agree; files and their names.
 
 use super::chain::{Outcome, compile};
 use super::mutate::Vocabulary;
@@ -15,13 +15,13 @@ use p4jet_syntax::{Options, parse_text, render};
 use p4jet_text::{Commands, stf};
 use std::sync::{Arc, OnceLock};
 
-/// A place where text comes in.
+/// A place that receives text.
 pub struct Target {
     /// Its name.
     pub name: &'static str,
-    /// Runs a text; says how far it came.
+    /// Runs a text, and returns how far it got.
     pub run: fn(&str) -> &'static str,
-    /// What its texts are made of.
+    /// The vocabulary of its texts.
     pub vocabulary: &'static Vocabulary,
 }
 
@@ -31,7 +31,7 @@ pub const PREPROCESSOR: Target = Target { name: "preprocessor", run: preprocesso
 pub const PARSER: Target = Target { name: "parser", run: parser, vocabulary: &P4 };
 /// The whole compiler, then packets through both engines.
 pub const COMPILER: Target = Target { name: "compiler", run: compiler, vocabulary: &P4 };
-/// The same, on programs with every construct of the language.
+/// Like [`COMPILER`], on programs with every construct of the language.
 pub const LANGUAGE: Target = Target { name: "language", run: compiler, vocabulary: &P4 };
 /// The IR's text form: reader, printer, verifier, passes, both engines.
 pub const IR: Target = Target { name: "ir", run: ir, vocabulary: &IR_WORDS };
@@ -40,7 +40,7 @@ pub const STF: Target = Target { name: "stf", run: packet_tests, vocabulary: &ST
 /// Runtime commands.
 pub const COMMANDS: Target = Target { name: "commands", run: commands, vocabulary: &COMMAND_WORDS };
 
-/// All of them.
+/// All targets.
 pub const ALL: &[&Target] = &[&PREPROCESSOR, &PARSER, &COMPILER, &LANGUAGE, &IR, &STF, &COMMANDS];
 
 fn preprocessor(text: &str) -> &'static str {
@@ -74,8 +74,8 @@ fn compiler(text: &str) -> &'static str {
     forward(text, &[], &[])
 }
 
-/// Compiles, then runs packets through both engines: those given, after the commands given, and some made for the
-/// program.
+/// Compiles, then runs packets through both engines: the given ones, after the given commands, and some generated for
+/// the program.
 pub fn forward(text: &str, commands: &[&str], frames: &[Vec<u8>]) -> &'static str {
     let mut rng = Rng::new(digest(text));
     match compile("fuzz.p4", text, some_options(&mut rng)) {
@@ -92,7 +92,7 @@ pub fn forward(text: &str, commands: &[&str], frames: &[Vec<u8>]) -> &'static st
     }
 }
 
-/// Ways to make machine code that only large programs take otherwise, now and then.
+/// Returns code generation options that otherwise only large programs use, from time to time.
 fn some_options(rng: &mut Rng) -> p4jet_jit::Options {
     p4jet_jit::Options {
         cut_entries_min: rng.once_in(3).then_some(0),
@@ -105,10 +105,10 @@ fn some_options(rng: &mut Rng) -> p4jet_jit::Options {
     }
 }
 
-/// What [`forward`] says of a program that compiles.
+/// The result of [`forward`] for a program that compiles.
 pub const FORWARDED: &str = "packets forwarded";
 
-/// Packets made for a program, besides [`common_frames`].
+/// Number of packets generated for a program, in addition to [`common_frames`].
 const FRAMES_EACH: usize = 12;
 
 fn ir(text: &str) -> &'static str {
@@ -172,14 +172,14 @@ fn commands(text: &str) -> &'static str {
             Ok(_) => carried_out += 1,
             Err(error) => {
                 assert!(!error.message.is_empty() && !error.message.contains('\n'), "{error:?}");
-                // Whoever shows the line cuts it there.
+                // Code that shows the line splits it there.
                 assert!(error.span.is_none_or(|span| line.get(span).is_some()), "{line}");
             }
         }
         let (start, _) = control.complete(line, line.len() / 2);
         assert!(line.is_char_boundary(start));
     }
-    // As a file, all or nothing.
+    // As a file, of which all commands run or none.
     let switch = sample_switch().expect("the sample is valid");
     if let Err(error) = Control::new(switch).load("fuzz.cmd", text) {
         assert!(!error.render().is_empty() && !error.to_string().is_empty());
@@ -191,7 +191,7 @@ fn commands(text: &str) -> &'static str {
     }
 }
 
-/// A fresh switch with a table of every sort. Its program is read once.
+/// Returns a fresh switch with a table of every kind. Its program is read once.
 fn sample_switch() -> Result<Arc<Switch>, String> {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
     let program = PROGRAM
@@ -202,14 +202,14 @@ fn sample_switch() -> Result<Arc<Switch>, String> {
 /// The program of the control plane's own tests.
 const SAMPLE: &str = include_str!("../../crates/control/tests/common/sample.ir");
 
-/// FNV-1a: whatever else a case needs follows from its text.
+/// FNV-1a: derives all further choices of a case from its text.
 fn digest(text: &str) -> u64 {
     let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// Commands that add entries to the program's tables. The entries go into `program`, too, so that packets can be made
-/// that meet them.
+/// Returns commands that add entries to the program's tables. The entries are also added to `program`, so that matching
+/// packets can be generated.
 fn some_entries(rng: &mut Rng, program: &mut Program) -> Vec<String> {
     let mut commands = Vec::new();
     let widths: Vec<u32> = program.fields.iter().map(|f| f.width).collect();
@@ -278,7 +278,7 @@ fn some_match(rng: &mut Rng, width: u32, kind: MatchKind) -> KeyMatch {
     }
 }
 
-/// A few packets that meet most of what common programs do.
+/// Returns a few packets that exercise most of what common programs do.
 fn common_frames() -> Vec<Vec<u8>> {
     // Ethernet, IPv4, UDP.
     let udp = |ttl: u8| {
@@ -298,14 +298,14 @@ fn common_frames() -> Vec<Vec<u8>> {
     vec![udp(64), udp(1), options, ipv6, short, vec![0; 14], vec![7], vec![0xff; 200]]
 }
 
-/// Both engines must say the same of every packet, and both switches of every runtime command.
+/// Checks that both engines agree on every packet, and both switches on every runtime command.
 fn compare(reference: &Arc<Switch>, optimised: &Arc<Switch>, commands: &[String], frames: &[Vec<u8>]) {
     let mut controls = [reference, optimised].map(|switch| Control::new(switch.clone()));
     let mut command = |line: &str| {
         let [a, b] = controls.each_mut().map(|control| control.execute(line));
         assert!(a == b, "`{line}` gives {a:?} and {b:?}");
     };
-    // What does not fit the program is refused.
+    // Commands that do not fit the program are refused.
     commands.iter().for_each(|line| command(line));
     let workers = (reference.worker(EngineKind::Interp, 0), optimised.worker(EngineKind::Jit, 0));
     let (Ok(mut interp), Ok(mut jit)) = workers else { return };
@@ -331,7 +331,7 @@ fn compare(reference: &Arc<Switch>, optimised: &Arc<Switch>, commands: &[String]
         }
     };
     agree(&run(&mut jit), &expected, "machine code");
-    // The same again with code for these packets.
+    // Repeated with code for these packets.
     let packets = frames.iter().zip(0..).map(|(frame, i)| (i % 3, frame.as_slice()));
     if let Ok(code) = optimised.seen(packets).map(|seen| optimised.code_for_seen(&seen)) {
         let code = code.unwrap_or_else(|e| panic!("{}", optimised.describe(&e)));

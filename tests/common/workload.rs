@@ -1,15 +1,15 @@
-//! Workloads that repeat: entries as runtime commands, and packets whose destinations are drawn evenly from them.
+//! Repeatable workloads: entries as runtime commands, and packets whose destinations are drawn evenly from them.
 
 use super::mutate::Random;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-/// Entries and the packets that meet them.
+/// Entries and matching packets.
 pub struct Workload {
     /// Runtime commands.
     pub commands: String,
-    /// How many entries they add.
+    /// Number of entries that they add.
     pub entries: usize,
     /// The packets.
     pub frames: Vec<Vec<u8>>,
@@ -35,7 +35,7 @@ pub fn l2(n: usize, packets: usize) -> Workload {
     let mut random = Random(0x6c32_0000 + n as u64);
     let mut stations = Vec::new();
     let mut commands = String::new();
-    // Multiplication by an odd number never meets the same address twice.
+    // Multiplication by an odd number never produces the same address twice.
     for i in 0..n as u64 {
         let station = mac((i + 1).wrapping_mul(0x9e37_79b1) & 0x3fff_ffff);
         // Writing to a String cannot fail.

@@ -1,19 +1,19 @@
-//! What p4c's own test programs say about p4jet:
+//! Tests p4jet with p4c's own test programs:
 //!
 //!     P4C=/path/to/p4c cargo test --release -p p4jet-cli --test conformance
 //!
-//! * Packet tests: every v1model or PSA program of `testdata/p4_16_samples` that has an `.stf` beside it passes on both
-//!   engines, unless `packets.txt` says why not.
-//! * Accepted programs: every v1model, PSA and core-only program there that p4c takes is taken, unless `accepted.txt`
-//!   says why not.
-//! * Refused programs: those in `testdata/p4_16_errors` are refused, for the same fault. That is the case if an error
-//!   stands at a line that p4c's first one is about; what a person has judged differently stands in `refused.txt`.
+//! * Packet tests: every v1model or PSA program of `testdata/p4_16_samples` that has an `.stf` file passes on both engines,
+//!   unless `packets.txt` gives a reason.
+//! * Accepted programs: every v1model, PSA and core-only program that p4c accepts is accepted, unless `accepted.txt` gives
+//!   a reason.
+//! * Refused programs: those in `testdata/p4_16_errors` are refused for the same fault, that is, with an error on a line
+//!   that p4c's first error concerns; `refused.txt` lists different judgements.
 //!
 //! A line of these files is `PROGRAM: REASON`; an entry that is no longer needed is a failure, and so is a panic, a signal
-//! or a program that takes too long. Nothing is run, and that is said, where `P4C` is not set.
+//! or a program that takes too long. If `P4C` is not set, nothing is run, and a message says so.
 //!
-//! Blind spots: an error at the right line for the wrong reason; programs for other architectures; `P4C` of another
-//! version than the one that the files were written for.
+//! Blind spots: an error on the right line for the wrong reason; programs for other architectures; another version of `P4C`
+//! than the one for which the files were written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,7 +24,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// For one program with its packet tests; without optimisation all takes about ten times as long.
+/// Maximum time for one program with its packet tests; without optimisation everything takes about ten times as long.
 const TIME_MAX: Duration = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 10 });
 
 fn main() -> ExitCode {
@@ -45,12 +45,12 @@ fn main() -> ExitCode {
     if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Which declarations a program is written for.
+/// The declarations that a program uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     V1model,
     Psa,
-    /// None but core.p4.
+    /// Only core.p4.
     Core,
 }
 
@@ -69,17 +69,17 @@ struct Program {
     /// Path from the folder of its corpus.
     name: String,
     kind: Kind,
-    /// What p4c has to say: the expected standard error of its tests.
+    /// The output of p4c: the expected standard error of its tests.
     said: String,
 }
 
-/// The programs of a corpus that p4jet is for.
+/// Returns the programs of a corpus that p4jet supports.
 fn programs(folder: &Path) -> Vec<Program> {
     let outputs = folder.with_file_name(format!("{}_outputs", file_name(folder)));
     let mut found = Vec::new();
     for path in p4_files(folder) {
         let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
-        // In a folder of its own a program has files that are no programs.
+        // A program with a folder of its own has files that are not programs.
         let is_part = name.contains('/') && !read(&path).contains("main;");
         let Some(kind) = kind(&path).filter(|_| !is_part) else { continue };
         let said = read(&outputs.join(format!("{name}-stderr")));
@@ -101,13 +101,12 @@ fn file_name(path: &Path) -> String {
     path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The text of a file; nothing if it is not there.
+/// Returns the text of a file; empty if it does not exist.
 fn read(path: &Path) -> String {
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// What a program is written for, by the files that it includes, those beside it followed; `None` if that is another
-/// architecture.
+/// Returns the kind of a program, by the files that it includes, also indirectly; `None` for another architecture.
 fn kind(path: &Path) -> Option<Kind> {
     let mut kind = Kind::Core;
     let mut seen = BTreeSet::new();
@@ -141,16 +140,16 @@ fn included(line: &str) -> Option<&str> {
     rest[1..].split_once(end).map(|(name, _)| name)
 }
 
-/// How a call of p4jet ended.
+/// The result of a call of p4jet.
 struct Answer {
-    /// `None`: by a signal, or too late.
+    /// `None` if it ended by a signal or took too long.
     status: Option<i32>,
     out: String,
     err: String,
 }
 
 impl Answer {
-    /// A panic, a signal, or no end: wrong whatever the program.
+    /// Returns a panic, a signal, or a timeout: wrong for any program.
     fn crash(&self) -> Option<String> {
         match self.status {
             Some(0 | 1) => None,
@@ -160,7 +159,7 @@ impl Answer {
     }
 }
 
-/// The first line that begins so, or the first.
+/// Returns the first line with this start, or else the first line.
 fn first<'a>(text: &'a str, start: &str) -> &'a str {
     text.lines().find(|l| l.starts_with(start)).or(text.lines().next()).unwrap_or("nothing said")
 }
@@ -190,13 +189,13 @@ fn p4jet(arguments: &[&Path]) -> Answer {
 fn collect(mut pipe: impl std::io::Read + Send + 'static) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What came before an error is what there is.
+        // The output before an error is kept.
         let _ = pipe.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }
 
-/// What `judge` says of each program, in order; as many at once as there are cores.
+/// Returns the result of `judge` for each program, in order; as many run at once as there are cores.
 fn for_each<T: Send>(programs: &[&Program], judge: impl Fn(&Program) -> T + Sync) -> Vec<T> {
     let next = Mutex::new(programs.iter().enumerate());
     let results = Mutex::new(Vec::new());
@@ -236,7 +235,7 @@ impl Exceptions {
         Exceptions { file, reasons }
     }
 
-    /// Prints a failure that no exception covers, or an exception that covers none; gives how many these are.
+    /// Prints a failure that no exception covers, or an exception that covers none; returns their number.
     fn check(&self, name: &str, failure: Option<&str>) -> usize {
         match (failure, self.reasons.contains_key(name)) {
             (Some(why), false) => println!("  FAIL {name}: {why}"),
@@ -246,7 +245,7 @@ impl Exceptions {
         1
     }
 
-    /// Prints exceptions for programs that are not there.
+    /// Prints exceptions for programs that do not exist.
     fn check_names(&self, names: &BTreeSet<&str>) -> usize {
         let unknown = self.reasons.keys().filter(|name| !names.contains(name.as_str()));
         unknown.map(|name| println!("  FAIL {name}: in {}, but not in the corpus", self.file)).count()
@@ -315,7 +314,7 @@ fn refused(errors: &[Program]) -> usize {
     let mut names = BTreeSet::new();
     let (mut bad, mut refused, mut same, mut total) = (0, 0, 0, 0);
     for kind in [Kind::V1model, Kind::Psa, Kind::Core] {
-        // Where p4c only warns, the program is right.
+        // If p4c only warns, the program is correct.
         let right = of_kind(errors, kind, |p| fault(&p.said).is_none());
         for (program, failure) in right.iter().zip(for_each(&right, check_accepts)) {
             names.insert(&program.name[..]);
@@ -354,13 +353,13 @@ fn refused(errors: &[Program]) -> usize {
 /// p4c's first error.
 struct Fault<'a> {
     text: &'a str,
-    /// Where it is: the place that it begins with, and where p4c says that it comes from.
+    /// Its lines: that of the error, and those from which p4c says it originates.
     lines: BTreeSet<u32>,
 }
 
-/// The first error in what p4c says: `FILE(LINE): [--Werror=KIND] error: …` or `FILE(LINE):syntax error, …`. Where the
-/// place does not come first, it is on a line of its own below. `---- Actual error:` and `---- Originating from:` go before
-/// the places of details.
+/// Returns the first error in p4c's output: `FILE(LINE): [--Werror=KIND] error: …` or `FILE(LINE):syntax error, …`. If the
+/// place does not come first, it is on a separate line below. `---- Actual error:` and `---- Originating from:` precede the
+/// places of details.
 fn fault(said: &str) -> Option<Fault<'_>> {
     let is_error = |line: &str| {
         let is_summary = line.contains("error: ") && line.contains("errors encountered");
@@ -391,7 +390,7 @@ fn place(line: &str) -> Option<u32> {
     rest.split_once(')')?.0.parse().ok()
 }
 
-/// The lines that errors of p4jet stand at.
+/// Returns the lines of p4jet's errors.
 fn error_lines(err: &str) -> BTreeSet<u32> {
     let mut lines = BTreeSet::new();
     let mut is_error = false;

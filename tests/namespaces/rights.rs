@@ -1,5 +1,5 @@
-//! The switch with few rights: as an ordinary user with no capabilities but those for interfaces, and what others may do
-//! to it then.
+//! The switch with few privileges: as an ordinary user whose only capabilities are those for interfaces, and what other
+//! users can do to it then.
 
 use super::{
     LEFT, LEFT_MAC, Namespace, Network, RIGHT, RIGHT_MAC, ROUTER_MACS, Switch, lines, ping,
@@ -13,11 +13,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Numbers of users that need not have names.
+/// Numbers of users, which need not have names.
 const USER: u32 = 54_321;
 const OTHER: u32 = 54_322;
 
-/// Where ordinary users can run p4jet: not where it was built, which may be below a folder of root's.
+/// A place where ordinary users can run p4jet: not the build folder, which may be below a folder of root's.
 struct Place {
     files: TempDir,
     p4jet: PathBuf,
@@ -29,15 +29,15 @@ impl Place {
         let files = TempDir::new("rights");
         open_to(files.path(), 0o755);
         let p4jet = files.path().join("p4jet");
-        // By a process of its own: what this one has open for writing, a child of another test may have open, too, when it
-        // is to be run.
+        // Copied by a separate process: a file that this process has open for writing could be inherited by a child of
+        // another test when it is to be run.
         let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_p4jet")).arg(&p4jet).status();
         assert!(copied.unwrap().success());
         let program = files.write("router.p4", fs::read(common::program("simple_router")).unwrap());
         Place { files, p4jet, program }
     }
 
-    /// A folder that is a user's own.
+    /// Returns a folder that a user owns.
     fn home(&self, user: u32) -> String {
         let home = self.files.file(&format!("home-{user}"));
         if !Path::new(&home).exists() {
@@ -48,7 +48,7 @@ impl Place {
         home
     }
 
-    /// p4jet as a user who has these capabilities, separated by commas, and no more.
+    /// Returns the command p4jet as a user with only these capabilities, separated by commas.
     fn p4jet(&self, user: u32, capabilities: &str) -> Command {
         let plus: Vec<String> =
             capabilities.split(',').filter(|c| !c.is_empty()).map(|c| format!(",+{c}")).collect();
@@ -58,7 +58,7 @@ impl Place {
         for set in ["inh-caps", "ambient-caps", "bounding-set"] {
             command.arg(format!("--{set}=-all{plus}"));
         }
-        // As a service: what it was given is all that it can ever have.
+        // Like a service, it can never get more privileges than at the start.
         command.args(["--no-new-privs", "--"]).arg(&self.p4jet).env("XDG_RUNTIME_DIR", self.home(user));
         command
     }
@@ -72,11 +72,11 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// Ends the test with a message when it cannot run.
+/// Ends the test with a message if it cannot run.
 macro_rules! need_setpriv {
     () => {
         crate::need_namespaces!();
-        // That of busybox knows too little.
+        // The version of busybox lacks options.
         let works =
             Command::new("setpriv").args(["--ambient-caps=-all", "true"]).stderr(Stdio::null()).status();
         if !works.is_ok_and(|status| status.success()) {
@@ -99,7 +99,7 @@ fn an_ordinary_user_with_capabilities_forwards() {
         network.left.enter(|| ping(RIGHT, 1472));
         network.right.enter(|| ping(LEFT, 56));
         tcp(&network.left, &network.right, RIGHT, 5);
-        // Its ports come back as they do with all rights.
+        // Its ports recover as with all privileges.
         network.switch.ip("link set s1 down").unwrap();
         switch.wait_for_stderr("port 1: ");
         network.switch.ip("link set s1 up").unwrap();
@@ -137,7 +137,7 @@ fn nobody_else_reaches_the_control_socket() {
     let place = Place::new();
     let network = Network::new();
     open_to(network.files.path(), 0o755);
-    // Where everybody may enter and make files, the socket itself must refuse.
+    // In a folder that everybody may enter and write, the socket itself must refuse.
     let open = place.files.file("open");
     fs::create_dir(&open).unwrap();
     open_to(Path::new(&open), 0o1777);
@@ -201,7 +201,7 @@ fn other_users_are_refused_over_tcp() {
     }
 }
 
-/// With `setcap`, as the error message advises: the kernel then makes root the owner of what /proc says of the process.
+/// With `setcap`, as the error message recommends: the kernel then makes root the owner of the process's files in /proc.
 #[test]
 fn capabilities_of_the_file_do() {
     need_setpriv!();
@@ -233,7 +233,7 @@ fn capabilities_of_the_file_do() {
     switch.finish();
 }
 
-/// A TAP interface in a namespace, with the descriptor behind it, which children inherit.
+/// Creates a TAP interface in a namespace, and returns its descriptor, which children inherit.
 fn tap(host: &Namespace, address: Ipv4Addr, mac: &str, router_mac: &str) -> OwnedFd {
     let fd = host.enter(|| {
         // SAFETY: a string that ends in 0; the descriptor that comes is ours.

@@ -1,4 +1,4 @@
-//! A slow link, made with `tc`: programs see the packets that wait for it, though no output queue is configured.
+//! A slow link, created with `tc`: programs see the packets that wait for it, although no output queue is configured.
 
 use super::{DEADLINE, Network, RIGHT, RIGHT_MAC, ROUTER_MACS, Switch};
 use crate::common;
@@ -7,7 +7,8 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Marks what waits behind `MARK` others (ECN's congestion experienced), and writes into the datagram how it waited.
+/// Marks packets that wait behind `MARK` others (ECN's congestion experienced), and writes their queue metadata to the
+/// datagram.
 const PROGRAM: &str = r#"#include <v1model.p4>
 header eth_t { bit<48> dst; bit<48> src; bit<16> type; }
 header ip_t {
@@ -58,15 +59,15 @@ control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
 V1Switch(P(), V(), In(), Eg(), C(), D()) main;
 "#;
 
-/// A depth that is marked.
+/// The depth from which packets are marked.
 const MARK: u32 = 10;
-/// bmv2's queues hold as many packets.
+/// The capacity of bmv2's queues.
 const DEPTH_MAX: u32 = 64;
 const PORT: u16 = 7001;
-/// Datagrams until one must have waited: they come much faster than 2 Mbit/s.
+/// Number of datagrams after which one must have waited: they are much faster than 2 Mbit/s.
 const DATAGRAMS_MAX: usize = 5000;
 
-/// What a datagram was told.
+/// The queue metadata in a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Told {
     enq_depth: u32,
@@ -89,7 +90,7 @@ impl Hosts {
     }
 
     fn send(&self) {
-        // Behind the fields that the program writes: enough that a link of 2 Mbit/s takes 4 ms.
+        // After the fields that the program writes: so long that a link of 2 Mbit/s takes 4 ms.
         self.from.send(&[0; 1000]).unwrap();
     }
 
@@ -101,14 +102,14 @@ impl Hosts {
         Some(Told { enq_depth: word(0), deq_depth: word(1), waited_us: word(2), is_marked: word(3) == 1 })
     }
 
-    /// One datagram that finds nothing before it.
+    /// Sends one datagram that finds an empty queue.
     fn alone(&self) -> Told {
         self.send();
         self.receive(DEADLINE).expect("it arrives")
     }
 }
 
-/// `tc` in the switch's namespace; what it says if it fails.
+/// Runs `tc` in the switch's namespace; returns its message if it fails.
 fn tc(network: &Network, arguments: &str) -> Result<(), String> {
     let mut tc = Command::new("tc");
     tc.args(arguments.split_whitespace()).stdin(Stdio::null());
@@ -128,7 +129,7 @@ fn a_slow_link_fills_queues_that_nobody_configured() {
         .replace("DESTINATION", &format!("0x{}", RIGHT_MAC.replace(':', "")))
         .replace("MARK", &MARK.to_string());
     let program = network.files.write("ecn.p4", text);
-    // The second refuses what the first only delays: its queue is shorter than what the kernel takes of a socket.
+    // The second refuses what the first only delays: its queue is shorter than what the kernel accepts from a socket.
     for qdisc in ["tbf rate 2mbit burst 4kb limit 1mb", "tbf rate 2mbit burst 4kb limit 20kb"] {
         let mut command = common::p4jet();
         command.args(["run", &program]);
@@ -148,7 +149,7 @@ fn a_slow_link_fills_queues_that_nobody_configured() {
         for n in 0.. {
             assert!(n < DATAGRAMS_MAX, "{qdisc}: none waited: {:?}", all.last());
             hosts.send();
-            // The kernel takes about a hundred before the switch lets any wait.
+            // The kernel accepts about a hundred before the switch makes any wait.
             if n % 300 == 299 {
                 while let Some(told) = hosts.receive(Duration::from_millis(20)) {
                     all.push(told);
@@ -161,7 +162,7 @@ fn a_slow_link_fills_queues_that_nobody_configured() {
                 }
             }
         }
-        // What still waits comes, too, and then the link is idle.
+        // Waiting packets arrive too, and then the link is idle.
         let end = Instant::now() + DEADLINE;
         while let Some(told) = hosts.receive(Duration::from_secs(1)) {
             assert!(Instant::now() < end);
@@ -174,7 +175,8 @@ fn a_slow_link_fills_queues_that_nobody_configured() {
             assert!(told.enq_depth < DEPTH_MAX && told.deq_depth < DEPTH_MAX, "{told:?}");
         }
         let deepest = all.iter().max_by_key(|told| told.enq_depth).unwrap();
-        // Those before it took 4 ms each; a little less may be left of the first, and what the kernel had is not seen.
+        // The packets before it took 4 ms each; the first may have been partly sent, and those in the kernel are not
+        // counted.
         assert!(deepest.waited_us > 2000 * deepest.enq_depth, "{qdisc}: {deepest:?}");
         tc(&network, "qdisc del dev s1 root").unwrap();
         switch.finish();

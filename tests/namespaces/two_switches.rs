@@ -1,5 +1,5 @@
-//! p4jet under the name of bmv2's switch, two of them between two hosts: in Mininet, where it is installed, and joined by
-//! hand with the same program, entries and addresses.
+//! p4jet under the name of bmv2's switch, two of them between two hosts: in Mininet, where it is installed, and connected
+//! by hand with the same program, entries and addresses.
 
 use super::{Namespace, Switch, lines, ping, tcp};
 use crate::common::{self, root};
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 const HOSTS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 1, 2), Ipv4Addr::new(10, 0, 2, 2)];
 
 fn python() -> Option<&'static str> {
-    // Mininet belongs to the distribution's Python, which need not be the first on the path.
+    // Mininet belongs to the distribution's Python, which need not be the first in the path.
     ["/usr/bin/python3", "python3"].into_iter().find(|python| {
         let mut command = Command::new(python);
         command.args(["-c", "import mininet.net"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -18,7 +18,7 @@ fn python() -> Option<&'static str> {
     })
 }
 
-/// h1 - s1 - s2 - h2, as tools/mininet/two_switches.py makes it.
+/// h1 - s1 - s2 - h2, as created by tools/mininet/two_switches.py.
 #[test]
 fn mininet() {
     crate::need_namespaces!();
@@ -26,7 +26,7 @@ fn mininet() {
         eprintln!("SKIPPED: no Mininet: a python3 that has `mininet.net` (Debian: apt install mininet)");
         return;
     };
-    // Mininet's switches are in the namespace in which it runs: one of ours, so that it meets nobody else.
+    // Mininet's switches are in the namespace in which it runs: one of ours, so that it does not disturb others.
     let network = Namespace::new("mininet");
     let mut command = Command::new(python);
     command.arg(root().join("tools/mininet/two_switches.py")).arg(env!("CARGO_BIN_EXE_p4jet"));
