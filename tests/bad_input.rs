@@ -154,7 +154,7 @@ fn lost_traffic_has_no_latency() {
 }
 
 #[test]
-fn help_is_no_failure() {
+fn help_is_not_a_failure() {
     for words in [&["--help"] as &[&str], &["--version"], &["help"], &["check", "--help"], &["run", "-h"]] {
         let output = run(words).expect_status(0);
         assert!(!output.stdout.is_empty() && output.stderr.is_empty());
@@ -162,7 +162,7 @@ fn help_is_no_failure() {
 }
 
 #[test]
-fn programs_that_are_no_programs() {
+fn files_that_are_not_programs() {
     let dir = TempDir::new("programs");
     dir.write("empty.p4", "");
     dir.write("blank.p4", "\n\n// nothing here\n");
@@ -211,7 +211,7 @@ fn programs_that_are_no_programs() {
 
 /// `check` also accepts programs that are not switches, and says so.
 #[test]
-fn programs_that_are_no_switch_are_fine() {
+fn check_accepts_programs_that_are_not_switches() {
     let dir = TempDir::new("noswitch");
     dir.write("nomain.p4", "#include <core.p4>\nheader h { bit<8> x; }\n");
     dir.write("package.p4", "package Box();\nBox() main;\n");
@@ -243,7 +243,7 @@ fn foreign_externs_are_refused_with_the_place() {
 }
 
 #[test]
-fn captures_that_are_no_captures() {
+fn files_that_are_not_captures() {
     let dir = TempDir::new("captures");
     let whole = pcap(&[vec![0; 60], vec![1; 60]]);
     dir.write("whole.pcap", &whole);
@@ -308,7 +308,7 @@ fn the_environment_refuses() {
 
 /// Results without a reader: a full disk is an environment that refuses, but a reader that closes the pipe is not.
 #[test]
-fn standard_output_that_takes_nothing() {
+fn standard_output_that_accepts_nothing() {
     let dir = TempDir::new("output");
     dir.write("prog.p4", PROGRAM);
     let program = dir.file("prog.p4");
@@ -331,7 +331,7 @@ fn standard_output_that_takes_nothing() {
 
 /// A script on standard input runs to its end, even after the last packet.
 #[test]
-fn a_script_is_heard_to_its_end() {
+fn a_script_runs_to_its_end() {
     let dir = TempDir::new("script");
     dir.write("prog.p4", PROGRAM);
     dir.write("in.pcap", pcap(&[common::hex("00070000000000000000")]));
@@ -429,7 +429,7 @@ fn wrong_entries() {
 }
 
 #[test]
-fn a_full_table_says_how_many_it_holds() {
+fn a_full_table_reports_its_size() {
     let dir = TempDir::new("full");
     let three = "table_add two send 1 => 1\ntable_add two send 2 => 1\ntable_add two send 3 => 1\n";
     dir.write("three.cmd", three);
@@ -438,7 +438,7 @@ fn a_full_table_says_how_many_it_holds() {
 }
 
 #[test]
-fn entry_files_that_are_none() {
+fn files_that_are_not_entries() {
     let dir = TempDir::new("files");
     dir.write("binary.cmd", [0xff, 0xfe, 0]);
     dir.write("empty.cmd", "");

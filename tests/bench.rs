@@ -43,7 +43,7 @@ fn every_workload_runs() {
 }
 
 #[test]
-fn wrong_options_are_told_in_a_line() {
+fn wrong_options_are_reported_in_one_line() {
     if !has_python() {
         return;
     }

@@ -114,7 +114,7 @@ show_ports
 ";
 
 #[test]
-fn ctl_over_both_sockets() {
+fn ctl_works_over_both_sockets() {
     let dir = TempDir::new("ctl");
     let switch = router(&dir);
     let socket = switch.socket().to_string();
@@ -275,7 +275,7 @@ fn over_tcp_the_switch_opens_only_what_was_granted() {
 
 /// A switch without memory for another client's thread sends an error to the client.
 #[test]
-fn a_client_without_a_thread_is_told() {
+fn a_client_without_a_thread_gets_an_error() {
     const CLIENTS_MAX: usize = 48;
     let dir = TempDir::new("no-thread");
     let switch = router(&dir);
@@ -457,7 +457,7 @@ fn p4jet_run(program: &std::path::Path) -> Command {
 }
 
 #[test]
-fn what_would_wait_or_come_twice_is_refused() {
+fn blocking_and_duplicate_ports_are_refused() {
     let dir = TempDir::new("refused");
     let switch = router(&dir);
     let (socket, fifo, out) = (switch.socket().to_string(), dir.file("fifo"), dir.file("out.pcap"));
@@ -481,7 +481,7 @@ fn what_would_wait_or_come_twice_is_refused() {
 }
 
 #[test]
-fn a_hangup_ends_the_switch_in_order_and_commands_that_do_not_count_are_told() {
+fn a_hangup_ends_the_switch_cleanly_and_ignored_commands_are_reported() {
     let dir = TempDir::new("hangup");
     let (state, program) = (dir.file("state"), program("basic_l2"));
     let commands = dir.write("commands", "table_add forward set_dest 00:00:5e:00:53:01 => 1");
@@ -527,7 +527,7 @@ fn the_default_socket_is_found_and_private() {
 }
 
 #[test]
-fn programs_are_exchanged() {
+fn programs_are_replaced() {
     let dir = TempDir::new("exchange");
     let switch = router(&dir);
     let socket = switch.socket().to_string();
@@ -640,7 +640,7 @@ fn hostile_clients_do_not_stop_the_packets() {
 }
 
 #[test]
-fn output_queues_come_while_it_runs() {
+fn output_queues_can_be_added_at_run_time() {
     let dir = TempDir::new("queues");
     let mut command = p4jet();
     command.args(["run", &program("basic_l2").display().to_string(), "--stay", "--control", &dir.file("s")]);
@@ -665,7 +665,7 @@ fn output_queues_come_while_it_runs() {
 
 /// A program that was prepared before queues were configured has them once it runs.
 #[test]
-fn queues_survive_the_exchange_for_a_program_prepared_earlier() {
+fn queues_survive_the_load_of_a_program_prepared_earlier() {
     let dir = TempDir::new("queues-swap");
     let program = program("basic_l2");
     let switch = Switch::start(p4jet_run(&program).args(["--control", &dir.file("s")]));
@@ -683,7 +683,7 @@ fn queues_survive_the_exchange_for_a_program_prepared_earlier() {
 
 /// A packet is traced with the present entries, and the switch is not affected.
 #[test]
-fn a_running_switch_tells_what_it_would_do() {
+fn a_running_switch_traces_without_effect() {
     let dir = TempDir::new("trace-packet");
     let switch = router(&dir);
     let ctl = |line: &str| run_command(p4jet().args(["ctl", "--socket", switch.socket(), line]));
@@ -908,7 +908,7 @@ fn with_file_limit(command: &mut Command, most: Option<u64>) -> &mut Command {
 
 /// A full disk, simulated by a limit on the length of files.
 #[test]
-fn a_full_disk_costs_only_what_is_said() {
+fn a_full_disk_affects_only_the_state_file() {
     let dir = TempDir::new("full-disk");
     let (state, socket, program) = (dir.file("state"), dir.file("switch.sock"), program("basic_l2"));
     let start = |most| {

@@ -522,7 +522,7 @@ fn shares(owners: &[Option<u128>]) -> BTreeMap<Option<u128>, usize> {
 }
 
 #[test]
-fn dead_back_ends_go_within_two_seconds_and_nobody_else_moves() {
+fn dead_back_ends_go_within_two_seconds_and_no_other_slots_move() {
     let dir = TempDir::new("health");
     let socket = dir.file("switch.sock");
     let _switch = switch(&socket, &[]);
@@ -657,7 +657,7 @@ fn restarts_of_both() {
 }
 
 #[test]
-fn a_switch_that_stands_still_is_waited_for() {
+fn a_stopped_switch_is_awaited() {
     let dir = TempDir::new("still");
     let socket = dir.file("switch.sock");
     let running = switch(&socket, &[]);
@@ -765,7 +765,7 @@ fn stations_are_learned_move_and_age() {
 
 /// A listener is retried if the switch has no free connection.
 #[test]
-fn stations_are_learned_as_soon_as_that_can_be() {
+fn stations_are_learned_as_soon_as_possible() {
     let dir = TempDir::new("full");
     let socket = dir.file("switch.sock");
     let _switch = switch(&socket, &[]);

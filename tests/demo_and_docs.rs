@@ -42,7 +42,7 @@ fn demo_does_what_the_readme_says() {
 }
 
 #[test]
-fn bench_tells_the_cost_of_each_stage() {
+fn bench_reports_the_cost_of_each_stage() {
     let dir = TempDir::new("stages");
     let work = workload::l3(64, 4096);
     let commands = dir.write("entries.cmd", &work.commands);
@@ -319,7 +319,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 }
 
 #[test]
-fn a_trace_tells_the_way_of_a_packet() {
+fn a_trace_shows_the_path_of_a_packet() {
     let dir = TempDir::new("trace");
     let work = workload::l3(64, 1);
     let commands = dir.write("entries.cmd", &work.commands);
@@ -345,7 +345,7 @@ fn a_trace_tells_the_way_of_a_packet() {
 }
 
 #[test]
-fn check_prints_what_it_is_asked_for() {
+fn check_prints_the_requested_output() {
     let path = program("simple_router");
     let path = path.to_str().unwrap();
     run(&["check", path, "--ir"]).expect_status(0).prints(&["ingress.ipv4_lpm", "hdr.ipv4.ttl"]);

@@ -105,7 +105,7 @@ fn many_mistyped_names_among_many_are_refused_in_time() {
 }
 
 #[test]
-fn what_the_text_says_once_is_compiled_in_time_that_grows_with_the_text() {
+fn compile_time_grows_with_the_text() {
     let select = |cases: String| {
         format!(
             "state start {{ p.extract(h.e); transition select(h.e.d) {{ {cases} default: accept; }} }} state s {{ transition accept; }}"
@@ -199,7 +199,7 @@ fn what_the_text_says_once_is_compiled_in_time_that_grows_with_the_text() {
 }
 
 #[test]
-fn machine_code_is_made_in_time_that_grows_with_the_program() {
+fn code_generation_time_grows_with_the_program() {
     let programs = [
         (
             "messages_of_a_feed",
@@ -296,7 +296,7 @@ fn states_back_and_forth(n: usize, state: impl Fn(usize) -> String) -> String {
 }
 
 #[test]
-fn machine_code_of_parsers_that_lead_back_and_forth_is_made_in_time() {
+fn parsers_with_many_back_edges_compile_in_time() {
     let headers = |n: usize| Parts {
         top: times(n, |i| format!("header h{i}_t {{ bit<16> k; }}")),
         headers: times(n, |i| format!("h{i}_t h{i};")),
@@ -398,7 +398,7 @@ fn declarations_that_share_a_name_are_limited() {
 
 /// Each level contains the one below twice: no machine can hold the result of forty levels.
 #[test]
-fn what_doubles_is_refused_at_once() {
+fn programs_that_double_are_refused_at_once() {
     let levels = |first: &str, next: &dyn Fn(usize) -> String| first.to_string() + &times(40, next);
     let top =
         |top: String, statements: &str| Parts { top, statements: statements.into(), ..Parts::default() };
@@ -529,7 +529,7 @@ fn what_doubles_is_refused_at_once() {
 }
 
 #[test]
-fn what_multiplies_is_refused_with_the_limit_and_the_place() {
+fn programs_that_multiply_are_refused_with_limit_and_place() {
     let double = |first: &str, call: &str| {
         format!("action a0() {{ {first} }}")
             + &times(40, |i| {

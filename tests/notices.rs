@@ -126,7 +126,7 @@ fn each_call_of_digest_is_a_message_with_the_values_of_the_call() {
 }
 
 #[test]
-fn subscribers_get_digests_of_both_engines_also_after_a_reload() {
+fn subscribers_get_digests_of_both_engines_even_after_a_reload() {
     let mut told = Vec::new();
     for engine in [EngineKind::Interp, EngineKind::Jit] {
         let (running, handle) = start(engine);
@@ -159,7 +159,7 @@ fn subscribers_get_digests_of_both_engines_also_after_a_reload() {
 }
 
 #[test]
-fn who_does_not_read_loses_messages_and_nobody_else_does() {
+fn only_slow_subscribers_lose_messages() {
     let (running, handle) = start(EngineKind::Jit);
     let asleep = running.subscribe(DIGESTS).unwrap();
     let awake = running.subscribe(DIGESTS).unwrap();
@@ -270,7 +270,7 @@ fn messages_over_a_socket_and_in_the_same_process() {
 }
 
 #[test]
-fn hostile_subscribers_cost_nobody_else_anything() {
+fn hostile_subscribers_do_not_affect_others() {
     let (running, handle) = start(EngineKind::Jit);
     let dir = TempDir::new("hostile_subscribers");
     let path = dir.file("s");
@@ -385,7 +385,7 @@ fn with_entries(switch: &Arc<Switch>, timeout_ms: u32) -> Control {
 const TIMED: [&str; 4] = ["macs", "routes", "rules", "members"];
 
 #[test]
-fn hits_are_noted_alike_by_both_engines() {
+fn both_engines_record_hits_alike() {
     let mut seen = Vec::new();
     for engine in [EngineKind::Interp, EngineKind::Jit] {
         let switch = ageing(engine);
@@ -426,7 +426,7 @@ fn hits_are_noted_alike_by_both_engines() {
 }
 
 #[test]
-fn entries_age_and_their_subscribers_hear_of_it() {
+fn entries_age_and_subscribers_are_notified() {
     for engine in [EngineKind::Interp, EngineKind::Jit] {
         let options = RunOptions { engine, frame_max: 2048, listener: Arc::new(|_| ()) };
         let running = Running::start(&ageing(engine), options).unwrap();

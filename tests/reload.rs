@@ -189,7 +189,7 @@ fn reload_and_adapt(
 }
 
 #[test]
-fn no_packet_is_lost_and_what_is_unchanged_stays() {
+fn no_packet_is_lost_and_unchanged_state_stays() {
     for engine in [EngineKind::Jit, EngineKind::Interp] {
         let programs: Vec<_> = (1..=6).map(|version| switch(version, &[])).collect();
         let (last, carried) = reload_under_load(engine, &programs);
@@ -241,7 +241,7 @@ fn no_packet_is_lost_between_threads() {
 }
 
 #[test]
-fn what_changed_is_copied_where_it_fits_and_told_where_not() {
+fn changed_state_is_copied_if_it_fits_and_reported_otherwise() {
     let larger =
         [("SIZE", "128"), ("EXTRA", "action other() { }"), ("LISTED", "other;"), ("KIND", "ternary")];
     let (last, carried) = reload_under_load(EngineKind::Jit, &[switch(1, &[]), switch(2, &larger)]);
@@ -279,7 +279,7 @@ fn a_program_that_does_not_fit_leaves_the_old_one_running() {
 
 /// Machine code is generated before the point at which nothing else can happen.
 #[test]
-fn what_was_prepared_is_not_compiled_again() {
+fn prepared_programs_are_not_compiled_again() {
     let options = RunOptions { engine: EngineKind::Jit, frame_max: 1518, listener: Arc::new(|_| ()) };
     let running = Running::start(&switch(1, &[]), options).unwrap();
     Control::new(running.switch()).execute("table_add t to 1 => 0 11").unwrap();

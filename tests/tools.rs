@@ -85,7 +85,7 @@ fn generated_captures_repeat() {
 }
 
 #[test]
-fn wrong_use_of_gen_is_said() {
+fn wrong_use_of_gen_is_reported() {
     run(&["gen", "--sizes", "60"]).expect_status(2).says(&["a size is 60: expected 64 to 65535"]);
     run(&["gen", "-n", "0"]).expect_status(2).says(&["the number of entries is 0: expected 1 to 1000000"]);
     run(&["gen", "--entries-for", "nothing"]).expect_status(2).says(&["no entries of `nothing`", "basic_l2"]);
@@ -170,7 +170,7 @@ fn derived_packets_cover_the_shipped_programs() {
 
 /// The router's own entries: its routes are hit, and added entries are compatible with them.
 #[test]
-fn derived_packets_fit_entries_that_are_there() {
+fn derived_packets_fit_existing_entries() {
     let program = program("acl_router");
     let dir = TempDir::new("derive");
     let commands = program.with_file_name("entries.cmd");
@@ -192,7 +192,7 @@ fn derived_packets_fit_entries_that_are_there() {
 
 /// Every construct of the language: solutions are correct, and all paths through these parsers are taken.
 #[test]
-fn derived_packets_go_their_ways_in_every_language_test() {
+fn derived_packets_take_their_paths_in_every_language_test() {
     let mut packets = 0;
     let folder = common::root().join("tests/language");
     let mut programs: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
@@ -209,7 +209,7 @@ fn derived_packets_go_their_ways_in_every_language_test() {
 
 /// Ports that the program tests for, a header with a correct checksum, truncated packets, copies.
 #[test]
-fn derived_packets_come_by_other_ports_and_are_copied() {
+fn derived_packets_use_other_ports_and_are_copied() {
     let dir = TempDir::new("derive");
     let program = dir.write(
         "ports.p4",

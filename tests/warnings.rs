@@ -78,7 +78,7 @@ warning[unused]: constant `SPARE` is never used
 }
 
 #[test]
-fn options_choose_what_is_said() {
+fn options_select_what_is_reported() {
     let dir = TempDir::new("wdisable");
     for (options, status, said) in [
         ("--Wdisable", 0, ""),
@@ -163,7 +163,7 @@ fn an_unknown_name_is_wrong_usage() {
 /// A program need not use everything in a library, which is in a folder of `-I`. Other warnings about it are shown, and
 /// so are those about files next to the program.
 #[test]
-fn what_a_library_has_too_much_is_not_told() {
+fn unused_parts_of_a_library_are_not_reported() {
     let dir = TempDir::new("wlibrary");
     let folder = dir.file("lib");
     std::fs::create_dir(&folder).expect("a new folder");

@@ -167,7 +167,7 @@ fn egress_clones_have_the_headers_as_egress_left_them() {
 }
 
 #[test]
-fn resubmitted_packets_come_as_they_came() {
+fn resubmitted_packets_are_as_received() {
     let p = Pieces {
         meta: "@field_list(1) bit<8> turns;",
         ingress: "if (meta.turns < 3) { meta.turns = meta.turns + 1; meta.x = 1; hdr.h.a = 9;
@@ -185,7 +185,7 @@ fn resubmitted_packets_come_as_they_came() {
 }
 
 #[test]
-fn recirculated_packets_come_as_they_leave() {
+fn recirculated_packets_are_as_sent() {
     let p = Pieces {
         meta: "@field_list(1) bit<8> turns;",
         ingress: "hdr.h.c = sm.instance_type[7:0]; hdr.h.d = sm.packet_length[7:0];",
@@ -259,7 +259,7 @@ fn verify_and_select_report_their_errors() {
 }
 
 #[test]
-fn a_parser_that_turns_for_ever_times_out() {
+fn an_endless_parser_times_out() {
     let p = Pieces {
         states: "state start { packet.extract(hdr.h); transition spin; }
             state spin { meta.x = meta.x + 1; transition select(hdr.h.a) { 0: accept; default: spin; } }",

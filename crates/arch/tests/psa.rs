@@ -131,7 +131,7 @@ fn multicast_makes_instances() {
 }
 
 #[test]
-fn clones_of_ingress_are_the_packet_as_it_came() {
+fn clones_of_ingress_are_the_received_packet() {
     let p = Pieces {
         ingress: "ostd.clone = true; ostd.clone_session_id = (CloneSessionId_t) 5; ingress_drop(ostd);
             hdr.h.a = 9; user.x = 6;",
@@ -155,7 +155,7 @@ fn clones_of_ingress_are_the_packet_as_it_came() {
 }
 
 #[test]
-fn clones_of_egress_are_the_packet_as_it_leaves() {
+fn clones_of_egress_are_the_sent_packet() {
     let p = Pieces {
         egress_parser: "user.y = e2e.v;",
         egress: "if (istd.packet_path == PSA_PacketPath_t.CLONE_E2E) {
@@ -168,7 +168,7 @@ fn clones_of_egress_are_the_packet_as_it_leaves() {
 }
 
 #[test]
-fn resubmitted_packets_come_as_they_came_with_what_they_carry() {
+fn resubmitted_packets_are_as_received_with_their_metadata() {
     let p = Pieces {
         parser: "user.x = resubmitted.v; user.y = (bit<8>) (PortIdUint_t) istd.ingress_port;",
         ingress: "if (user.x < 3) { ostd.resubmit = true; hdr.h.a = 9; }
@@ -180,7 +180,7 @@ fn resubmitted_packets_come_as_they_came_with_what_they_carry() {
 }
 
 #[test]
-fn recirculated_packets_come_as_they_leave_with_what_they_carry() {
+fn recirculated_packets_are_as_sent_with_their_metadata() {
     let p = Pieces {
         parser: "user.x = recirculated.v;",
         ingress: "if (user.x < 2) { send_to_port(ostd, PSA_PORT_RECIRCULATE); }
@@ -206,7 +206,7 @@ fn parser_errors_are_seen_by_the_controls() {
 }
 
 #[test]
-fn registers_begin_with_what_the_program_says() {
+fn registers_start_with_the_declared_values() {
     let p = Pieces {
         locals: "Register<bit<8>, bit<4>>(4, 5) cells; Register<user_t, bit<4>>(2, { 6, 7 }) pairs;
             Register<bit<8>, bit<4>>(2) plain;",

@@ -214,7 +214,7 @@ fn copies_wait_like_others() {
 }
 
 #[test]
-fn a_packet_that_goes_round_for_ever_ends() {
+fn endless_recirculation_ends() {
     let text = v1model("", "recirculate_preserving_field_list(1);");
     let config = |config: &mut QueueConfig| config.change(None, |port| port.rate = Some(Rate::Packets(1)));
     for config in [|_: &mut QueueConfig| {}, config] {
@@ -249,7 +249,7 @@ fn a_packet_that_goes_round_for_ever_ends() {
 
 /// Three replicas, each of which is recirculated and creates three more: 3, 9, 27 … copies of one packet.
 #[test]
-fn a_packet_that_multiplies_ends() {
+fn endless_multiplication_of_packets_ends() {
     let text = v1model("s.mcast_grp = 7;", "recirculate_preserving_field_list(1);");
     for engine in [EngineKind::Interp, EngineKind::Jit] {
         for (program, workers) in [(lower(&text), 1), (lower_queued(&text), 1), (lower_queued(&text), 2)] {
@@ -393,7 +393,7 @@ fn two_workers_share_the_ports() {
 }
 
 #[test]
-fn traces_tell_of_queues() {
+fn traces_show_queues() {
     let program = lower_queued(&v1model("s.mcast_grp = 7;", ""));
     let config = |config: &mut QueueConfig| {
         config.change(None, |port| {
@@ -599,7 +599,7 @@ fn forwards_while_compiling() -> bool {
 
 /// Packets that the interpreter has put into queues leave them when machine code runs.
 #[test]
-fn what_waits_stays_when_machine_code_comes() {
+fn waiting_packets_remain_when_machine_code_is_ready() {
     // Packets wait for more than a minute, until the test raises the queues' rates.
     let program = lower_queued(&v1model(&long(6000).0, ""));
     let mut slow = Slow::start_within(&program, 1, 3, Some(Duration::ZERO));
@@ -625,7 +625,7 @@ fn what_waits_stays_when_machine_code_comes() {
 
 /// A packet injected after all captures ended must leave its queue before the switch ends.
 #[test]
-fn what_was_injected_after_the_end_is_waited_for() {
+fn packets_injected_after_the_end_are_awaited() {
     let slow = Slow::start(&lower_queued(&v1model("", "")), 1, 10);
     let handles: Vec<Box<dyn Port>> = vec![Box::new(Ended { sent: Arc::clone(&slow.sent) })];
     slow.running.add_ports(vec![NewPort { number: 1, spec: "ended".to_string(), handles }]).unwrap();
@@ -645,7 +645,7 @@ fn what_was_injected_after_the_end_is_waited_for() {
 
 /// Packets that wait when another program is loaded leave in time; none is lost, whichever worker serves their queue.
 #[test]
-fn a_reload_loses_nothing_that_waits() {
+fn a_reload_loses_no_waiting_packets() {
     let program = lower_queued(&v1model("", ""));
     for workers in [1, 2] {
         let slow = Slow::start(&program, workers, 500);
@@ -661,7 +661,7 @@ fn a_reload_loses_nothing_that_waits() {
 
 /// Packets of an earlier program that wait are not lost, either.
 #[test]
-fn two_reloads_lose_nothing_that_waits() {
+fn two_reloads_lose_no_waiting_packets() {
     let program = lower_queued(&v1model("", ""));
     for workers in [1, 2] {
         // Two seconds.
@@ -935,7 +935,7 @@ fn a_reload_beside_traffic_keeps_the_order() {
 
 /// Each packet is recirculated once, so that workers of earlier programs hand packets over to each other.
 #[test]
-fn a_reload_loses_nothing_that_goes_round() {
+fn a_reload_loses_no_recirculated_packets() {
     let round = "if (hdr.h.priority == 0) { hdr.h.priority = 1; recirculate_preserving_field_list(1); }";
     for workers in [1, 3] {
         reloads_beside_traffic(EngineKind::Interp, workers, 60, round, false);

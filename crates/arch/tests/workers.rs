@@ -38,7 +38,7 @@ fn switch(workers: usize) -> Result<std::sync::Arc<Switch>, String> {
 }
 
 #[test]
-fn a_worker_is_had_by_one_at_a_time() {
+fn a_worker_has_one_owner_at_a_time() {
     let switch = switch(2).unwrap();
     assert_eq!(switch.workers(), 2);
     for engine in [EngineKind::Jit, EngineKind::Interp] {

@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_reader() {
+    fn writers_do_not_wait_for_a_reader() {
         let start = Instant::now();
         let log = Log::to(Form::Plain, Level::Info, Box::new(Stuck), None).expect("a log");
         for _ in 0..2 * WAITING_MAX {
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_moved_is_made_anew() {
+    fn a_moved_file_is_recreated() {
         let path = std::env::temp_dir().join(format!("p4jet-log-{}", std::process::id()));
         let moved = path.with_extension("1");
         let files = Files { path: path.clone(), rotation: None };
@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_a_line() {
+    fn each_event_is_one_line() {
         let time = SystemTime::UNIX_EPOCH;
         let line = Line {
             time,
@@ -631,7 +631,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_was_full_takes_lines_again() {
+    fn lines_are_written_again_after_a_full_disk() {
         let written = Arc::new(Mutex::new(Vec::new()));
         let log = Log::to(Form::Plain, Level::Info, Box::new(Full(2, Arc::clone(&written))), None);
         let log = log.expect("a log");

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_answers_a_second() {
+    fn answers_per_second_are_limited() {
         let begin = Instant::now();
         let mut bucket = Bucket::new(begin);
         let mut taken =

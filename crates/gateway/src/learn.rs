@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_silent_are_asked_for_and_then_forgotten() {
+    fn silent_stations_are_requested_and_then_forgotten() {
         let (age, begin) = (Duration::from_secs(100), Instant::now());
         let at = |seconds| begin + Duration::from_secs(seconds);
         let mut stations = Stations::default();

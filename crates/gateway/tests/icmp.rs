@@ -509,7 +509,7 @@ fn own_addresses_of_ipv6_answer() {
 // ---- any bytes ----
 
 #[test]
-fn what_is_no_frame_of_the_switch() {
+fn frames_that_are_not_from_the_switch() {
     let packet = v4("203.0.113.5", "198.51.100.1", 17, &udp(4)).bytes();
     let good = at_port(TTL, 0).before(&ethernet(EXTERNAL_MAC, CLIENT_MAC, None, &packet));
     assert!(answer(&good, &own(), 7).is_ok());
@@ -570,7 +570,7 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn every_frame_gets_a_right_answer_or_none() {
+fn every_frame_gets_a_correct_answer_or_none() {
     let only: Option<u64> = std::env::var("CASE").ok().map(|case| case.parse().unwrap());
     let (own, seeds) = (own(), seeds());
     for (at, seed) in seeds.iter().enumerate() {

@@ -251,7 +251,7 @@ mod tests {
     const NOWHERE: Loc = Loc(0);
 
     #[test]
-    fn what_follows_a_terminator_vanishes() {
+    fn code_after_a_terminator_vanishes() {
         let mut cfg = CfgBuilder::default();
         cfg.terminate(Terminator::Return, NOWHERE);
         cfg.terminate(Terminator::Drop(0), NOWHERE);

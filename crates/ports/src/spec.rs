@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_opened_says_why() {
+    fn failures_to_open_name_the_reason() {
         let fail = |text: &str| open(&parse(text).unwrap(), &PortOptions::default()).err().unwrap();
         for spec in ["0@no-such-if", "0@xdp:no-such-if"] {
             let error = fail(spec);

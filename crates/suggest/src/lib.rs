@@ -113,7 +113,7 @@ mod tests {
 
     /// Words with different letters take little time; the number of similar words that are compared is limited.
     #[test]
-    fn only_so_many_choices_are_compared() {
+    fn the_number_of_compared_choices_is_limited() {
         let others: Vec<String> = (0..COMPARED_MAX).map(|i| format!("{i:04}drawrof")).collect();
         let long = "a_name_of_another_length".to_string();
         let choices = |n: usize, first: &'static str| {

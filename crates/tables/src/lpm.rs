@@ -921,7 +921,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_used_again() {
+    fn freed_memory_is_reused() {
         let routes = routes(500);
         let (mut trie, layout) = trie();
         let mut used = Vec::new();

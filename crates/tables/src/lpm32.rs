@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_on_the_way_to_large_pages_stays() {
+    fn changes_during_the_move_to_large_pages_persist() {
         let now = Arc::new(Region::zeroed(FIRST_ENTRIES * 4));
         let mut first = First { now, huge: false, later: None };
         let mut model = std::collections::HashMap::new();
@@ -330,7 +330,7 @@ mod tests {
 
     /// There are groups for only a few hundred routes at a time, and each of these routes needs its own.
     #[test]
-    fn groups_without_routes_are_used_again() {
+    fn groups_without_routes_are_reused() {
         let mut lpm = Lpm32::new(32, 16);
         let groups = lpm.groups.halves().len() / GROUP_ENTRIES;
         for i in 0..10 * groups as u32 {

@@ -5,7 +5,7 @@
 pub(crate) struct Sum(u64);
 
 impl Sum {
-    /// Adds bytes; only the last ones may be an odd number.
+    /// Adds bytes; only the last call may add an odd number.
     pub fn add(&mut self, bytes: &[u8]) -> &mut Sum {
         let (words, rest) = bytes.as_chunks::<4>();
         self.0 += words.iter().map(|w| u64::from(u32::from_be_bytes(*w))).sum::<u64>();
@@ -15,7 +15,7 @@ impl Sum {
         self
     }
 
-    /// Of what was added.
+    /// Returns the checksum of the added bytes.
     pub fn checksum(&self) -> u16 {
         let mut sum = self.0;
         while sum >> 16 != 0 {

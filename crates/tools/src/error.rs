@@ -1,4 +1,4 @@
-//! What goes wrong in a tool, and whose fault it is.
+//! Errors of tools, by their cause.
 
 use p4jet_ports::{ErrorKind, PortError};
 use std::fmt;
@@ -9,7 +9,7 @@ use std::path::Path;
 pub enum Error {
     /// The input is wrong: the program, its entries.
     Input(String),
-    /// The tool was asked in a wrong way.
+    /// The tool was used wrongly.
     Usage(String),
     /// The environment refused: the disk is full, no permission.
     Environment(String),

@@ -1,12 +1,11 @@
-//! What a product needs around a switch: traffic to test it with.
+//! Tools around a switch, mainly traffic for tests.
 //!
-//! * [`traffic`]: captures of the usual protocols, with the table entries that make shipped programs carry
-//!   them.
+//! * [`traffic`]: captures of common protocols, with the table entries for shipped programs to forward them.
 //! * [`derive`]: packets and entries for any program, derived from it.
-//! * [`complexity`]: what a program and each way through it does, counted, and as a picture.
-//! * [`lb`]: how evenly hashes spread hosts over servers.
+//! * [`complexity`]: counts and pictures of a program and of each path through it.
+//! * [`lb`]: how evenly hashes distribute hosts over servers.
 //!
-//! Nothing here is on a packet's way through a switch.
+//! Nothing here is on the packet path of a switch.
 
 mod checksum;
 pub mod complexity;

@@ -1,4 +1,4 @@
-//! Random numbers that a seed decides, on every machine.
+//! Random numbers that depend only on a seed, on every machine.
 
 /// SplitMix64: every seed is a good one.
 #[derive(Clone, Debug)]
@@ -22,8 +22,8 @@ pub(crate) fn mix(x: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// A bijection of the numbers of `2 * half` bits that looks random: a Feistel network. So that as many
-/// distinct random numbers as are wanted can be had one by one, in no memory.
+/// A bijection of the numbers of `2 * half` bits that looks random: a Feistel network. It yields any number of distinct
+/// random numbers one by one, without memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Permutation {
     keys: [u64; 4],
@@ -31,7 +31,7 @@ pub(crate) struct Permutation {
 }
 
 impl Permutation {
-    /// Of numbers of `bits` bits, an even number up to 64.
+    /// Creates a permutation of numbers of `bits` bits, an even number up to 64.
     pub fn new(seed: u64, bits: u32) -> Permutation {
         let mut random = Random::new(seed);
         Permutation { keys: std::array::from_fn(|_| random.next()), half: bits / 2 }

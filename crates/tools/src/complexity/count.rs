@@ -1,15 +1,15 @@
-//! How often things are done.
+//! Counts of operations.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-/// What is counted by a number.
+/// What is counted as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// States of parsers.
     ParserStates,
-    /// Ways that lead out of states.
+    /// Edges that leave states.
     Transitions,
     /// Decisions of parsers.
     ParserBranches,
@@ -21,7 +21,7 @@ pub enum What {
     Tables,
     /// Actions that run.
     Actions,
-    /// Decisions outside of parsers.
+    /// Decisions outside parsers.
     Branches,
     /// Internet checksums.
     Checksums,
@@ -31,7 +31,7 @@ pub enum What {
     RegisterWrites,
     /// Headers that become valid.
     HeaderAdds,
-    /// Headers that are set to another one.
+    /// Headers that are assigned from another one.
     HeaderCopies,
     /// Headers that become invalid.
     HeaderRemoves,
@@ -45,15 +45,15 @@ pub enum What {
     Arithmetic,
     /// `&`, `|`, `^`, `~`.
     Bitwise,
-    /// Comparisons, and what is done with their results.
+    /// Comparisons, and operations on their results.
     Boolean,
     /// Fields of the program's metadata whose value is used.
     MetadataReads,
     /// Fields of the program's metadata that are set.
     MetadataWrites,
-    /// The same of the architecture's.
+    /// The same for the architecture's metadata.
     ArchitectureReads,
-    /// The same of the architecture's.
+    /// The same for the architecture's metadata.
     ArchitectureWrites,
 }
 
@@ -85,13 +85,13 @@ const NAMES: [(&str, &str); 24] = [
     ("Architecture metadata", "architecture metadata writes"),
 ];
 
-/// How often things are done.
+/// Counts of operations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     numbers: [usize; NAMES.len()],
     /// The program's metadata fields that are read or written, with their widths.
     pub metadata: BTreeMap<String, u32>,
-    /// The architecture's.
+    /// The architecture's metadata fields.
     pub architecture_metadata: BTreeMap<String, u32>,
     /// Calls of externs other than registers and checksums, by name: `hash(crc32)`, `counter.count`.
     pub externs: BTreeMap<String, usize>,
@@ -117,17 +117,17 @@ fn bits(fields: &BTreeMap<String, u32>) -> u64 {
 }
 
 impl Counts {
-    /// Bits of the program's metadata.
+    /// Returns the bits of the program's metadata.
     pub fn metadata_bits(&self) -> u64 {
         bits(&self.metadata)
     }
 
-    /// Bits of the architecture's metadata.
+    /// Returns the bits of the architecture's metadata.
     pub fn architecture_metadata_bits(&self) -> u64 {
         bits(&self.architecture_metadata)
     }
 
-    /// Both together; a field counts once.
+    /// Adds both; a field counts once.
     pub(super) fn add(mut self, other: &Counts) -> Counts {
         self.combine(other, |a, b| a + b);
         self.metadata.extend(other.metadata.clone());
@@ -135,7 +135,7 @@ impl Counts {
         self
     }
 
-    /// The larger of each.
+    /// Returns the maximum of each.
     pub(super) fn max(mut self, other: &Counts) -> Counts {
         self.combine(other, usize::max);
         if other.metadata_bits() > self.metadata_bits() {
@@ -159,7 +159,7 @@ impl Counts {
         }
     }
 
-    /// Group, what is counted, how many: what a table shows.
+    /// Returns the rows of a table: group, name, count.
     pub(super) fn rows(&self) -> Vec<(&'static str, &'static str, String)> {
         let numbers = NAMES.iter().zip(self.numbers);
         let mut rows: Vec<_> = numbers.map(|((group, what), n)| (*group, *what, n.to_string())).collect();

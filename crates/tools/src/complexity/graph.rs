@@ -1,4 +1,4 @@
-//! Parsers, controls, actions and functions as pictures that show what the source says.
+//! Pictures of parsers, controls, actions and functions with their source text.
 
 use super::picture::{Picture, Sheet};
 use p4jet_analysis::typed::{
@@ -8,16 +8,17 @@ use p4jet_analysis::typed::{
 use p4jet_syntax::span::Span;
 use std::fmt::Write;
 
-/// Longer lines are cut, with an ellipsis.
+/// Maximum length of a line; longer ones are truncated with an ellipsis.
 pub(super) const LINE_CHARS_MAX: usize = 60;
-/// Lines of one condition; what does not fit is cut.
+/// Maximum number of lines of a condition; the rest is omitted.
 const CONDITION_LINES_MAX: usize = 4;
-/// Statements, keys or cases that one node shows; how many more there are is the last line.
+/// Maximum number of statements, keys or cases that one node shows; the last line counts the others.
 const LINES_MAX: usize = 16;
-/// Arrows in the picture of a parser. If there are more, there are none: the states say where they lead.
+/// Maximum number of arrows in the picture of a parser. If there are more, none is drawn: the states name their
+/// successors.
 const ARROWS_MAX: usize = 200;
 
-/// A Graphviz text: each parser, control, action and function is a cluster.
+/// Returns a Graphviz text in which each parser, control, action and function is a cluster.
 pub fn dot(program: &Program) -> String {
     super::with_stack(|| {
         let mut dot = "digraph program {\n  node [shape=box, style=filled];\n".to_string();
@@ -39,7 +40,7 @@ pub fn dot(program: &Program) -> String {
     })
 }
 
-/// The same as an SVG picture.
+/// Returns the same as an SVG picture.
 pub fn svg(program: &Program) -> String {
     super::with_stack(|| {
         let mut sheet = Sheet::new();
@@ -70,17 +71,17 @@ struct Graph {
     edges: Vec<(usize, usize, String)>,
 }
 
-/// What is drawn as one box.
+/// Something drawn as one box.
 pub(super) struct Node {
     pub lines: Vec<String>,
     pub colour: &'static str,
-    /// In how many branches it is.
+    /// Number of enclosing branches.
     pub depth: usize,
-    /// The decision that leads here, and its answer; nothing in the outermost list of statements.
+    /// The decision that leads here, and its outcome; `None` in the outermost list of statements.
     pub parent: Option<(usize, String)>,
 }
 
-/// Everything with a body in the order of declaration, each control followed by its actions.
+/// Returns everything with a body in the order of declaration, each control followed by its actions.
 fn graphs(program: &Program) -> Vec<Graph> {
     let mut graphs = Vec::new();
     let own = |span: Span| !program.sources.files[span.file.0 as usize].builtin;
@@ -125,7 +126,7 @@ fn names(program: &Program, params: &[Param]) -> String {
     format!("({})", names.join(", "))
 }
 
-/// Where a way comes from: a node and its answer.
+/// Sources of an edge: a node and its outcome.
 type Ends = Vec<(usize, String)>;
 
 struct Drawing<'a> {
@@ -148,7 +149,7 @@ impl<'a> Drawing<'a> {
         Drawing { program, graph, parent: None, depth: 0 }
     }
 
-    /// The text of a place in one line, without comments.
+    /// Returns the text of a place in one line, without comments.
     fn text(&self, span: Span) -> String {
         let file = &self.program.sources.files[span.file.0 as usize];
         one_line(file.text.get(span.lo as usize..span.hi as usize).unwrap_or_default())
@@ -166,7 +167,7 @@ impl<'a> Drawing<'a> {
 
     fn parser(mut self, body: &ParserBody) -> Graph {
         self.graph.is_parser = true;
-        // The start is on top.
+        // The start state is at the top.
         let mut order: Vec<usize> = (0..body.states.len()).collect();
         order.sort_by_key(|&i| i != body.start as usize);
         let place = |state: u32| order.iter().position(|&i| i == state as usize);
@@ -225,7 +226,7 @@ impl<'a> Drawing<'a> {
         self.graph
     }
 
-    /// Draws statements that are reached from `ends`; gives where they end.
+    /// Draws statements that are reached from `ends`; returns their ends.
     fn list(&mut self, stmts: &[Stmt], mut ends: Ends) -> Ends {
         let mut plain: Vec<String> = Vec::new();
         let mut shown = None;
@@ -237,7 +238,7 @@ impl<'a> Drawing<'a> {
                 ends = self.flush(&mut plain, ends);
                 ends = self.decision(stmt, ends);
             } else {
-                // What one macro makes is shown once.
+                // The statements of one macro are shown once.
                 if shown.replace(stmt.span) != Some(stmt.span) {
                     plain.push(self.text(stmt.span));
                 }
@@ -275,7 +276,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn branch(&mut self, node: usize, label: &str, stmts: &[Stmt]) -> Ends {
-        // `else if` goes on beside the `if`, so that a chain of them stays in one column.
+        // `else if` is drawn beside the `if`, so that a chain of them stays in one column.
         let chained = label == "no" && matches!(stmts, [Stmt { kind: StmtKind::If(..), .. }]);
         let parent = self.parent.replace((node, label.to_string()));
         self.depth += usize::from(!chained);
@@ -351,7 +352,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// A statement up to what its first parentheses enclose: `for (…)`, `switch (…)`.
+    /// Returns a statement up to the end of its first parentheses: `for (…)`, `switch (…)`.
     fn head(&self, span: Span) -> String {
         let text = self.text(span);
         let mut open = 0;
@@ -366,7 +367,7 @@ impl<'a> Drawing<'a> {
         text
     }
 
-    /// The keys and actions of a table.
+    /// Returns the keys and actions of a table.
     fn table(&self, id: TableId) -> Vec<String> {
         let table = &self.program.tables[id.index()];
         let mut lines = vec![format!("table {}", table.name)];
@@ -385,7 +386,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// The tables that an expression applies.
+/// Returns the tables that an expression applies.
 fn tables_of(e: &Expr) -> Vec<TableId> {
     match &e.kind {
         ExprKind::ApplyHit { table, .. } => vec![*table],
@@ -397,7 +398,7 @@ fn tables_of(e: &Expr) -> Vec<TableId> {
     }
 }
 
-/// At most [`LINES_MAX`] lines.
+/// Returns at most [`LINES_MAX`] lines.
 fn some(mut lines: Vec<String>) -> Vec<String> {
     if lines.len() > LINES_MAX {
         let more = lines.len() - (LINES_MAX - 1);
@@ -407,7 +408,7 @@ fn some(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// A text in lines of at most [`LINE_CHARS_MAX`] characters, broken at blanks where there are any.
+/// Splits a text into lines of at most [`LINE_CHARS_MAX`] characters, at spaces if possible.
 fn wrap(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -441,7 +442,7 @@ fn cut_to(text: &str, chars: usize) -> String {
     }
 }
 
-/// Blanks, line ends and comments become one blank each. What is in quotes stays.
+/// Replaces white space, line ends and comments by one space each, except in quotes.
 fn one_line(text: &str) -> String {
     let mut line = String::new();
     let mut rest = text;
@@ -477,7 +478,7 @@ fn one_line(text: &str) -> String {
     line.trim().to_string()
 }
 
-/// For a text in quotes.
+/// Escapes a quoted text.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

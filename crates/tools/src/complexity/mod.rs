@@ -1,7 +1,7 @@
-//! How complex a program is: for the whole of it and for each path that a packet takes through it.
+//! The complexity of a program: of the whole program and of each path of a packet.
 //!
-//! The whole program is counted as the source has it: every statement that `main` can reach, once. A path is found in the pipeline
-//! IR; what it does is what the source says of the statements that it comes by.
+//! The whole program is counted from the source: every statement reachable from `main`, once. Paths are found in the
+//! pipeline IR; the counts of a path are those of the source statements on it.
 
 mod count;
 mod graph;
@@ -20,16 +20,16 @@ use source::Source;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Statements and expressions may stand in each other as deep as analysis allows; it takes a stack of this size, too.
+/// Stack size for statements and expressions nested as deeply as analysis allows; analysis uses the same.
 const STACK_BYTES: usize = 256 << 20;
 
 /// The complexity of a program.
 pub struct Complexity {
-    /// Of the whole program, each statement once.
+    /// Counts of the whole program, each statement once.
     pub program: Counts,
-    /// The longest sequence of tables that one packet may reach.
+    /// Length of the longest sequence of tables for one packet.
     pub depth: usize,
-    /// Of the paths that packets take: the parsers' states, the tables, the counts.
+    /// The paths of packets: the parsers' states, the tables, the counts.
     pub paths: Vec<Path>,
 }
 
@@ -39,12 +39,12 @@ pub struct Path {
     pub states: Vec<String>,
     /// The tables, in order.
     pub tables: Vec<String>,
-    /// What the statements on it do, each once; but headers count as often as they are extracted.
+    /// Counts of the statements on it, each once; but headers count as often as they are extracted.
     pub counts: Counts,
 }
 
-/// Counts the program, which was lowered from `source`. The paths are those of packets that [`derive::derive`] finds: one at
-/// least for each path through the parser, and one for each decision behind it.
+/// Counts the program, which was lowered from `source`. The paths are those of the packets that [`derive::derive`] finds: at
+/// least one for each path through the parser, and one for each decision after it.
 pub fn complexity(
     program: &Program,
     source: &typed::Program,
@@ -58,7 +58,7 @@ pub fn complexity(
     })
 }
 
-/// Runs `work` where there is room for deep recursion.
+/// Runs `work` with room for deep recursion.
 fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = p4jet_threads::builder("complexity", STACK_BYTES)
@@ -112,7 +112,7 @@ fn body(program: &Program, graph: Graph) -> &Cfg {
     }
 }
 
-/// The most lookups on one way, block after block; what is in a loop counts once.
+/// Returns the maximum number of lookups on one path, block after block; a lookup in a loop counts once.
 fn depth(program: &Program) -> usize {
     let longest = |id: &p4jet_ir::BlockId| {
         let body = &program.blocks[id.index()].body;
@@ -123,7 +123,7 @@ fn depth(program: &Program) -> usize {
 }
 
 fn longest_from(program: &Program, body: &Cfg, start: NodeId, known: &mut [Option<usize>]) -> usize {
-    // Without recursion: graphs may be deep. A node is looked at twice, before and after what follows it.
+    // Without recursion, because graphs may be deep. Each node is visited twice, before and after its successors.
     let mut work = vec![(start, false)];
     let mut open = vec![false; body.nodes.len()];
     while let Some((at, after)) = work.pop() {
@@ -142,12 +142,12 @@ fn longest_from(program: &Program, body: &Cfg, start: NodeId, known: &mut [Optio
 }
 
 impl Complexity {
-    /// The most of everything on one way.
+    /// Returns the maximum of each count on one path.
     pub fn most(&self) -> Counts {
         self.paths.iter().fold(Counts::default(), |most, path| most.max(&path.counts))
     }
 
-    /// Tables in Markdown.
+    /// Returns tables in Markdown.
     pub fn markdown(&self, name: &str) -> String {
         let mut text = format!("# Complexity of {name}\n\n");
         let most = self.most();
@@ -201,7 +201,7 @@ impl Complexity {
         text
     }
 
-    /// For programs.
+    /// Returns the result for programs.
     pub fn to_json(&self) -> Value {
         json!({
             "program": self.program.to_json(),

@@ -1,8 +1,8 @@
 //! Drawing: states of a parser in rows, statements as an outline, and many such pictures on one sheet of bounded width.
 //!
-//! Rows: every edge that is not part of a loop leads downwards. The steps are Sugiyama's: rows by the longest path from the
-//! top, and no row wider than the sheet; a long edge gets a place in every row that it passes; rows are put in order by where
-//! their neighbours are; places are shifted towards these. Time grows with the size of the graph only, whatever its shape.
+//! In rows, every edge that is not part of a loop leads downwards. The steps are Sugiyama's: rows by the longest path from the
+//! top, none wider than the sheet; a long edge gets a place in every row that it passes; rows are ordered by the places of
+//! their neighbours; places are moved towards these. The time depends only on the size of the graph, not on its shape.
 
 use super::graph::Node;
 use std::fmt::Write;
@@ -12,26 +12,26 @@ const LINE_HEIGHT: f64 = 15.0;
 const GAP_X: f64 = 24.0;
 const GAP_Y: f64 = 46.0;
 const MARGIN: f64 = 8.0;
-/// Between the places of edges that pass a row.
+/// Distance between edges that pass a row.
 const GAP_EDGE: f64 = 8.0;
-/// Rows of boxes are no wider than this.
+/// Maximum width of rows of boxes.
 const WIDTH_MAX: f64 = 1500.0;
-/// How much a branch is indented.
+/// Indentation of a branch.
 const INDENT: f64 = 44.0;
-/// Branches inside more branches than this are indented no further.
+/// Maximum number of indentations; deeper branches are not indented further.
 const INDENTS_MAX: usize = 16;
-/// A higher outline continues in the next column.
+/// Maximum height of an outline, which then continues in the next column.
 const COLUMN_HEIGHT_MAX: f64 = 1200.0;
-/// Between boxes of an outline.
+/// Distance between boxes of an outline.
 const GAP_OUTLINE: f64 = 16.0;
-/// Sweeps down and up that improve the order and the places.
+/// Number of sweeps down and up that improve order and places.
 const SWEEPS: usize = 12;
 
-/// Something with a place: a node, or where an edge passes a row.
+/// Something with a place: a node, or the point where an edge passes a row.
 struct Item {
     row: usize,
     width: f64,
-    /// Where an edge passes.
+    /// True for the point where an edge passes.
     passes: bool,
     /// Left end.
     x: f64,
@@ -45,7 +45,7 @@ pub(super) struct Picture<'a> {
     edges: Vec<(usize, usize)>,
 }
 
-/// A picture of a size, its left upper corner at (0, 0).
+/// A drawn picture with its size; its upper left corner is at (0, 0).
 pub(super) struct Drawn {
     svg: String,
     width: f64,
@@ -56,10 +56,10 @@ pub(super) struct Drawn {
 pub(super) struct Sheet {
     svg: String,
     width: f64,
-    /// Where the next picture goes, if it has room there.
+    /// Position of the next picture, if it has room there.
     x: f64,
     y: f64,
-    /// Of the row at hand.
+    /// Height of the current row.
     height: f64,
 }
 
@@ -75,7 +75,7 @@ impl Sheet {
         self.end_row();
     }
 
-    /// Adds a picture beside the last one, if there is room.
+    /// Adds a picture next to the last one, if there is room.
     pub fn add(&mut self, title: &str, drawn: Drawn) {
         let width = drawn.width.max(width_of(title)) + 2.0 * MARGIN;
         if self.x + width > WIDTH_MAX {
@@ -110,7 +110,7 @@ impl Sheet {
         }
     }
 
-    /// All of it.
+    /// Returns the whole sheet.
     pub fn svg(mut self) -> String {
         self.end_row();
         let (width, height) = (self.width.max(2.0 * GAP_X), self.y);
@@ -132,7 +132,7 @@ fn width_of(line: &str) -> f64 {
     line.chars().count() as f64 * CHAR_WIDTH
 }
 
-/// The size of a box with these lines.
+/// Returns the size of a box with these lines.
 fn size_of(lines: &[String]) -> (f64, f64) {
     let longest = lines.iter().map(|line| width_of(line)).fold(0.0, f64::max);
     (longest + 2.0 * MARGIN, lines.len().max(1) as f64 * LINE_HEIGHT + 2.0 * MARGIN)
@@ -151,20 +151,20 @@ fn boxed(svg: &mut String, (x, y): (f64, f64), lines: &[String], colour: &str) {
     }
 }
 
-/// Statements from top to bottom. A branch is indented below its decision, with the answer that leads into it; what follows
-/// the decision stands below it again. Long outlines go on in columns, from left to right.
+/// Draws statements from top to bottom. A branch is indented below its decision, with the outcome that leads to it; the
+/// statements after the decision are below it again. Long outlines continue in columns, from left to right.
 pub(super) fn outline(nodes: &[Node]) -> Drawn {
     let mut drawn = Drawn { svg: String::new(), width: 0.0, height: 0.0 };
     let mut boxes = String::new();
-    // The last box in each list of statements that is not over, and the places of all of them.
+    // The last box in each open list of statements, and the places of all boxes.
     let mut last: Vec<Option<usize>> = Vec::new();
     let mut places: Vec<(f64, f64, f64)> = Vec::new();
-    // The column at hand: where it begins, how wide it is, where its next box goes. Columns beside each other begin at `band`.
+    // The current column: its left edge, its width, the position of its next box. Columns next to each other start at `band`.
     let (mut left, mut width, mut y, mut band) = (0.0, 0.0, 0.0, 0.0);
     for (i, node) in nodes.iter().enumerate() {
         let mut turned = false;
         if node.depth == 0 && y > band {
-            // What stands below this box up to the next one of the outermost list stays with it.
+            // The boxes below this one, up to the next one of the outermost list, stay with it.
             let inside = nodes[i + 1..].iter().take_while(|node| node.depth > 0);
             let sizes = std::iter::once(node).chain(inside).map(|node| {
                 let (width, height) = size_of(&node.lines);
@@ -191,7 +191,7 @@ pub(super) fn outline(nodes: &[Node]) -> Drawn {
                 && before.is_none_or(|before| branch_of(nodes, before) != node.parent.as_ref())
         };
         if let Some((parent, answer)) = node.parent.as_ref().filter(enters) {
-            // The first box of a branch: from its decision. Beyond the last indent it stands right below that.
+            // The first box of a branch: drawn from its decision. Beyond the maximum indentation it is directly below.
             let (px, _, bottom) = places[*parent];
             let (from, middle) = (px + INDENT / 4.0, y + LINE_HEIGHT / 2.0 + MARGIN);
             if x > px {
@@ -220,7 +220,7 @@ pub(super) fn outline(nodes: &[Node]) -> Drawn {
     drawn
 }
 
-/// The decision and answer that lead to the list of statements in which a box stands, whose `else if`s stand beside their `if`.
+/// Returns the decision and outcome that lead to the list of statements of a box; `else if`s are beside their `if`.
 fn branch_of(nodes: &[Node], at: usize) -> Option<&(usize, String)> {
     let mut at = at;
     while let Some((parent, _)) =
@@ -237,12 +237,12 @@ fn arrow(svg: &mut String, path: &str) {
 }
 
 impl<'a> Picture<'a> {
-    /// Lines and colours of nodes; edges from and to nodes by number.
+    /// Creates a graph: lines and colours of nodes, and edges between nodes by index.
     pub fn new(nodes: Vec<(&'a [String], &'a str)>, edges: Vec<(usize, usize)>) -> Picture<'a> {
         Picture { nodes, edges }
     }
 
-    /// Edges that close a loop, as a search from the top finds them.
+    /// Returns the edges that close a loop, as found by a search from the top.
     fn back_edges(&self) -> Vec<bool> {
         let mut out = vec![Vec::new(); self.nodes.len()];
         for (i, (from, _)) in self.edges.iter().enumerate() {
@@ -274,7 +274,7 @@ impl<'a> Picture<'a> {
         back
     }
 
-    /// Rows by the longest path from above; a row that is full passes what comes then to the next.
+    /// Assigns rows by the longest path from above; boxes that do not fit a full row go to the next.
     fn rows(&self, back: &[bool]) -> Vec<usize> {
         let mut missing = vec![0; self.nodes.len()];
         let mut out = vec![Vec::new(); self.nodes.len()];
@@ -295,7 +295,7 @@ impl<'a> Picture<'a> {
                 if widths[rows[at]] == 0.0 || widths[rows[at]] + width <= WIDTH_MAX {
                     break;
                 }
-                // The first row that has no room for a box gets no more: no box asks all rows.
+                // The first full row gets no more boxes, so that a box does not try all rows.
                 full += usize::from(rows[at] == full);
                 rows[at] += 1;
             }
@@ -324,7 +324,7 @@ impl<'a> Picture<'a> {
                 Item { row, width, passes: false, x: 0.0, above: vec![], below: vec![] }
             })
             .collect();
-        // The items that each edge goes through, from top to bottom.
+        // The items on each edge, from top to bottom.
         let mut ways = Vec::new();
         for ((from, to), back) in self.edges.iter().zip(&back) {
             let (top, bottom) = if *back { (*to, *from) } else { (*from, *to) };
@@ -378,7 +378,7 @@ impl<'a> Picture<'a> {
                 }
             }
             if way.len() == 1 {
-                // Back to the same state.
+                // A loop back to the same state.
                 let (x, y) = (items[first].x + items[first].width, tops[items[first].row].0);
                 path = format!("M{x:.1} {:.1}c22 0 22 -12 0 -12", y + 20.0);
             }
@@ -397,7 +397,7 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// What XML gives a meaning is escaped, and what it does not know replaced.
+/// Escapes characters with a meaning in XML, and replaces those that it forbids.
 fn text(svg: &mut String, x: f64, y: f64, content: &str, colour: &str) {
     let known = |c: char| if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') { '\u{fffd}' } else { c };
     let content: String = content.chars().map(known).collect();
@@ -409,7 +409,7 @@ fn text(svg: &mut String, x: f64, y: f64, content: &str, colour: &str) {
     .expect("a String takes everything");
 }
 
-/// Puts rows in order and finds places, so that what belongs together is near.
+/// Orders rows and finds places, so that connected items are near each other.
 fn place(items: &mut [Item], rows: &mut [Vec<usize>]) {
     for row in rows.iter() {
         pack(items, row, |_, x| x);
@@ -437,7 +437,7 @@ fn place(items: &mut [Item], rows: &mut [Vec<usize>]) {
     rows.iter().for_each(|row| fit(items, row));
 }
 
-/// Moves a row's items to the left, so that they end at [`WIDTH_MAX`] if there is room for all.
+/// Moves a row's items to the left, so that they end at [`WIDTH_MAX`] if all fit.
 fn fit(items: &mut [Item], row: &[usize]) {
     let gap = |item: &Item| if item.passes { GAP_EDGE } else { GAP_X };
     let mut end = WIDTH_MAX - 4.0 * MARGIN;
@@ -452,8 +452,7 @@ fn fit(items: &mut [Item], row: &[usize]) {
     }
 }
 
-/// Puts a row's items next to each other, each as near to where it wants its middle as those before leave
-/// room.
+/// Places a row's items next to each other, each as near to its preferred centre as the previous ones allow.
 fn pack(items: &mut [Item], row: &[usize], wish: impl Fn(usize, f64) -> f64) {
     let mut x = f64::NEG_INFINITY;
     let mut shift = 0.0;
@@ -466,7 +465,7 @@ fn pack(items: &mut [Item], row: &[usize], wish: impl Fn(usize, f64) -> f64) {
         items[i].x = middle - width / 2.0;
         x = middle + width / 2.0 + if items[i].passes { GAP_EDGE } else { GAP_X };
     }
-    // What was pushed to the right is shared by all.
+    // The shift to the right is shared by all.
     if !row.is_empty() {
         let shift = shift / row.len() as f64;
         row.iter().for_each(|&i| items[i].x += shift);
@@ -495,7 +494,7 @@ mod tests {
         check(1, &[(0, 0)]);
         check(3, &[(0, 1), (1, 2), (2, 0), (0, 2), (0, 2)]);
         check(4, &[(3, 2), (2, 1), (1, 0)]);
-        // As many edges as there can be, both ways.
+        // All possible edges, in both directions.
         let all: Vec<_> = (0..40).flat_map(|a| (0..40).map(move |b| (a, b))).collect();
         check(40, &all);
         let chain: Vec<_> = (0..3000).map(|a| (a, a + 1)).collect();

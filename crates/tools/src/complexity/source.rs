@@ -1,7 +1,7 @@
-//! Counts the source: every statement that `main` can reach, once, at its place.
+//! Counts the source: every statement reachable from `main`, once, at its place.
 //!
-//! The typed program is counted, not the IR: lowering inlines calls, and makes several statements of one where headers may be
-//! invalid.
+//! The typed program is counted, not the IR, because lowering inlines calls and turns some statements into several where
+//! headers may be invalid.
 
 use super::count::{Counts, What};
 use p4jet_analysis::typed::{
@@ -16,11 +16,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The counts of a program, statement by statement.
 pub(super) struct Source {
-    /// Where statements stand, with what each does itself, without the statements inside it.
+    /// The places of statements, with the counts of each, without the statements inside it.
     sites: Vec<(Span, Counts)>,
-    /// By line: where it begins in the text. Of the files that sites are in.
+    /// For the files of sites: the start of each line.
     files: HashMap<String, (FileId, String, Vec<usize>)>,
-    /// What no statement does: states, tables, actions.
+    /// Counts that belong to no statement: states, tables, actions.
     structure: Counts,
 }
 
@@ -53,16 +53,16 @@ impl Source {
         Source { sites: walker.sites, files, structure: walker.structure }
     }
 
-    /// Of the whole program.
+    /// Returns the counts of the whole program.
     pub fn whole(&self) -> Counts {
         self.sites.iter().fold(self.structure.clone(), |sum, (_, counts)| sum.add(counts))
     }
 
-    /// Of the statements in which these places are, each statement once.
+    /// Returns the counts of the statements that contain these places, each statement once.
     pub fn of_places<'a>(&self, places: impl Iterator<Item = &'a SourceLoc>) -> Counts {
         let places: BTreeSet<(FileId, u32)> = places.filter_map(|place| self.offset(place)).collect();
         let mut order: Vec<usize> = (0..self.sites.len()).collect();
-        // What contains others comes before them.
+        // Enclosing statements come before those inside.
         order.sort_by_key(|&i| {
             let span = self.sites[i].0;
             (span.file, span.lo, std::cmp::Reverse(span.hi))
@@ -100,7 +100,7 @@ impl Source {
     }
 }
 
-/// What was counted.
+/// The counts so far.
 #[derive(Default)]
 struct Seen {
     parsers: HashSet<ParserId>,
@@ -111,16 +111,16 @@ struct Seen {
     instances: HashSet<InstanceId>,
 }
 
-/// Whose metadata a struct holds.
+/// The owner of the metadata in a struct.
 #[derive(Clone)]
 struct Metadata {
-    /// The architecture's, not the program's.
+    /// True for the architecture's, false for the program's.
     architecture: bool,
-    /// How its fields' names begin.
+    /// Prefix of its fields' names.
     prefix: String,
 }
 
-/// What an expression refers to.
+/// The place that an expression refers to.
 enum Place {
     HeaderField,
     Metadata { architecture: bool, name: String },
@@ -130,14 +130,14 @@ enum Place {
 struct Walker<'a> {
     program: &'a Program,
     sites: Vec<(Span, Counts)>,
-    /// Sites by place: what a macro makes stands in one.
+    /// Sites by place; all statements of a macro share one.
     known: HashMap<Span, usize>,
     structure: Counts,
     metadata: HashMap<StructId, Metadata>,
-    /// Variables, as opposed to parameters: they are no metadata, whatever their type.
+    /// Variables, as opposed to parameters: they are not metadata, whatever their type.
     locals: HashSet<VarId>,
     seen: Seen,
-    /// The site at hand.
+    /// The current site.
     site: usize,
     in_parser: bool,
     /// Assignments, by place, that together copy a header.
@@ -157,7 +157,7 @@ impl<'a> Walker<'a> {
         &mut self.sites[self.site].1
     }
 
-    /// Counts what `work` does in a place of its own.
+    /// Attributes the counts of `work` to a place.
     fn at(&mut self, span: Span, work: impl FnOnce(&mut Self)) {
         let next = self.sites.len();
         let site = *self.known.entry(span).or_insert(next);
@@ -202,7 +202,7 @@ impl<'a> Walker<'a> {
         blocks.into_iter().for_each(|block| self.object(block));
     }
 
-    /// Whose metadata a block's parameters are: where the architecture leaves the type open, the program's.
+    /// Determines whose metadata a block's parameters are: if the architecture leaves the type open, the program's.
     fn block_params(&mut self, as_: &[Param], own: &[Param]) {
         for (as_, own) in as_.iter().zip(own) {
             let own = &self.program.vars[own.var.index()];
@@ -243,7 +243,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// An object that a constructor gets, or that is applied.
+    /// Counts an object that is passed to a constructor or applied.
     fn object(&mut self, e: &'a Expr) {
         if let ExprKind::Instance(id) = &e.kind {
             self.instance(*id);
@@ -351,10 +351,10 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A table is looked up here.
+    /// Counts a lookup of a table.
     fn apply(&mut self, id: TableId) {
         let table = &self.program.tables[id.index()];
-        // A selector's keys pick a member of a group; they find no entry.
+        // A selector's keys select a member of a group; they find no entry.
         let keys = table.keys.iter().filter(|key| key.match_kind != "selector");
         let keys: Vec<String> =
             keys.map(|key| format!("{}[{}]", key.match_kind, self.width(&key.expr.ty))).collect();
@@ -365,7 +365,7 @@ impl<'a> Walker<'a> {
             return;
         }
         self.structure[What::Tables] += 1;
-        // Reading keys belongs to the table, wherever it is applied.
+        // Reads of keys belong to the table, wherever it is applied.
         self.at(table.span, |w| {
             table.keys.iter().for_each(|key| w.read(&key.expr));
             let bound = |w: &mut Self, action: &'a ActionRef| {
@@ -490,7 +490,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// How many fields a header has.
+    /// Returns the number of fields of a header.
     fn header_fields(&self, ty: &Type) -> Option<usize> {
         match ty {
             Type::Struct(id, _) if self.program.structs[id.index()].kind == StructKind::Header => {
@@ -505,7 +505,7 @@ impl<'a> Walker<'a> {
         self.assign_as(&l.ty, &place, r);
     }
 
-    /// A value of type `ty` goes to a place.
+    /// Counts an assignment of a value of type `ty`.
     fn assign_as(&mut self, ty: &Type, place: &Place, r: &'a Expr) {
         let r = uncast(r);
         let (headers, _) = self.size(ty);
@@ -538,7 +538,7 @@ impl<'a> Walker<'a> {
             _ => {
                 self.count_n(What::HeaderCopies, headers);
                 match path(r) {
-                    // The fields of a header that is copied are neither read nor written one by one.
+                    // The fields of a copied header are neither read nor written individually.
                     Some(_) if is_header => self.indices(r),
                     _ => self.read(r),
                 }
@@ -576,7 +576,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// An expression whose value is used.
+    /// Counts the reads of an expression.
     fn read(&mut self, e: &'a Expr) {
         match &e.kind {
             ExprKind::Field(..) | ExprKind::Index(..) | ExprKind::StackNext(_) | ExprKind::StackLast(_) => {
@@ -614,7 +614,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Of `s.lastIndex` the stack is not read.
+    /// `s.lastIndex` does not read the stack.
     fn read_inner(&mut self, e: &'a Expr) {
         if matches!(e.ty, Type::Stack(..)) { self.indices(e) } else { self.read(e) }
     }
@@ -632,7 +632,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// What a place is; what its indices read is counted.
+    /// Returns the place of an expression; counts the reads of its indices.
     fn place(&mut self, e: &'a Expr) -> Place {
         self.indices(e);
         let mut at = e;
@@ -682,7 +682,7 @@ impl<'a> Walker<'a> {
         !matches!(&at.kind, ExprKind::Var(var) if !self.locals.contains(var))
     }
 
-    /// What the indices of a place read.
+    /// Counts the reads of the indices of a place.
     fn indices(&mut self, e: &'a Expr) {
         let mut at = e;
         loop {
@@ -714,7 +714,7 @@ impl<'a> Walker<'a> {
         counts[what] += 1;
     }
 
-    /// All fields of a struct are read or written.
+    /// Counts reads or writes of all fields of a struct.
     fn metadata_of_struct(&mut self, id: StructId, written: bool) {
         let Some(metadata) = self.metadata.get(&id).cloned() else { return };
         for field in &self.program.structs[id.index()].fields {
@@ -830,7 +830,7 @@ impl<'a> Walker<'a> {
             let whole = matches!(arg.ty, Type::Struct(..) | Type::Stack(..)) && path(arg).is_some();
             let value = matches!(param.dir, Direction::In | Direction::None);
             match param.dir {
-                // A struct that is handed on is neither read nor written by that.
+                // Passing a struct on neither reads nor writes it.
                 _ if whole && !(is_extern && value) => self.indices(arg),
                 Direction::In | Direction::None => self.read(arg),
                 Direction::Out => self.write(arg),
@@ -842,7 +842,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The name of a hash algorithm, if this is one.
+    /// Returns the name of a hash algorithm, if this is one.
     fn algorithm(&self, e: &Expr) -> Option<String> {
         match (&uncast(e).kind, &e.ty) {
             (ExprKind::EnumMember(member), Type::Enum(id)) => {
@@ -879,7 +879,7 @@ impl<'a> Walker<'a> {
         matches!(self.kind(ty), Some(StructKind::Header | StructKind::HeaderUnion))
     }
 
-    /// Headers in a type, and the fields of these.
+    /// Returns the number of headers in a type, and of their fields.
     fn size(&self, ty: &Type) -> (usize, usize) {
         let sum = |sizes: &mut dyn Iterator<Item = (usize, usize)>| {
             sizes.fold((0usize, 0usize), |a, b| (a.0.saturating_add(b.0), a.1.saturating_add(b.1)))
@@ -901,7 +901,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Fields of a header's field, which may be a struct or an array.
+    /// Returns the number of fields in a header's field, which may be a struct or an array.
     fn leaves(&self, ty: &Type) -> usize {
         match ty {
             Type::Struct(id, _) => {
@@ -935,7 +935,7 @@ fn uncast(e: &Expr) -> &Expr {
     }
 }
 
-/// What a place is a part of.
+/// Returns the enclosing expression of a place.
 fn base(e: &Expr) -> Option<&Expr> {
     match &e.kind {
         ExprKind::Field(inner, _)
@@ -949,7 +949,7 @@ fn base(e: &Expr) -> Option<&Expr> {
     }
 }
 
-/// A name for a place, if it is one.
+/// Returns a name for a place, if it is one.
 fn path(e: &Expr) -> Option<String> {
     match &e.kind {
         ExprKind::Var(var) => Some(format!("{}", var.0)),

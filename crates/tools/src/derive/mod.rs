@@ -1,11 +1,11 @@
-//! Packets for a program: for every way through its parser one that goes it, and for every decision behind the parser
-//! one that makes it, with the table entries that this takes.
+//! Derives packets for a program: one for every path through its parser, and one for every outcome of each decision
+//! after it, with the required table entries.
 //!
-//! A packet begins as bits that are all open. It walks through the program; at each decision it splits, and what the
-//! decision asks is noted. Parsers are walked on all ways, up to a number; behind them a way is followed if it has a
-//! decision that no packet has made so far. For those that are missing then, ways that come near turn at an earlier
-//! decision. At the end the notes are solved, lookups become entries, and the interpreter runs the packet: what
-//! counts as covered is what its trace tells.
+//! A packet starts with all bits open. It walks through the program and forks at each decision, recording the
+//! conditions. All paths through parsers are walked, up to a number; after them, a path is followed if it has an
+//! outcome that no packet has had so far. For missing outcomes, paths that come near branch off at an earlier decision.
+//! At the end the conditions are solved, lookups become entries, and the interpreter runs the packet: only what its
+//! trace shows counts as covered.
 
 mod replay;
 mod report;
@@ -31,38 +31,38 @@ use way::{Base, Edge, Event, SHORT, THERE, Unsolved, Way};
 
 pub(crate) use way::Graph;
 
-/// How far to go.
+/// The limits of the search.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Ingress port of all packets; by default port 0 where the program does not test the port.
+    /// Ingress port of all packets; by default port 0 if the program does not test the port.
     pub port: Option<u32>,
-    /// Most ways through the parser.
+    /// Maximum number of paths through the parser.
     pub paths_max: usize,
     /// How often a packet may reach the same decision: bounds loops.
     pub visits_max: u32,
-    /// Decides the bits that nothing asks anything of.
+    /// Determines bits without conditions.
     pub seed: u64,
-    /// Runtime commands that are carried out before: a name for messages, and the text.
+    /// Initial runtime commands: a name for messages, and the text.
     pub commands: Option<(String, String)>,
 }
 
-/// Tries to solve a way, with other bits each time: some depend on a hash.
+/// Maximum number of attempts to solve a path, with different bits each time, because some depend on a hash.
 const TRIES_MAX: u64 = 8;
-/// Of these such that another set is begun if no set goes with the packet.
+/// Number of these attempts after which another set is started if the packet fits no set.
 const TRIES_WITH_SETS: u64 = 3;
-/// Most sets of entries.
+/// Maximum number of sets of entries.
 const SETS_MAX: usize = 64;
-/// How many packets are looked for that make the same decision.
+/// Maximum number of packets to look for with the same outcome.
 const LOOKED_FOR_MAX: u32 = 12;
-/// How many ways are walked to come nearer to decisions that no packet made, in all and for each such decision with the
-/// same turn, and after how many turns it is given up.
+/// Maximum number of paths that are walked to come nearer to missing outcomes, in total and for each outcome with the
+/// same branch, and maximum number of branches.
 const WIDENED_MAX: u32 = 3000;
 const TURNS_EACH_MAX: u32 = 4;
 const TURNS_MAX: u32 = 6;
-/// How many other ways are kept until a way through the parser has its first packet.
+/// Maximum number of other paths that are kept until a path through the parser has its first packet.
 const OTHERS_MAX: usize = 64;
 
-/// A switch with the user's entries.
+/// Creates a switch with the user's entries.
 fn switch(program: &Program, options: &Options) -> Result<Arc<Switch>, Error> {
     let switch = Switch::new(program.clone()).map_err(Error::Input)?;
     if let Some((name, text)) = &options.commands {
@@ -72,22 +72,22 @@ fn switch(program: &Program, options: &Options) -> Result<Arc<Switch>, Error> {
     Ok(switch)
 }
 
-/// Derives packets and entries for a program: the pipeline IR as lowering made it.
+/// Derives packets and entries for a program: the pipeline IR as lowered.
 pub fn derive(program: &Program, options: &Options) -> Result<Derived, Error> {
     let base = switch(program, options)?;
     let (search, paths) = Search::run(program, &base, options)?;
     report::derived(search, paths)
 }
 
-/// A way through the pipeline that a packet goes.
+/// A path of a packet through the pipeline.
 pub(crate) struct Path {
     /// The parsers' states.
     pub states: Vec<String>,
-    /// Where it was, in order.
+    /// The visited nodes, in order.
     pub nodes: Vec<(Graph, NodeId)>,
 }
 
-/// The ways of the packets that [`derive`] finds, each once.
+/// Returns the paths of the packets that [`derive`] finds, each once.
 pub(crate) fn paths(program: &Program, options: &Options) -> Result<Vec<Path>, Error> {
     let base = switch(program, options)?;
     let (search, _) = Search::run(program, &base, options)?;
@@ -102,30 +102,30 @@ pub(crate) fn paths(program: &Program, options: &Options) -> Result<Vec<Path>, E
     Ok(paths.filter(|path| seen.insert(path.nodes.clone())).collect())
 }
 
-/// What was found so far.
+/// The results so far.
 struct Search<'a> {
     map: Map<'a>,
     options: &'a Options,
-    /// Decisions that packets made.
+    /// Outcomes of decisions that packets had.
     covered: HashSet<Edge>,
     sets: Vec<Set>,
-    /// For each packet: its set, its place in that, the way it went.
+    /// For each packet: its set, its index there, and its path.
     ways: Vec<(usize, usize, Way)>,
-    /// For decisions that no packet made when it was wanted: why the first did not, and how many there were.
+    /// For outcomes that no packet had when one was sought: why the first failed, and the number of attempts.
     failed: HashMap<Edge, (String, u32)>,
-    /// Ways through the parser that no packet goes, by the decisions that it makes, and why.
+    /// Paths through the parser that no packet takes, by their decisions, with the reasons.
     not_taken: Vec<(Vec<Edge>, String)>,
-    /// Branches of the parser that are not entered, because a case before them was: how many.
+    /// Number of branches of the parser that are unreachable because of an earlier case.
     paths_impossible: usize,
-    /// Ways through the parser that could not be followed.
+    /// Paths through the parser that could not be followed.
     paths_lost: Vec<(Way, String)>,
-    /// Whether there are more ways through the parser.
+    /// True if there are more paths through the parser.
     paths_more: bool,
     packets: u64,
 }
 
 impl<'a> Search<'a> {
-    /// Finds all that there is to find; also how many ways there are through the parser.
+    /// Runs the whole search; also returns the number of paths through the parser.
     fn run(
         program: &'a Program,
         base: &'a Switch,
@@ -166,7 +166,7 @@ impl<'a> Search<'a> {
         Ok((search, count))
     }
 
-    /// The ways through the parser, shortest first.
+    /// Returns the paths through the parser, shortest first.
     fn parser_paths(&mut self) -> Vec<Walker> {
         let until = self.map.after_parser();
         let mut found = Vec::new();
@@ -198,19 +198,19 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// Notes why a decision was not made: the last of the way if none is wanted.
+    /// Records why an outcome was not reached: the last one of the path if none was sought.
     fn fail(&mut self, way: &Way, wanted: Option<Edge>, why: &str) {
         let Some(edge) = wanted.or(way.edges.last().copied()) else { return };
         let (_, count) = self.failed.entry(edge).or_insert_with(|| (why.to_string(), 0));
         *count += 1;
     }
 
-    /// Looks for what stands between packets and the decisions that none of them made: what such a decision is about
-    /// was set because of others, or not set; packets that make these in another way come nearer to it.
+    /// Searches for paths to outcomes that no packet had: such an outcome depends on fields that earlier decisions
+    /// cause to be set or not; packets with other outcomes of these come nearer to it.
     fn widen(&mut self) -> Result<(), Error> {
         let decisions: Vec<Edge> =
             report::decisions(self.map.program).into_iter().map(|(edge, _)| edge).collect();
-        // Ways, with the decision that they were walked for and how many turns that took.
+        // Paths, with the outcome for which they were walked and the number of branches so far.
         let mut ways: VecDeque<(Rc<[Edge]>, Option<Edge>, u32)> =
             self.ways.iter().map(|(.., way)| (way.edges.as_slice().into(), None, 0)).collect();
         let mut seen = HashSet::new();
@@ -247,26 +247,26 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Whether a packet made this decision, by whatever entry.
+    /// True if a packet had this outcome, with whatever entry.
     fn is_covered(&self, edge: &Edge) -> bool {
         self.covered.contains(edge) || self.covered.contains(&(edge.0, edge.1, edge.2 | THERE))
     }
 
-    /// Makes packets for a way through the parser: one at least, and one for each decision that is new. Those that are
-    /// to be `like` another are made only if they make a new decision. Gives the decisions of the ways walked.
+    /// Creates packets for a path through the parser: at least one, and one for each new outcome. If `like` is given,
+    /// only packets with a new outcome are created. Returns the decisions of the walked paths.
     fn explore(&mut self, start: Walker, like: Option<&[Edge]>) -> Result<Vec<Rc<[Edge]>>, Error> {
         let mut walked = Vec::new();
         let parser_edges = start.way.edges.clone();
         let mut open = vec![(start, None)];
-        // Ways with old decisions, in case that none is found with the others.
+        // Paths with known outcomes, in case the others yield none.
         let mut others = VecDeque::new();
         let (mut found, mut lost) = (false, None);
         loop {
-            // A way through the parser is not given up with its first packet.
+            // A path through the parser is not abandoned because its first packet fails.
             let other = || others.pop_back().filter(|_| !found).map(|walker| (walker, None));
             let Some((mut walker, wanted)) = open.pop().or_else(other) else { break };
             if let Some(edge) = wanted {
-                // Somebody else may have made that decision meanwhile.
+                // Another packet may have had that outcome meanwhile.
                 if self.covered.contains(&edge)
                     || self.failed.get(&edge).is_some_and(|(_, count)| *count >= LOOKED_FOR_MAX)
                 {
@@ -321,7 +321,7 @@ impl<'a> Search<'a> {
         Ok(walked)
     }
 
-    /// The way on: where most can be seen. Others with new decisions wait.
+    /// Selects how to continue: where most is new. Other paths with new outcomes wait.
     fn choose(
         &mut self,
         mut ways: Vec<Walker>,
@@ -360,10 +360,10 @@ impl<'a> Search<'a> {
         chosen.ok_or(why)
     }
 
-    /// Finds a packet for a way, and entries that go with those of a set; runs it.
+    /// Finds a packet for a path, and entries that are compatible with those of a set; runs it.
     fn settle(&mut self, way: &mut Way) -> Result<Result<(), String>, Error> {
         let mut why = String::new();
-        // At first the action data that others have: they may share entries then. What is in the way changes.
+        // Starts with the action data of other packets, because then entries can be shared. Conflicting data change.
         let mut fresh = HashSet::new();
         for attempt in 0..TRIES_MAX {
             let number = self.packets << 8 | attempt;
@@ -430,7 +430,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Whether an entry was there or made makes no difference here.
+/// Ignores whether an entry existed or was created.
 fn plain(edge: &Edge) -> Edge {
     (edge.0, edge.1, edge.2 & !THERE)
 }
@@ -439,7 +439,7 @@ fn is_short(edge: &Edge) -> bool {
     edge.2 & SHORT != 0
 }
 
-/// Where a packet went another way.
+/// Returns where a packet took another path.
 fn difference(program: &Program, expected: &[Event], found: &[Event]) -> String {
     let say = |event: Option<&Event>| match event {
         None => "the end".to_string(),

@@ -1,4 +1,4 @@
-//! What the decisions of a packet followed from: those before them, because of which fields were set or were not.
+//! Finds the causes of a packet's decisions: earlier decisions by which fields were set or not.
 
 use super::solve::Bits;
 use super::walk::{Map, Next, Walker};
@@ -10,29 +10,29 @@ use std::rc::Rc;
 /// Fields that code sets.
 type Sets = Rc<HashSet<FieldId>>;
 
-/// A packet's way once more, with the turns that it did not take.
+/// A packet's path with the branches that it did not take.
 pub(super) struct Replay {
     edges: Vec<Edge>,
-    /// Where it was, with how many decisions were made before.
+    /// The visited nodes, with the number of decisions made before.
     nodes: Vec<(Graph, NodeId, usize)>,
     others: Vec<Other>,
-    /// Decisions that were settled by those before them, with the fields that are set only on their other ways.
+    /// Decisions whose outcome followed from earlier ones, with the fields set only on their other branches.
     settled: Vec<(usize, Sets)>,
 }
 
-/// Another way from a decision.
+/// Another branch of a decision.
 struct Other {
-    /// The number of the decision.
+    /// The index of the decision.
     number: usize,
     walker: Walker,
-    /// What is set only there.
+    /// Fields that are set only there.
     sets: Sets,
-    /// The bits that it takes.
+    /// The bits that it depends on.
     bits: Bits,
 }
 
 impl Map<'_> {
-    /// Walks a way again.
+    /// Walks a path again.
     pub fn replay(&self, edges: &[Edge]) -> Option<Replay> {
         let mut walker = self.start();
         let mut replay =
@@ -40,7 +40,7 @@ impl Map<'_> {
         loop {
             let (nodes, made) = (walker.way.nodes.len(), walker.way.edges.len());
             let next = self.walk(&mut walker, usize::MAX);
-            // Decisions that are settled are made on the way from one fork to the next.
+            // Determined decisions are made between two forks.
             let mut at = made;
             for (graph, node) in &walker.way.nodes[nodes..] {
                 replay.nodes.push((*graph, *node, at));
@@ -64,7 +64,7 @@ impl Map<'_> {
         }
     }
 
-    /// Fields that are set on the other ways from a decision, and not on the one that was taken.
+    /// Returns the fields that are set on the other branches of a decision, but not on the one taken.
     fn set_elsewhere(&self, edge: Edge) -> Sets {
         let body = body(self.program, edge.0);
         let mut targets = Vec::new();
@@ -78,7 +78,7 @@ impl Map<'_> {
         Rc::new(elsewhere)
     }
 
-    /// Fields that are set by nodes behind one and not behind another.
+    /// Returns the fields set by nodes after one node but not after another.
     fn set_between(&self, graph: Graph, from: NodeId, not: NodeId) -> Sets {
         if let Some(known) = self.sets.borrow().get(&(graph, from, not)) {
             return Rc::clone(known);
@@ -94,7 +94,7 @@ impl Map<'_> {
         sets
     }
 
-    /// Fields that are set behind a turn, and not behind the one that was taken.
+    /// Returns the fields set after a branch, but not after the one taken.
     fn set_only(&self, other: &Walker, taken: &Walker) -> Sets {
         let Some((graph, body)) = self.graph(other) else { return Sets::default() };
         match graph {
@@ -109,13 +109,14 @@ impl Map<'_> {
     }
 }
 
-/// Whether a path reaches a decision.
+/// True if a path reaches a decision.
 pub(super) fn comes_to(way: &[Edge], decision: &Edge) -> bool {
     way.iter().any(|made| (made.0, made.1) == (decision.0, decision.1))
 }
 
 impl Replay {
-    /// The decision that is to be made to come to a wanted one: it, or the last one that leads away from it.
+    /// Returns the decision that must be made to reach a sought one: that itself, or the last one that leads away from
+    /// it.
     pub fn on_the_way_to(&self, map: &Map, wanted: Edge) -> Option<Edge> {
         if comes_to(&self.edges, &wanted) {
             return Some(wanted);
@@ -149,12 +150,12 @@ impl Replay {
         })
     }
 
-    /// Other ways that may come to this decision and make it, those that turn last first.
+    /// Returns other paths that may reach this decision with this outcome, those that branch last first.
     pub fn others_for(&self, map: &Map, wanted: Edge) -> Vec<Walker> {
         let Some(at) = self.edges.iter().position(|edge| (edge.0, edge.1) == (wanted.0, wanted.1)) else {
             return Vec::new();
         };
-        // Fields that matter, at the time before so many decisions were made.
+        // Relevant fields, each at a time given by the number of decisions made before.
         let mut open: Vec<(FieldId, usize)> = Vec::new();
         let (mut turns, mut matter, mut asked) = (HashSet::new(), HashSet::new(), HashSet::new());
         let mut ask = |number: usize, open: &mut Vec<(FieldId, usize)>| {
@@ -169,11 +170,11 @@ impl Replay {
             if !matter.insert(field) {
                 continue;
             }
-            // Where it would have got another one.
+            // Where it would have got another value.
             let settled =
                 self.settled.iter().filter(|(number, sets)| *number < before && sets.contains(&field));
             settled.for_each(|(number, _)| ask(*number, &mut open));
-            // Where it got its value; a decision led there.
+            // Where it got its value, to which a decision led.
             for (graph, node, made) in self.nodes.iter().rev().filter(|(.., made)| *made <= before) {
                 let node = &body(map.program, *graph).nodes[node.index()];
                 if *made < before && set_by_lookup(map.program, node, field) {
@@ -197,7 +198,7 @@ impl Replay {
                 }
             }
         }
-        // If it is a matter of bits: others that are about the same.
+        // If it depends on bits: others that concern the same bits.
         let wanted = self.others.iter().find(|other| {
             let last = other.walker.way.edges.last();
             other.number == at && last.is_some_and(|edge| super::plain(edge) == wanted)
@@ -228,7 +229,7 @@ fn fields_of_decision(terminator: &Terminator, f: &mut dyn FnMut(FieldId)) {
     }
 }
 
-/// Whether the node's lookup sets this field, or what it finds does.
+/// True if the node's lookup, or an action that it finds, sets this field.
 fn set_by_lookup(program: &Program, node: &Node, field: FieldId) -> bool {
     let Terminator::Apply { table, hit, action_run, .. } = &node.terminator else { return false };
     let actions = &program.tables[table.index()].actions;
@@ -236,14 +237,14 @@ fn set_by_lookup(program: &Program, node: &Node, field: FieldId) -> bool {
     [*hit, *action_run].contains(&Some(field)) || actions.iter().any(|listed| params(listed.action))
 }
 
-/// Fields that the node's statements set.
+/// Collects the fields that the node's statements set.
 fn set_here(node: &Node, program: &Program, sets: &mut HashSet<FieldId>) {
     for stmt in &node.stmts {
         stmt.op.for_each_write(&program.headers, &mut |field| _ = sets.insert(field));
     }
 }
 
-/// Fields that the node sets, its lookup and the actions of its table.
+/// Collects the fields that the node sets, including its lookup and the actions of its table.
 fn set_by(program: &Program, node: &Node, sets: &mut HashSet<FieldId>) {
     set_here(node, program, sets);
     if let Terminator::Apply { table, hit, action_run, .. } = &node.terminator {
@@ -256,7 +257,7 @@ fn set_by(program: &Program, node: &Node, sets: &mut HashSet<FieldId>) {
     }
 }
 
-/// Nodes of a graph that may come after one, with it.
+/// Returns the nodes of a graph that may follow one, including it.
 fn reachable(body: &Cfg, from: NodeId) -> Vec<bool> {
     let mut seen = vec![false; body.nodes.len()];
     let mut work = vec![from];

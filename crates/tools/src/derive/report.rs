@@ -13,28 +13,28 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Frames by the port where they come in.
+/// Frames by ingress port.
 pub type Frames = BTreeMap<u32, Vec<Vec<u8>>>;
 
-/// Packets, entries, and what they cover.
+/// Packets, entries, and their coverage.
 pub struct Derived {
-    /// Runtime commands with the captures that belong to them, by the ports they come in by; most programs need one.
+    /// Runtime commands with the captures that belong to them, by ingress port; most programs need one.
     pub sets: Vec<(String, Frames)>,
     /// Every packet, set by set.
     pub packets: Vec<Packet>,
-    /// Ways through the parser that packets were looked for.
+    /// Number of paths through the parser for which packets were sought.
     pub paths: usize,
-    /// Those that packets go.
+    /// Number of those that packets take.
     pub paths_taken: usize,
-    /// Whether the parser has more paths than were requested.
+    /// True if the parser has more paths than were requested.
     pub paths_more: bool,
-    /// Branches of the parser that were not entered because another case was taken before.
+    /// Number of branches of the parser that are unreachable because of an earlier case.
     pub paths_impossible: usize,
-    /// Ways through the parser that were not followed, and why.
+    /// Paths through the parser that were not followed, with reasons.
     pub paths_lost: Vec<(Vec<String>, String)>,
-    /// Parser states, and those that packets reach.
+    /// Number of parser states, and of those that packets reach.
     pub states: (usize, usize),
-    /// Ways through the parser that no packet goes: the last decision, and why.
+    /// Paths through the parser that no packet takes: the last decision, and the reason.
     pub not_taken: Vec<(String, String)>,
     /// Every decision of the pipeline.
     pub decisions: Vec<Decision>,
@@ -52,25 +52,25 @@ pub struct Packet {
     pub port: u32,
     /// The parser's states.
     pub states: Vec<String>,
-    /// Tables that it came to, with what ran there.
+    /// Tables that were applied to it, with the actions that ran.
     pub lookups: Vec<String>,
-    /// What became of it.
+    /// Its result.
     pub outcome: String,
-    /// Whether it went the way it was made for.
+    /// True if it took the intended path.
     pub taken: bool,
 }
 
-/// A way that a decision may go.
+/// An outcome of a decision.
 pub struct Decision {
-    /// Where, and which way.
+    /// The place and the outcome.
     pub what: String,
-    /// Whether a packet went it.
+    /// True if a packet had it.
     pub taken: bool,
-    /// Why none did.
+    /// Why none had it.
     pub why: Option<String>,
 }
 
-/// An event for people.
+/// Describes an event.
 pub(super) fn words(program: &Program, event: &Event) -> String {
     match event {
         Event::Block(id) => format!("block {}", program.blocks[id.index()].name),
@@ -84,7 +84,7 @@ pub(super) fn words(program: &Program, event: &Event) -> String {
     }
 }
 
-/// Runs all packets once more, each set on a switch of its own, and counts.
+/// Runs all packets again, each set on a switch of its own, and counts.
 pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
     let program = search.map.program;
     let mut derived = Derived {
@@ -184,7 +184,7 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
     Ok(derived)
 }
 
-/// Why a way of a decision is not gone if nobody could ask for it.
+/// The reason for a missing outcome that no condition could request.
 const SETTLED: &str = "an earlier step decides it";
 
 fn commands(before: Option<&str>, set: &Set) -> String {
@@ -204,7 +204,7 @@ fn action_name(program: &Program, id: p4jet_ir::ActionId) -> &str {
     &program.actions[id.index()].control_name
 }
 
-/// The labels of the parsers' nodes.
+/// Returns the labels of the parsers' nodes.
 pub(super) fn states<'a>(program: &Program, events: impl IntoIterator<Item = &'a Event>) -> Vec<String> {
     let mut states = Vec::new();
     let mut parser = false;
@@ -266,7 +266,7 @@ fn place(loc: &SourceLoc) -> String {
     if loc.line == 0 { String::new() } else { format!("{}:{}: ", loc.file, loc.line) }
 }
 
-/// Every way of every decision of the pipeline, with words for it.
+/// Returns every outcome of every decision of the pipeline, with a description.
 pub(super) fn decisions(program: &Program) -> Vec<(Edge, String)> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
@@ -319,12 +319,12 @@ pub(super) fn decisions(program: &Program) -> Vec<(Edge, String)> {
 }
 
 impl Derived {
-    /// Whether every packet went its way.
+    /// True if every packet took its path.
     pub fn all_taken(&self) -> bool {
         self.packets.iter().all(|packet| packet.taken)
     }
 
-    /// For people.
+    /// Returns the report as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let taken = |n: usize, of: usize| format!("{n} of {of}");
@@ -378,7 +378,7 @@ impl Derived {
         text
     }
 
-    /// For programs.
+    /// Returns the report for programs.
     pub fn to_json(&self) -> Value {
         json!({
             "paths": self.paths,

@@ -18,7 +18,7 @@ pub(super) struct Set {
     control: Control,
     /// The runtime commands so far.
     pub commands: Vec<String>,
-    /// With their ingress ports.
+    /// The frames with their ingress ports.
     pub frames: Vec<(u32, Vec<u8>)>,
     entries: HashMap<Keyed, Call>,
     /// Keys that no new entry may have.
@@ -29,7 +29,7 @@ pub(super) struct Set {
     copies: HashMap<(ReplicaList, u32), (u32, u32)>,
 }
 
-/// Why a packet does not go with a set: a lookup or a copy of its way, the switch.
+/// Why a packet is not compatible with a set: a lookup or a copy on its path, or the switch.
 pub(super) enum Conflict {
     Lookup(usize),
     Copies(usize),
@@ -51,7 +51,7 @@ impl Set {
         }
     }
 
-    /// Adds what the packet needs, if it goes with what is there.
+    /// Adds the entries for a packet, if they are compatible with the existing ones.
     pub fn add(&mut self, program: &Program, way: &Way, solution: &Solution) -> Result<(), Conflict> {
         let (mut entries, mut without) = (HashMap::new(), HashSet::new());
         let mut defaults = HashMap::new();
@@ -106,7 +106,7 @@ impl Set {
                 None => _ = copies.insert(list, to),
             }
         }
-        // A command that is refused leaves those before it carried out.
+        // After a refused command, earlier ones remain in effect.
         for (table, keys, call) in lines {
             if !self.command(program, table, keys.as_deref(), &call) {
                 return Err(Conflict::Refused);
@@ -129,7 +129,7 @@ impl Set {
         Ok(())
     }
 
-    /// Whether there is such a group or session without a packet that needs it.
+    /// True if such a group or session exists without a packet that needs it.
     fn is_configured(&self, (list, id): (ReplicaList, u32)) -> bool {
         let destinations = self.switch.state().destinations();
         match list {
@@ -138,7 +138,7 @@ impl Set {
         }
     }
 
-    /// Makes a group or session that sends to one port.
+    /// Creates a group or session that sends to one port.
     fn copy_to(&mut self, (list, id): (ReplicaList, u32), (port, instance): (u32, u32)) -> Option<()> {
         if list == ReplicaList::Session {
             return self.execute(format!("mirroring_add {id} {port}")).map(drop);
@@ -149,7 +149,7 @@ impl Set {
         self.execute(format!("mc_node_associate {id} {node}")).map(drop)
     }
 
-    /// Carries out what makes an entry, or sets a default.
+    /// Runs the command that creates an entry or sets a default.
     fn command(&mut self, program: &Program, id: TableId, keys: Option<&[BigUint]>, call: &Call) -> bool {
         let table = &program.tables[id.index()];
         let action = &program.actions[table.actions[call.0 as usize].action.index()].control_name;
@@ -166,7 +166,7 @@ impl Set {
         let key = key.join(" ");
         let needs_priority =
             |key: &Key| matches!(key.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
-        // Before whatever the user's own entries say.
+        // With precedence over the user's own entries.
         let priority = if table.keys.iter().any(needs_priority) { " 0" } else { "" };
         let line = match table.profile {
             None => format!("table_add {} {action} {key} => {data}{priority}", table.name),
@@ -192,7 +192,7 @@ impl Set {
     }
 }
 
-/// A key field that matches this value only.
+/// Returns a key field that matches only this value.
 fn word(key: &Key, value: &BigUint) -> String {
     match key.kind {
         MatchKind::Exact | MatchKind::Optional => format!("{value:#x}"),
@@ -202,7 +202,7 @@ fn word(key: &Key, value: &BigUint) -> String {
     }
 }
 
-/// What a trace tells, in the words of a way.
+/// Converts a trace to the events of a path.
 pub(super) fn events(trace: &Trace) -> Vec<Event> {
     let events = trace.events.iter().filter_map(|event| match event {
         TraceEvent::Block { block } => Some(Event::Block(*block)),
@@ -217,7 +217,7 @@ pub(super) fn events(trace: &Trace) -> Vec<Event> {
     events.collect()
 }
 
-/// Whether a trace tells of this way. What comes after the copies that the way has may be anything.
+/// True if a trace follows this path. The events after the copies on the path do not matter.
 pub(super) fn goes(way: &Way, found: &[Event]) -> bool {
     let own = way.events.len();
     match found.get(own) {

@@ -1,9 +1,9 @@
-//! Finding values for which conditions hold.
+//! Finds values for which conditions hold.
 //!
-//! Conditions are IR expressions over variables. What they ask is carried inwards: that `concat(a, b) & 0xf == 3`
-//! asks something of four bits of `b`, and at a variable bits become fixed. Where there is a choice (`a` or `b`, less
-//! than, not equal) some values are tried, first those that the bits have anyway; of few bits all are. So equalities,
-//! masks and ranges of packet fields are solved, and arithmetic with constants; of two unknowns one stays as it is.
+//! Conditions are IR expressions over variables. Requirements are propagated inwards: `concat(a, b) & 0xf == 3` requires
+//! something of four bits of `b`, and at a variable bits become fixed. If there is a choice (`a` or `b`, less than, not
+//! equal) some values are tried, starting with the present bits; for few bits, all values. So this solves equalities, masks
+//! and ranges of packet fields, and arithmetic with constants; of two unknowns, one keeps its value.
 
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive, Zero};
@@ -11,12 +11,12 @@ use p4jet_ir::eval::{eval, ones, wrap};
 use p4jet_ir::{BinaryOp, Expr, FieldId, Program, UnaryOp};
 use std::rc::Rc;
 
-/// What is asked of an expression.
+/// A requirement on an expression.
 #[derive(Clone, Debug)]
 pub(super) enum Goal {
     /// The bits of `mask` are those of `value`.
     Bits { expr: Expr, mask: BigUint, value: BigUint },
-    /// It is none of these.
+    /// The value is none of these.
     NotIn { expr: Expr, values: Vec<BigUint> },
 }
 
@@ -25,7 +25,7 @@ impl Goal {
         Goal::Bits { expr: cond, mask: BigUint::one(), value: BigUint::from(u32::from(held)) }
     }
 
-    /// Whether it does if the expression has this value.
+    /// True if it holds for this value of the expression.
     pub fn holds_for(&self, found: &BigUint) -> bool {
         match self {
             Goal::Bits { mask, value, .. } => ((found ^ value) & mask).is_zero(),
@@ -38,13 +38,13 @@ impl Goal {
         expr
     }
 
-    /// How much is gained by waiting until other goals have fixed more: the smallest goes first.
+    /// Returns the benefit of waiting until other goals have fixed more: the smallest goes first.
     fn rank(&self) -> u32 {
         use BinaryOp::*;
         match self {
             Goal::NotIn { .. } => 6,
             Goal::Bits { expr, value, .. } => match expr {
-                // Between unknowns: others may make one of them known.
+                // Between unknowns, because other goals may determine one of them.
                 Expr::Binary(op, a, b) if op.is_comparison() && !is_constant(a) && !is_constant(b) => 4,
                 Expr::Binary(LtU | LeU | LtS | LeS, ..) => 3,
                 Expr::Binary(Eq, ..) if value.is_zero() => 3,
@@ -59,7 +59,7 @@ impl Goal {
     }
 }
 
-/// What variables are: values, and the bits of them that are fixed.
+/// The values of variables, and the bits that are fixed.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub fixed: Vec<BigUint>,
@@ -67,12 +67,12 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Nothing is fixed.
+    /// Creates values without fixed bits.
     pub fn new(values: Vec<BigUint>) -> Known {
         Known { fixed: vec![BigUint::zero(); values.len()], values }
     }
 
-    /// Fixes bits; false if they are fixed already and others.
+    /// Fixes bits; false if they are already fixed to other values.
     pub fn fix(&mut self, var: FieldId, mask: &BigUint, value: &BigUint) -> bool {
         let (fixed, now) = (&mut self.fixed[var.index()], &mut self.values[var.index()]);
         let change = (&*now ^ value) & mask;
@@ -85,22 +85,22 @@ impl Known {
     }
 }
 
-/// How many goals a search may look at.
+/// Maximum number of goals that a search examines.
 const STEPS_MAX: u32 = 4000;
-/// Up to this many open bits, all values are tried; beyond, some.
+/// Up to this many open bits, all values are tried; otherwise only some.
 const ENUMERATED_BITS_MAX: usize = 8;
 const FLIPS_MAX: usize = 32;
 
 pub(super) struct Solver<'a> {
-    /// Only its fields count: the variables.
+    /// Only its fields are used: the variables.
     pub vars: &'a Program,
-    /// How little each variable is to be fixed if another one would do.
+    /// The cost of fixing each variable, if another one would do.
     pub costs: &'a [u8],
     pub known: Known,
-    /// What was changed: to take it back.
+    /// The changes, to undo them.
     trail: Vec<(FieldId, BigUint, BigUint)>,
     steps: u32,
-    /// Whether something was given up that has solutions, perhaps.
+    /// True if something was abandoned that may have solutions.
     pub gave_up: bool,
 }
 
@@ -123,12 +123,12 @@ impl Bits {
     }
 }
 
-/// What came of a goal.
+/// The result for a goal.
 enum Step {
     Fail,
-    /// These goals in its place.
+    /// Replaced by these goals.
     Goals(Vec<Goal>),
-    /// One of these lists of goals; whether there are no others.
+    /// Replaced by one of these lists of goals; true if there are no others.
     Choice(Vec<Vec<Goal>>, bool),
     Fix(FieldId, BigUint, BigUint),
 }
@@ -138,7 +138,7 @@ impl<'a> Solver<'a> {
         Solver { vars, costs, known, trail: Vec::new(), steps: 0, gave_up: false }
     }
 
-    /// Fixes what has to be for all goals to hold; nothing if that is not found.
+    /// Fixes bits so that all goals hold; changes nothing if no solution is found.
     pub fn solve(&mut self, goals: Goals) -> bool {
         self.steps = 0;
         let found = self.search(goals);
@@ -153,7 +153,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// What it fails for are the bits that goals want to be different.
+    /// On failure, returns the bits that goals require to be different.
     fn search(&mut self, goals: Goals) -> Result<(), Bits> {
         let begin = self.trail.len();
         let result = self.search_on(goals);
@@ -192,8 +192,8 @@ impl<'a> Solver<'a> {
                         if self.steps > STEPS_MAX {
                             return Err(why);
                         }
-                        // Nothing of what this goal is about was in the way: no other choice helps. (A choice that is wrong
-                        // whatever the bits are is about none.)
+                        // No bits of this goal were involved, so no other choice helps. (A choice that is always wrong
+                        // involves no bits.)
                         if !why.0.is_empty() && !why.meet(&own) {
                             return Err(why);
                         }
@@ -206,7 +206,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// The bits that a goal is about: if it fails, goals want them to be different.
+    /// Returns the bits that a goal depends on: if it fails, goals require them to be different.
     fn bits_of(&self, goal: &Goal) -> Bits {
         let mut bits = Bits::default();
         support(self.vars, goal.expr(), &mut |var, mask| bits.add(var, mask));
@@ -217,7 +217,7 @@ impl<'a> Solver<'a> {
         eval(self.vars, &self.known.values, expr)
     }
 
-    /// The value if no variable in it can change it any more.
+    /// Returns the value if no variable in it can change it any more.
     fn known(&self, expr: &Expr) -> Option<BigUint> {
         if let Expr::Const { value, .. } = expr {
             return Some(value.clone());
@@ -229,7 +229,7 @@ impl<'a> Solver<'a> {
         all_fixed.then(|| self.now(expr))
     }
 
-    /// What it costs to fix an expression: what its dearest variable does that is not fixed yet.
+    /// Returns the cost of fixing an expression: that of its most expensive variable that is not fixed yet.
     fn cost(&self, expr: &Expr) -> u8 {
         let mut cost = 0;
         support(self.vars, expr, &mut |var, mask| {
@@ -240,7 +240,7 @@ impl<'a> Solver<'a> {
         cost
     }
 
-    /// Goals that keep an expression as it is now.
+    /// Returns goals that keep the present value of an expression.
     pub fn freeze(&self, expr: &Expr) -> Vec<Goal> {
         let mut goals = Vec::new();
         support(self.vars, expr, &mut |var, mask| {
@@ -250,15 +250,15 @@ impl<'a> Solver<'a> {
         goals
     }
 
-    /// Where nothing is known of an operator: values that are tried, all of them if these are few.
+    /// For operators without a rule: tries values, all of them if there are few.
     fn try_values(&mut self, goal: &Goal) -> Step {
         let mut choices = Vec::new();
         let complete = self.other_values(goal, &mut choices);
         Step::Choice(choices, complete)
     }
 
-    /// Adds what makes a goal true: leaving the open bits as they are, changing one of them, or, if these are few, any;
-    /// says whether this is all that there is.
+    /// Adds ways to make a goal true: leaving the open bits as they are, changing one of them or, if there are few, any;
+    /// returns true if there are no others.
     fn other_values(&mut self, goal: &Goal, choices: &mut Vec<Vec<Goal>>) -> bool {
         let mut open: Vec<(FieldId, u64)> = Vec::new();
         support(self.vars, goal.expr(), &mut |var, mask| {
@@ -274,7 +274,7 @@ impl<'a> Solver<'a> {
         let flips: Vec<u64> = match complete {
             true => (1..1 << open.len()).collect(),
             false => {
-                // Of wide ones some from each end.
+                // For wide ones, some bits from each end.
                 let step = open.len().div_ceil(FLIPS_MAX);
                 open = open.into_iter().step_by(step).collect();
                 (0..open.len()).map(|at| 1 << at).collect()
@@ -296,7 +296,7 @@ impl<'a> Solver<'a> {
         complete
     }
 
-    /// Between two unknowns: one of them stays as it is, if possible the dearer one.
+    /// For two unknowns: one keeps its value, preferably the more expensive one.
     fn either(&self, whole: &Goal, a: &Expr, b: &Expr) -> Step {
         let with = |kept: &Expr| {
             let mut goals = self.freeze(kept);
@@ -370,7 +370,7 @@ impl<'a> Solver<'a> {
                     let (expr, mask, value) = (expr.clone(), mask.clone(), value.clone());
                     vec![Goal::holds((**cond).clone(), held), Goal::Bits { expr, mask, value }]
                 };
-                // As it is now, first.
+                // First with its present value.
                 let (now, other) = (way(true, a), way(false, b));
                 let ways = if self.now(cond).is_zero() { vec![other, now] } else { vec![now, other] };
                 Step::Choice(ways, true)
@@ -407,14 +407,14 @@ impl<'a> Solver<'a> {
             }
             LtU | LeU | LtS | LeS => self.compare(whole, (op, a, b), !value.is_zero()),
             And | Or if width == 1 => {
-                // Both are forced, or one of them is enough.
+                // Both are required, or one suffices.
                 let both = (op == And) != value.is_zero();
                 let held = !value.is_zero();
                 let goals = [a, b].map(|side| Goal::holds(side.clone(), held));
                 if both {
                     return Step::Goals(goals.into());
                 }
-                // One that holds anyway, first.
+                // First one that already holds.
                 let [a, b] = goals;
                 let swap = b.holds_for(&self.now(b.expr())) && !a.holds_for(&self.now(a.expr()));
                 Step::Choice(if swap { vec![vec![b], vec![a]] } else { vec![vec![a], vec![b]] }, true)
@@ -425,7 +425,7 @@ impl<'a> Solver<'a> {
                     (_, Some(known)) => (a, known),
                     (None, None) => return self.either(whole, a, b),
                 };
-                // The bits that the known operand leaves open, and what it makes of the others.
+                // The bits that the known operand leaves open, and the result for the others.
                 let open = if op == And { known.clone() } else { ones(width) ^ &known };
                 let others = mask & (ones(width) ^ &open);
                 let forced = if op == And { BigUint::zero() } else { others.clone() };
@@ -439,7 +439,7 @@ impl<'a> Solver<'a> {
                 (_, Some(known)) => one(a, mask.clone(), value ^ known),
                 _ => self.either(whole, a, b),
             },
-            // Low bits of sums depend on low bits only.
+            // Low bits of sums depend only on low bits.
             Add | Sub if (mask & (mask + 1u32)).is_zero() => {
                 let modulus = BigUint::one() << width;
                 let mask = mask.clone();
@@ -454,7 +454,7 @@ impl<'a> Solver<'a> {
             SatAddU | SatSubU if full => {
                 let Some(known) = known_b else { return self.either_if_open(whole, a, b) };
                 match op {
-                    // At the end anything from there on would do.
+                    // At the maximum, any larger sum works too.
                     SatAddU if *value == ones(width) => self.try_values_and(whole, a, &[value - known]),
                     SatAddU if *value >= known => one(a, mask.clone(), value - known),
                     SatSubU if value.is_zero() => self.try_values_and(whole, a, &[known, BigUint::zero()]),
@@ -471,7 +471,7 @@ impl<'a> Solver<'a> {
                 let Some(shift) = factor.trailing_zeros().filter(|_| full) else {
                     return self.try_values(whole);
                 };
-                // An odd factor has an inverse modulo 2^n; the zeros below shift.
+                // An odd factor has an inverse modulo 2^n; the zeros below it shift.
                 let shift = shift as u32;
                 if shift >= width || !(value & ones(shift)).is_zero() {
                     return Step::Fail;
@@ -528,7 +528,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// As [`Self::either`], if both are open; else some values are tried.
+    /// Like [`Self::either`], if both are open; otherwise some values are tried.
     fn either_if_open(&mut self, whole: &Goal, a: &Expr, b: &Expr) -> Step {
         if self.known(a).is_none() && self.known(b).is_none() {
             return self.either(whole, a, b);
@@ -544,7 +544,7 @@ impl<'a> Solver<'a> {
         if whole.holds_for(&self.now(whole.expr())) {
             choices.push(self.freeze(whole.expr()));
         }
-        // Whether these are right is seen once they are known.
+        // Once they are known, it becomes clear if these are right.
         choices.extend(fitting.map(|value| vec![self.is(operand, value.clone()), whole.clone()]));
         let complete = self.other_values(whole, &mut choices);
         Step::Choice(choices, complete)
@@ -599,7 +599,7 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// The goal that an expression is anything but this.
+/// Returns the goal that an expression differs from a value.
 fn not_this(expr: &Expr, value: BigUint) -> Step {
     Step::Goals(vec![Goal::NotIn { expr: expr.clone(), values: vec![value] }])
 }
@@ -608,7 +608,7 @@ fn is_constant(expr: &Expr) -> bool {
     matches!(expr, Expr::Const { .. })
 }
 
-/// Values worth a try where this one decides: its neighbours and the ends.
+/// Returns values to try where this one is the boundary: its neighbours and the extremes.
 fn around(value: &BigUint, width: u32) -> Vec<BigUint> {
     let modulus = BigUint::one() << width;
     let half = BigUint::one() << (width - 1);
@@ -617,10 +617,10 @@ fn around(value: &BigUint, width: u32) -> Vec<BigUint> {
     found
 }
 
-/// Calls `f` with each variable in the expression and the bits of it that count.
+/// Calls `f` with each variable in the expression and its relevant bits.
 pub(super) fn support(vars: &Program, expr: &Expr, f: &mut dyn FnMut(FieldId, BigUint)) {
     match expr {
-        // What elements are is chosen by conditions here.
+        // Elements are selected by conditions here.
         Expr::Const { .. } | Expr::Element { .. } => {}
         Expr::Field(var) => f(*var, ones(vars.width(*var))),
         Expr::Slice { value, hi, lo } => match **value {
@@ -645,7 +645,7 @@ mod tests {
     use super::*;
     use p4jet_ir::{Field, FieldKind};
 
-    /// Variables x and y of 16 bits; both are 0x1234 if nothing else is asked.
+    /// Variables x and y of 16 bits; both are 0x1234 by default.
     fn vars() -> Program {
         let field = |name: &str| Field { name: name.to_string(), width: 16, kind: FieldKind::Temporary };
         Program { fields: vec![field("x"), field("y")], ..Program::default() }
@@ -667,7 +667,7 @@ mod tests {
         Expr::Binary(op, Box::new(a), Box::new(b))
     }
 
-    /// Solves, and sees to it that what was found is a solution; gives x and y.
+    /// Solves the goals, checks the solution, and returns x and y.
     fn solve(goals: &[Goal]) -> Option<(u32, u32)> {
         let vars = vars();
         let known = Known::new(vec![BigUint::from(0x1234u32); 2]);
@@ -699,7 +699,7 @@ mod tests {
         assert_eq!(solve(&[yes(binary(LtU, x(), number(0)))]), None);
         let not = Goal::NotIn { expr: x(), values: vec![0x1234u32.into(), 0x1235u32.into()] };
         assert!(solve(&[not, yes(binary(LtU, x(), number(0x1234)))]).is_some());
-        // What is the case anyway stays.
+        // A value that already satisfies the goal stays.
         assert_eq!(solve(&[yes(binary(Ne, x(), number(7)))]), Some((0x1234, 0x1234)));
     }
 

@@ -1,4 +1,4 @@
-//! Walking through the program with a packet that is still open.
+//! Walks through the program with a packet that is still open.
 
 use super::solve::Goal;
 use super::way::{Base, Copies, Edge, Event, Found, Graph, Lookup, Pending, SHORT, THERE, Way};
@@ -23,47 +23,47 @@ type Stretch = (Graph, NodeId, NodeId);
 
 /// Maximum number of nodes on the path of one packet.
 const NODES_MAX: u32 = 100_000;
-/// Expressions that are larger are not repeated wherever their value is used.
+/// Larger expressions are not repeated wherever their value is used.
 const SIZE_MAX: usize = 200;
-/// Copies that are followed.
+/// Maximum number of copies that are followed.
 const COPIES_MAX: u32 = 4;
-/// Entries of a table that are looked at.
+/// Maximum number of entries of a table that are examined.
 const ENTRIES_MAX: usize = 1000;
-/// Entries of a table, for each action, that packets are made for.
+/// Maximum number of entries of a table, for each action, for which packets are created.
 const ENTRIES_EACH: usize = 2;
 
-/// A packet and where it is.
+/// A packet and its position.
 #[derive(Clone)]
 pub(super) struct Walker {
     pub way: Way,
-    /// How much there is to see on this side of the last decision: tables that can still come.
+    /// How much can still be reached before the next decision: tables that may follow.
     pub score: usize,
     /// Index of the block among those of ingress and egress.
     block: usize,
     pub node: NodeId,
-    /// The action that runs, where the block continues after it, and where if it exits.
+    /// The running action, the node where the block continues after it, and the one if it exits.
     pub action: Option<(ActionId, NodeId, NodeId)>,
     visits: Rc<HashMap<(Graph, NodeId), u32>>,
     nodes: u32,
     copies: u32,
-    /// The way without the copy that is followed now.
+    /// The path without the copy that is being followed.
     pub without_copy: Option<Rc<Way>>,
 }
 
 /// How a walk ends.
 pub(super) enum Next {
-    /// At a decision: each way on.
+    /// At a decision: each branch.
     Fork(Vec<Walker>),
     /// At the end.
     End,
-    /// Where nothing more can be said, and why.
+    /// Where the path cannot be followed any further, with the reason.
     Lost(String),
 }
 
 /// What walkers need to know.
 pub(super) struct Map<'a> {
     pub program: &'a Program,
-    /// With the entries that there are.
+    /// The switch with the existing entries.
     pub switch: &'a Switch,
     pub base: Base<'a>,
     /// The ingress port, if all packets have the same.
@@ -73,7 +73,7 @@ pub(super) struct Map<'a> {
     /// Packets that end where the parser needs more bytes, one for each place.
     pub short: RefCell<Vec<Walker>>,
     pub short_seen: RefCell<HashSet<Edge>>,
-    /// Fields that are set by nodes of a graph behind one and not behind another.
+    /// Fields that are set by nodes of a graph after one node but not after another.
     pub sets: RefCell<HashMap<Stretch, Rc<HashSet<FieldId>>>>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Map<'a> {
         let port_width = port.map_or(32, |(_, field)| self.program.width(*field));
         let mut way = Way::new(port_width);
         if self.port.is_none() && port_width < 32 {
-            // v1model: the number that means drop is no port.
+            // v1model: the drop port is not a port.
             way.ask(Goal::NotIn { expr: way.port(), values: vec![ones(port_width)] });
         }
         let mut walker = Walker {
@@ -114,7 +114,7 @@ impl<'a> Map<'a> {
         walker
     }
 
-    /// Begins ingress. What is in `set` stays.
+    /// Starts ingress. Fields in `set` keep their values.
     fn arrive(&self, walker: &mut Walker, set: &[FieldId]) {
         let way = &mut walker.way;
         way.arrived = way.frame.clone();
@@ -129,7 +129,7 @@ impl<'a> Map<'a> {
                     33.. => Expr::ZeroExtend(Box::new(way.length()), width),
                     _ => Expr::Slice { value: Box::new(way.length()), hi: width - 1, lo: 0 },
                 },
-                // Traces begin at time 0, with empty queues.
+                // Traces start at time 0, with empty queues.
                 _ => continue,
             };
             way.set(*field, value);
@@ -137,7 +137,7 @@ impl<'a> Map<'a> {
         self.enter(walker, 0);
     }
 
-    /// Begins the next copy, if there is one.
+    /// Starts the next copy, if there is one.
     fn begin_copy(&self, walker: &mut Walker) -> bool {
         let Some(copy) = walker.way.pending.front().cloned() else { return false };
         let mut without = walker.way.clone();
@@ -167,7 +167,7 @@ impl<'a> Map<'a> {
         true
     }
 
-    /// The group or session sends one copy to some port.
+    /// Makes the group or session send one copy to some port.
     fn replicate(&self, way: &mut Way, replicas: &p4jet_ir::Replicas, id: &Expr) {
         let width = id.width(&way.vars);
         let number_max = match replicas.list {
@@ -204,7 +204,7 @@ impl<'a> Map<'a> {
         way.copies.push(Rc::new(Copies { list: replicas.list, id: id.clone(), port, instance }));
     }
 
-    /// Notes a copy that will begin when the packet has ended.
+    /// Records a copy that will start when the packet has ended.
     fn copy(&self, way: &mut Way, copy: &PacketCopy) {
         let mut fields = match &copy.keep {
             Keep::All => (*way.fields).clone(),
@@ -239,7 +239,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Begins egress. What is in `set` stays.
+    /// Starts egress. Fields in `set` keep their values.
     fn depart(&self, walker: &mut Walker, set: &[FieldId]) {
         // No packet waited in a queue.
         for (intrinsic, field) in &self.program.intrinsics {
@@ -270,7 +270,7 @@ impl<'a> Map<'a> {
         Some((Graph::Block(id), &self.program.blocks[id.index()].body))
     }
 
-    /// Walks to the next decision, or until the block number `until` begins.
+    /// Walks to the next decision, or to the start of block `until`.
     pub fn walk(&self, walker: &mut Walker, until: usize) -> Next {
         loop {
             let graph = if walker.block < until { self.graph(walker) } else { None };
@@ -305,7 +305,7 @@ impl<'a> Map<'a> {
         let at = walker.node;
         let value = |way: &Way, expr: &Expr| way.value(self.program, expr);
         match &node.terminator {
-            // No way that is tried takes that many turns.
+            // No path takes this many turns.
             Terminator::Goto(next) | Terminator::Turn { next, .. } => walker.node = *next,
             Terminator::If { cond, then, otherwise } => {
                 let cond = value(&walker.way, cond);
@@ -326,7 +326,7 @@ impl<'a> Map<'a> {
                     next.way.ask(Goal::holds(cond.clone(), held));
                     next
                 };
-                // Most conditions without `else` are about something unusual.
+                // Most conditions without `else` concern unusual cases.
                 return Ok(Some(Next::Fork(vec![way(false, *otherwise), way(true, *then)])));
             }
             Terminator::Switch { value: selector, cases, default } => {
@@ -380,7 +380,7 @@ impl<'a> Map<'a> {
         Ok(None)
     }
 
-    /// Makes a packet that ends where the parser needs more bytes: one for each place.
+    /// Creates a packet that ends where the parser needs more bytes: one for each place.
     fn end_here(&self, walker: &Walker, edge: Edge, op: &Op) {
         let bits = match op {
             Op::Extract { header, .. } => {
@@ -429,7 +429,7 @@ impl<'a> Map<'a> {
         Ok(())
     }
 
-    /// The value of an expression, which is settled if it is open.
+    /// Returns the value of an expression, which is fixed if it is open.
     fn settle(&self, way: &mut Way, expr: &Expr) -> Result<BigUint> {
         let expr = way.value(self.program, expr);
         if let Expr::Const { value, .. } = expr {
@@ -441,7 +441,7 @@ impl<'a> Map<'a> {
         Ok(value)
     }
 
-    /// The same for a number of bits: whole bytes, at most so many.
+    /// Like [`Self::settle`], for a number of bits: whole bytes, at most `bits_max`.
     fn settle_bits(&self, way: &mut Way, expr: &Expr, bits_max: u32) -> Result<u32> {
         let bits = way.value(self.program, expr);
         let width = bits.width(&way.vars);
@@ -457,7 +457,7 @@ impl<'a> Map<'a> {
         self.settle(way, expr)?.to_u32().ok_or_else(|| TOO_LONG.to_string())
     }
 
-    /// One of the values that an index may have, one of an element if that is possible; `None` if it is of none.
+    /// Returns a possible value of an index, preferably that of an element; `None` if it is beyond all elements.
     fn settle_index(&self, way: &mut Way, index: &Expr, count: usize) -> Result<Option<usize>> {
         let open = way.value(self.program, index);
         let (width, limit) = (open.width(&way.vars), BigUint::from(count));
@@ -541,7 +541,7 @@ impl<'a> Map<'a> {
                     Some(InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. }) => {
                         out_widths.iter().map(|width| Expr::constant(0u32, *width)).collect()
                     }
-                    // A guess: whether it was right is seen when the packet runs.
+                    // A guess, which the run of the packet will check.
                     _ => out_widths.iter().map(|width| Expr::Field(way.var(*width))).collect::<Vec<_>>(),
                 };
                 for (out, value) in outs.iter().zip(found) {
@@ -549,7 +549,7 @@ impl<'a> Map<'a> {
                 }
             }
             Op::Copy(copy) => self.copy(way, copy),
-            // The end of a frame is read by nobody but a parser that the packet comes back to.
+            // Only a parser to which the packet returns reads the end of a frame.
             Op::Truncate { .. } => {}
         }
         Ok(())
@@ -603,7 +603,7 @@ impl<'a> Map<'a> {
         Ok(())
     }
 
-    /// What the lookup may find: entries to be made, entries that there are, nothing.
+    /// Handles the possible results of a lookup: new entries, existing entries, a miss.
     fn apply(
         &self,
         walker: &Walker,
@@ -656,12 +656,12 @@ impl<'a> Map<'a> {
             way.events.push(Event::Action(listed.action));
             walker.action = Some((listed.action, next, exit));
             walker.node = NodeId(0);
-            // Entries that are there, the first action, a miss.
+            // Existing entries, the first action, a miss.
             walker.score =
                 if is_hit { (2 * (count - action) - u32::from(edge == action)) as usize } else { 0 };
             ways.push(walker);
         };
-        // The same keys find the same.
+        // Equal keys have equal results.
         let before = walker.way.lookups.iter().find(|lookup| lookup.table == id && lookup.keys == keys);
         let before = before.map(|lookup| lookup.found.clone());
         let may_be_old = matches!(before, None | Some(Found::Old));
@@ -722,7 +722,7 @@ impl<'a> Map<'a> {
     }
 }
 
-/// How many expressions it is made of; somewhat more than [`SIZE_MAX`] if that is more.
+/// Returns the number of expressions in it; if that exceeds [`SIZE_MAX`], any larger number.
 fn size(expr: &Expr) -> usize {
     let mut found = 0;
     let mut open = vec![expr];
@@ -744,7 +744,7 @@ fn size(expr: &Expr) -> usize {
     found
 }
 
-/// Lookups that may come after a node, in its graph.
+/// Returns the number of lookups that may follow a node in its graph.
 fn lookups_after(body: &Cfg, node: NodeId) -> usize {
     let mut seen = vec![false; body.nodes.len()];
     let mut work = vec![node];
@@ -760,31 +760,31 @@ fn lookups_after(body: &Cfg, node: NodeId) -> usize {
     count
 }
 
-/// Data of an action that is to run.
+/// Data of an action to run.
 enum Data {
     Known(Vec<BigUint>),
-    /// As of a lookup before.
+    /// The data of an earlier lookup.
     Same(Vec<Expr>),
     Open,
 }
 
-/// Packets are not skipped through further.
+/// Maximum number of bits skipped in a packet.
 const ADVANCE_BITS_MAX: u32 = 2048;
 
-/// Numbers of multicast groups and clone sessions, as runtime commands take them.
+/// Maximum number of a multicast group or clone session in runtime commands.
 const GROUP_MAX: u32 = 65_535;
 const SESSION_MAX: u32 = 32_767;
 
 const TOO_LONG: &str = "the packet would be too long";
 
-/// Takes bits off the packet.
+/// Consumes bits of the packet.
 fn take(way: &mut Way, bits: u32) -> Result<Expr> {
     let value = way.read(way.cursor, bits).ok_or(TOO_LONG)?;
     way.cursor += u64::from(bits);
     Ok(value)
 }
 
-/// What has to hold for a key field to match.
+/// Returns the goals for a key field to match.
 fn matching(key_match: &KeyMatch, key: &Expr, way: &Way) -> Vec<Goal> {
     let width = key.width(&way.vars);
     let bits =

@@ -1,4 +1,4 @@
-//! A way through the program: what is known of a packet that takes it.
+//! A path through the program, with everything known about a packet that takes it.
 
 use super::solve::{Bits, Goal, Known, Solver, support};
 use num_bigint::BigUint;
@@ -15,19 +15,19 @@ use std::rc::Rc;
 
 use crate::random::{Random, mix};
 
-/// Bytes of the longest packet that is made.
+/// Maximum length of a packet in bytes.
 pub(super) const FRAME_BYTES_MAX: u32 = 2048;
-/// The frame as it arrives is a row of variables.
+/// The received frame is a sequence of variables.
 const WORD_BITS: u32 = 256;
 const WORDS: u32 = FRAME_BYTES_MAX * 8 / WORD_BITS;
 /// Its length in bytes.
 const LENGTH: FieldId = FieldId(WORDS);
-/// The port that it comes in by.
+/// Its ingress port.
 const PORT: FieldId = FieldId(WORDS + 1);
-/// Bytes behind what the parser takes, if the frame is not shorter than Ethernet's shortest then.
+/// Number of payload bytes, if the frame then has at least Ethernet's minimum length.
 const PAYLOAD_BYTES: u32 = 18;
 
-/// What it costs to fix variables: other bits of the frame are there in plenty, other ports are other captures.
+/// Costs of fixing variables: there are plenty of other bits of the frame, but other ports require other captures.
 mod cost {
     pub(super) const FRAME: u8 = 0;
     pub(super) const LENGTH: u8 = 1;
@@ -35,7 +35,7 @@ mod cost {
     pub(super) const PORT: u8 = 3;
 }
 
-/// Whether an index of this width is below a limit.
+/// Returns an expression that is true if an index of this width is below a limit.
 fn below(index: &Expr, limit: usize, width: u32) -> Expr {
     let limit = BigUint::from(limit);
     if limit > ones(width) {
@@ -44,7 +44,7 @@ fn below(index: &Expr, limit: usize, width: u32) -> Expr {
     Expr::Binary(BinaryOp::LtU, Box::new(index.clone()), Box::new(Expr::Const { value: limit, width }))
 }
 
-/// A step that appears in a trace, too.
+/// A step that also appears in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Block(BlockId),
@@ -54,17 +54,18 @@ pub(super) enum Event {
         hit: bool,
     },
     Action(ActionId),
-    /// A copy begins.
+    /// A copy starts.
     Copy,
 }
 
-/// A decision: the graph, the node, which of its ways. Of lookups the ways are the actions, then a miss.
+/// An outcome of a decision: the graph, the node, and the number of the branch. The branches of a lookup are the actions,
+/// then a miss.
 pub(super) type Edge = (Graph, NodeId, u32);
 
-/// Part of an edge that says that the action is that of an entry which is there.
+/// Flag of an edge: the action is that of an existing entry.
 pub(super) const THERE: u32 = 1 << 16;
 
-/// Part of an edge that says that the packet ends before the statement has what it wants.
+/// Flag of an edge: the packet ends before the statement has enough bits.
 pub(super) const SHORT: u32 = 1 << 17;
 
 /// A control-flow graph.
@@ -74,7 +75,7 @@ pub(crate) enum Graph {
     Action(ActionId),
 }
 
-/// What a lookup has to find.
+/// The required result of a lookup.
 #[derive(Clone, Debug)]
 pub(super) struct Lookup {
     pub table: TableId,
@@ -84,17 +85,17 @@ pub(super) struct Lookup {
 
 #[derive(Clone, Debug)]
 pub(super) enum Found {
-    /// An entry to be made: the action's index in the table's list, its data.
+    /// A new entry: the action's index in the table's list, and its data.
     New(u32, Vec<Expr>),
-    /// An entry that is there.
+    /// An existing entry.
     Old,
-    /// Nothing.
+    /// A miss.
     Miss,
-    /// Nothing; the default action is to be set to this.
+    /// A miss; the default action must be set to this.
     Default(u32, Vec<Expr>),
 }
 
-/// Where copies of the packet have to go: to one port.
+/// The destination of copies of the packet: one port.
 #[derive(Clone, Debug)]
 pub(super) struct Copies {
     pub list: ReplicaList,
@@ -103,7 +104,7 @@ pub(super) struct Copies {
     pub instance: Expr,
 }
 
-/// Variables whose values follow from others'.
+/// Variables whose values are computed from others.
 struct Computed {
     how: How,
     outs: Vec<FieldId>,
@@ -116,14 +117,14 @@ enum How {
     Value(Expr),
 }
 
-/// The bytes of a packet: those that deparsers put there, and where the rest begins in the frame as it arrived.
+/// The bytes of a packet: those that deparsers emitted, and the offset of the rest in the received frame.
 #[derive(Clone, Default)]
 pub(super) struct Frame {
     prefix: Vec<Expr>,
     rest: u64,
 }
 
-/// A copy that has not begun.
+/// A copy that has not started.
 pub(super) struct Pending {
     pub begin: Begin,
     pub frame: Frame,
@@ -131,67 +132,67 @@ pub(super) struct Pending {
     pub fields: Rc<Fields>,
     /// Fields that were set for it.
     pub set: Vec<FieldId>,
-    /// The number of the group or session that says where it goes.
+    /// The number of the group or session that determines its destination.
     pub replicas: Option<(Replicas, Expr)>,
 }
 
 pub(super) type Fields = HashMap<FieldId, Rc<Expr>>;
 
-/// A packet that is on its way, with variables for what is open.
+/// A packet being walked through the program, with variables for open values.
 #[derive(Clone)]
 pub(super) struct Way {
     /// Only its fields count: the variables.
     pub vars: Rc<Program>,
     costs: Vec<u8>,
-    /// What packet fields hold; 0 if not here.
+    /// Values of packet fields; 0 if absent.
     pub fields: Rc<Fields>,
     goals: Vec<Rc<Goal>>,
     computed: Vec<Rc<Computed>>,
-    /// Of variables that stand for action data: what their values follow from, so that they are the same for all packets.
+    /// For variables that represent action data: seeds of their values, so that these are the same for all packets.
     data: Rc<HashMap<FieldId, u64>>,
     pub lookups: Vec<Rc<Lookup>>,
     pub copies: Vec<Rc<Copies>>,
     pub events: Vec<Event>,
     pub edges: Vec<Edge>,
-    /// Where it was, in order.
+    /// The visited nodes, in order.
     pub nodes: Vec<(Graph, NodeId)>,
-    /// How many edges and nodes were the packet's before its first copy began.
+    /// The number of edges and nodes before its first copy started.
     pub before_copies: Option<(usize, usize)>,
-    /// Whether more copies follow, of which nothing is known.
+    /// True if further copies follow that are unknown.
     pub goes_on: bool,
-    /// Copies, in the order in which they will begin.
+    /// Copies, in the order in which they will start.
     pub pending: VecDeque<Rc<Pending>>,
     pub frame: Frame,
-    /// As it was when ingress began.
+    /// The frame at the start of ingress.
     pub arrived: Frame,
     pub cursor: u64,
     pub output: Vec<Expr>,
-    /// Bits of the frame as it arrived that were read.
+    /// Number of bits of the received frame that were read.
     needed: u64,
-    /// Headers that were taken off the frame as it arrived, and where.
+    /// Headers extracted from the received frame, with their positions.
     pub headers: Vec<(HeaderId, u64)>,
-    /// A packet that goes this way as far as `checked` says.
+    /// A packet that takes this path as far as `checked` says.
     witness: Rc<Vec<BigUint>>,
-    /// Goals and computed variables that the witness was made for.
+    /// Number of goals and computed variables that the witness satisfies.
     checked: (usize, usize),
 }
 
-/// A packet, and the entries that it must find.
+/// A packet, and the required entries.
 pub(super) struct Solution {
     pub port: u32,
     pub frame: Vec<u8>,
-    /// By [`Way::lookups`]: the keys' values, and the action's data if the entry or default is to be made.
+    /// For [`Way::lookups`]: the values of the keys, and the action data if the entry or default must be created.
     pub lookups: Vec<(Vec<BigUint>, Vec<BigUint>)>,
-    /// By [`Way::copies`]: the number of the group or session, the port, the instance.
+    /// For [`Way::copies`]: the number of the group or session, the port, the instance.
     pub copies: Vec<[u32; 3]>,
 }
 
 /// Why there is no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unsolved {
-    /// There is none.
+    /// No packet can take this path.
     Impossible,
-    /// None was found.
+    /// No packet was found.
     GaveUp,
 }
 
@@ -205,7 +206,7 @@ impl std::fmt::Display for Unsolved {
 }
 
 impl Way {
-    /// The port that the packet comes in by has so many bits.
+    /// Creates a path; the ingress port has this many bits.
     pub fn new(port_width: u32) -> Way {
         let mut way = Way {
             vars: Rc::default(),
@@ -237,7 +238,7 @@ impl Way {
         way
     }
 
-    /// A new variable.
+    /// Creates a variable.
     pub fn var(&mut self, width: u32) -> FieldId {
         self.new_var(width, cost::FRAME)
     }
@@ -249,14 +250,14 @@ impl Way {
         FieldId(self.costs.len() as u32 - 1)
     }
 
-    /// A new variable for action data.
+    /// Creates a variable for action data.
     pub fn data_var(&mut self, width: u32, from: u64) -> Expr {
         let var = self.new_var(width, cost::DATA);
         Rc::make_mut(&mut self.data).insert(var, from);
         Expr::Field(var)
     }
 
-    /// The length in bytes of the packet as it begins a pass through ingress.
+    /// Returns the length of the packet in bytes at the start of a pass through ingress.
     pub fn length(&self) -> Expr {
         let prefix: u64 = self.frame.prefix.iter().map(|p| u64::from(p.width(&self.vars))).sum();
         let more = wrap((BigUint::one() << 32) + prefix / 8 - self.frame.rest / 8, 32);
@@ -267,7 +268,7 @@ impl Way {
         ))
     }
 
-    /// Asks that the frame as it arrived ends after what was read of it, before so many bits behind the cursor.
+    /// Requires that the received frame ends after the bits that were read, within the next `bits` bits.
     pub fn ask_short(&mut self, bits: u32) {
         let end = (self.cursor + u64::from(bits)).div_ceil(8);
         let compared =
@@ -293,7 +294,7 @@ impl Way {
         expr
     }
 
-    /// What an expression of the program is over the variables.
+    /// Returns an expression of the program as one over the variables.
     pub fn value(&self, program: &Program, expr: &Expr) -> Expr {
         let mut value = expr.clone();
         value.rewrite(&mut |e| match e {
@@ -311,7 +312,7 @@ impl Way {
         self.folded(value)
     }
 
-    /// The value of the field of these, whose numbers begin with `first`, that the index chooses.
+    /// Returns the value of the field that the index selects; the indices of `fields` start with `first`.
     fn chosen(&self, program: &Program, fields: &[FieldId], first: usize, index: &Expr, width: u32) -> Expr {
         if let [field] = fields {
             return self.field(program, *field);
@@ -331,14 +332,14 @@ impl Way {
         Expr::Select(Box::new(is_low), Box::new(low), Box::new(high))
     }
 
-    /// A variable for an expression.
+    /// Returns a variable for an expression.
     pub fn computed(&mut self, value: Expr) -> Expr {
         let out = self.var(value.width(&self.vars));
         self.computed.push(Rc::new(Computed { how: How::Value(value), outs: vec![out] }));
         Expr::Field(out)
     }
 
-    /// What a condition is if it, or its opposite, was asked for before.
+    /// Returns the value of a condition if it, or its opposite, was required before.
     pub fn decided(&self, cond: &Expr) -> Option<bool> {
         let opposite = |a: &Expr, b: &Expr| match (a, b) {
             (Expr::Binary(BinaryOp::Eq, a1, a2), Expr::Binary(BinaryOp::Ne, b1, b2))
@@ -361,7 +362,7 @@ impl Way {
         self.goals.len()
     }
 
-    /// The bits that goals are about, from one on.
+    /// Returns the bits that goals from this one on depend on.
     pub fn bits_asked(&self, from: usize) -> Bits {
         let mut bits = Bits::default();
         for goal in &self.goals[from..] {
@@ -374,7 +375,7 @@ impl Way {
         self.goals.push(Rc::new(goal));
     }
 
-    /// `width` bits of the packet as it is now, from the `at`-th. `None` if it would become too long.
+    /// Returns `width` bits of the present packet, from bit `at` on. `None` if it would become too long.
     pub fn read(&mut self, at: u64, width: u32) -> Option<Expr> {
         let end = at + u64::from(width);
         let mut found: Option<Expr> = None;
@@ -413,13 +414,13 @@ impl Way {
         found
     }
 
-    /// Where the cursor is in the frame as it arrived, if it is there.
+    /// Returns the position of the cursor in the received frame, if it is there.
     pub fn cursor_in_frame(&self) -> Option<u64> {
         let prefix: u64 = self.frame.prefix.iter().map(|p| u64::from(p.width(&self.vars))).sum();
         self.cursor.checked_sub(prefix).map(|at| at + self.frame.rest)
     }
 
-    /// The output of a deparser precedes the payload.
+    /// Puts the output of a deparser before the payload.
     pub fn deparsed(&mut self) {
         let mut skip = self.cursor;
         let mut rest = Vec::new();
@@ -441,7 +442,7 @@ impl Way {
         self.cursor = 0;
     }
 
-    /// A call of a pure function: its results become variables.
+    /// Adds a call of a pure function: its results become variables.
     pub fn call(&mut self, site: CallSite, args: Vec<Expr>) -> Vec<Expr> {
         let outs: Vec<FieldId> = site.out_widths().iter().map(|w| self.var(*w)).collect();
         let how = How::Call(site, args);
@@ -449,13 +450,13 @@ impl Way {
         outs.into_iter().map(Expr::Field).collect()
     }
 
-    /// Sees to it that the witness comes this far.
+    /// Ensures that the witness takes the path so far.
     pub fn check(&mut self, base: &Base) -> Result<(), Unsolved> {
         let (goals, computed) = self.checked;
         self.witness(base);
         let holds = |goal: &Rc<Goal>| goal.holds_for(&eval(&self.vars, &self.witness, goal.expr()));
         if !self.goals[goals..].iter().chain([&self.long_enough()]).all(holds) {
-            // As like the last one as possible; or quite another one.
+            // First as similar as possible to the last one, then entirely different.
             let fresh = |seed| self.defaults(base, seed, &HashSet::new(), None);
             let mut found = self.solve_from(base, (*self.witness).clone());
             if found.is_err() && computed < self.computed.len() {
@@ -467,7 +468,7 @@ impl Way {
         Ok(())
     }
 
-    /// The witness with values for all variables.
+    /// Completes the witness with values for all variables.
     fn witness(&mut self, base: &Base) {
         let (from, computed) = (self.witness.len(), self.checked.1);
         if from == self.costs.len() && computed == self.computed.len() {
@@ -485,13 +486,13 @@ impl Way {
         self.checked.1 = self.computed.len();
     }
 
-    /// The value of an expression in some packet that comes this far.
+    /// Returns the value of an expression in some packet that takes the path so far.
     pub fn example(&mut self, base: &Base, expr: &Expr) -> Result<BigUint, Unsolved> {
         self.check(base)?;
         Ok(eval(&self.vars, &self.witness, expr))
     }
 
-    /// The goal that the frame has all that is read of it.
+    /// Returns the goal that the frame contains everything that is read of it.
     fn long_enough(&self) -> Rc<Goal> {
         let (needed, length) = (Expr::constant(self.bytes_needed(), 32), Expr::Field(LENGTH));
         Rc::new(Goal::holds(Expr::Binary(BinaryOp::LeU, Box::new(needed), Box::new(length)), true))
@@ -501,8 +502,8 @@ impl Way {
         (self.needed.div_ceil(8)) as u32
     }
 
-    /// What variables are that nothing asks anything of: random, and what the headers look like wants. Action data is
-    /// that of other packets, but for those variables that are to have `fresh` values.
+    /// Returns values for variables without goals: random, or as usual for the headers. Action data are those of other
+    /// packets, except for variables in `fresh`.
     fn defaults(
         &self,
         base: &Base,
@@ -524,7 +525,7 @@ impl Way {
         defaults
     }
 
-    /// The defaults of the variables from one on; of those of the frame too, for a witness.
+    /// Returns the defaults of the variables from one on; for a witness, also those of the frame.
     fn defaults_from(&self, base: &Base, from: usize, seed: u64, fresh: &HashSet<FieldId>) -> Vec<BigUint> {
         if from == 0 {
             return self.defaults(base, seed, fresh, None);
@@ -549,7 +550,7 @@ impl Way {
         vars.map(value).collect()
     }
 
-    /// Variables that represent action data in an expression.
+    /// Returns the variables that represent action data in an expression.
     pub fn data_in(&self, expr: &Expr) -> Vec<FieldId> {
         let mut found = Vec::new();
         support(&self.vars, expr, &mut |var, _| {
@@ -560,30 +561,30 @@ impl Way {
         found
     }
 
-    /// All variables that represent action data.
+    /// Returns all variables that represent action data.
     pub fn data(&self) -> impl Iterator<Item = FieldId> {
         self.data.keys().copied()
     }
 
-    /// A packet that goes this way. `seed` decides the bits that nothing asks anything of; the variables of action data
-    /// in `fresh` have values of their own.
+    /// Finds a packet that takes this path. `seed` determines the bits without goals; the action data variables in
+    /// `fresh` have values of their own.
     pub fn solve(&self, base: &Base, seed: u64, fresh: &HashSet<FieldId>) -> Result<Solution, Unsolved> {
         let default = self.defaults(base, seed, fresh, None);
         let default_length = default[LENGTH.index()].clone();
         let mut known = self.solve_from(base, default)?;
         if known.values[LENGTH.index()] != default_length {
-            // Some goal is about the length: once more with headers that fit it.
+            // Some goal concerns the length: repeated with headers that fit it.
             let length = known.values[LENGTH.index()].to_u32().filter(|length| *length <= FRAME_BYTES_MAX);
             known = self.solve_from(base, self.defaults(base, seed, fresh, length))?;
         }
         self.solution(base, &known)
     }
 
-    /// The packet that was seen to go this way, if that is what it does.
+    /// Returns the packet that was observed to take this path, if it does.
     pub fn solve_as_seen(&mut self, base: &Base) -> Result<Solution, Unsolved> {
         self.check(base)?;
         let mut known = Known::new((*self.witness).clone());
-        // Nothing of it is to change any more.
+        // None of it may change any more.
         known.fixed.iter_mut().zip(&self.vars.fields).for_each(|(fixed, field)| *fixed = ones(field.width));
         self.solution(base, &known)
     }
@@ -608,7 +609,7 @@ impl Way {
         let copies = self.copies.iter().map(|c| Ok([number(&c.id)?, number(&c.port)?, number(&c.instance)?]));
         let copies = copies.collect::<Result<_, _>>()?;
         let port = known.values[PORT.index()].to_u32().ok_or(Unsolved::GaveUp)?;
-        // A checksum that the program does not look at is right, too.
+        // Checksums that the program does not check are also correct.
         let checked = bytes(&known.fixed);
         for (header, at) in &self.headers {
             let at = (at / 8) as usize;
@@ -630,7 +631,7 @@ impl Way {
     }
 
     fn solve_with(&self, base: &Base, solver: &mut Solver) -> bool {
-        // For each goal the last of the computed variables in it.
+        // For each goal, the last of the computed variables in it.
         let computer: HashMap<FieldId, usize> = (0..)
             .zip(&self.computed)
             .flat_map(|(index, computed)| computed.outs.iter().map(move |out| (*out, index)))
@@ -650,7 +651,7 @@ impl Way {
             if !goals.is_empty() {
                 computed.suit(solver, goals, base.state);
             }
-            // What functions are given is settled, so that their results are known.
+            // The arguments of functions are fixed, so that their results are known.
             let freeze = computed.args().iter().flat_map(|arg| solver.freeze(arg)).map(Rc::new).collect();
             if !solver.solve(freeze) {
                 return false;
@@ -661,7 +662,7 @@ impl Way {
                 solver.known.fixed[out.index()] = ones(self.vars.width(*out));
             }
             if !solver.solve(goals.clone()) {
-                // Another argument may do.
+                // Another argument may work.
                 solver.gave_up = true;
                 return false;
             }
@@ -673,9 +674,9 @@ impl Way {
 /// The state before any packet.
 pub(super) struct Base<'a> {
     pub program: &'a Program,
-    /// Functions may depend on it.
+    /// The extern state, on which functions may depend.
     pub state: &'a State,
-    /// By which packets come in if the program does not ask.
+    /// The ingress port of packets if the program does not test it.
     pub port: u32,
 }
 
@@ -698,8 +699,8 @@ impl Computed {
         }
     }
 
-    /// Changes what the results are computed of so that they suit goals, if that is possible. What else the goals are about
-    /// stays free.
+    /// Changes the arguments of the results so that they satisfy goals, if possible. Other variables of the goals stay
+    /// open.
     fn suit(&self, solver: &mut Solver, goals: &[Rc<Goal>], state: &State) {
         let vars = solver.vars;
         let before = solver.known.clone();
@@ -723,7 +724,7 @@ impl Computed {
                 let goal = Goal::Bits { expr: value.clone(), mask, value: wanted[0].clone() };
                 solver.solve(vec![Rc::new(goal)]);
             }
-            // Any 16 bits that are open make any Internet checksum. The last, as a rule, are the checksum themselves.
+            // Any 16 open bits can produce any Internet checksum. Usually the last ones are the checksum itself.
             How::Call(_, args) => {
                 let [wanted] = wanted.as_slice() else { return };
                 if *wanted > ones(16) {
@@ -732,10 +733,10 @@ impl Computed {
                 let words = args.iter().rev().filter(|arg| arg.width(vars) == 16);
                 for word in words {
                     let Some(rest) = self.with(solver, word, BigUint::zero(), state) else { continue };
-                    // The sum of what is wanted, inverted, and what is there: modulo 2^16 - 1.
+                    // The sum of the inverted target and the present sum: modulo 2^16 - 1.
                     let sum = ones(16) - wanted + rest;
                     let sum = if sum > ones(16) { sum - ones(16) } else { sum };
-                    // There are two zeros.
+                    // Zero has two representations.
                     let other = if sum.is_zero() { ones(16) } else { &sum % ones(16) };
                     for sum in [sum, other] {
                         if self.with(solver, word, sum.clone(), state).as_ref() == Some(wanted) {
@@ -749,7 +750,7 @@ impl Computed {
         }
     }
 
-    /// The result if an argument were this, which it may be.
+    /// Returns the result for this value of an argument, if the value is possible.
     fn with(&self, solver: &mut Solver, arg: &Expr, value: BigUint, state: &State) -> Option<BigUint> {
         let before = solver.known.clone();
         let goal = Goal::Bits { expr: arg.clone(), mask: ones(arg.width(solver.vars)), value };
@@ -759,7 +760,7 @@ impl Computed {
     }
 }
 
-/// The words of a frame in a row.
+/// Returns the words of a frame as bytes.
 fn bytes(words: &[BigUint]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(FRAME_BYTES_MAX as usize);
     for word in &words[..WORDS as usize] {
@@ -779,7 +780,7 @@ fn looks_like_ipv4(program: &Program, header: HeaderId) -> bool {
     widths.starts_with(&[4, 4]) && widths.iter().sum::<u32>() == 160
 }
 
-/// Gives a header that looks like a known one the lengths and versions that go with it.
+/// Sets consistent lengths and versions in a header that looks like a known one.
 fn dress(program: &Program, header: HeaderId, at_bit: u64, length: u32, frame: &mut [u8]) {
     let widths = widths(program, header);
     let bits: u32 = widths.iter().sum();
@@ -807,7 +808,7 @@ fn dress(program: &Program, header: HeaderId, at_bit: u64, length: u32, frame: &
     }
 }
 
-/// The checksum of an IPv4 header without regard to options, if the frame has it all.
+/// Sets the checksum of an IPv4 header without options, if the frame contains all of it.
 fn put_checksum(frame: &mut [u8], at: usize) {
     let Some(ihl) = frame.get(at).map(|first| usize::from(first & 15) * 4) else { return };
     let Some(header) = frame.get_mut(at..at + ihl.max(20)) else { return };

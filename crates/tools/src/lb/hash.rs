@@ -1,4 +1,4 @@
-//! The hashes that are compared.
+//! The hashes to compare.
 
 use crate::checksum::Sum;
 use crate::random::Random;
@@ -18,18 +18,18 @@ enum Kind {
     Crc(Arc<Crc>),
     /// RFC 1071, complemented.
     Checksum,
-    /// A number that does not depend on the address: the ideal.
+    /// A number independent of the address: the ideal.
     Random,
 }
 
-/// Names, and the parameters of the CRCs: width, polynomial without its highest term, initial value, final
-/// exclusive or, whether reflected.
+/// Names and parameters of the CRCs: width, polynomial without its highest term, initial value, final xor, true if
+/// reflected.
 const CRCS: [(&str, u32, u64, u64, u64, bool); 7] = [
     ("crc8", 8, 0x07, 0, 0, false),
     ("crc16", 16, 0x8005, 0, 0, true),
     ("crc32", 32, 0x04c1_1db7, 0xffff_ffff, 0xffff_ffff, true),
     ("crc32c", 32, 0x1edc_6f41, 0xffff_ffff, 0xffff_ffff, true),
-    // In Koopman's notation, which has the highest term but not the lowest: 0x8d95 is 0x11b2b in full.
+    // In Koopman's notation, which includes the highest term but not the lowest: 0x8d95 is 0x11b2b in full.
     ("0x8d95", 16, 0x1b2b, 0xffff, 0, true),
     ("0xd175", 16, 0xa2eb, 0xffff, 0, true),
     ("0x973afb51", 32, 0x2e75_f6a3, 0xffff_ffff, 0, true),
@@ -42,14 +42,14 @@ impl std::fmt::Debug for Hash {
 }
 
 impl Hash {
-    /// Names of those that there are.
+    /// Returns the names of all hashes.
     pub fn names() -> Vec<&'static str> {
         CRCS.iter().map(|crc| crc.0).chain(["csum16", "random"]).collect()
     }
 
-    /// The hash of this name: one of [`Self::names`], or a polynomial in Koopman's notation as
-    /// `koopman:0xa2eb`: its highest bit is the highest term, the lowest term goes without saying. Initial
-    /// value all ones, reflected.
+    /// Returns the hash with this name: one of [`Self::names`], or a polynomial in Koopman's notation, such as
+    /// `koopman:0xa2eb`: its highest bit is the highest term, and the lowest term is implicit. The initial value is all
+    /// ones, and it is reflected.
     pub fn by_name(name: &str) -> Result<Hash, String> {
         let kind = match name {
             "csum16" => Kind::Checksum,
@@ -59,12 +59,12 @@ impl Hash {
         Ok(Hash { name: name.to_string(), kind })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Of these bytes.
+    /// Returns the hash of these bytes.
     pub(super) fn of(&self, bytes: &[u8], random: &mut Random) -> u64 {
         match &self.kind {
             Kind::Crc(crc) => crc.checksum(bytes),
@@ -105,19 +105,19 @@ mod tests {
     fn known_values() {
         assert_eq!(of("crc32", &[213, 1, 1, 1]), 0x5f10_fd57);
         assert_eq!(of("csum16", &[213, 1, 1, 1]), 0x29fd);
-        // Of "123456789": the catalogue's check values.
+        // The catalogue's check values, of "123456789".
         assert_eq!(of("crc8", b"123456789"), 0xf4);
         assert_eq!(of("crc16", b"123456789"), 0xbb3d);
         assert_eq!(of("crc32c", b"123456789"), 0xe306_9283);
     }
 
-    /// The names in Koopman's notation are what that notation says.
+    /// The names in Koopman's notation have the meaning of that notation.
     #[test]
     fn notations_agree() {
         for name in ["0x8d95", "0xd175", "0x973afb51"] {
             assert_eq!(of(name, b"some bytes"), of(&format!("koopman:{name}"), b"some bytes"), "{name}");
         }
-        // CRC-32 is 0x82608edb there; only the final exclusive or is missing.
+        // CRC-32 is 0x82608edb there; only the final xor is missing.
         assert_eq!(of("koopman:0x82608edb", b"123456789") ^ 0xffff_ffff, of("crc32", b"123456789"));
     }
 

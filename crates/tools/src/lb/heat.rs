@@ -9,7 +9,7 @@ const LEFT: usize = 70;
 const TOP: usize = 44;
 const GAP: usize = 24;
 
-/// A column of maps: what it shows, and how to get it.
+/// A column of maps: its name, and the function for its values.
 type Statistic = (&'static str, fn(&Cell) -> f64);
 
 const STATISTICS: [Statistic; 4] =
@@ -57,7 +57,7 @@ pub(super) fn svg(study: &Study) -> String {
                 for (column, cell) in cells.iter().enumerate() {
                     let Some(cell) = cell else { continue };
                     let value = value(cell);
-                    // Errors grow with the root of the hosts: a linear scale would show the largest only.
+                    // Errors grow with the root of the number of hosts: a linear scale would show only the largest.
                     let share = if largest > 0.0 { (value / largest).sqrt() } else { 0.0 };
                     let x = x + LEFT + column * CELL_WIDTH;
                     let ink = if share > 0.6 { "black" } else { "white" };
@@ -74,7 +74,7 @@ pub(super) fn svg(study: &Study) -> String {
     svg + "</svg>\n"
 }
 
-/// From 0 to 1.
+/// Returns the colour for a number from 0 to 1.
 fn colour(share: f64) -> String {
     let place = share.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
     let low = (place as usize).min(SCALE.len() - 2);

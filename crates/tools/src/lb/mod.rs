@@ -1,9 +1,8 @@
-//! How evenly hashes of addresses spread hosts over servers.
+//! How evenly hashes of addresses distribute hosts over servers.
 //!
-//! A repetition draws addresses at random. Each hash of each address, modulo the number of servers, picks a
-//! server. How far the servers' shares are from equal is the normalised root mean square error: with `h`
-//! hosts and `n` servers that have `c` hosts each, √(Σ (c − h/n)² / n) / log₂ h. All servers count, also
-//! those without a host.
+//! A repetition draws random addresses. Each hash of each address, modulo the number of servers, selects a server. The
+//! deviation of the servers' shares from equal ones is the normalised root mean square error: with `h` hosts and `n`
+//! servers that have `c` hosts each, √(Σ (c − h/n)² / n) / log₂ h. All servers count, including those without a host.
 
 mod hash;
 mod heat;
@@ -32,11 +31,11 @@ pub enum Family {
 pub enum Input {
     /// The bytes of the address, as a switch does.
     Bytes,
-    /// The address as a line of text, with the line's end.
+    /// The address as a line of text, including the line end.
     Text,
 }
 
-/// What to study.
+/// The parameters of a study.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The kind of addresses.
@@ -49,19 +48,19 @@ pub struct Options {
     pub servers: Vec<u64>,
     /// The hashes.
     pub hashes: Vec<Hash>,
-    /// How often addresses are drawn.
+    /// Number of draws of addresses.
     pub repetitions: u64,
-    /// Decides what is drawn.
+    /// The seed of the draws.
     pub seed: u64,
-    /// How many threads share the repetitions. They change nothing but the time.
+    /// Number of threads that share the repetitions. It affects only the time.
     pub threads: usize,
 }
 
-/// Most hosts.
+/// Maximum number of hosts.
 pub const HOSTS_MAX: u64 = 1 << 24;
-/// Most servers.
+/// Maximum number of servers.
 pub const SERVERS_MAX: u64 = 1 << 16;
-/// Most repetitions.
+/// Maximum number of repetitions.
 pub const REPETITIONS_MAX: u64 = 100_000;
 
 /// The errors of one hash with these numbers of hosts and servers, over the repetitions.
@@ -77,11 +76,11 @@ pub struct Cell {
     pub mean_error: f64,
     /// Root of the mean square.
     pub rms: f64,
-    /// 95 % are not larger.
+    /// The 95th percentile.
     pub p95: f64,
 }
 
-/// What was found.
+/// The results of a study.
 pub struct Study {
     /// Numbers of hosts.
     pub hosts: Vec<u64>,
@@ -89,11 +88,11 @@ pub struct Study {
     pub servers: Vec<u64>,
     /// Names of the hashes.
     pub hashes: Vec<String>,
-    /// By hash, number of hosts and number of servers. None where there are more servers than hosts.
+    /// By hash, number of hosts and number of servers. `None` if there are more servers than hosts.
     pub cells: Vec<Vec<Vec<Option<Cell>>>>,
 }
 
-/// The error of an ideal hash: the root of its mean square over all draws.
+/// Returns the error of an ideal hash: the root mean square over all draws.
 pub fn ideal_rms(hosts: u64, servers: u64) -> f64 {
     let (hosts, servers) = (hosts as f64, servers as f64);
     (hosts / servers * (1.0 - 1.0 / servers)).sqrt() / hosts.log2()
@@ -128,7 +127,7 @@ pub fn study(options: &Options) -> Result<Study, Error> {
         }
     };
     std::thread::scope(|scope| {
-        // This thread is one of them, and the only one if there are no others to be had.
+        // This thread is one of them, and the only one if no others can be started.
         for _ in 1..options.threads {
             if p4jet_threads::spawn_scoped(scope, "lb", work).is_err() {
                 break;
@@ -157,14 +156,14 @@ pub fn study(options: &Options) -> Result<Study, Error> {
     Ok(Study { hosts, servers: options.servers.clone(), hashes, cells })
 }
 
-/// The errors of one draw: by hash, number of hosts, number of servers.
+/// Returns the errors of one draw: by hash, number of hosts, number of servers.
 fn repetition(options: &Options, number: u64) -> Vec<f32> {
     let mut random = Random::new(mix(options.seed) ^ mix(number));
-    // The ideal hash draws for itself, so that the addresses do not depend on which hashes there are.
+    // The ideal hash has its own generator, so that the addresses do not depend on the selected hashes.
     let mut ideal = Random::new(mix(options.seed ^ 0x1dea1) ^ mix(number));
     let steps = options.hosts_max.ilog2() as usize;
     let servers = &options.servers;
-    // A count of servers that divides another one needs no counting of its own.
+    // A number of servers that divides another one need not be counted separately.
     let counted: Vec<u64> = servers
         .iter()
         .copied()
@@ -200,7 +199,7 @@ fn draw(random: &mut Random, options: &Options, key: &mut Vec<u8>) {
     key.clear();
     match options.family {
         Family::Ipv4 => {
-            // 32 random bits for each byte: as good as uniform.
+            // 32 random bits for each byte are practically uniform.
             let (a, b) = (random.next(), random.next());
             let octet = |x: u64| 1 + (((x & 0xffff_ffff) * 253) >> 32) as u8;
             let octets = [octet(a), octet(a >> 32), octet(b), octet(b >> 32)];
@@ -224,7 +223,7 @@ fn draw(random: &mut Random, options: &Options, key: &mut Vec<u8>) {
     }
 }
 
-/// The error with `n` servers, of which the counts for a multiple of `n` are known.
+/// Returns the error with `n` servers, given the counts for a multiple of `n`.
 fn error(counts: &[u32], n: u64, hosts: u64) -> f64 {
     let n = n as usize;
     let expected = hosts as f64 / n as f64;
@@ -255,7 +254,7 @@ fn cell(mut values: Vec<f64>) -> Cell {
 }
 
 impl Study {
-    /// A table in Markdown of the means with most hosts; smaller is better.
+    /// Returns a Markdown table of the means for the largest number of hosts; smaller is better.
     pub fn markdown(&self) -> String {
         let mut text = String::new();
         let Some(hosts) = self.hosts.last() else { return text };
@@ -281,7 +280,7 @@ impl Study {
         text
     }
 
-    /// For programs.
+    /// Returns the results for programs.
     pub fn to_json(&self) -> Value {
         let cell = |cell: &Option<Cell>| match cell {
             Some(c) => json!({
@@ -301,7 +300,7 @@ impl Study {
         })
     }
 
-    /// Heat maps: a row for each hash; minimum, maximum, mean and 95th percentile.
+    /// Returns heat maps: a row for each hash; minimum, maximum, mean and 95th percentile.
     pub fn svg(&self) -> String {
         heat::svg(self)
     }
@@ -350,7 +349,7 @@ mod tests {
         near(last(&many, 0, 0).rms, 2.38, 0.02);
     }
 
-    /// Good hashes come near the ideal one.
+    /// Good hashes are near the ideal one.
     #[test]
     fn good_hashes_are_near_the_ideal() {
         let mut options =
@@ -367,7 +366,7 @@ mod tests {
         }
     }
 
-    /// An address in the middle of all has the same servers in a count of its own and in one that is folded.
+    /// Folded counts of servers equal those counted separately.
     #[test]
     fn folded_counts_are_counts() {
         let folded = study(&options(1 << 10, &[2, 3, 6, 64], &["crc32", "csum16"], 3)).unwrap();
@@ -385,7 +384,7 @@ mod tests {
     fn errors_by_hand() {
         // 4 hosts, servers with 3, 1, 0 and 0 of them: the empty ones count.
         near(error(&[3, 1, 0, 0], 4, 4), (6.0f64 / 4.0).sqrt() / 2.0, 1e-12);
-        // The same, two by two: 3 and 1.
+        // The same in pairs: 3 and 1.
         near(error(&[3, 1, 0, 0], 2, 4), 1.0 / 2.0, 1e-12);
         let cell = cell(vec![4.0, 1.0, 2.0, 3.0]);
         assert_eq!((cell.min, cell.max, cell.mean, cell.p95), (1.0, 4.0, 2.5, 4.0));

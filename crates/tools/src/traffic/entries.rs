@@ -4,23 +4,23 @@ use super::flow::Flow;
 use super::{Options, Protocol};
 use std::io::{self, Write};
 
-/// A shipped program that can carry generated packets.
+/// A shipped program that can forward generated packets.
 pub(super) struct Target {
     pub name: &'static str,
-    /// What it can carry.
+    /// The protocols that it can forward.
     pub protocols: &'static [Protocol],
-    /// Entries of the table that gets one for each flow.
+    /// Maximum number of entries of the table that gets one for each flow.
     pub entries_max: u64,
-    /// Writes what does not depend on the flows.
+    /// Writes the entries that do not depend on the flows.
     pub begin: fn(&mut dyn Write, &Options) -> io::Result<()>,
     /// Writes the entries of flow number `i`.
     pub entry: fn(&mut dyn Write, u64, &Flow, &Options) -> io::Result<()>,
 }
 
-/// Next hops of routes.
+/// Number of next hops of routes.
 const NEXT_HOPS: u64 = 64;
 
-/// Those with an IPv4 header of many addresses.
+/// Protocols with an IPv4 header of varying addresses.
 const ROUTED: &[Protocol] = &[Protocol::Ipv4, Protocol::Vxlan, Protocol::Gre];
 const ALL: &[Protocol] = &[Protocol::Ipv4, Protocol::Ipv6, Protocol::L2, Protocol::Vxlan, Protocol::Gre];
 
@@ -83,7 +83,7 @@ pub(super) const TARGETS: [Target; 6] = [
     },
 ];
 
-/// Port 0 in network 1, and the ways to the VTEPs.
+/// Writes entries for port 0 in network 1, and the paths to the VTEPs.
 fn tunnels(out: &mut dyn Write, options: &Options) -> io::Result<()> {
     let own = Mac(hop_mac(0));
     writeln!(out, "table_add attachments tenant 0 0 => 1 0 {own} {} 0 0", options.vni)?;
@@ -127,7 +127,7 @@ fn hop_mac(hop: u64) -> u64 {
     0x0e00_0000_0000 + hop
 }
 
-/// A MAC address as people write it.
+/// A MAC address in the usual format.
 pub(super) struct Mac(pub u64);
 
 impl std::fmt::Display for Mac {

@@ -1,10 +1,10 @@
-//! Which addresses and ports the packets have.
+//! The addresses and ports of packets.
 
 use super::{Options, Protocol};
 use crate::random::{Permutation, mix};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// From whom to whom a packet goes.
+/// Source and destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// MAC address, 48 bits.
@@ -21,36 +21,36 @@ pub struct Flow {
     pub dst_port: u16,
 }
 
-/// A packet's flow and, of a tunnel's packet, the inner one; the outer one then has no ports of its own.
+/// A packet's flow and, for a tunnel's packet, the inner one; the outer one then has no ports of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flows {
-    /// Of the frame.
+    /// The flow of the frame.
     pub outer: Flow,
-    /// Of the frame or packet inside.
+    /// The flow of the inner frame or packet.
     pub inner: Option<Flow>,
 }
 
 /// UDP destination port of VXLAN (RFC 7348). No other packets have it.
 pub const VXLAN_PORT: u16 = 4789;
 
-/// Makes the flows: each is a function of its number, so that nothing is kept.
+/// Generates the flows: each is a function of its number, so nothing is stored.
 pub struct FlowMaker {
     protocol: Protocol,
-    /// The frame's, the inner ones.
+    /// The layers of the frame and of the inner one.
     layers: [Layer; 2],
 }
 
-/// How the numbers become addresses, in one of two layers.
+/// Maps numbers to addresses in one of two layers.
 struct Layer {
     random_ip: bool,
     random_mac: bool,
     random_port: bool,
-    /// Of src and dst, in this order; so with the others.
+    /// For src and dst, in this order, like the others.
     ipv4: [Permutation; 2],
     ipv6: [Permutation; 2],
     mac: [Permutation; 2],
     port_seeds: [u64; 2],
-    /// What keeps sequential addresses of the layers apart: added to the number.
+    /// Offset that separates sequential addresses of the layers.
     base: u64,
 }
 
@@ -69,24 +69,24 @@ impl Layer {
         }
     }
 
-    /// Distinct ones: unicast, locally administered.
+    /// Returns distinct addresses: unicast, locally administered.
     fn mac(&self, i: u64, end: usize) -> u64 {
         if !self.random_mac {
             return [0x0200_0000_0000, 0x0600_0000_0000][end] + self.base + i;
         }
         let x = self.mac[end].apply(i);
-        // Around the two bits that say multicast and locally administered.
+        // Leaves out the two bits for multicast and locally administered.
         (x >> 40) << 42 | 0x0200_0000_0000 | x & 0xff_ffff_ffff
     }
 
-    /// Distinct ones. Random: any unicast address that is not reserved (RFC 6890); else from 10.0.0.0/8 and
-    /// 100.64.0.0/10.
+    /// Returns distinct addresses. Random ones: any unicast address that is not reserved (RFC 6890); otherwise from
+    /// 10.0.0.0/8 and 100.64.0.0/10.
     fn ipv4(&self, i: u64, end: usize) -> Ipv4Addr {
         if !self.random_ip {
             return Ipv4Addr::from([0x0a00_0001, 0x6440_0001][end] + (self.base + i) as u32);
         }
-        // A permutation's cycle leads to distinct numbers again if it begins at one of those that it is to give: at none
-        // of 0.0.0.0/8.
+        // Repeated application of a permutation yields distinct allowed numbers if it starts at an allowed one: none of
+        // 0.0.0.0/8.
         let mut x = self.ipv4[end].apply(i + (1 << 24));
         while !matches!(x >> 24, 1..=9 | 11..=126 | 128..=168 | 170..=171 | 173..=191 | 193..=197 | 199..=223)
         {
@@ -95,18 +95,18 @@ impl Layer {
         Ipv4Addr::from(x as u32)
     }
 
-    /// Distinct ones in 2001:db8::/32 (RFC 3849).
+    /// Returns distinct addresses in 2001:db8::/32 (RFC 3849).
     fn ipv6(&self, i: u64, end: usize) -> Ipv6Addr {
         let net = 0x2001_0db8u128 << 96;
         if !self.random_ip {
             return Ipv6Addr::from(net | (end as u128 + 1) << 80 | u128::from(self.base + i + 1));
         }
         let low = self.ipv6[end].apply(i);
-        // The rest is not needed to tell addresses apart, only to spread them.
+        // The other bits do not make addresses distinct, but spread them.
         Ipv6Addr::from(net | u128::from(mix(low) >> 32) << 64 | u128::from(low))
     }
 
-    /// From 1024 on. Not distinct.
+    /// Returns ports from 1024 on, not distinct.
     fn port(&self, i: u64, end: usize) -> u16 {
         let x = if self.random_port { mix(self.port_seeds[end] ^ mix(i)) >> 8 } else { i };
         match 1024 + (x % (65536 - 1024)) as u16 {
@@ -132,17 +132,17 @@ impl Layer {
 }
 
 impl FlowMaker {
-    /// As the options say.
+    /// Creates a generator for these options.
     pub fn new(options: &Options) -> FlowMaker {
         FlowMaker { protocol: options.protocol, layers: [0, 1].map(|layer| Layer::new(options, layer)) }
     }
 
-    /// Number `i`, below [`super::ENTRIES_MAX`]. No two are equal.
+    /// Returns flow `i`, below [`super::ENTRIES_MAX`]. No two are equal.
     pub fn flows(&self, i: u64) -> Flows {
         let outer = self.layers[0].flow(i, self.protocol == Protocol::Ipv6);
         match self.protocol {
             Protocol::Ipv4 | Protocol::Ipv6 => Flows { outer, inner: None },
-            // Only the stations differ: what a bridge sees.
+            // Only the stations differ, which is what a bridge sees.
             Protocol::L2 => {
                 let one = self.layers[0].flow(0, false);
                 let outer = Flow { src_mac: outer.src_mac, dst_mac: outer.dst_mac, ..one };

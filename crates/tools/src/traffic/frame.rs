@@ -1,4 +1,4 @@
-//! Frames with right lengths and checksums.
+//! Frames with correct lengths and checksums.
 
 use super::flow::{Flow, Flows, VXLAN_PORT};
 use super::{Protocol, Transport};
@@ -15,7 +15,7 @@ const VXLAN_BYTES: usize = 8;
 /// Without the optional fields (RFC 2784).
 const GRE_BYTES: usize = 4;
 
-/// The shortest frame that an Ethernet carries, without its checksum (FCS).
+/// Minimum length of an Ethernet frame, without its checksum (FCS).
 pub const FRAME_BYTES_MIN: usize = 60;
 
 const TYPE_IPV4: u16 = 0x0800;
@@ -25,7 +25,7 @@ const PROTOCOL_UDP: u8 = 17;
 const PROTOCOL_GRE: u8 = 47;
 const TTL: u8 = 64;
 
-/// What the frames have in common.
+/// The common properties of the frames.
 pub(super) struct Shape<'a> {
     pub protocol: Protocol,
     pub transport: Transport,
@@ -35,7 +35,7 @@ pub(super) struct Shape<'a> {
 }
 
 impl Shape<'_> {
-    /// The shortest frame, without FCS.
+    /// Returns the minimum length, without FCS.
     pub fn bytes_min(&self) -> usize {
         let transport = match self.transport {
             Transport::Tcp => TCP_BYTES,
@@ -45,7 +45,7 @@ impl Shape<'_> {
         let bytes = match self.protocol {
             Protocol::L2 | Protocol::Ipv4 => plain,
             Protocol::Ipv6 => ETHERNET_BYTES + IPV6_BYTES + transport,
-            // What comes out of the tunnel is a frame that an Ethernet carries.
+            // The inner frame must be valid on an Ethernet.
             Protocol::Vxlan => {
                 ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES + VXLAN_BYTES + plain.max(FRAME_BYTES_MIN)
             }
@@ -54,7 +54,7 @@ impl Shape<'_> {
         bytes.max(FRAME_BYTES_MIN)
     }
 
-    /// Makes the frame of `bytes` bytes, at least [`Self::bytes_min`] and at most 65535, in `out`.
+    /// Builds a frame of `bytes` bytes, at least [`Self::bytes_min`] and at most 65535, in `out`.
     pub fn build(&self, flows: &Flows, bytes: usize, out: &mut Vec<u8>) {
         out.clear();
         let outer = &flows.outer;
@@ -62,7 +62,7 @@ impl Shape<'_> {
             (Protocol::Vxlan, Some(inner)) => {
                 ethernet(out, outer, TYPE_IPV4);
                 ip(out, outer, PROTOCOL_UDP, bytes - ETHERNET_BYTES - IPV4_BYTES);
-                // RFC 7348, section 5: a source port from 49152 on by which paths can be spread, no checksum.
+                // RFC 7348, section 5: a source port from 49152 on, to distribute paths, and no checksum.
                 put16(out, 49152 | (mix(inner_hash(inner)) & 0x3fff) as u16);
                 put16(out, VXLAN_PORT);
                 put16(out, (bytes - ETHERNET_BYTES - IPV4_BYTES) as u16);
@@ -120,7 +120,7 @@ impl Shape<'_> {
         };
         sum.add(&u32::from(protocol).to_be_bytes()).add(&(length as u32).to_be_bytes());
         let checksum = match sum.add(&out[start..]).checksum() {
-            // 0 would mean that there is none (RFC 768); in TCP both stand for the same.
+            // 0 would mean that there is none (RFC 768); in TCP both values are equivalent.
             0 if self.transport == Transport::Udp => 0xffff,
             checksum => checksum,
         };

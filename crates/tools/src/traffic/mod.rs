@@ -1,7 +1,7 @@
-//! Captures of the usual protocols, and what makes shipped programs carry them.
+//! Captures of common protocols, and the entries with which shipped programs forward them.
 //!
-//! Everything follows from the seed. Packet number `i` of a capture belongs to flow number `i`, whatever its
-//! size, and no two flows are equal. Nothing is kept: a capture may be larger than memory.
+//! Everything follows from the seed. Packet `i` of a capture belongs to flow `i`, whatever its size, and no two flows
+//! are equal. Nothing is stored: a capture may be larger than memory.
 
 mod entries;
 mod flow;
@@ -18,10 +18,10 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What the packets are.
+/// The protocol of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// Ethernet; stations differ, the IPv4 packets inside do not.
+    /// Ethernet; the stations differ, but the IPv4 packets inside do not.
     L2,
     /// IPv4 in Ethernet.
     Ipv4,
@@ -33,7 +33,7 @@ pub enum Protocol {
     Gre,
 }
 
-/// What the (inner) IP packets carry.
+/// The payload of the (inner) IP packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
@@ -43,7 +43,7 @@ pub enum Transport {
 }
 
 impl Protocol {
-    /// As on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::L2 => "l2",
@@ -56,7 +56,7 @@ impl Protocol {
 }
 
 impl Transport {
-    /// As on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Tcp => "tcp",
@@ -65,7 +65,7 @@ impl Transport {
     }
 }
 
-/// Most flows.
+/// Maximum number of flows.
 pub const ENTRIES_MAX: u64 = 1_000_000;
 
 /// Sizes that benchmarks of switches use (RFC 2544, section 9.1), with frame check sequence.
@@ -77,19 +77,19 @@ pub const FCS_BYTES: u32 = 4;
 /// Largest size: no length field of a header overflows.
 pub const SIZE_MAX: u32 = 65_535;
 
-/// Most ports that entries send to.
+/// Maximum number of ports to which entries send.
 pub const PORTS_MAX: u32 = 255;
 
-/// What to make.
+/// The options of the generator.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the packets are.
+    /// The protocol of the packets.
     pub protocol: Protocol,
-    /// What they carry.
+    /// Their transport protocol.
     pub transport: Transport,
-    /// How many flows: packets in a capture.
+    /// Number of flows: packets in a capture.
     pub entries: u64,
-    /// A capture for each of these, [`FCS_BYTES`] included.
+    /// Sizes, each with its own capture, including [`FCS_BYTES`].
     pub sizes: Vec<u32>,
     /// Random IP addresses instead of sequential ones.
     pub random_ip: bool,
@@ -97,32 +97,32 @@ pub struct Options {
     pub random_mac: bool,
     /// Random ports.
     pub random_port: bool,
-    /// Decides what is random.
+    /// The seed of random values.
     pub seed: u64,
-    /// Of VXLAN.
+    /// The VNI of VXLAN.
     pub vni: u32,
     /// Repeated in every packet; zeros if empty.
     pub payload: Vec<u8>,
     /// Entries send to the ports from 1 to this.
     pub ports: u32,
-    /// Which programs get entries; `None`: all that can carry the packets.
+    /// Programs that get entries; `None` for all that can forward the packets.
     pub programs: Option<Vec<String>>,
-    /// Where the files go; made if it is not there.
+    /// The folder of the files; created if it does not exist.
     pub folder: PathBuf,
-    /// What their names begin with; `None` for one that says what is in them.
+    /// The prefix of their names; `None` for one that describes the contents.
     pub name: Option<String>,
 }
 
-/// A file that was made.
+/// A generated file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What is in it.
+    /// Its contents.
     pub content: Content,
 }
 
-/// What is in a file.
+/// The contents of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Packets.
@@ -131,7 +131,7 @@ pub enum Content {
         size: u32,
         /// The requested size, if the headers did not fit.
         asked: Option<u32>,
-        /// How many.
+        /// Number of packets.
         packets: u64,
     },
     /// Runtime commands for a program.
@@ -144,7 +144,7 @@ pub enum Content {
 }
 
 impl Options {
-    /// The port that entries for flow (or next hop) number `i` send to.
+    /// Returns the port to which entries for flow (or next hop) `i` send.
     fn port_of(&self, i: u64) -> u64 {
         1 + i % u64::from(self.ports)
     }
@@ -181,7 +181,7 @@ impl Options {
         })
     }
 
-    /// The shipped programs that get entries.
+    /// Returns the shipped programs that get entries.
     fn targets(&self) -> Result<Vec<&'static entries::Target>, Error> {
         let can = |target: &&entries::Target| target.protocols.contains(&self.protocol);
         let Some(names) = &self.programs else {
@@ -213,7 +213,7 @@ impl Options {
     }
 }
 
-/// Makes the captures, the entries, and the list of flows.
+/// Generates the captures, the entries, and the list of flows.
 pub fn generate(options: &Options) -> Result<Vec<Made>, Error> {
     options.check()?;
     let targets = options.targets()?;
@@ -261,7 +261,7 @@ pub fn generate(options: &Options) -> Result<Vec<Made>, Error> {
         writeln!(out, "# {}", header(options))?;
         (0..options.entries).try_for_each(|i| {
             let Flows { outer, inner } = flows.flows(i);
-            // The headers of a tunnel have no ports of their own that matter.
+            // The ports of a tunnel's headers do not matter.
             write_flow(out, &outer, inner.is_none())?;
             if let Some(inner) = inner {
                 out.write_all(b" ")?;
@@ -330,7 +330,7 @@ mod tests {
         u16::from_be_bytes([bytes[at], bytes[at + 1]])
     }
 
-    /// One's complement, word by word: 0xffff if the checksum in the bytes is right.
+    /// Returns the one's complement sum, word by word: 0xffff if the checksum in the bytes is correct.
     fn sum(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for pair in bytes.chunks(2) {
@@ -340,7 +340,7 @@ mod tests {
         sum as u16
     }
 
-    /// Checks lengths and checksums of a frame, and of those inside; gives the names of its headers.
+    /// Checks lengths and checksums of a frame, and of inner frames; returns the names of its headers.
     fn check_ethernet(frame: &[u8]) -> String {
         assert_eq!((frame[0] & 1, frame[6] & 1), (0, 0), "unicast");
         "eth ".to_string() + &check_ip(&frame[14..], word(frame, 12))
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_right() {
+    fn frames_are_correct() {
         let expect = [
             "eth ipv4 T",
             "eth ipv4 T",
@@ -408,7 +408,7 @@ mod tests {
                 let shape = Shape { protocol, transport, vni: 100, payload: &options.payload };
                 let flows = FlowMaker::new(&options);
                 let mut frame = Vec::new();
-                // Every length near the shortest, and the longest.
+                // Every length near the minimum, and the maximum.
                 for bytes in (shape.bytes_min()..shape.bytes_min() + 70).chain([1514, 65_531]) {
                     for i in 0..20 {
                         shape.build(&flows.flows(i), bytes, &mut frame);
@@ -420,7 +420,7 @@ mod tests {
         }
     }
 
-    /// With FCS; that of VXLAN is BB-Gen's.
+    /// With FCS; the minimum of VXLAN is that of BB-Gen.
     #[test]
     fn sizes_are_raised_to_what_the_headers_take() {
         let min = |protocol, transport| {
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_decide() {
+    fn seeds_determine_the_output() {
         let mut options = options(Protocol::Vxlan, Transport::Tcp);
         options.random_ip = true;
         let flows = |options: &Options| (0..50).map(|i| FlowMaker::new(options).flows(i)).collect::<Vec<_>>();
