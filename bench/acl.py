@@ -3,14 +3,14 @@
 
 bench/acl.py KIND N FOLDER [--seed S] [--packets P] [--noise SHARE]
 
-KIND is acl, fw or ipc, after the kinds of seeds of ClassBench (Taylor and Turner, 2005): access control lists (long, nested
+KIND is acl, fw or ipc, as in the seeds of ClassBench (Taylor and Turner, 2005): access control lists (long, nested
 prefixes, exact destination ports), firewalls (many wildcards, port ranges on both sides) and IP chains (between them).
-N is the number of IPv4 rules. Specific rules come first, mostly. Writes
+N is the number of IPv4 rules. More specific rules mostly come first. Writes
 
-    entries.cmd    rules, routes, next hops: what `p4jet bench --commands` takes
-    packets.pcap   P frames of 60 bytes: headers drawn from the rules, evenly, and SHARE of them from nowhere
+    entries.cmd    rules, routes, next hops, for `p4jet bench --commands`
+    packets.pcap   P frames of 60 bytes: headers drawn evenly from the rules, and SHARE of them random
 
-No third-party module is needed.
+Needs no third-party module.
 """
 import argparse, os, random, struct
 

@@ -3,8 +3,8 @@
 
 bench/deep_tunnel.py N FOLDER [--seed S] [--packets P]
 
-N tunnels that end here or pass, in turn, and N stations for which one begins. A third of the packets, each: ten headers of
-which six go, ten of which one goes and the tunnel's addresses change, four to which six come. Writes entries.cmd and
+N tunnels that end here or pass, in turn, and N stations for which one starts. A third of the packets each has ten headers of
+which six are removed, ten of which one is removed and the tunnel's addresses change, and four to which six are added. Writes entries.cmd and
 packets.pcap, frames of 62 and 120 bytes.
 """
 import struct

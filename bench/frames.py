@@ -1,4 +1,4 @@
-"""What the generators here share: checksums, addresses, the files they write."""
+"""Shared by the generators: checksums, addresses, output files."""
 import argparse, os, random, struct
 
 

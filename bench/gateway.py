@@ -4,14 +4,13 @@
     bench/gateway.py [PEERS_DIR] [--entries 100,1000,...] [--sizes 64,128,...] [--cores 1,2] [--rounds N] [--seconds S]
                      [--swx-max N] [--p4jet FILE] [--json FILE] [--svg FILE]
 
-For inbound (a tunnel begins) and outbound (one ends) packets of bench/vxlan_gateway.py: all numbers of entries at the
-smallest size on one core, all sizes with the fewest entries, and all numbers of cores with the fewest entries. Rounds
-take turns over all of that; medians and the lowest and highest are told. Sizes count the four bytes of the FCS; a size
-that a packet with its tunnel does not fit in is left out.
+Measures inbound (a tunnel starts) and outbound (one ends) packets of bench/vxlan_gateway.py: all numbers of entries at the
+smallest size on one core, all sizes with the fewest entries, and all numbers of cores with the fewest entries. Each round
+covers all of these; the output has medians, minima and maxima. Sizes include the four bytes of the FCS; sizes too small for
+a packet with its tunnel are skipped.
 
-With PEERS_DIR, DPDK SWX takes its turns with bench/programs/vxlan_gateway.spec wherever one core is measured with at most
---swx-max entries (for what that needs see bench/run.py; PEERS_DIR/swx/swx_bench.c runs it), and the ratio is the median of
-the rounds'.
+With PEERS_DIR, DPDK SWX is measured in turn, with bench/programs/vxlan_gateway.spec, on one core with at most --swx-max
+entries (bench/run.py lists the requirements; PEERS_DIR/swx/swx_bench.c runs it); the ratio is the median over the rounds.
 """
 
 import argparse
@@ -105,7 +104,7 @@ def main():
     parser.add_argument("--rounds", type=number(1), default=5)
     parser.add_argument("--seconds", type=number(0.01, 3600, float), default=0.5)
     # SWX compares each new entry with all existing ones: 100,000 take minutes.
-    parser.add_argument("--swx-max", type=number(0), default=10_000, help="entries")
+    parser.add_argument("--swx-max", type=number(0), default=10_000, help="maximum number of entries for SWX")
     parser.add_argument("--p4jet", default=os.path.join(ROOT, "target/release/p4jet"))
     parser.add_argument("--json", help="file for all figures")
     parser.add_argument("--svg", help="file for a plot of rate by entries")

@@ -6,10 +6,10 @@ bench/ipv6.py N FOLDER [--packets 65536] [--size 60] [--seed 1]
 Writes  FOLDER/entries.cmd   N routes (lengths and clustering below), 64 next hops, 4 ports
         FOLDER/packets.pcap  packets of SIZE bytes without FCS, destinations drawn evenly from the prefixes
 
-Lengths follow the global table of the middle 2020s: almost half are /48, then /32, /44, /40, /36, /29; few are longer. Up to
-/32 they are allocations in the blocks of the five registries, mostly one after another with gaps; longer ones lie in an
-allocation whose holder announces the more the more it already does, mostly at its beginning; some /48 are assigned one
-by one from blocks for that purpose. No third-party module is needed.
+Lengths follow the global table of the mid-2020s: almost half are /48, then /32, /44, /40, /36, /29; few are longer. Prefixes up
+to /32 are allocations in the blocks of the five registries, mostly consecutive with gaps; longer ones are inside an
+allocation, mostly at its start, and a holder with many prefixes gets more of them; some /48 are assigned individually from
+blocks for that purpose. Needs no third-party module.
 """
 import argparse, ipaddress, os, random, struct
 

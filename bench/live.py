@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Throughput and latency over veth pairs, p4jet beside the switches of the system.
+"""Throughput and latency over veth pairs, p4jet compared with the switches of the system.
 
     bench/live.py [--gateway] [--rounds N] [--seconds S] [--sizes 64,128,...] [--peers NAME,...] [--p4jet FILE]
                   [--json FILE]
 
-Needs root, two processors and iproute2. Two network namespaces are made and removed again: the generator's, with
-`p4jet traffic`, and the switch's, joined by two veth pairs. All that the switch does, the kernel's share included, is
-kept on one processor (receive packet steering, NAPI threads for XDP), generator and receiver are on the other. In every
+Needs root, two processors and iproute2. Creates and removes two network namespaces: the generator's, with
+`p4jet traffic`, and the switch's, connected by two veth pairs. The whole work of the switch, including that of the kernel,
+stays on one processor (receive packet steering, NAPI threads for XDP); generator and receiver use the other. In every
 round the switches take turns, each with every frame size: one run at the generator's full speed, and one at a rate that all
-can carry, for the latency. Medians are told, and the range of what came out at full speed. A star marks figures that the
+can carry, for the latency. The output has medians, and the range of rates at full speed. A star marks figures that the
 generator limited.
 
-Switches that are not installed are left out, with a line that says so: the Linux bridge, IPv4 forwarding of the kernel,
+Switches that are not installed are skipped with a message: the Linux bridge, IPv4 forwarding of the kernel,
 Open vSwitch (openvswitch-switch, user-space datapath), Open vSwitch on DPDK's af_packet devices
 (openvswitch-switch-dpdk; 1 GiB of huge pages) and bmv2's simple_switch with a compiled basic_l2.json (--bmv2-json).
 
 --gateway: programs/vxlan_gateway instead, with entries and packets of bench/vxlan_gateway.py for 100 virtual addresses and
-routes, inbound (a tunnel begins) and outbound (one ends), beside the kernel's own routing and VXLAN devices. Sizes are of
-what is sent; outbound, a size in which no tunnel fits stands for the smallest in which one does, 114.
+routes, inbound (a tunnel starts) and outbound (one ends), compared with the kernel's own routing and VXLAN devices. Sizes are
+those of sent frames; outbound, a size too small for a tunnel stands for the smallest that fits one, 114.
 """
 
 import argparse
@@ -457,7 +457,7 @@ def summary(args, name, size, fast, slow):
 def table(results, sizes):
     names = list(dict.fromkeys(r["peer"] for r in results))
     by = {(r["peer"], r["size"]): r for r in results}
-    yield "Thousand packets a second received (range), of those offered; * the generator was the bottleneck"
+    yield "Thousand packets per second received (range), of those offered; * limited by the generator"
     yield ""
     yield "| switch | " + " | ".join(map(str, sizes)) + " |"
     yield "|---" * (len(sizes) + 1) + "|"
@@ -473,7 +473,7 @@ def table(results, sizes):
             cells.append(f"{r['received_pps'] / 1e3:.0f}{star} ({low:.0f}-{high:.0f}) of {r['offered_pps'] / 1e3:.0f}")
         yield f"| {name} | " + " | ".join(cells) + " |"
     yield ""
-    yield f"Latency in microseconds at {results[0]['latency_rate']:.0f} packets a second: p50 / p99 / p99.9, medians of rounds"
+    yield f"Latency in microseconds at {results[0]['latency_rate']:.0f} packets per second: p50 / p99 / p99.9, medians of rounds"
     yield ""
     yield "| switch | " + " | ".join(map(str, sizes)) + " |"
     yield "|---" * (len(sizes) + 1) + "|"
@@ -492,12 +492,12 @@ def main():
     parser.add_argument("--rounds", type=number(1), default=5)
     parser.add_argument("--seconds", type=number(0.01, 3600, float), default=1.0)
     parser.add_argument("--gateway", action="store_true", help="programs/vxlan_gateway and its peers")
-    parser.add_argument("--sizes", type=numbers(64, 1518), help="64,128,256,512,1024 and 1500 if not given; for --gateway 1280 and 1518 behind 1024")
+    parser.add_argument("--sizes", type=numbers(64, 1518), help="default: 64,128,256,512,1024,1500; for --gateway 64,128,256,512,1024,1280,1518")
     parser.add_argument("--peers", help=f"of {', '.join(PEERS)}; for --gateway of {', '.join(GATEWAYS)}")
     parser.add_argument("--p4jet", default=os.path.join(ROOT, "target/release/p4jet"))
     parser.add_argument("--bmv2-json", help="basic_l2 as p4c compiles it for bmv2")
     parser.add_argument("--generator", default="packet", choices=["packet", "xdp"])
-    parser.add_argument("--latency-rate", type=number(1, None, float), default=20000, help="packets a second")
+    parser.add_argument("--latency-rate", type=number(1, None, float), default=20000, help="packets per second")
     parser.add_argument("--switch-cpu", type=number(0), default=0)
     parser.add_argument("--generator-cpu", type=number(0), default=1)
     parser.add_argument("--json", help="file for all figures")

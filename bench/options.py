@@ -1,4 +1,4 @@
-"""Options of the measuring programs: what is wrong with one is told in a line."""
+"""Options of the benchmark scripts; an error is reported in one line."""
 
 import argparse
 

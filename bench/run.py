@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""How fast is p4jet, beside the same programs by hand in C and as DPDK SWX pipelines? Writes results.md and results.json.
+"""How fast is p4jet, compared with the same programs in handwritten C and as DPDK SWX pipelines? Writes results.md and results.json.
 
 bench/run.py [PEERS_DIR] [--only WORD,…] [--rounds 5] [--seconds 1] [--small] [--out FOLDER] [--p4jet FILE]
 
-PEERS_DIR holds workload.py (entries and packets of l2 and l3), hand/hand_bench.c, and swx/ with swx_bench.c and its
-pipelines. Without it, only the workloads that have no peer are run. SWX runs where pkg-config knows libdpdk, the environment
-variable SWX_INTERNAL names the folder lib/pipeline of DPDK's source, and 1600 huge pages are free.
+PEERS_DIR contains workload.py (entries and packets of l2 and l3), hand/hand_bench.c, and swx/ with swx_bench.c and its
+pipelines. Without it, only the workloads without a peer run. SWX requires that pkg-config finds libdpdk, that the environment
+variable SWX_INTERNAL names the folder lib/pipeline of DPDK's source, and that 1600 huge pages are free.
 
 In every round the competitors run in turn on one core, so that a noisy machine disturbs all of them: ratios are medians of
-paired runs, and only ratios of one run of this command mean anything. Equal work is checked: both engines of p4jet must give
-the same digest of each capture, and the peers the same shares of packets by port.
+paired runs, and only ratios from one run of this command are comparable. The script checks that all do the same work: both
+engines of p4jet must have the same digest of each capture, and the peers the same shares of packets by port.
 """
 import argparse, dataclasses, datetime, glob, json, os, platform, shlex, shutil, statistics, subprocess, sys, tempfile
 
@@ -218,7 +218,7 @@ def goals(w, result):
         found.append({"goal": what, "least": least, "most": most, "got": got, "met": met})
 
     if w.hand_min and "hand" in result["ratios"]:
-        goal("ratio to C by hand", result["ratios"]["hand"], least=w.hand_min)
+        goal("ratio to handwritten C", result["ratios"]["hand"], least=w.hand_min)
     if w.swx_min and "swx" in result["ratios"]:
         goal("ratio to SWX", result["ratios"]["swx"], least=w.swx_min)
     if w.mpps_min:
@@ -226,14 +226,14 @@ def goals(w, result):
     if w.load_s_max:
         goal("seconds to load", result["load_ms"] / 1e3, most=w.load_s_max)
     if w.entry_bytes_max:
-        goal("bytes an entry", result["memory_bytes"] / result["entries"], most=w.entry_bytes_max)
+        goal("bytes per entry", result["memory_bytes"] / result["entries"], most=w.entry_bytes_max)
     if w.table_bytes_max:
         goal("MiB of tables", result["memory_bytes"] / 2**20, most=w.table_bytes_max / 2**20)
     if "churn" in result:
         churn = result["churn"]
-        goal("changes a second", churn["changes_per_second"], least=PACE)
+        goal("changes per second", churn["changes_per_second"], least=PACE)
         # The ratio counts only if about this many changes were made.
-        goal("paced changes a second", churn["paced_per_second"], least=0.9 * PACE)
+        goal("paced changes per second", churn["paced_per_second"], least=0.9 * PACE)
         goal("rate during changes", churn["ratio"], least=0.8)
         if churn["effect_us_max"] is not None:
             goal("µs to effect", churn["effect_us_max"], most=1000)
@@ -294,9 +294,9 @@ def goals_text(result, which):
 
 
 # Goals that are shown in the table of control figures.
-CONTROL_GOALS = {"seconds to load", "bytes an entry", "MiB of tables", "changes a second", "paced changes a second",
+CONTROL_GOALS = {"seconds to load", "bytes per entry", "MiB of tables", "changes per second", "paced changes per second",
                  "rate during changes", "µs to effect"}
-RATES = ["workload", "p4jet, Mpps", "spread", "C by hand", "spread", "ratio", "SWX", "spread", "ratio", "goals"]
+RATES = ["workload", "p4jet, Mpps", "spread", "handwritten C", "spread", "ratio", "SWX", "spread", "ratio", "goals"]
 
 
 def rates_row(result):
@@ -304,8 +304,8 @@ def rates_row(result):
             goals_text(result, lambda goal: goal not in CONTROL_GOALS)]
 
 
-CONTROL = ["workload", "entries", "load, ms", "bytes of tables an entry", "changes a second: rate",
-           "paced changes a second: rate", "µs to effect: median, 99 %, longest", "goals"]
+CONTROL = ["workload", "entries", "load time, ms", "table bytes per entry", "changes per second: rate ratio",
+           "paced changes per second: rate ratio", "µs to effect: median, 99 %, maximum", "goals"]
 
 
 def control_row(result):
@@ -321,7 +321,7 @@ def control_row(result):
             goals_text(result, lambda goal: goal in CONTROL_GOALS)]
 
 
-STAGES = ["stage", "ns", "ns so far", "cycles", "packets"]
+STAGES = ["stage", "ns", "total ns", "cycles", "packets"]
 
 
 def stages_rows(result):
@@ -330,7 +330,7 @@ def stages_rows(result):
         sum_ns += stage["ns"]
         yield [stage["stage"], f"{stage['ns']:.2f}", f"{sum_ns:.2f}", f"{stage['cycles']:.1f}",
                f"{100 * stage['packets']:.0f} %"]
-    yield ["all as one stage", "", f"{result['whole_ns']:.2f}", "", ""]
+    yield ["undivided pipeline", "", f"{result['whole_ns']:.2f}", "", ""]
 
 
 def table(header, rows):
@@ -342,7 +342,7 @@ def markdown(report):
     m = report["machine"]
     text = [f"{report['date']}, commit {report['commit']}, `{report['command']}`; {m['cpu']}, {m['cpus']} CPUs, "
             f"{m['memory']}, {m['system']}, load at start {m['load'][0]:.1f}. Medians of {report['rounds']} rounds of "
-            f"{report['seconds']:g} s; spread is from the lowest to the highest; a ratio is the median of all rounds'.",
+            f"{report['seconds']:g} s; the spread is from minimum to maximum; a ratio is the median over all rounds.",
             table(RATES, map(rates_row, report["workloads"]))]
     notes = {}
     for r in report["workloads"]:
@@ -350,12 +350,12 @@ def markdown(report):
             notes.setdefault(r["swx_note"], []).append(r["workload"])
     text += [f"SWX with {', '.join(names)}: {note}." for note, names in notes.items()]
     text += ["Digests of all packets equal the interpreter's (they are in results.json)."]
-    text += ["### Control", "Changes are made one by one by a second thread (`p4jet bench --churn`): as many as go; and "
-             "300,000 a second, for the packets' share of their rate without changes. Memory is that of the "
-             "control plane too.", table(CONTROL, map(control_row, report["workloads"]))]
-    text += ["### Stages", "For each packet received (`p4jet bench --stages`): the pipeline is cut where a stage ends, and "
-             "every cut has its price, so the sum is more than what all costs as one stage. This code is not made anew for "
-             "the packets, as that of the rates is."]
+    text += ["### Control", "A second thread makes changes one by one (`p4jet bench --churn`): at full speed, and at 300,000 per "
+             "second. The ratio is that of the packet rate to the rate without changes. Memory includes that of "
+             "the control plane.", table(CONTROL, map(control_row, report["workloads"]))]
+    text += ["### Stages", "For each packet received (`p4jet bench --stages`): the pipeline is cut after each stage, and every cut "
+             "has a cost, so the sum exceeds the cost of the undivided pipeline. This code is not adapted to the packets, "
+             "unlike that for the rates."]
     for r in report["workloads"]:
         text += [f"{r['workload']}:", table(STAGES, stages_rows(r))]
     return "\n\n".join(text) + "\n"
@@ -364,12 +364,12 @@ def markdown(report):
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("peers", nargs="?", metavar="PEERS_DIR")
-    a.add_argument("--only", default="", metavar="WORD,…", help="workloads whose name has one of these in it")
+    a.add_argument("--only", default="", metavar="WORD,…", help="only workloads whose name contains one of these")
     a.add_argument("--rounds", type=int, default=5)
     a.add_argument("--seconds", type=float, default=1.0)
-    a.add_argument("--small", action="store_true", help="few entries and packets: whether all works, no figures")
+    a.add_argument("--small", action="store_true", help="few entries and packets: a functional test without meaningful figures")
     a.add_argument("--out", default=os.path.join(ROOT, "target/bench"), metavar="FOLDER")
-    a.add_argument("--p4jet", metavar="FILE", help="this one; built here if not given")
+    a.add_argument("--p4jet", metavar="FILE", help="p4jet to measure; built here by default")
     o = a.parse_args()
     if o.rounds < 1:
         a.error("--rounds: expected at least 1")
@@ -383,7 +383,7 @@ def main():
     names = [w.name for w in workloads(o.peers)]
     for word in only:
         if not any(word in name for name in names):
-            a.error(f"--only: no workload has '{word}' in its name; there are: {'; '.join(names)}")
+            a.error(f"--only: no workload name contains '{word}'; the names are: {'; '.join(names)}")
     try:
         os.makedirs(o.out, exist_ok=True)
     except OSError as error:

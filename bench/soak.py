@@ -3,17 +3,17 @@
 
     bench/soak.py [--seconds N] [--rate PPS] [--kind packet|xdp] [--cores N] [--p4jet FILE] [--json FILE]
 
-Needs root and iproute2. Two network namespaces are made and removed again: the generator's, with `p4jet traffic`, and
-the switch's, with `p4jet run` of programs/simple_router, joined by veth pairs. While frames flow, one of a hundred of
+Needs root and iproute2. Creates and removes two network namespaces: the generator's, with `p4jet traffic`, and
+the switch's, with `p4jet run` of programs/simple_router, connected by veth pairs. While frames flow, one of a hundred of
 them malformed:
 
 * entries are added, changed and deleted through one `p4jet ctl`, without pause;
-* interfaces go down and up, are deleted and made again, and a port is removed and added, more than once a second;
-* every few seconds another program takes the place of the running one, or one that does not compile is refused.
+* interfaces go down and up, are deleted and recreated, and a port is removed and added, more than once per second;
+* every few seconds another program replaces the running one, or one that does not compile is refused.
 
 Twice a second the switch's own numbers must add up: received + copies = done + sent + not sent + waiting + dropped, by
-reason. At the end nothing flaps any more, and what is sent then must arrive, frame for frame. Memory, threads and
-descriptors must not grow, the log must tell of no error, all commands must have succeeded. Exit status 1 if not.
+reason. At the end nothing changes any more, and all frames sent then must arrive. Memory, threads and descriptors must
+not grow, the log must contain no error, and all commands must have succeeded. Otherwise the exit status is 1.
 """
 
 import argparse
@@ -314,7 +314,7 @@ class Soak:
         came = {what: after[what] - before[what] for what in ("received", "sent", "not_sent")}
         lost = self.lost(ctl) - before_lost
         if not (sent["sent"] == came["received"] + lost and came["received"] == came["sent"] == sent["received"]):
-            self.fail(f"in the calm after it, {sent} went through, counted as {came} and {lost} lost by the kernel")
+            self.fail(f"after the load, traffic measured {sent}, the switch {came}, and the kernel lost {lost}")
         if sent["reordered"]:
             self.fail(f"{sent['reordered']} packets out of order")
         entries = ctl.ask("table_num_entries ipv4_lpm")["data"]
@@ -349,9 +349,9 @@ def main():
     """Makes the network, runs, tells, takes it away."""
     options = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     options.add_argument("--seconds", type=float, default=600)
-    options.add_argument("--rate", type=float, default=50_000, help="frames a second")
-    options.add_argument("--kind", choices=("packet", "xdp"), default="packet", help="of the switch's ports")
-    options.add_argument("--cores", type=int, default=1, help="workers")
+    options.add_argument("--rate", type=float, default=50_000, help="frames per second")
+    options.add_argument("--kind", choices=("packet", "xdp"), default="packet", help="kind of the switch's ports")
+    options.add_argument("--cores", type=int, default=1, help="number of workers")
     options.add_argument("--reload", type=float, default=3, help="seconds between reloads")
     options.add_argument("--p4jet", default=os.path.join(ROOT, "target/release/p4jet"))
     options.add_argument("--json", help="a file for the summary")

@@ -3,8 +3,8 @@
 
 bench/twelve_tables.py N FOLDER [--seed S] [--packets P]
 
-N entries (a power of two) in each of the twelve tables. What a table gives is a number below N, shuffled, so that xor of
-such numbers is one too. Writes entries.cmd and packets.pcap, UDP frames of 60 bytes.
+N entries (a power of two) in each of the twelve tables. Each table maps to a shuffled number below N, and the xor of such
+numbers is one too. Writes entries.cmd and packets.pcap, UDP frames of 60 bytes.
 """
 import struct, sys
 from frames import arguments, ipv4, mac, write

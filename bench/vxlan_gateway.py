@@ -3,11 +3,11 @@
 
 bench/vxlan_gateway.py N FOLDER inbound|outbound [--seed S] [--packets P] [--bytes B]
 
-Inbound: N virtual addresses, to each of which any client sends; a pool for every 16 of them, at most 16,000, of 4 back ends
+Inbound: N virtual addresses, to which random clients send; a pool for every 16 of them, at most 16,000, with 4 back ends
 in a group of 16 members; the packets get tunnels. Outbound: N routes to clients (mostly /24), 64 next hops, 64 VTEPs and
-VNIs; the packets lose their tunnels. The entries of both are there in both cases. Packets come by port 0 and leave by port 1.
-Writes entries.cmd, entries.swx (for bench/programs/vxlan_gateway.spec) and packets.pcap, TCP in frames of B bytes with the
-FCS, which a capture leaves out: 64 inbound, 114 outbound if not said.
+VNIs; the packets lose their tunnels. Both cases have the entries of both. Packets arrive at port 0 and leave by port 1.
+Writes entries.cmd, entries.swx (for bench/programs/vxlan_gateway.spec) and packets.pcap, TCP in frames of B bytes including
+the FCS, which a capture omits: by default 64 inbound, 114 outbound.
 """
 import os
 import struct

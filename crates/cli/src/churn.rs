@@ -277,13 +277,13 @@ impl Churn {
             format!("{median:.1} µs (median of {}), {p99:.1} µs (99 of 100), {max:.1} µs (longest)", of.len())
         };
         say!(
-            "changes of {}: at most {:.0} a second, packets then at {:.2} of their rate without",
+            "changes of {}: {:.0} per second at full speed, packets at {:.2} of their rate without changes",
             self.table,
             self.free_per_second,
             self.free_ratio
         )?;
         say!(
-            "at {:.0} changes a second: {:.2} Mpps, {:.2} of the rate without; a change takes {}",
+            "at {:.0} changes per second: {:.2} Mpps, {:.2} of the rate without changes; a change takes {}",
             self.paced_per_second,
             self.mpps,
             self.ratio,

@@ -138,7 +138,7 @@ impl Stages {
 
     /// Prints a table.
     pub fn print(&self) -> Result<(), Failure> {
-        let width = self.stages.iter().map(|s| s.name.chars().count()).max().unwrap_or(0).max(16);
+        let width = self.stages.iter().map(|s| s.name.chars().count()).max().unwrap_or(0).max(18);
         say!("{:width$}  {:>8}  {:>8}  {:>8}  {:>8}", "stage", "ns", "so far", "cycles", "packets")?;
         let mut sum = 0.0;
         for s in &self.stages {
@@ -146,6 +146,6 @@ impl Stages {
             let share = s.packets * 100.0;
             say!("{:width$}  {:8.2}  {sum:8.2}  {:8.1}  {share:6.1} %", s.name, s.ns, s.cycles)?;
         }
-        say!("{:width$}  {:>8}  {:8.2}", "all as one stage", "", self.whole_ns)
+        say!("{:width$}  {:>8}  {:8.2}", "undivided pipeline", "", self.whole_ns)
     }
 }
