@@ -8,7 +8,7 @@ use p4jet_ports::{LoopPort, Port, PortError};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The packets, looped, and the port that they come in by.
+/// The packets, repeated, and their ingress port.
 pub struct Source {
     packets: LoopPort,
     port: u32,
@@ -20,22 +20,22 @@ impl Source {
         Ok(Source { packets: LoopPort::new(frames).map_err(|e| Failure::port(&e))?, port })
     }
 
-    /// Puts the next packets into the batch.
+    /// Adds the next packets to the batch.
     pub fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
         self.packets.receive(self.port, pool, batch).map(drop)
     }
 
-    /// The port that they come in by.
+    /// Returns the ingress port.
     pub fn port(&self) -> u32 {
         self.port
     }
 
-    /// Packets of one round.
+    /// Returns the number of packets in one round.
     pub fn frames(&self) -> usize {
         self.packets.frames()
     }
 
-    /// Bytes of the longest one.
+    /// Returns the length of the longest one in bytes.
     pub fn frame_max(&self) -> usize {
         self.packets.frame_max()
     }
@@ -46,7 +46,7 @@ impl Source {
     }
 }
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Default)]
 pub struct Measured {
     /// Wall-clock seconds.
@@ -60,12 +60,12 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Million packets a second.
+    /// Returns million packets per second.
     pub fn mpps(&self) -> f64 {
         self.packets as f64 / self.seconds / 1e6
     }
 
-    /// Adds the packets of another measurement, whose time is up to the caller.
+    /// Adds the packets of another measurement; the caller handles its time.
     pub fn add(&mut self, other: Measured) {
         self.packets += other.packets;
         self.drops += other.drops;
@@ -75,28 +75,28 @@ impl Measured {
     }
 }
 
-/// To three places.
+/// Rounds to three decimal places.
 pub fn round(x: f64) -> f64 {
     (x * 1000.0).round() / 1000.0
 }
 
-/// The middle value; 0 of nothing.
+/// Returns the median; 0 for no values.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// There is no memory for buffers.
+/// The error for lack of memory for buffers.
 pub fn no_memory(error: std::io::Error) -> Failure {
     Failure::Environment(format!("no memory for packets: {error}"))
 }
 
-/// Entries in all tables of a switch.
+/// Returns the number of entries in all tables of a switch.
 pub fn entries(switch: &Switch) -> usize {
     tables(switch).map(|id| switch.table(id).len()).sum()
 }
 
-/// The tables of a switch.
+/// Returns the tables of a switch.
 pub fn tables(switch: &Switch) -> impl Iterator<Item = TableId> {
     (0..switch.program().tables.len() as u32).map(TableId)
 }
@@ -126,13 +126,13 @@ impl Digest {
         }
     }
 
-    /// As it is printed.
+    /// Returns it as text.
     pub fn text(&self) -> String {
         format!("{:016x}", self.0)
     }
 }
 
-/// The digest of all packets of one pass, in order; after those of a batch their copies.
+/// Returns the digest of all packets of one pass, in order; copies follow the packets of their batch.
 pub fn digest(worker: &mut Worker, source: &mut Source, pool: &mut Pool) -> Result<String, Failure> {
     let mut digest = Digest::default();
     source.rewind();
@@ -155,10 +155,10 @@ pub fn digest(worker: &mut Worker, source: &mut Source, pool: &mut Pool) -> Resu
     Ok(digest.text())
 }
 
-/// Ports that have a number of their own in [`Tally`].
+/// Number of ports that have their own count in [`Tally`].
 const PORTS: usize = 512;
 
-/// Counts by egress port, which represent sending.
+/// Counts by egress port, instead of sending.
 pub struct Tally {
     per_port: [u64; PORTS],
     drops: u64,
@@ -183,7 +183,7 @@ impl Tally {
         }
     }
 
-    /// Puts what was counted into a measurement.
+    /// Adds the counts to a measurement.
     pub fn put(self, measured: &mut Measured) {
         measured.drops = self.drops;
         measured.per_port = self.other;
@@ -205,7 +205,7 @@ pub fn measure(
     let limit = Duration::from_secs_f64(seconds);
     let start = Instant::now();
     let elapsed = loop {
-        // The clock is read once in a while only.
+        // The clock is read only from time to time.
         for _ in 0..16 {
             batch.clear();
             source.receive(pool, &mut batch).map_err(|e| Failure::port(&e))?;
