@@ -83,6 +83,9 @@ pub(crate) struct End {
     sums: String,
 }
 
+/// How a state file starts.
+const START: &[u8] = b"{\"state\":{";
+
 /// What the first line of a journal says. It has a fixed length, and is written again after every change: a journal that was
 /// cut short has fewer changes than its first line says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -760,6 +763,7 @@ impl<'c> Restoring<'c, '_> {
         // Whether lines carry checksums: the first line that can be read tells.
         let mut sealed = None;
         let (mut sum, mut end) = (FileSum::default(), None);
+        let mut cut_in_first_line = false;
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
@@ -808,13 +812,18 @@ impl<'c> Restoring<'c, '_> {
                         sealed = Some(false);
                         (file.program, file.serial) = (Some(header.program), header.serial);
                     }
-                    _ => self.damage(&of, "it cannot be read"),
+                    _ => {
+                        cut_in_first_line = torn && (line.starts_with(START) || START.starts_with(&line));
+                        self.damage(&of, "it cannot be read");
+                    }
                 },
                 (Seal::Missing, _) => self.damage(&of, "it has no checksum"),
             }
         }
         match (sealed, end) {
             (None, _) if line.is_empty() && !self.damaged => return Err(wrong("it is empty".into())),
+            // The journal may be whole.
+            (None, _) if cut_in_first_line => sealed = Some(true),
             (None, _) => {
                 let why = "it is not a p4jet state file";
                 return Err(wrong(why.into()));

@@ -416,6 +416,28 @@ fn damage_is_never_silent() {
     assert!(!nothing_is_lost_silently(base, files.map(Some), &state, "both from before"));
 }
 
+/// A state file that was cut inside its first line: the changes of the journal are there.
+#[test]
+fn the_journal_outlives_its_state_file() {
+    let folder = Folder::new();
+    small(&folder);
+    let (snapshot, journal) = (fs::read(folder.file()).unwrap(), fs::read(folder.journal()).unwrap());
+    let first_line = snapshot.iter().position(|byte| *byte == b'\n').unwrap();
+    for at in 1..first_line {
+        let folder = Folder::new();
+        fs::write(folder.file(), &snapshot[..at]).unwrap();
+        fs::write(folder.journal(), &journal).unwrap();
+        let control = shared(small_control());
+        let told = control.keep(&folder.file(), read_command).unwrap_or_else(|e| panic!("{at} bytes: {e}"));
+        assert!(
+            told.contains(&"restored: 0 records from the snapshot, 3 changes from the journal".to_string()),
+            "{told:?}"
+        );
+        let state = dumped(&control);
+        assert!(state.contains("\"0x0c\"") && state.contains("\"session\""), "{state}");
+    }
+}
+
 #[test]
 fn what_is_kept_is_never_replaced() {
     let folder = Folder::new();
