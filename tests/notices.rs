@@ -2,7 +2,7 @@
 
 use crate::common::chain::{Outcome, compile};
 use crate::common::{self, TempDir};
-use p4jet_control::{Control, Host, Observed, PortInfo, Program, Rights, SharedControl, Swap};
+use p4jet_control::{Control, Host, PortInfo, Program, Rights, SharedControl, Swap};
 use p4jet_dataplane::{
     Cancel, DigestCounts, EngineKind, NewPort, Notice, RunOptions, Running, Subscription, Switch, Topics,
     WAITING_MAX,
@@ -191,10 +191,6 @@ impl Host for Bare {
     }
 
     fn prepare_queues(&self) -> Result<Swap, String> {
-        Err("not here".into())
-    }
-
-    fn observe(&self, _: &[&str], _: &Rights, _: &Cancel) -> Result<Observed, String> {
         Err("not here".into())
     }
 

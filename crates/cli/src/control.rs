@@ -3,10 +3,13 @@
 use crate::compile::{self, Compiled, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::log::{Level, Voice};
-use crate::observe::Observation;
 use crate::simple_switch;
-use p4jet_control::{Host, Observed, PortInfo, Program, Rights, SharedControl, Swap, Swapped};
-use p4jet_dataplane::{Cancel, Carried, NewPort, Running, Subscription, Switch, Topics};
+use crate::stats::Meter;
+use p4jet_control::{DryRun, Host, PortInfo, Program, Rights, SharedControl, Stats, Swap, Swapped};
+use p4jet_dataplane::{
+    Cancel, CaptureInfo, CaptureSpec, Carried, NewPort, Observer, RunError, Running, Subscription, Switch,
+    Topics, TraceInfo, TraceSpec, Traced,
+};
 use p4jet_ports::{LinkStatus, PortKind, PortOptions, PortSpec};
 use p4jet_syntax::{Files, sources};
 use p4jet_text::Users;
@@ -101,8 +104,10 @@ pub fn listen(
 pub struct Process {
     /// The destination of its messages.
     pub voice: Voice,
-    /// Its observation.
-    pub observation: Observation,
+    /// What looks at its packets.
+    pub observer: Observer,
+    /// What reads its numbers.
+    pub meter: Meter,
     /// The switch.
     pub running: Arc<Running>,
     /// How its programs are compiled.
@@ -152,7 +157,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Process {
-    /// Replaces the running program, or only this one, by another; with output queues if there are any.
+    fn check_port(&self, port: u32) -> Result<(), String> {
+        let ports: Vec<u32> = self.running.ports().iter().map(|p| p.number).collect();
+        match ports.contains(&port) {
+            true => Ok(()),
+            false => Err(RunError::NoPort(port, ports).to_string()),
+        }
+    }
+
+    /// What puts a program in the place of the running one, or of this one only; with output queues if there are any.
     fn swap_to(&self, compiled: Compiled, of: Option<Arc<Switch>>, cancel: &Cancel) -> Result<Swap, String> {
         let program = compiled.for_engine(self.engine.into());
         let queued = match self.running.switch().queues().are_needed_by(&program) {
@@ -226,16 +239,80 @@ impl Host for Process {
         self.swap_to(compiled, Some(switch), &Cancel::default())
     }
 
-    fn observe(&self, words: &[&str], rights: &Rights, cancel: &Cancel) -> Result<Observed, String> {
-        let observed = self.observation.command(words, rights, cancel);
-        if let ["capture", "start", port, file, ..] = words {
-            let port = port.parse().ok();
-            match &observed {
-                Ok(_) => self.voice.tell(Level::Info, "capture", port, format!("begins in {file}")),
-                Err(why) => self.voice.tell(Level::Warn, "capture", port, why.as_str()),
-            }
+    fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Swap>, String> {
+        let next = self.running.prepare_counted(counted, cancel).map_err(|e| e.to_string())?;
+        Ok(next.map(|next| -> Swap {
+            let running = Arc::clone(&self.running);
+            Box::new(move || {
+                let switch = running.replace_same(next).map_err(|e| e.to_string())?;
+                Ok(Swapped { switch, told: String::new() })
+            })
+        }))
+    }
+
+    fn stats(&self) -> Result<Stats, String> {
+        Ok(self.meter.read(&self.running))
+    }
+
+    fn inject(&self, port: u32, frame: Vec<u8>) -> Result<(), String> {
+        self.running.inject(port, frame).map_err(|e| e.to_string())
+    }
+
+    fn trace_packet(&self, port: u32, frame: &[u8]) -> Result<DryRun, String> {
+        let max = self.running.frame_max();
+        if frame.len() > max {
+            return Err(RunError::TooLong(frame.len(), max).to_string());
         }
-        observed
+        let switch = self.running.switch();
+        compile::check_port(&switch, port).map_err(|failure| failure.text())?;
+        let (trace, outcome) = switch.trace_dry(port, frame, switch.now_us())?;
+        Ok(DryRun { switch, trace, outcome })
+    }
+
+    fn add_trace(&self, spec: TraceSpec) -> Result<u32, String> {
+        if let Some(port) = spec.port {
+            self.check_port(port)?;
+        }
+        self.observer.add_trace(spec)
+    }
+
+    fn traces(&self) -> Vec<TraceInfo> {
+        self.observer.traces()
+    }
+
+    fn traced(&self, id: u32) -> Result<Vec<Arc<Traced>>, String> {
+        self.observer.traced(id)
+    }
+
+    fn remove_trace(&self, id: u32) -> Result<(), String> {
+        self.observer.remove_trace(id)
+    }
+
+    fn field_width(&self, field: &str) -> Result<u32, String> {
+        self.observer.field_width(field)
+    }
+
+    fn start_capture(&self, spec: CaptureSpec, rights: &Rights) -> Result<(), String> {
+        let (port, file) = (Some(spec.port), spec.path.display().to_string());
+        let begin = || {
+            self.check_port(spec.port)?;
+            let opened = rights.output(&spec.path)?;
+            self.observer.start_capture_in(spec.clone(), opened.path())
+        };
+        let begun = begin();
+        match &begun {
+            Ok(()) => self.voice.tell(Level::Info, "capture", port, format!("begins in {file}")),
+            Err(why) => self.voice.tell(Level::Warn, "capture", port, why.as_str()),
+        }
+        begun
+    }
+
+    fn captures(&self) -> Vec<CaptureInfo> {
+        self.observer.captures()
+    }
+
+    fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, String> {
+        self.observer.stop_captures(port)
     }
 
     fn subscribe(&self, topics: Topics) -> Result<Subscription, String> {

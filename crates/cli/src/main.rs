@@ -17,7 +17,6 @@ mod lb;
 mod log;
 mod measure;
 mod metrics;
-mod observe;
 mod output;
 mod pipelined;
 mod reserve;

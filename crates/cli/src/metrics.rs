@@ -3,7 +3,7 @@
 //! The cost of clients is bounded: their number, their time and the size of their requests are limited, and the workers
 //! are queried only a few times per second, however often clients ask.
 
-use crate::stats::Meter;
+use crate::stats::{Meter, prometheus};
 use p4jet_dataplane::Running;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -42,7 +42,7 @@ impl Shared {
         match &*last {
             Some((when, text)) if when.elapsed() < FRESH => Arc::clone(text),
             _ => {
-                let text: Arc<str> = self.meter.read(&self.running).prometheus().into();
+                let text: Arc<str> = prometheus(&self.meter.read(&self.running)).into();
                 *last = Some((Instant::now(), Arc::clone(&text)));
                 text
             }

@@ -6,15 +6,15 @@ use crate::control::{self, ControlArgs, Process};
 use crate::failure::Failure;
 use crate::log::{self, Level, Voice};
 use crate::metrics;
-use crate::observe::{self, Observation};
 use crate::output;
+use crate::stats::Meter;
 use p4jet_control::{Control, Host, SharedControl};
 use p4jet_dataplane::{
-    Adaptation, Adapter, CaptureSpec, EngineKind, Event, Listener, PacketLog, QUEUES_MAX, RING_DEFAULT,
-    RING_MAX, RunError, RunOptions, Running, THREADS_MAX,
+    Adaptation, Adapter, CaptureSpec, EngineKind, Event, Listener, Observer, PacketLog, QUEUES_MAX,
+    RING_DEFAULT, RING_MAX, RunError, RunOptions, Running, THREADS_MAX,
 };
 use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
-use p4jet_text::{cannot_use_state, read_command};
+use p4jet_text::{cannot_use_state, capture_spec, captures_text, read_command};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -144,7 +144,7 @@ fn capture(text: &str) -> Result<CaptureSpec, String> {
     let (port, rest) = text.split_once('@').ok_or("expected the number of a port, @ and a file")?;
     let mut words = rest.split(',');
     let file = words.next().unwrap_or_default();
-    observe::capture_spec(port, file, &words.collect::<Vec<_>>())
+    capture_spec(port, file, &words.collect::<Vec<_>>())
 }
 
 fn cores(text: &str) -> Result<usize, String> {
@@ -246,7 +246,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         specs.iter().map(|spec| control::open(&running, spec, &options, &voice)).collect::<Result<_, _>>()?;
     let host = Arc::new(Process {
         voice: voice.clone(),
-        observation: Observation::new(Arc::clone(&running)),
+        observer: Observer::new(Arc::clone(&running)),
+        meter: Meter::new(),
         running: Arc::clone(&running),
         program: args.program.clone(),
         compiled: Arc::new(Mutex::new(compiled)),
@@ -259,7 +260,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if !specs.iter().any(|port| port.number == spec.port) {
             return Err(Failure::Usage(format!("--capture: there is no port {}", spec.port)));
         }
-        host.observation.capture(spec.clone()).map_err(Failure::Environment)?;
+        host.observer.start_capture(spec.clone()).map_err(Failure::Environment)?;
     }
     let control =
         SharedControl::new(Control::new(Arc::clone(&switch)), Some(Arc::clone(&host) as Arc<dyn Host>));
@@ -378,9 +379,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let what: Vec<String> = abandoned.iter().map(|stuck| stuck.abandoned()).collect();
         return Err(Failure::Environment(what.join("\n")));
     }
-    let captures = host.observation.finish();
+    let captures = host.observer.stop_all_captures();
     summarise(&running, &voice);
-    for line in observe::captures(&captures).text.lines() {
+    for line in captures_text(&captures).lines() {
         voice.tell(Level::Info, "capture", None, line);
     }
     lines.iter().for_each(|lines| lines.finish());

@@ -1,11 +1,13 @@
 //! Statistics of a running switch: for Prometheus, for `p4jet top` and other tools.
 
-use p4jet_dataplane::{
-    DigestCounts, ForwardStats, PortInfo, ProgramStats, QUEUES_MAX, QueueStats, Running, ticks,
+use p4jet_control::Stats;
+use p4jet_control::stats::{
+    ActionStats, BatchStats, DigestStats, DropStats, NoPortStats, PortStats, QueueStats, ReceiveDrops,
+    SendDrops, TableStats, WorkerStats,
 };
+use p4jet_dataplane::{DigestCounts, ForwardStats, PortInfo, ProgramStats, QUEUES_MAX, Running, ticks};
 use p4jet_ir::TableId;
 use p4jet_ports::LinkStatus;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -14,28 +16,6 @@ use std::time::{Duration, Instant};
 pub struct Meter {
     /// A time with the processor's tick count.
     start: (Instant, u64),
-}
-
-/// The statistics at one time. All counts are since the start of the switch, across all programs it has run.
-pub struct Stats {
-    uptime: Duration,
-    program: String,
-    reloads: u64,
-    adaptations: u64,
-    interpreting: bool,
-    /// Where a worker is stuck.
-    stuck: Option<String>,
-    counted: bool,
-    ports: Vec<PortInfo>,
-    workers: Vec<ForwardStats>,
-    total: ForwardStats,
-    of_program: ProgramStats,
-    digests: DigestCounts,
-    /// Name, number of entries, maximum number of entries.
-    tables: Vec<(String, usize, u32)>,
-    queues: BTreeMap<u32, [QueueStats; QUEUES_MAX]>,
-    ticks_per_second: f64,
-    memory_bytes: Option<u64>,
 }
 
 /// Upper bounds of [`ForwardStats::batch_sizes`].
@@ -50,31 +30,132 @@ impl Meter {
     /// Reads the present statistics. Workers answer between two batches.
     pub fn read(&self, running: &Running) -> Stats {
         let switch = running.switch();
-        let tables = switch.program().tables.iter().zip(0..).filter(|(table, _)| !table.hidden);
-        let tables =
-            tables.map(|(table, i)| (table.name.clone(), switch.table(TableId(i)).len(), table.size));
         let (workers, of_program) = running.sample();
         let total = ForwardStats::total(workers.iter().cloned());
         let (start, start_ticks) = self.start;
         let elapsed = start.elapsed().as_secs_f64().max(1e-6);
+        let ticks_per_second = (ticks().wrapping_sub(start_ticks) as f64 / elapsed).max(1.0);
+        let drops = drops(&total, &of_program);
+        let ProgramStats { tables: mut counted, .. } = of_program;
+        let tables = switch.program().tables.iter().zip(0..).filter(|(table, _)| !table.hidden);
+        let tables = tables.map(|(table, i)| TableStats {
+            entries: switch.table(TableId(i)).len() as u64,
+            entries_max: u64::from(table.size),
+            ..table_stats(table.name.clone(), counted.remove(&table.name))
+        });
+        let tables = tables.collect();
+        let DigestCounts { sent, unheard, dropped } = running.digest_counts();
         Stats {
-            uptime: Duration::from_micros(switch.now_us()),
             program: switch.program().name.clone(),
+            uptime_seconds: Duration::from_micros(switch.now_us()).as_secs_f64(),
             reloads: running.reloads(),
             adaptations: running.adaptations(),
             interpreting: running.is_interpreting(),
             stuck: running.stuck(),
-            counted: switch.is_counted(),
-            ports: running.ports(),
-            tables: tables.collect(),
-            queues: switch.queues().stats(),
-            total,
-            workers,
-            of_program,
-            digests: running.digest_counts(),
-            ticks_per_second: (ticks().wrapping_sub(start_ticks) as f64 / elapsed).max(1.0),
             memory_bytes: memory_bytes(),
+            counted: switch.is_counted(),
+            received: total.received,
+            copies: total.copies,
+            done: total.done,
+            waiting: total.waiting,
+            sent: total.sent.values().sum(),
+            not_sent: total.not_sent,
+            ports: running.ports().into_iter().map(port_stats).collect(),
+            tables,
+            queues: queue_stats(&switch.queues().stats()),
+            drops,
+            no_port: total.no_port.iter().map(|(port, n)| NoPortStats { port: *port, packets: *n }).collect(),
+            digests: DigestStats { sent, unheard, dropped },
+            workers: workers.iter().zip(0..).map(|(w, i)| worker_stats(w, i, ticks_per_second)).collect(),
+            earlier_tables: counted.into_iter().map(|(name, stats)| table_stats(name, Some(stats))).collect(),
         }
+    }
+}
+
+/// Drops by reason and place. What was dropped before places were counted, or by the traffic manager, has none.
+fn drops(total: &ForwardStats, of_program: &ProgramStats) -> Vec<DropStats> {
+    let mut drops = BTreeMap::new();
+    let mut placed: BTreeMap<&str, u64> = BTreeMap::new();
+    for ((reason, place), n) in &of_program.drops {
+        *placed.entry(reason).or_default() += n;
+        drops.insert((reason.as_str(), place.as_str()), *n);
+    }
+    for (reason, n) in &total.dropped {
+        let rest = n.saturating_sub(placed.get(reason.as_str()).copied().unwrap_or(0));
+        if rest > 0 {
+            *drops.entry((reason, "")).or_default() += rest;
+        }
+    }
+    let drop = |((reason, place), packets): ((&str, &str), u64)| DropStats {
+        reason: reason.to_string(),
+        at: Some(place.to_string()).filter(|place| !place.is_empty()),
+        packets,
+    };
+    drops.into_iter().map(drop).collect()
+}
+
+/// The numbers of a table; without its entries.
+fn table_stats(table: String, counted: Option<p4jet_dataplane::TableStats>) -> TableStats {
+    let (hits, misses) = (counted.as_ref().map(|s| s.hits), counted.as_ref().map(|s| s.misses));
+    let actions = counted.into_iter().flat_map(|s| s.actions);
+    let actions = actions.map(|(action, runs)| ActionStats { action, runs }).collect();
+    TableStats { table, hits, misses, actions, ..TableStats::default() }
+}
+
+fn port_stats(port: PortInfo) -> PortStats {
+    let (up, why_down) = match port.status {
+        LinkStatus::Up => (true, None),
+        LinkStatus::Down(why) => (false, Some(why)),
+    };
+    let stats = port.stats;
+    PortStats {
+        port: port.number,
+        spec: port.spec,
+        up,
+        why_down,
+        rx_packets: stats.rx_packets,
+        rx_bytes: stats.rx_bytes,
+        rx_dropped: ReceiveDrops {
+            oversize: stats.rx_dropped_oversize,
+            overrun: stats.rx_dropped_overrun,
+            malformed: stats.rx_dropped_malformed,
+        },
+        tx_packets: stats.tx_packets,
+        tx_bytes: stats.tx_bytes,
+        tx_dropped: SendDrops {
+            link: stats.tx_dropped,
+            emulated_loss: stats.tx_dropped_loss,
+            emulated_queue: stats.tx_dropped_queue,
+        },
+        tx_waiting: stats.tx_waiting,
+    }
+}
+
+/// The output queues that had something.
+fn queue_stats(queues: &BTreeMap<u32, [p4jet_dataplane::QueueStats; QUEUES_MAX]>) -> Vec<QueueStats> {
+    let queues = queues.iter().flat_map(|(port, queues)| {
+        queues.iter().enumerate().map(|(queue, stats)| QueueStats {
+            port: *port,
+            queue,
+            enqueued: stats.enqueued,
+            dequeued: stats.dequeued,
+            dropped: stats.dropped,
+            depth: stats.depth,
+            depth_max: stats.depth_max,
+        })
+    });
+    queues.filter(|stats| stats.enqueued + stats.dropped > 0).collect()
+}
+
+fn worker_stats(worker: &ForwardStats, number: usize, ticks_per_second: f64) -> WorkerStats {
+    let sizes = BATCH_SIZES.into_iter().zip(worker.batch_sizes);
+    WorkerStats {
+        worker: number,
+        received: worker.received,
+        copies: worker.copies,
+        busy_seconds: worker.busy_ticks as f64 / ticks_per_second,
+        batches: worker.batches,
+        batch_sizes: sizes.map(|(up_to, batches)| BatchStats { up_to, batches }).collect(),
     }
 }
 
@@ -93,294 +174,176 @@ fn page_bytes() -> u64 {
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-/// Returns the kinds of drops at a port, with their counts.
-fn receive_drops(port: &PortInfo) -> [(&'static str, u64); 3] {
-    let stats = &port.stats;
-    [
-        ("oversize", stats.rx_dropped_oversize),
-        ("overrun", stats.rx_dropped_overrun),
-        ("malformed", stats.rx_dropped_malformed),
-    ]
+/// The numbers for Prometheus: its text format, 0.0.4.
+pub fn prometheus(stats: &Stats) -> String {
+    let mut out = Exposition(String::new());
+    let none: [(&str, &str); 0] = [];
+    let version = env!("CARGO_PKG_VERSION");
+    out.family("p4jet_info", "gauge", "The program that runs, and who runs it.");
+    out.sample("p4jet_info", &[("program", &stats.program), ("version", version)], 1.0);
+    out.family("p4jet_uptime_seconds", "gauge", "Since the switch began.");
+    out.sample("p4jet_uptime_seconds", &none, stats.uptime_seconds);
+    let help = "1 while the interpreter forwards because machine code is not there yet.";
+    out.family("p4jet_interpreting", "gauge", help);
+    out.sample("p4jet_interpreting", &none, f64::from(u8::from(stats.interpreting)));
+    out.family(
+        "p4jet_stuck",
+        "gauge",
+        "1 while a worker makes no progress and the counts are those from before.",
+    );
+    out.sample("p4jet_stuck", &none, f64::from(u8::from(stats.stuck.is_some())));
+    for (name, help, n) in [
+        ("p4jet_reloads_total", "Programs put in place of the running one.", stats.reloads),
+        (
+            "p4jet_adaptations_total",
+            "Times that the program was recompiled for the traffic.",
+            stats.adaptations,
+        ),
+        ("p4jet_received_packets_total", "Packets taken in.", stats.received),
+        (
+            "p4jet_copies_total",
+            "Copies of packets made: clones, replicas, resubmitted, queued.",
+            stats.copies,
+        ),
+        ("p4jet_done_packets_total", "Packets that ended with their copies in their place.", stats.done),
+        ("p4jet_not_sent_packets_total", "Packets that a port could not send.", stats.not_sent),
+        ("p4jet_digests_total", "Digests that programs sent.", stats.digests.sent),
+        ("p4jet_digests_unheard_total", "Digests sent without a subscriber.", stats.digests.unheard),
+        ("p4jet_digests_dropped_total", "Digests lost: they came too fast.", stats.digests.dropped),
+    ] {
+        out.family(name, "counter", help);
+        out.sample(name, &none, n as f64);
+    }
+    if let Some(bytes) = stats.memory_bytes {
+        out.family("process_resident_memory_bytes", "gauge", "Memory in use.");
+        out.sample("process_resident_memory_bytes", &none, bytes as f64);
+    }
+    prometheus_ports(stats, &mut out);
+    prometheus_queues(stats, &mut out);
+    prometheus_program(stats, &mut out);
+    prometheus_workers(stats, &mut out);
+    out.0
 }
 
-fn send_drops(port: &PortInfo) -> [(&'static str, u64); 3] {
-    let stats = &port.stats;
-    [
-        ("link", stats.tx_dropped),
-        ("emulated_loss", stats.tx_dropped_loss),
-        ("emulated_queue", stats.tx_dropped_queue),
-    ]
+fn prometheus_ports(stats: &Stats, out: &mut Exposition) {
+    out.family("p4jet_port_up", "gauge", "1 if frames can flow.");
+    for port in &stats.ports {
+        let up = f64::from(port.up);
+        out.sample("p4jet_port_up", &[("port", &port.port.to_string()), ("spec", &port.spec)], up);
+    }
+    type Of = fn(&PortStats) -> u64;
+    let families: [(&str, &str, &str, Of); 5] = [
+        ("p4jet_port_receive_packets_total", "counter", "Frames received.", |p| p.rx_packets),
+        ("p4jet_port_receive_bytes_total", "counter", "Bytes of them.", |p| p.rx_bytes),
+        ("p4jet_port_transmit_packets_total", "counter", "Frames sent.", |p| p.tx_packets),
+        ("p4jet_port_transmit_bytes_total", "counter", "Bytes of them.", |p| p.tx_bytes),
+        ("p4jet_port_waiting_packets", "gauge", "Frames that the emulated link holds.", |p| p.tx_waiting),
+    ];
+    for (name, kind, help, of) in families {
+        out.family(name, kind, help);
+        for port in &stats.ports {
+            out.sample(name, &[("port", &port.port.to_string())], of(port) as f64);
+        }
+    }
+    type Kinds = fn(&PortStats) -> [(&'static str, u64); 3];
+    let families: [(&str, &str, Kinds); 2] = [
+        ("p4jet_port_receive_dropped_packets_total", "Frames that came but were not taken in.", |port| {
+            port.rx_dropped.kinds()
+        }),
+        ("p4jet_port_transmit_dropped_packets_total", "Frames that could not leave.", |port| {
+            port.tx_dropped.kinds()
+        }),
+    ];
+    for (name, help, kinds) in families {
+        out.family(name, "counter", help);
+        for port in &stats.ports {
+            for (kind, n) in kinds(port) {
+                out.sample(name, &[("port", &port.port.to_string()), ("kind", kind)], n as f64);
+            }
+        }
+    }
 }
 
-impl Stats {
-    /// Returns drops by reason and place. Drops before places were counted, or by the traffic manager, have none.
-    fn drops(&self) -> BTreeMap<(&str, &str), u64> {
-        let mut drops = BTreeMap::new();
-        let mut placed: BTreeMap<&str, u64> = BTreeMap::new();
-        for ((reason, place), n) in &self.of_program.drops {
-            *placed.entry(reason).or_default() += n;
-            drops.insert((reason.as_str(), place.as_str()), *n);
-        }
-        for (reason, n) in &self.total.dropped {
-            let rest = n.saturating_sub(placed.get(reason.as_str()).copied().unwrap_or(0));
-            if rest > 0 {
-                *drops.entry((reason, "")).or_default() += rest;
-            }
-        }
-        drops
-    }
-
-    /// Returns the output queues that were used: port, number, statistics.
-    fn queues(&self) -> impl Iterator<Item = (u32, usize, &QueueStats)> {
-        let queues = self.queues.iter().flat_map(|(port, queues)| {
-            queues.iter().enumerate().map(|(number, stats)| (*port, number, stats))
-        });
-        queues.filter(|(_, _, stats)| stats.enqueued + stats.dropped > 0)
-    }
-
-    fn busy_seconds(&self, worker: &ForwardStats) -> f64 {
-        worker.busy_ticks as f64 / self.ticks_per_second
-    }
-
-    /// Returns the statistics for tools.
-    pub fn json(&self) -> Value {
-        let total = &self.total;
-        let ports = self.ports.iter().map(|port| {
-            let (up, why) = match &port.status {
-                LinkStatus::Up => (true, Value::Null),
-                LinkStatus::Down(why) => (false, json!(why)),
-            };
-            let stats = &port.stats;
-            let kinds = |kinds: [(&'static str, u64); 3]| -> Value {
-                Value::Object(kinds.into_iter().map(|(kind, n)| (kind.to_string(), json!(n))).collect())
-            };
-            json!({
-                "port": port.number, "spec": port.spec, "up": up, "why_down": why,
-                "rx_packets": stats.rx_packets, "rx_bytes": stats.rx_bytes,
-                "rx_dropped": kinds(receive_drops(port)),
-                "tx_packets": stats.tx_packets, "tx_bytes": stats.tx_bytes,
-                "tx_dropped": kinds(send_drops(port)), "tx_waiting": stats.tx_waiting,
-            })
-        });
-        let tables = self.tables.iter().map(|(name, entries, entries_max)| {
-            let stats = self.of_program.tables.get(name);
-            json!({
-                "table": name, "entries": entries, "entries_max": entries_max,
-                "hits": stats.map(|s| s.hits), "misses": stats.map(|s| s.misses),
-                "actions": stats.map(|s| &s.actions).into_iter().flatten()
-                    .map(|(action, n)| json!({"action": action, "runs": n})).collect::<Vec<_>>(),
-            })
-        });
-        let drops = self.drops();
-        let drops = drops.iter().map(|((reason, place), n)| {
-            let place = if place.is_empty() { Value::Null } else { json!(place) };
-            json!({"reason": reason, "at": place, "packets": n})
-        });
-        let no_port = total.no_port.iter().map(|(port, n)| json!({"port": port, "packets": n}));
-        let queues = self.queues().map(|(port, queue, stats)| {
-            json!({
-                "port": port, "queue": queue, "enqueued": stats.enqueued, "dequeued": stats.dequeued,
-                "dropped": stats.dropped, "depth": stats.depth, "depth_max": stats.depth_max,
-            })
-        });
-        let workers = self.workers.iter().zip(0..).map(|(worker, i)| {
-            json!({
-                "worker": i, "received": worker.received, "copies": worker.copies,
-                "busy_seconds": self.busy_seconds(worker), "batches": worker.batches,
-                "batch_sizes": BATCH_SIZES.iter().zip(worker.batch_sizes)
-                    .map(|(up_to, n)| json!({"up_to": up_to, "batches": n})).collect::<Vec<_>>(),
-            })
-        });
-        json!({
-            "program": self.program, "uptime_seconds": self.uptime.as_secs_f64(), "reloads": self.reloads,
-            "adaptations": self.adaptations, "interpreting": self.interpreting, "stuck": self.stuck,
-            "memory_bytes": self.memory_bytes, "counted": self.counted,
-            "received": total.received, "copies": total.copies, "done": total.done,
-            "waiting": total.waiting,
-            "sent": total.sent.values().sum::<u64>(), "not_sent": total.not_sent,
-            "ports": ports.collect::<Vec<_>>(), "tables": tables.collect::<Vec<_>>(),
-            "queues": queues.collect::<Vec<_>>(), "drops": drops.collect::<Vec<_>>(), "no_port": no_port.collect::<Vec<_>>(),
-            "digests": {
-                "sent": self.digests.sent, "unheard": self.digests.unheard, "dropped": self.digests.dropped,
-            },
-            "workers": workers.collect::<Vec<_>>(),
-        })
-    }
-
-    /// Returns them for Prometheus in its text format, 0.0.4.
-    pub fn prometheus(&self) -> String {
-        let mut out = Exposition(String::new());
-        let total = &self.total;
-        let none: [(&str, &str); 0] = [];
-        let version = env!("CARGO_PKG_VERSION");
-        out.family("p4jet_info", "gauge", "The program that runs, and who runs it.");
-        out.sample("p4jet_info", &[("program", &self.program), ("version", version)], 1.0);
-        out.family("p4jet_uptime_seconds", "gauge", "Since the switch began.");
-        out.sample("p4jet_uptime_seconds", &none, self.uptime.as_secs_f64());
-        let help = "1 while the interpreter forwards because machine code is not there yet.";
-        out.family("p4jet_interpreting", "gauge", help);
-        out.sample("p4jet_interpreting", &none, f64::from(u8::from(self.interpreting)));
-        out.family(
-            "p4jet_stuck",
-            "gauge",
-            "1 while a worker makes no progress and the counts are those from before.",
-        );
-        out.sample("p4jet_stuck", &none, f64::from(u8::from(self.stuck.is_some())));
-        for (name, help, n) in [
-            ("p4jet_reloads_total", "Programs put in place of the running one.", self.reloads),
-            (
-                "p4jet_adaptations_total",
-                "Times that the program was recompiled for the traffic.",
-                self.adaptations,
-            ),
-            ("p4jet_received_packets_total", "Packets taken in.", total.received),
-            (
-                "p4jet_copies_total",
-                "Copies of packets made: clones, replicas, resubmitted, queued.",
-                total.copies,
-            ),
-            ("p4jet_done_packets_total", "Packets that ended with their copies in their place.", total.done),
-            ("p4jet_not_sent_packets_total", "Packets that a port could not send.", total.not_sent),
-            ("p4jet_digests_total", "Digests that programs sent.", self.digests.sent),
-            ("p4jet_digests_unheard_total", "Digests sent without a subscriber.", self.digests.unheard),
-            ("p4jet_digests_dropped_total", "Digests lost: they came too fast.", self.digests.dropped),
-        ] {
-            out.family(name, "counter", help);
-            out.sample(name, &none, n as f64);
-        }
-        if let Some(bytes) = self.memory_bytes {
-            out.family("process_resident_memory_bytes", "gauge", "Memory in use.");
-            out.sample("process_resident_memory_bytes", &none, bytes as f64);
-        }
-        self.prometheus_ports(&mut out);
-        self.prometheus_queues(&mut out);
-        self.prometheus_program(&mut out);
-        self.prometheus_workers(&mut out);
-        out.0
-    }
-
-    fn prometheus_ports(&self, out: &mut Exposition) {
-        out.family("p4jet_port_up", "gauge", "1 if frames can flow.");
-        for port in &self.ports {
-            let up = f64::from(port.status == LinkStatus::Up);
-            out.sample("p4jet_port_up", &[("port", &port.number.to_string()), ("spec", &port.spec)], up);
-        }
-        type Of = fn(&PortInfo) -> u64;
-        let families: [(&str, &str, &str, Of); 5] = [
-            ("p4jet_port_receive_packets_total", "counter", "Frames received.", |p| p.stats.rx_packets),
-            ("p4jet_port_receive_bytes_total", "counter", "Bytes of them.", |p| p.stats.rx_bytes),
-            ("p4jet_port_transmit_packets_total", "counter", "Frames sent.", |p| p.stats.tx_packets),
-            ("p4jet_port_transmit_bytes_total", "counter", "Bytes of them.", |p| p.stats.tx_bytes),
-            ("p4jet_port_waiting_packets", "gauge", "Frames that the emulated link holds.", |p| {
-                p.stats.tx_waiting
-            }),
-        ];
-        for (name, kind, help, of) in families {
-            out.family(name, kind, help);
-            for port in &self.ports {
-                out.sample(name, &[("port", &port.number.to_string())], of(port) as f64);
-            }
-        }
-        type Kinds = fn(&PortInfo) -> [(&'static str, u64); 3];
-        let families: [(&str, &str, Kinds); 2] = [
-            (
-                "p4jet_port_receive_dropped_packets_total",
-                "Frames that came but were not taken in.",
-                receive_drops,
-            ),
-            ("p4jet_port_transmit_dropped_packets_total", "Frames that could not leave.", send_drops),
-        ];
-        for (name, help, kinds) in families {
-            out.family(name, "counter", help);
-            for port in &self.ports {
-                for (kind, n) in kinds(port) {
-                    out.sample(name, &[("port", &port.number.to_string()), ("kind", kind)], n as f64);
-                }
-            }
+fn prometheus_queues(stats: &Stats, out: &mut Exposition) {
+    type Of = fn(&QueueStats) -> u64;
+    let families: [(&str, &str, &str, Of); 5] = [
+        ("p4jet_queue_enqueued_packets_total", "counter", "Packets that entered.", |q| q.enqueued),
+        ("p4jet_queue_dequeued_packets_total", "counter", "Packets that left.", |q| q.dequeued),
+        ("p4jet_queue_dropped_packets_total", "counter", "Packets that found it full.", |q| q.dropped),
+        ("p4jet_queue_packets", "gauge", "Packets in it.", |q| q.depth),
+        ("p4jet_queue_packets_max", "gauge", "The most there have been.", |q| q.depth_max),
+    ];
+    for (name, kind, help, of) in families {
+        out.family(name, kind, help);
+        for queue in &stats.queues {
+            let labels = [("port", queue.port.to_string()), ("queue", queue.queue.to_string())];
+            let labels = labels.each_ref().map(|(label, text)| (*label, text.as_str()));
+            out.sample(name, &labels, of(queue) as f64);
         }
     }
+}
 
-    fn prometheus_queues(&self, out: &mut Exposition) {
-        type Of = fn(&QueueStats) -> u64;
-        let families: [(&str, &str, &str, Of); 5] = [
-            ("p4jet_queue_enqueued_packets_total", "counter", "Packets that entered.", |q| q.enqueued),
-            ("p4jet_queue_dequeued_packets_total", "counter", "Packets that left.", |q| q.dequeued),
-            ("p4jet_queue_dropped_packets_total", "counter", "Packets that found it full.", |q| q.dropped),
-            ("p4jet_queue_packets", "gauge", "Packets in it.", |q| q.depth),
-            ("p4jet_queue_packets_max", "gauge", "The most there have been.", |q| q.depth_max),
-        ];
-        for (name, kind, help, of) in families {
-            out.family(name, kind, help);
-            for (port, queue, stats) in self.queues() {
-                let labels = [("port", port.to_string()), ("queue", queue.to_string())];
-                let labels = labels.each_ref().map(|(label, text)| (*label, text.as_str()));
-                out.sample(name, &labels, of(stats) as f64);
-            }
+fn prometheus_program(stats: &Stats, out: &mut Exposition) {
+    out.family("p4jet_table_entries", "gauge", "Entries in the table.");
+    for table in &stats.tables {
+        out.sample("p4jet_table_entries", &[("table", &table.table)], table.entries as f64);
+    }
+    out.family("p4jet_table_entries_max", "gauge", "Most entries that the table has room for.");
+    for table in &stats.tables {
+        out.sample("p4jet_table_entries_max", &[("table", &table.table)], table.entries_max as f64);
+    }
+    let mut tables: Vec<_> = stats.tables.iter().chain(&stats.earlier_tables).collect();
+    tables.retain(|table| table.hits.is_some());
+    tables.sort_by(|a, b| a.table.cmp(&b.table));
+    out.family("p4jet_table_hits_total", "counter", "Lookups that found an entry.");
+    for table in &tables {
+        out.sample("p4jet_table_hits_total", &[("table", &table.table)], table.hits.unwrap_or(0) as f64);
+    }
+    out.family("p4jet_table_misses_total", "counter", "Lookups that found none.");
+    for table in &tables {
+        out.sample("p4jet_table_misses_total", &[("table", &table.table)], table.misses.unwrap_or(0) as f64);
+    }
+    out.family("p4jet_action_runs_total", "counter", "How often the table ran the action.");
+    for table in &tables {
+        for ActionStats { action, runs } in &table.actions {
+            let labels = [("table", table.table.as_str()), ("action", action)];
+            out.sample("p4jet_action_runs_total", &labels, *runs as f64);
         }
     }
-
-    fn prometheus_program(&self, out: &mut Exposition) {
-        out.family("p4jet_table_entries", "gauge", "Entries in the table.");
-        for (table, entries, _) in &self.tables {
-            out.sample("p4jet_table_entries", &[("table", table)], *entries as f64);
-        }
-        out.family("p4jet_table_entries_max", "gauge", "Most entries that the table has room for.");
-        for (table, _, entries_max) in &self.tables {
-            out.sample("p4jet_table_entries_max", &[("table", table)], f64::from(*entries_max));
-        }
-        let tables = &self.of_program.tables;
-        out.family("p4jet_table_hits_total", "counter", "Lookups that found an entry.");
-        for (table, stats) in tables {
-            out.sample("p4jet_table_hits_total", &[("table", table)], stats.hits as f64);
-        }
-        out.family("p4jet_table_misses_total", "counter", "Lookups that found none.");
-        for (table, stats) in tables {
-            out.sample("p4jet_table_misses_total", &[("table", table)], stats.misses as f64);
-        }
-        out.family("p4jet_action_runs_total", "counter", "How often the table ran the action.");
-        for (table, stats) in tables {
-            for (action, n) in &stats.actions {
-                out.sample("p4jet_action_runs_total", &[("table", table), ("action", action)], *n as f64);
-            }
-        }
-        let name = "p4jet_dropped_packets_total";
-        out.family(
-            name,
-            "counter",
-            "Packets dropped, by reason and the place in the program that asked for it.",
-        );
-        for ((reason, place), n) in self.drops() {
-            out.sample(name, &[("reason", reason), ("place", place)], n as f64);
-        }
-        let name = "p4jet_no_port_packets_total";
-        out.family(name, "counter", "Packets sent to a port that does not exist.");
-        for (port, n) in &self.total.no_port {
-            out.sample(name, &[("port", &port.to_string())], *n as f64);
-        }
+    let name = "p4jet_dropped_packets_total";
+    out.family(name, "counter", "Packets dropped, by reason and the place in the program that asked for it.");
+    for DropStats { reason, at, packets } in &stats.drops {
+        let labels = [("reason", reason.as_str()), ("place", at.as_deref().unwrap_or(""))];
+        out.sample(name, &labels, *packets as f64);
     }
+    let name = "p4jet_no_port_packets_total";
+    out.family(name, "counter", "Packets sent to a port that does not exist.");
+    for NoPortStats { port, packets } in &stats.no_port {
+        out.sample(name, &[("port", &port.to_string())], *packets as f64);
+    }
+}
 
-    fn prometheus_workers(&self, out: &mut Exposition) {
-        let name = "p4jet_worker_busy_seconds_total";
-        out.family(name, "counter", "Time that the worker spent on packets.");
-        for (worker, i) in self.workers.iter().zip(0..) {
-            out.sample(name, &[("worker", &i.to_string())], self.busy_seconds(worker));
+fn prometheus_workers(stats: &Stats, out: &mut Exposition) {
+    let name = "p4jet_worker_busy_seconds_total";
+    out.family(name, "counter", "Time that the worker spent on packets.");
+    for worker in &stats.workers {
+        out.sample(name, &[("worker", &worker.worker.to_string())], worker.busy_seconds);
+    }
+    let name = "p4jet_worker_batch_packets";
+    out.family(name, "histogram", "Packets in a batch from a port.");
+    for worker in &stats.workers {
+        let number = worker.worker.to_string();
+        let mut sum = 0;
+        for BatchStats { up_to, batches } in &worker.batch_sizes {
+            sum += batches;
+            let labels = [("worker", number.as_str()), ("le", &up_to.to_string())];
+            out.sample("p4jet_worker_batch_packets_bucket", &labels, sum as f64);
         }
-        let name = "p4jet_worker_batch_packets";
-        out.family(name, "histogram", "Packets in a batch from a port.");
-        for (worker, i) in self.workers.iter().zip(0..) {
-            let number = i.to_string();
-            let mut sum = 0;
-            for (up_to, n) in BATCH_SIZES.iter().zip(worker.batch_sizes) {
-                sum += n;
-                let labels = [("worker", number.as_str()), ("le", &up_to.to_string())];
-                out.sample("p4jet_worker_batch_packets_bucket", &labels, sum as f64);
-            }
-            let labels = [("worker", number.as_str()), ("le", "+Inf")];
-            out.sample("p4jet_worker_batch_packets_bucket", &labels, worker.batches as f64);
-            let labels = [("worker", number.as_str())];
-            out.sample("p4jet_worker_batch_packets_sum", &labels, worker.received as f64);
-            out.sample("p4jet_worker_batch_packets_count", &labels, worker.batches as f64);
-        }
+        let labels = [("worker", number.as_str()), ("le", "+Inf")];
+        out.sample("p4jet_worker_batch_packets_bucket", &labels, worker.batches as f64);
+        let labels = [("worker", number.as_str())];
+        out.sample("p4jet_worker_batch_packets_sum", &labels, worker.received as f64);
+        out.sample("p4jet_worker_batch_packets_count", &labels, worker.batches as f64);
     }
 }
 

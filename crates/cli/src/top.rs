@@ -3,8 +3,9 @@
 use crate::ctl;
 use crate::failure::Failure;
 use crate::output::{self, say};
+use p4jet_control::Stats;
 use p4jet_text::client::Client;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -38,7 +39,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let after = look(&mut client)?;
         let rates = rates(&before, &after);
         if args.json {
-            say!("{rates}")?;
+            // Texts and numbers always have a JSON form.
+            say!("{}", serde_json::to_string(&rates).unwrap_or_default())?;
         } else {
             let text = text(&rates);
             if screen {
@@ -59,99 +61,178 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// A sample with its time.
 struct Look {
     at: Instant,
-    stats: Value,
+    stats: Stats,
 }
 
 fn look(client: &mut Client) -> Result<Look, Failure> {
-    let answer = client.command("stats", true).map_err(ctl::gone)?;
-    match (answer.error, answer.data) {
-        (None, Some(stats)) => Ok(Look { at: Instant::now(), stats }),
-        (Some(error), _) => Err(Failure::Input(error.text)),
-        (None, None) => Err(Failure::Input("the switch sent no statistics".into())),
+    match client.stats().map_err(ctl::gone)? {
+        Ok(stats) => Ok(Look { at: Instant::now(), stats }),
+        Err(error) => Err(Failure::Input(error.message)),
     }
 }
 
-/// Returns the increase of a number.
-fn more(before: Option<&Value>, after: &Value, name: &str) -> f64 {
-    let number = |v: &Value| v[name].as_f64().unwrap_or(0.0);
-    (number(after) - before.map_or(0.0, number)).max(0.0)
+/// What happens in a second.
+#[derive(Serialize)]
+struct Rates {
+    program: String,
+    uptime_seconds: f64,
+    counted: bool,
+    memory_bytes: Option<u64>,
+    seconds: f64,
+    pps: f64,
+    ports: Vec<PortRates>,
+    queues: Vec<QueueRates>,
+    tables: Vec<TableRates>,
+    drops: Vec<DropRates>,
+    workers: Vec<WorkerRates>,
 }
 
-/// Returns the elements of a list, each with its previous version.
-fn pairs<'v>(
-    before: &'v Value,
-    after: &'v Value,
-    list: &str,
-    keys: &'v [&str],
-) -> Vec<(Option<&'v Value>, &'v Value)> {
-    let of = |stats: &'v Value| stats[list].as_array().map(Vec::as_slice).unwrap_or_default();
-    let same = |a: &Value, b: &Value| keys.iter().all(|key| a[*key] == b[*key]);
-    of(after).iter().map(|now| (of(before).iter().find(|then| same(then, now)), now)).collect()
+#[derive(Serialize)]
+struct PortRates {
+    port: u32,
+    spec: String,
+    up: bool,
+    rx_pps: f64,
+    rx_bps: f64,
+    rx_dropped_pps: f64,
+    tx_pps: f64,
+    tx_bps: f64,
+    tx_dropped_pps: f64,
 }
 
-fn sum(kinds: &Value) -> f64 {
-    kinds.as_object().into_iter().flatten().filter_map(|(_, n)| n.as_f64()).sum()
+#[derive(Serialize)]
+struct QueueRates {
+    port: u32,
+    queue: usize,
+    depth: u64,
+    depth_max: u64,
+    pps: f64,
+    dropped_pps: f64,
 }
 
-/// Returns the rates per second between two samples.
-fn rates(before: &Look, after: &Look) -> Value {
+#[derive(Serialize)]
+struct TableRates {
+    table: String,
+    entries: u64,
+    hits_per_second: f64,
+    misses_per_second: f64,
+    actions: Vec<ActionRates>,
+}
+
+#[derive(Serialize)]
+struct ActionRates {
+    action: String,
+    runs_per_second: f64,
+}
+
+#[derive(Serialize)]
+struct DropRates {
+    reason: String,
+    at: Option<String>,
+    pps: f64,
+    packets: u64,
+}
+
+#[derive(Serialize)]
+struct WorkerRates {
+    worker: usize,
+    pps: f64,
+    /// Of 1.
+    busy: f64,
+    packets_per_batch: f64,
+}
+
+/// The elements of a list, each with the one that stood for the same before.
+fn pairs<'s, T>(before: &'s [T], after: &'s [T], same: fn(&T, &T) -> bool) -> Vec<(Option<&'s T>, &'s T)> {
+    after.iter().map(|now| (before.iter().find(|then| same(then, now)), now)).collect()
+}
+
+/// How much more a number is.
+fn more<T>((before, after): (Option<&T>, &T), number: impl Fn(&T) -> u64) -> f64 {
+    number(after).saturating_sub(before.map_or(0, &number)) as f64
+}
+
+/// What happened between two looks, a second.
+fn rates(before: &Look, after: &Look) -> Rates {
     let seconds = after.at.duration_since(before.at).as_secs_f64().max(1e-3);
     let (then, now) = (&before.stats, &after.stats);
-    let rate = |b: Option<&Value>, a: &Value, name: &str| (more(b, a, name) / seconds).round();
-    let dropped = |b: Option<&Value>, a: &Value, kinds: &str| {
-        ((sum(&a[kinds]) - b.map_or(0.0, |b| sum(&b[kinds]))).max(0.0) / seconds).round()
-    };
-    let ports = pairs(then, now, "ports", &["port", "spec"]).into_iter().map(|(b, a)| {
-        json!({
-            "port": a["port"], "spec": a["spec"], "up": a["up"],
-            "rx_pps": rate(b, a, "rx_packets"), "rx_bps": 8.0 * rate(b, a, "rx_bytes"),
-            "rx_dropped_pps": dropped(b, a, "rx_dropped"),
-            "tx_pps": rate(b, a, "tx_packets"), "tx_bps": 8.0 * rate(b, a, "tx_bytes"),
-            "tx_dropped_pps": dropped(b, a, "tx_dropped"),
-        })
+    let rate = |more: f64| (more / seconds).round();
+    let ports = pairs(&then.ports, &now.ports, |a, b| (a.port, &a.spec) == (b.port, &b.spec));
+    let ports = ports.into_iter().map(|pair| {
+        let sum = |kinds: [(&str, u64); 3]| kinds.iter().map(|(_, n)| n).sum();
+        PortRates {
+            port: pair.1.port,
+            spec: pair.1.spec.clone(),
+            up: pair.1.up,
+            rx_pps: rate(more(pair, |p| p.rx_packets)),
+            rx_bps: 8.0 * rate(more(pair, |p| p.rx_bytes)),
+            rx_dropped_pps: rate(more(pair, |p| sum(p.rx_dropped.kinds()))),
+            tx_pps: rate(more(pair, |p| p.tx_packets)),
+            tx_bps: 8.0 * rate(more(pair, |p| p.tx_bytes)),
+            tx_dropped_pps: rate(more(pair, |p| sum(p.tx_dropped.kinds()))),
+        }
     });
-    let queues = pairs(then, now, "queues", &["port", "queue"]).into_iter().map(|(b, a)| {
-        json!({
-            "port": a["port"], "queue": a["queue"], "depth": a["depth"], "depth_max": a["depth_max"],
-            "pps": rate(b, a, "dequeued"), "dropped_pps": rate(b, a, "dropped"),
-        })
+    let queues = pairs(&then.queues, &now.queues, |a, b| (a.port, a.queue) == (b.port, b.queue));
+    let queues = queues.into_iter().map(|pair| QueueRates {
+        port: pair.1.port,
+        queue: pair.1.queue,
+        depth: pair.1.depth,
+        depth_max: pair.1.depth_max,
+        pps: rate(more(pair, |q| q.dequeued)),
+        dropped_pps: rate(more(pair, |q| q.dropped)),
     });
-    let tables = pairs(then, now, "tables", &["table"]).into_iter().map(|(b, a)| {
-        let nothing = Value::Null;
-        let actions = pairs(b.unwrap_or(&nothing), a, "actions", &["action"]);
-        json!({
-            "table": a["table"], "entries": a["entries"],
-            "hits_per_second": rate(b, a, "hits"), "misses_per_second": rate(b, a, "misses"),
-            "actions": actions.into_iter()
-                .map(|(b, a)| json!({"action": a["action"], "runs_per_second": rate(b, a, "runs")}))
-                .collect::<Vec<_>>(),
-        })
+    let tables = pairs(&then.tables, &now.tables, |a, b| a.table == b.table);
+    let tables = tables.into_iter().map(|pair| {
+        let actions_then = pair.0.map_or(&[][..], |table| &table.actions);
+        let actions = pairs(actions_then, &pair.1.actions, |a, b| a.action == b.action);
+        let actions = actions.into_iter().map(|pair| ActionRates {
+            action: pair.1.action.clone(),
+            runs_per_second: rate(more(pair, |a| a.runs)),
+        });
+        TableRates {
+            table: pair.1.table.clone(),
+            entries: pair.1.entries,
+            hits_per_second: rate(more(pair, |t| t.hits.unwrap_or(0))),
+            misses_per_second: rate(more(pair, |t| t.misses.unwrap_or(0))),
+            actions: actions.collect(),
+        }
     });
-    let drops = pairs(then, now, "drops", &["reason", "at"]).into_iter().map(|(b, a)| {
-        json!({"reason": a["reason"], "at": a["at"], "pps": rate(b, a, "packets"), "packets": a["packets"]})
+    let drops = pairs(&then.drops, &now.drops, |a, b| (&a.reason, &a.at) == (&b.reason, &b.at));
+    let drops = drops.into_iter().map(|pair| DropRates {
+        reason: pair.1.reason.clone(),
+        at: pair.1.at.clone(),
+        pps: rate(more(pair, |d| d.packets)),
+        packets: pair.1.packets,
     });
-    let workers = pairs(then, now, "workers", &["worker"]).into_iter().map(|(b, a)| {
-        let batches = more(b, a, "batches");
-        let batch = if batches > 0.0 { more(b, a, "received") / batches } else { 0.0 };
-        json!({
-            "worker": a["worker"], "pps": rate(b, a, "received"),
-            "busy": (more(b, a, "busy_seconds") / seconds * 1000.0).round() / 1000.0,
-            "packets_per_batch": (batch * 10.0).round() / 10.0,
-        })
+    let workers = pairs(&then.workers, &now.workers, |a, b| a.worker == b.worker);
+    let workers = workers.into_iter().map(|pair| {
+        let batches = more(pair, |w| w.batches);
+        let batch = if batches > 0.0 { more(pair, |w| w.received) / batches } else { 0.0 };
+        let busy = (pair.1.busy_seconds - pair.0.map_or(0.0, |w| w.busy_seconds)).max(0.0);
+        WorkerRates {
+            worker: pair.1.worker,
+            pps: rate(more(pair, |w| w.received)),
+            busy: (busy / seconds * 1000.0).round() / 1000.0,
+            packets_per_batch: (batch * 10.0).round() / 10.0,
+        }
     });
-    json!({
-        "program": now["program"], "uptime_seconds": now["uptime_seconds"], "counted": now["counted"],
-        "memory_bytes": now["memory_bytes"], "seconds": (seconds * 1000.0).round() / 1000.0,
-        "pps": rate(Some(then), now, "received"),
-        "ports": ports.collect::<Vec<_>>(), "queues": queues.collect::<Vec<_>>(),
-        "tables": tables.collect::<Vec<_>>(), "drops": drops.collect::<Vec<_>>(),
-        "workers": workers.collect::<Vec<_>>(),
-    })
+    Rates {
+        program: now.program.clone(),
+        uptime_seconds: now.uptime_seconds,
+        counted: now.counted,
+        memory_bytes: now.memory_bytes,
+        seconds: (seconds * 1000.0).round() / 1000.0,
+        pps: rate(more((Some(then), now), |s| s.received)),
+        ports: ports.collect(),
+        queues: queues.collect(),
+        tables: tables.collect(),
+        drops: drops.collect(),
+        workers: workers.collect(),
+    }
 }
 
-/// Formats 1234567.0 as 1.23M.
-fn short(value: &Value) -> String {
-    let n = value.as_f64().unwrap_or(0.0);
+/// 1234567.0 as 1.23M.
+fn short(n: f64) -> String {
     let (scaled, unit) = match n {
         n if n >= 1e9 => (n / 1e9, "G"),
         n if n >= 1e6 => (n / 1e6, "M"),
@@ -161,21 +242,12 @@ fn short(value: &Value) -> String {
     format!("{scaled:.2}{unit}")
 }
 
-fn word(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_string)
-}
-
-fn list<'v>(rates: &'v Value, name: &str) -> &'v [Value] {
-    rates[name].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-/// Formats for a screen of 80 columns; the most important lines come first, because the rest may not fit.
-fn text(rates: &Value) -> String {
+/// For a screen of 80 columns; what matters first, as the rest may not fit.
+fn text(rates: &Rates) -> String {
     let mut out = String::new();
-    let memory = rates["memory_bytes"].as_f64().unwrap_or(0.0) / 1e6;
-    let uptime = rates["uptime_seconds"].as_f64().unwrap_or(0.0);
-    let pps = short(&rates["pps"]);
-    let _ = writeln!(out, "{}: up {uptime:.0} s, {pps} packets/s, {memory:.0} MB\n", word(&rates["program"]));
+    let memory = rates.memory_bytes.unwrap_or(0) as f64 / 1e6;
+    let (program, uptime, pps) = (&rates.program, rates.uptime_seconds, short(rates.pps));
+    let _ = writeln!(out, "{program}: up {uptime:.0} s, {pps} packets/s, {memory:.0} MB\n");
     let mut line = |cells: [&str; 8]| {
         let [port, what, rest @ ..] = cells;
         let _ = write!(out, "{port:>5} {:<16}", clipped(what, 16));
@@ -185,53 +257,44 @@ fn text(rates: &Value) -> String {
         out.push('\n');
     };
     line(["PORT", "WHAT", "RX p/s", "RX b/s", "RX lost", "TX p/s", "TX b/s", "TX lost"]);
-    for p in list(rates, "ports") {
-        let up = if p["up"] == false { "(down) " } else { "" };
-        let rates = ["rx_pps", "rx_bps", "rx_dropped_pps", "tx_pps", "tx_bps", "tx_dropped_pps"];
-        let [rx, rx_bits, rx_lost, tx, tx_bits, tx_lost] = rates.map(|name| short(&p[name]));
-        let (port, what) = (word(&p["port"]), up.to_string() + &word(&p["spec"]));
+    for p in &rates.ports {
+        let up = if p.up { "" } else { "(down) " };
+        let rates = [p.rx_pps, p.rx_bps, p.rx_dropped_pps, p.tx_pps, p.tx_bps, p.tx_dropped_pps];
+        let [rx, rx_bits, rx_lost, tx, tx_bits, tx_lost] = rates.map(short);
+        let (port, what) = (p.port.to_string(), up.to_string() + &p.spec);
         line([&port, &what, &rx, &rx_bits, &rx_lost, &tx, &tx_bits, &tx_lost]);
     }
     let _ = writeln!(out, "\n{:>6} {:>9} {:>6} {:>12}", "WORKER", "p/s", "BUSY", "p/BATCH");
-    for w in list(rates, "workers") {
-        let busy = w["busy"].as_f64().unwrap_or(0.0) * 100.0;
-        let (worker, batch) = (word(&w["worker"]), word(&w["packets_per_batch"]));
-        let _ = writeln!(out, "{worker:>6} {:>9} {busy:>5.0}% {batch:>12}", short(&w["pps"]));
+    for w in &rates.workers {
+        let (busy, batch) = (w.busy * 100.0, w.packets_per_batch);
+        let _ = writeln!(out, "{:>6} {:>9} {busy:>5.0}% {batch:>12.1}", w.worker, short(w.pps));
     }
-    if !list(rates, "drops").is_empty() {
+    if !rates.drops.is_empty() {
         let _ = writeln!(out, "\n{:>9} {:>12}  DROPPED", "p/s", "PACKETS");
     }
-    for d in list(rates, "drops") {
-        let at = d["at"].as_str().map(|at| format!(" ({at})")).unwrap_or_default();
-        let _ =
-            writeln!(out, "{:>9} {:>12}  {}{at}", short(&d["pps"]), word(&d["packets"]), word(&d["reason"]));
+    for d in &rates.drops {
+        let at = d.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
+        let _ = writeln!(out, "{:>9} {:>12}  {}{at}", short(d.pps), d.packets, d.reason);
     }
-    if !list(rates, "queues").is_empty() {
+    if !rates.queues.is_empty() {
         let _ = writeln!(
             out,
             "\n{:>5} {:>5} {:>9} {:>9} {:>9} {:>9}",
             "PORT", "QUEUE", "p/s", "lost/s", "DEPTH", "MOST"
         );
     }
-    for q in list(rates, "queues") {
-        let [port, queue, depth, most] = ["port", "queue", "depth", "depth_max"].map(|name| word(&q[name]));
-        let (pps, lost) = (short(&q["pps"]), short(&q["dropped_pps"]));
-        let _ = writeln!(out, "{port:>5} {queue:>5} {pps:>9} {lost:>9} {depth:>9} {most:>9}");
+    for QueueRates { port, queue, depth, depth_max, pps, dropped_pps } in &rates.queues {
+        let (pps, lost) = (short(*pps), short(*dropped_pps));
+        let _ = writeln!(out, "{port:>5} {queue:>5} {pps:>9} {lost:>9} {depth:>9} {depth_max:>9}");
     }
-    if rates["counted"] == true {
+    if rates.counted {
         let _ = writeln!(out, "\n{:<38} {:>9} {:>9} {:>9}", "TABLE", "ENTRIES", "HITS/s", "MISSES/s");
-        for t in list(rates, "tables") {
-            let _ = writeln!(
-                out,
-                "{:<38} {:>9} {:>9} {:>9}",
-                word(&t["table"]),
-                word(&t["entries"]),
-                short(&t["hits_per_second"]),
-                short(&t["misses_per_second"])
-            );
-            // Most actions run for none of a second's packets.
-            for a in list(t, "actions").iter().filter(|a| a["runs_per_second"] != 0.0) {
-                let _ = writeln!(out, "  {:<46} {:>9}", word(&a["action"]), short(&a["runs_per_second"]));
+        for t in &rates.tables {
+            let (hits, misses) = (short(t.hits_per_second), short(t.misses_per_second));
+            let _ = writeln!(out, "{:<38} {:>9} {hits:>9} {misses:>9}", t.table, t.entries);
+            // Most actions run in none of a second's packets.
+            for a in t.actions.iter().filter(|a| a.runs_per_second != 0.0) {
+                let _ = writeln!(out, "  {:<46} {:>9}", a.action, short(a.runs_per_second));
             }
         }
     } else {
@@ -265,11 +328,12 @@ fn screen_size() -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn rates_are_of_what_happened_between() {
-        let stats = |packets: u64, hits: u64| {
-            json!({
+        let stats = |packets: u64, hits: u64| -> Stats {
+            let stats = json!({
                 "program": "x", "counted": true, "received": packets,
                 "ports": [{"port": 1, "spec": "veth0", "up": true, "rx_packets": packets, "rx_bytes": 100 * packets,
                            "rx_dropped": {"overrun": packets / 2}, "tx_packets": 0}],
@@ -277,17 +341,18 @@ mod tests {
                             "actions": [{"action": "a", "runs": hits}, {"action": "idle", "runs": 7}]}],
                 "drops": [{"reason": "r", "at": "x.p4:3", "packets": packets}],
                 "workers": [{"worker": 0, "received": packets, "batches": packets / 10, "busy_seconds": 0.25}],
-            })
+            });
+            serde_json::from_value(stats).unwrap()
         };
         let at = Instant::now();
         let before = Look { at, stats: stats(1000, 5) };
         let after = Look { at: at + Duration::from_secs(2), stats: stats(3000, 45) };
         let rates = rates(&before, &after);
-        assert_eq!(rates["ports"][0]["rx_pps"], 1000.0);
-        assert_eq!(rates["ports"][0]["rx_bps"], 800_000.0);
-        assert_eq!(rates["ports"][0]["rx_dropped_pps"], 500.0);
-        assert_eq!(rates["tables"][0]["actions"][0]["runs_per_second"], 20.0);
-        assert_eq!(rates["workers"][0]["packets_per_batch"], 10.0);
+        assert_eq!(rates.ports[0].rx_pps, 1000.0);
+        assert_eq!(rates.ports[0].rx_bps, 800_000.0);
+        assert_eq!(rates.ports[0].rx_dropped_pps, 500.0);
+        assert_eq!(rates.tables[0].actions[0].runs_per_second, 20.0);
+        assert_eq!(rates.workers[0].packets_per_batch, 10.0);
         let text = text(&rates);
         for part in ["veth0", "800.00k", "r (x.p4:3)", "a  "] {
             assert!(text.contains(part), "{part} in\n{text}");

@@ -1,7 +1,11 @@
-//! What a running switch can be asked for besides its tables and state: its ports, another program, its end.
+//! The process around a running switch: ports, statistics, traces, captures, other programs, its end.
 
 use crate::rights::Rights;
-use p4jet_dataplane::{Cancel, Subscription, Switch, Topics};
+use crate::stats::Stats;
+use p4jet_dataplane::{
+    Cancel, CaptureInfo, CaptureSpec, Outcome, Subscription, Switch, Topics, Trace, TraceInfo, TraceSpec,
+    Traced,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,18 +29,24 @@ impl Program<'_> {
     }
 }
 
-/// The process around a running switch.
+/// What a host says of what it does not offer.
+const NOT_OFFERED: &str = "not supported here: this switch only forwards";
+
+/// The process around a running switch. An error is a text for the user. Functions with a body are of hosts that offer less.
 pub trait Host: Send + Sync {
-    /// Compiles a program aside, while the old one runs, unless that is cancelled meanwhile. What comes back puts it in the
+    /// Compiles a program aside, while the old one runs, unless that is cancelled meanwhile. The result puts it in the
     /// old one's place; dropped, it changes nothing. An error may be several lines: diagnostics.
+    /// [`SharedControl::load_program`](crate::SharedControl::load_program) limits how many compile at once.
     fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, String>;
 
     /// As [`Self::prepare`], of the program that runs: made anew for the output queues that are configured by now.
     fn prepare_queues(&self) -> Result<Swap, String>;
 
-    /// Carries out a command about what the switch does with packets: `stats`, `trace`, `capture`. These are its words.
-    /// What is compiled for it can be cancelled meanwhile.
-    fn observe(&self, words: &[&str], rights: &Rights, cancel: &Cancel) -> Result<Observed, String>;
+    /// As [`Self::prepare`], of the program that runs, with or without counts of its lookups and actions. None if it is so already.
+    fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Swap>, String> {
+        let _ = (counted, cancel);
+        Err(NOT_OFFERED.into())
+    }
 
     /// Listens to what happens from now on.
     fn subscribe(&self, topics: Topics) -> Result<Subscription, String>;
@@ -50,6 +60,69 @@ pub trait Host: Send + Sync {
     /// Closes a port.
     fn remove_port(&self, number: u32) -> Result<(), String>;
 
+    /// What the switch has done. Workers are asked between two batches.
+    fn stats(&self) -> Result<Stats, String> {
+        Err(NOT_OFFERED.into())
+    }
+
+    /// Processes a frame as if it had come by the port.
+    fn inject(&self, port: u32, frame: Vec<u8>) -> Result<(), String> {
+        let _ = (port, frame);
+        Err(NOT_OFFERED.into())
+    }
+
+    /// What the switch would do with a packet; nothing is sent, and nothing changes.
+    fn trace_packet(&self, port: u32, frame: &[u8]) -> Result<DryRun, String> {
+        let _ = (port, frame);
+        Err(NOT_OFFERED.into())
+    }
+
+    /// Begins to trace packets that match. Returns the number of the trace.
+    fn add_trace(&self, spec: TraceSpec) -> Result<u32, String> {
+        let _ = spec;
+        Err(NOT_OFFERED.into())
+    }
+
+    /// The traces.
+    fn traces(&self) -> Vec<TraceInfo> {
+        Vec::new()
+    }
+
+    /// The packets of a trace.
+    fn traced(&self, id: u32) -> Result<Vec<Arc<Traced>>, String> {
+        let _ = id;
+        Err(NOT_OFFERED.into())
+    }
+
+    /// Ends a trace.
+    fn remove_trace(&self, id: u32) -> Result<(), String> {
+        let _ = id;
+        Err(NOT_OFFERED.into())
+    }
+
+    /// The bits of a header field that traces can filter by.
+    fn field_width(&self, field: &str) -> Result<u32, String> {
+        let _ = field;
+        Err(NOT_OFFERED.into())
+    }
+
+    /// Begins to write the frames of a port to a file.
+    fn start_capture(&self, spec: CaptureSpec, rights: &Rights) -> Result<(), String> {
+        let _ = (spec, rights);
+        Err(NOT_OFFERED.into())
+    }
+
+    /// The captures.
+    fn captures(&self) -> Vec<CaptureInfo> {
+        Vec::new()
+    }
+
+    /// Ends the captures of a port; what they have written.
+    fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, String> {
+        let _ = port;
+        Err(NOT_OFFERED.into())
+    }
+
     /// Lets the switch end, soon.
     fn stop(&self);
 
@@ -59,7 +132,17 @@ pub trait Host: Send + Sync {
     }
 }
 
-/// Puts a prepared program in place of the one that runs. No command is carried out meanwhile.
+/// What a switch would do with a packet.
+pub struct DryRun {
+    /// The switch; its program has the names in the trace.
+    pub switch: Arc<Switch>,
+    /// Step by step.
+    pub trace: Trace,
+    /// What would become of the packet.
+    pub outcome: Outcome,
+}
+
+/// Puts a prepared program in place of the one that runs. No batch is carried out meanwhile.
 pub type Swap = Box<dyn FnOnce() -> Result<Swapped, String> + Send>;
 
 /// A program that runs now.
@@ -70,18 +153,7 @@ pub struct Swapped {
     pub told: String,
 }
 
-/// What an observing command has to say.
-#[derive(Default)]
-pub struct Observed {
-    /// For people: lines.
-    pub text: String,
-    /// For tools.
-    pub data: serde_json::Value,
-    /// What puts another switch, with the same entries, in the place of the one that runs, if it is to be done.
-    pub swap: Option<Swap>,
-}
-
-/// A port, as `show_ports` tells of it.
+/// A port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortInfo {
     /// Its number, as the program sees it.

@@ -3,7 +3,7 @@
 use crate::error::{CommandError, count};
 use crate::event::Subscription;
 use crate::guard::guarded;
-use crate::host::{Host, Observed, PortInfo, Program, Swap};
+use crate::host::{Host, PortInfo, Program, Swap};
 use crate::journal::{Changes, Journal};
 use crate::named::NamedUpdate;
 use crate::rights::Rights;
@@ -286,7 +286,12 @@ impl SharedControl {
         self.0.host.is_some()
     }
 
-    fn host(&self) -> Result<&dyn Host> {
+    /// The process around the switch: statistics, traces, captures. Programs are loaded by [`Self::load_program`].
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn host(&self) -> Result<&dyn Host> {
         let none = || CommandError::unsupported("not supported here: this switch is set up once");
         self.0.host.as_deref().ok_or_else(none)
     }
@@ -311,18 +316,15 @@ impl SharedControl {
         self.host()?.remove_port(number).map_err(device)
     }
 
-    /// Carries out a command about what the switch does with packets.
-    pub fn observe(&self, words: &[&str], rights: &Rights, cancel: &Cancel) -> Result<Observed> {
-        let _one_of_few = match words[..] {
-            ["stats", _] => Some(Compilation::begin(&self.0.compilations)?),
-            _ => None,
-        };
-        let mut observed = self.host()?.observe(words, rights, cancel).map_err(CommandError::new)?;
-        if let Some(swap) = observed.swap.take() {
+    /// Compiles the program that runs anew, with or without counts of its lookups and actions.
+    pub fn count(&self, counted: bool, cancel: &Cancel) -> Result<()> {
+        let host = self.host()?;
+        let _one_of_few = Compilation::begin(&self.0.compilations)?;
+        if let Some(swap) = host.prepare_counted(counted, cancel).map_err(CommandError::new)? {
             let mut kept = lock(&self.0.kept);
             kept.control = Control::new(swap().map_err(CommandError::new)?.switch);
         }
-        Ok(observed)
+        Ok(())
     }
 
     /// Compiles a program and lets it run.

@@ -6,9 +6,7 @@ use crate::files::{self, FileCommand};
 use crate::messages::Message;
 use crate::prompt::{Commander, named_state};
 use crate::wire::{Answer, Request};
-use p4jet_control::Atomicity;
-use p4jet_control::CommandError;
-use p4jet_control::NamedUpdate;
+use p4jet_control::{Atomicity, CommandError, NamedUpdate, Stats};
 use p4jet_dataplane::Topics;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -161,6 +159,16 @@ impl Client {
             Some(error) => Err(io::Error::new(ErrorKind::Unsupported, error.text)),
             None => Ok(Messages { client: self, line: Vec::new() }),
         }
+    }
+
+    /// What the switch has done, in numbers.
+    pub fn stats(&mut self) -> io::Result<Result<Stats, CommandError>> {
+        let answer = self.ask(&Request::Command { line: "stats".into(), data: true })?;
+        Ok(match (answer.error, answer.data) {
+            (Some(error), _) => Err(error.into_command_error()),
+            (None, data) => serde_json::from_value(data.unwrap_or_default())
+                .map_err(|_| CommandError::new("the switch sent no statistics")),
+        })
     }
 
     /// Has a batch of updates carried out. For each the handle of what it made, or why it was refused.

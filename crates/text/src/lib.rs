@@ -20,7 +20,7 @@ mod shared;
 pub mod stf;
 pub mod wire;
 
-pub use commands::{Commands, LoadSummary, Reply};
+pub use commands::{Commands, LoadSummary, Reply, capture_spec, captures_text};
 pub use error::LoadError;
 pub use files::cannot_use_state;
 pub use messages::{Message, TOPICS, parse_topics};

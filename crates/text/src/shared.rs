@@ -2,14 +2,14 @@
 
 use crate::commands::{
     Answerer, Command, Commands, HostCommand, LoadSummary, Prepared, Reply, Touches, carry_out, complete,
-    deprecated,
+    deprecated, observe,
 };
 use crate::error::LoadError;
 use crate::wire::{Answer, Request, WireError};
 use p4jet_control::{
     Atomicity, CommandError, Control, PortInfo, Program, Rights, SharedControl, Update, guarded,
 };
-use p4jet_dataplane::Cancel;
+use p4jet_dataplane::{Cancel, CaptureSpec};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -171,9 +171,11 @@ fn host_reply(
         }
         HostCommand::PortAdd { number, spec, capture } => {
             shared.add_port(*number, spec, rights)?;
-            let port = number.to_string();
-            let begun =
-                capture.map(|file| shared.observe(&["capture", "start", &port, file], rights, cancel));
+            let begin = |file: &str| -> Result<(), CommandError> {
+                let spec = CaptureSpec::all(*number, Path::new(file));
+                shared.host()?.start_capture(spec, rights).map_err(CommandError::new)
+            };
+            let begun = capture.map(begin);
             if let Some(Err(error)) = begun {
                 // All of it or nothing.
                 shared.remove_port(*number)?;
@@ -203,7 +205,7 @@ fn host_reply(
             reply
         }
         HostCommand::Observe(words) => {
-            let observed = shared.observe(words, rights, cancel)?;
+            let observed = observe(shared, words, rights, cancel)?;
             Reply { data: data.then_some(observed.data), ..observed.text.into() }
         }
         HostCommand::Stop => {

@@ -8,6 +8,7 @@ mod complete;
 mod data;
 mod list;
 mod load;
+mod observe;
 mod parse;
 mod show;
 
@@ -17,6 +18,8 @@ pub(crate) use data::entry as entry_data;
 pub(crate) use list::{Touches, command_names, is_command};
 pub use load::LoadSummary;
 pub(crate) use load::{Prepared, carry_out};
+pub(crate) use observe::observe;
+pub use observe::{capture_spec, captures_text};
 pub(crate) use parse::host::HostCommand;
 pub(crate) use parse::queues::configures_queues;
 pub(crate) use parse::{Command, LineParser};

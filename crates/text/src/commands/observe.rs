@@ -1,67 +1,75 @@
 //! Commands about what a running switch does: `stats`, `trace …`, `capture …`.
 
-use crate::stats::Meter;
-use p4jet_control::{Observed, Rights, Swap, Swapped, unknown};
+use super::Result;
+use crate::packet;
+use p4jet_control::{CommandError, DryRun, Host, Rights, SharedControl, parse_value, unknown};
 use p4jet_dataplane::{
-    BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Observer, Outcome, RunError, Running,
-    TraceInfo, TraceSpec, Traced,
+    BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Outcome, TraceInfo, TraceSpec, Traced,
 };
 use p4jet_ir::FieldKind;
 use p4jet_suggest::did_you_mean;
-use p4jet_text::packet;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-/// What an operator asks a running switch to report.
-pub struct Observation {
-    running: Arc<Running>,
-    observer: Observer,
-    meter: Meter,
+/// What an observing command has to say.
+#[derive(Default)]
+pub(crate) struct Observed {
+    /// For people: lines.
+    pub text: String,
+    /// For tools.
+    pub data: Value,
 }
 
-/// Maximum number of lines of `trace packet`.
+type Told = std::result::Result<Observed, String>;
+
+/// Lines of the text of `trace packet`.
 const TRACE_LINES_MAX: usize = 4000;
 
 /// Default number of packets for `trace add`.
 const COUNT_DEFAULT: u32 = 1;
 
-impl Observation {
-    /// Observes this switch.
-    pub fn new(running: Arc<Running>) -> Observation {
-        let observer = Observer::new(Arc::clone(&running));
-        Observation { running, observer, meter: Meter::new() }
-    }
+/// Carries out commands about what a running switch does.
+struct Observer<'s> {
+    shared: &'s SharedControl,
+    host: &'s dyn Host,
+}
 
-    /// Ends all captures, and returns what they have written.
-    pub fn finish(&self) -> Vec<CaptureInfo> {
-        self.observer.stop_all_captures()
-    }
+/// Carries out a command, whose words these are.
+pub(crate) fn observe(
+    shared: &SharedControl,
+    words: &[&str],
+    rights: &Rights,
+    cancel: &Cancel,
+) -> Result<Observed> {
+    let observer = Observer { shared, host: shared.host()? };
+    observer.command(words, rights, cancel)
+}
 
-    /// Starts a capture.
-    pub fn capture(&self, spec: CaptureSpec) -> Result<(), String> {
-        self.observer.start_capture(spec)
-    }
-
-    /// Runs a command, given as words.
-    pub fn command(&self, words: &[&str], rights: &Rights, cancel: &Cancel) -> Result<Observed, String> {
+impl Observer<'_> {
+    fn command(&self, words: &[&str], rights: &Rights, cancel: &Cancel) -> Result<Observed> {
         match words {
-            ["stats"] => self.stats(),
             ["stats", "on"] => self.count(true, cancel),
             ["stats", "off"] => self.count(false, cancel),
+            _ => self.look(words, rights).map_err(CommandError::new),
+        }
+    }
+
+    fn look(&self, words: &[&str], rights: &Rights) -> Told {
+        match words {
+            ["stats"] => self.stats(),
             ["stats", word, ..] => {
                 Err(format!("{}expected stats, stats on or stats off", did_you_mean(word, ["on", "off"])))
             }
             ["trace", "add", wanted @ ..] => self.trace_add(wanted),
             ["trace", "list"] => Ok(self.trace_list()),
             ["trace", "show"] => {
-                self.trace_show(&self.observer.traces().iter().map(|t| t.id).collect::<Vec<_>>())
+                self.trace_show(&self.host.traces().iter().map(|t| t.id).collect::<Vec<_>>())
             }
             ["trace", "show", id] => self.trace_show(&[trace_id(id)?]),
             ["trace", "remove", id] => {
                 let id = trace_id(id)?;
-                self.observer.remove_trace(id)?;
+                self.host.remove_trace(id)?;
                 Ok(Observed { data: json!({"removed": id}), ..Observed::default() })
             }
             ["trace", "packet", port, frame @ ..] if !frame.is_empty() => {
@@ -69,19 +77,16 @@ impl Observation {
             }
             ["trace", rest @ ..] => Err(expected(rest, TRACE)),
             ["capture", "start", port, path, options @ ..] => {
-                let spec = capture_spec(port, path, options)?;
-                self.check_port(spec.port)?;
-                let opened = rights.output(&spec.path)?;
-                self.observer.start_capture_in(spec, opened.path())?;
+                self.host.start_capture(capture_spec(port, path, options)?, rights)?;
                 Ok(Observed::default())
             }
-            ["capture", "stop", port] => Ok(captures(&self.observer.stop_captures(port_number(port)?)?)),
-            ["capture", "list"] => Ok(captures(&self.observer.captures())),
+            ["capture", "stop", port] => Ok(captures(&self.host.stop_captures(port_number(port)?)?)),
+            ["capture", "list"] => Ok(captures(&self.host.captures())),
             ["capture", rest @ ..] => Err(expected(rest, CAPTURE)),
             ["inject", port, frame @ ..] if !frame.is_empty() => {
                 let (port, frame) = (port_number(port)?, frame_of(&frame.join(" "))?);
                 let bytes = frame.len();
-                self.running.inject(port, frame).map_err(|e| e.to_string())?;
+                self.host.inject(port, frame)?;
                 Ok(Observed { data: json!({"port": port, "bytes": bytes}), ..Observed::default() })
             }
             ["inject", ..] => {
@@ -91,33 +96,18 @@ impl Observation {
         }
     }
 
-    fn check_port(&self, port: u32) -> Result<(), String> {
-        let ports: Vec<u32> = self.running.ports().iter().map(|p| p.number).collect();
-        match ports.contains(&port) {
-            true => Ok(()),
-            false => Err(RunError::NoPort(port, ports).to_string()),
-        }
-    }
-
-    fn stats(&self) -> Result<Observed, String> {
-        let data = self.meter.read(&self.running).json();
+    fn stats(&self) -> Told {
+        let data = serde_json::to_value(self.host.stats()?).map_err(|e| e.to_string())?;
         let text = serde_json::to_string_pretty(&data).map_err(|e| e.to_string())?;
-        Ok(Observed { text: text + "\n", data, swap: None })
+        Ok(Observed { text: text + "\n", data })
     }
 
-    fn count(&self, counted: bool, cancel: &Cancel) -> Result<Observed, String> {
-        let next = self.running.prepare_counted(counted, cancel).map_err(|e| e.to_string())?;
-        let swap = next.map(|next| -> Swap {
-            let running = Arc::clone(&self.running);
-            Box::new(move || {
-                let switch = running.replace_same(next).map_err(|e| e.to_string())?;
-                Ok(Swapped { switch, told: String::new() })
-            })
-        });
-        Ok(Observed { swap, data: json!({"counted": counted}), ..Observed::default() })
+    fn count(&self, counted: bool, cancel: &Cancel) -> Result<Observed> {
+        self.shared.count(counted, cancel)?;
+        Ok(Observed { data: json!({"counted": counted}), ..Observed::default() })
     }
 
-    fn trace_add(&self, wanted: &[&str]) -> Result<Observed, String> {
+    fn trace_add(&self, wanted: &[&str]) -> Told {
         let mut spec = TraceSpec { count: COUNT_DEFAULT, ..TraceSpec::default() };
         for word in wanted {
             let Some((name, value)) = word.split_once('=') else {
@@ -135,31 +125,29 @@ impl Observation {
                 field => spec.fields.push(self.field_pattern(field, value)?),
             }
         }
-        if let Some(port) = spec.port {
-            self.check_port(port)?;
-        }
-        let id = self.observer.add_trace(spec)?;
-        Ok(Observed { text: format!("trace {id}\n"), data: json!({"id": id}), swap: None })
+        let id = self.host.add_trace(spec)?;
+        Ok(Observed { text: format!("trace {id}\n"), data: json!({"id": id}) })
     }
 
-    fn field_pattern(&self, field: &str, value: &str) -> Result<FieldPattern, String> {
-        let width = self.observer.field_width(field).map_err(|why| self.with_choices(field, why))?;
+    fn field_pattern(&self, field: &str, value: &str) -> std::result::Result<FieldPattern, String> {
+        let width = self.host.field_width(field).map_err(|why| self.with_choices(field, why))?;
         let (value, mask) = match value.split_once("&&&") {
             None => (value, None),
             Some((value, mask)) => (value, Some(mask)),
         };
-        let value = p4jet_control::parse_value(value.trim(), width)?;
+        let value = parse_value(value.trim(), width)?;
         let mask = match mask {
             None => p4jet_ir::eval::ones(width),
-            Some(mask) => p4jet_control::parse_value(mask.trim(), width)?,
+            Some(mask) => parse_value(mask.trim(), width)?,
         };
         Ok(FieldPattern { field: field.to_string(), value, mask })
     }
 
     /// Adds the existing fields to the refusal of an unknown one.
     fn with_choices(&self, name: &str, why: String) -> String {
-        let switch = self.running.switch();
-        let fields = switch.told().fields.iter().filter(|field| matches!(field.kind, FieldKind::Header(_)));
+        let control = self.shared.control();
+        let fields =
+            control.switch().told().fields.iter().filter(|field| matches!(field.kind, FieldKind::Header(_)));
         let names: Vec<&str> = fields.map(|field| field.name.as_str()).collect();
         if names.iter().any(|whole| whole.ends_with(name)) {
             return why;
@@ -172,16 +160,10 @@ impl Observation {
         }
     }
 
-    /// Traces what the running switch would do with a packet; nothing is sent, and nothing changes.
-    fn trace_packet(&self, port: &str, frame: &str) -> Result<Observed, String> {
+    /// What the running switch would do with a packet; nothing is sent, and nothing changes.
+    fn trace_packet(&self, port: &str, frame: &str) -> Told {
         let (port, frame) = (port_number(port)?, frame_of(frame)?);
-        let max = self.running.frame_max();
-        if frame.len() > max {
-            return Err(RunError::TooLong(frame.len(), max).to_string());
-        }
-        let switch = self.running.switch();
-        crate::compile::check_port(&switch, port).map_err(|failure| failure.text())?;
-        let (trace, outcome) = switch.trace_dry(port, &frame, switch.now_us())?;
+        let DryRun { switch, trace, outcome } = self.host.trace_packet(port, &frame)?;
         let program = switch.told();
         let outcome = match outcome {
             Outcome::Sent { port, frame } => json!({"outcome": "sent", "port": port, "frame": hex(&frame)}),
@@ -189,11 +171,11 @@ impl Observation {
             Outcome::Done => json!({"outcome": "done"}),
         };
         let text = trace.render_shortened(program, TRACE_LINES_MAX);
-        Ok(Observed { text, data: json!({"did": outcome, "steps": trace.to_json(program)}), swap: None })
+        Ok(Observed { text, data: json!({"did": outcome, "steps": trace.to_json(program)}) })
     }
 
     fn trace_list(&self) -> Observed {
-        let traces = self.observer.traces();
+        let traces = self.host.traces();
         let mut text = String::new();
         for trace in &traces {
             let TraceInfo { id, spec, taken, missed } = trace;
@@ -207,13 +189,13 @@ impl Observation {
             let wanted = wanted_text(&t.spec).trim().to_string();
             json!({"id": t.id, "wanted": wanted, "count": t.spec.count, "taken": t.taken, "missed": t.missed})
         });
-        Observed { text, data: data.collect(), swap: None }
+        Observed { text, data: data.collect() }
     }
 
-    fn trace_show(&self, ids: &[u32]) -> Result<Observed, String> {
+    fn trace_show(&self, ids: &[u32]) -> Told {
         let (mut text, mut data) = (String::new(), Vec::new());
         for id in ids {
-            for (packet, number) in self.observer.traced(*id)?.iter().zip(1..) {
+            for (packet, number) in self.host.traced(*id)?.iter().zip(1..) {
                 let Traced { port, frame, now_us, text: steps, json: steps_json, did, agrees } = &**packet;
                 let _ = write!(
                     text,
@@ -232,12 +214,12 @@ impl Observation {
         if text.is_empty() {
             text = "no packet yet\n".to_string();
         }
-        Ok(Observed { text, data: Value::Array(data), swap: None })
+        Ok(Observed { text, data: Value::Array(data) })
     }
 }
 
-/// Reads the arguments of `--capture` and `capture start`: a port, a file, and options.
-pub fn capture_spec(port: &str, path: &str, options: &[&str]) -> Result<CaptureSpec, String> {
+/// Reads what `--capture` and `capture start` say: a port, a file, and what else there is.
+pub fn capture_spec(port: &str, path: &str, options: &[&str]) -> std::result::Result<CaptureSpec, String> {
     let mut spec = CaptureSpec::all(port_number(port)?, &PathBuf::from(path));
     for option in options {
         match option.split_once('=') {
@@ -260,11 +242,11 @@ pub fn capture_spec(port: &str, path: &str, options: &[&str]) -> Result<CaptureS
     Ok(spec)
 }
 
-fn port_number(text: &str) -> Result<u32, String> {
+fn port_number(text: &str) -> std::result::Result<u32, String> {
     text.parse().map_err(|_| format!("`{text}` is not a port number"))
 }
 
-fn trace_id(text: &str) -> Result<u32, String> {
+fn trace_id(text: &str) -> std::result::Result<u32, String> {
     text.parse().map_err(|_| format!("`{text}` is not the number of a trace"))
 }
 
@@ -304,13 +286,13 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect())
 }
 
-fn frame_of(text: &str) -> Result<Vec<u8>, String> {
+fn frame_of(text: &str) -> std::result::Result<Vec<u8>, String> {
     let frame = packet::frame(text)?;
     if frame.is_empty() { Err("the frame has no bytes".to_string()) } else { Ok(frame) }
 }
 
 /// `AT:HEX[/MASK]`
-fn byte_pattern(text: &str) -> Result<BytePattern, String> {
+fn byte_pattern(text: &str) -> std::result::Result<BytePattern, String> {
     let wrong = || format!("bytes={text}: expected AT:HEX or AT:HEX/MASK, such as bytes=12:0800");
     let (at, bytes) = text.split_once(':').ok_or_else(wrong)?;
     let (value, mask) = match bytes.split_once('/') {
@@ -368,8 +350,8 @@ fn did_json(did: &Did) -> Value {
     }
 }
 
-/// Describes what captures have written.
-pub fn captures(captures: &[CaptureInfo]) -> Observed {
+/// What captures have written, for people: lines.
+pub fn captures_text(captures: &[CaptureInfo]) -> String {
     let mut text = String::new();
     for capture in captures {
         let frames = if capture.written == 1 { "frame" } else { "frames" };
@@ -384,11 +366,15 @@ pub fn captures(captures: &[CaptureInfo]) -> Observed {
         }
         text.push('\n');
     }
+    text
+}
+
+fn captures(captures: &[CaptureInfo]) -> Observed {
     let data = captures.iter().map(|c| {
         json!({
             "port": c.port, "file": c.path.display().to_string(), "written": c.written, "dropped": c.dropped,
             "failed": c.failed.as_ref().map(ToString::to_string),
         })
     });
-    Observed { text, data: data.collect(), swap: None }
+    Observed { data: data.collect(), text: captures_text(captures) }
 }
