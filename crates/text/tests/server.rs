@@ -683,7 +683,6 @@ fn ports_and_programs() {
     assert_eq!(text("stats on"), "");
     assert!(text("stats").contains("\"received\": 7,"));
     assert_eq!(text("trace show 1"), "! not supported here: this switch only forwards\n");
-
     assert_eq!(text("port_remove 1"), "");
     assert_eq!(host.ports().len(), 1);
 
@@ -708,6 +707,7 @@ fn ports_and_programs() {
     assert!(text("table_num_entries l2").starts_with("! Invalid table name (l2)"));
     assert_eq!(text("load good.p4"), "l2: its entries are gone\n");
 
+    assert_eq!(text("stop"), "");
     assert!(host.stopped.load(Ordering::SeqCst));
     let error = client.load("file", "stop").unwrap().unwrap_err();
     assert!(error.to_string().contains("not supported here: stop"), "{error}");
