@@ -27,6 +27,9 @@ pub struct Args {
     /// Print the pipeline IR after all passes.
     #[arg(long)]
     ir: bool,
+    /// Print the plan of the machine code: stages and cuts, what each stage reads and from where, lookups, extern calls.
+    #[arg(long)]
+    plan: bool,
     /// Print the machine code.
     #[arg(long)]
     asm: bool,
@@ -34,7 +37,7 @@ pub struct Args {
     #[arg(long)]
     time: bool,
     /// Print the complexity of the program: in total, and on each path of a packet.
-    #[arg(long, conflicts_with_all = ["ir", "asm", "time"])]
+    #[arg(long, conflicts_with_all = ["ir", "plan", "asm", "time"])]
     complexity: bool,
     /// Print JSON instead of Markdown.
     #[arg(long, requires = "complexity")]
@@ -49,9 +52,9 @@ pub struct Args {
 
 /// Checks every program, even after one with errors.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let results = [args.ir, args.asm, args.time, args.complexity];
+    let results = [args.ir, args.plan, args.asm, args.time, args.complexity];
     if args.programs.len() > 1 && results.contains(&true) {
-        let text = "--ir, --asm, --time and --complexity take one program: which results are whose?";
+        let text = "--ir, --plan, --asm, --time and --complexity take one program: which results are whose?";
         return Err(Failure::Usage(text.to_string()));
     }
     if args.programs.iter().filter(|program| is_stdin(program)).count() > 1 {
@@ -97,9 +100,15 @@ fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result
     if args.engine == EngineArg::Jit {
         let start = Instant::now();
         let code = switch
-            .compile(&Seen::default(), p4jet_jit::Options { listing: args.asm, ..Default::default() })
+            .compile(
+                &Seen::default(),
+                p4jet_jit::Options { plan: args.plan, listing: args.asm, ..Default::default() },
+            )
             .map_err(|e| compiled.refused(switch.describe(&e)))?;
         compiled.times.push(("machine code", start.elapsed()));
+        if let Some(plan) = code.plan() {
+            output::write(format_args!("{plan}"))?;
+        }
         if let Some(listing) = code.listing() {
             output::write(format_args!("{listing}"))?;
         }

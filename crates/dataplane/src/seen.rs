@@ -3,7 +3,7 @@
 use crate::switch::Switch;
 use p4jet_interp::{Arrival, Machine, Visited};
 use p4jet_ir::TableId;
-use p4jet_jit::{HotPath, Position, Seen};
+use p4jet_jit::{HotPath, Position, Seen, Step};
 use std::collections::HashMap;
 
 /// Most hot paths that get code of their own.
@@ -52,7 +52,8 @@ impl Switch {
         for (port, frame) in packets {
             let arrival = Arrival { port, frame, now_us };
             let ran = machine.run(self.tables.as_slice(), &mut env, &arrival, None);
-            let place = |at: &Visited| (Position { step: at.step, node: at.node }, at.action);
+            let place =
+                |at: &Visited| (Position { step: Step::from_u32(at.step as u32), node: at.node }, at.action);
             *paths
                 .counts
                 .entry(HotPath(ran.path.iter().take(HOT_NODES_MAX).map(place).collect()))

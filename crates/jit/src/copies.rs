@@ -2,8 +2,8 @@
 //! run in batches of their own.
 #![allow(unsafe_code)]
 
-use crate::codegen::Layout;
-use crate::flow::Flow;
+use crate::graph::Graph;
+use crate::plan::Memory;
 use crate::runtime::Ctx;
 use p4jet_ir::{Begin, CopyFrame, Intrinsic, QUEUE_MAX, Queued, ReplicaList};
 use p4jet_packet::{BATCH_MAX, Batch, Packet, Pool, PushError};
@@ -69,19 +69,19 @@ pub struct CopyLayout {
 }
 
 impl CopyLayout {
-    pub fn new(flow: &Flow, layout: &Layout, sites: Vec<CopySite>) -> CopyLayout {
+    pub fn new(graph: &Graph, memory: &Memory, sites: Vec<CopySite>) -> CopyLayout {
         let mut intrinsics = Vec::new();
         for begin in Begin::ALL {
-            for &(intrinsic, field) in &flow.program.intrinsics {
-                if let Some(cell) = layout.cell(flow, begin, flow.field_slot(field))
+            for &(intrinsic, field) in &graph.program.intrinsics {
+                if let Some(cell) = memory.cell(graph, begin, graph.slots.field(field))
                     && intrinsic.begin() == begin
                 {
                     intrinsics.push((begin, intrinsic, cell));
                 }
             }
         }
-        let image_limbs = layout.image_bytes as usize / 8;
-        CopyLayout { image_limbs, intrinsics, keep_arrived: flow.needs_arrived(), sites }
+        let image_limbs = memory.image_bytes as usize / 8;
+        CopyLayout { image_limbs, intrinsics, keep_arrived: graph.needs_arrived(), sites }
     }
 }
 

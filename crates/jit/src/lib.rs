@@ -21,32 +21,34 @@
 
 #![allow(unsafe_code)]
 
-mod bits;
+mod analysis;
 mod blocks;
-mod codegen;
 mod cold;
 mod compares;
 mod constant_params;
 mod copies;
-mod facts;
+mod emit;
 mod far_uses;
-mod flow;
+mod graph;
 mod memory_params;
 mod memos;
+mod plan;
 mod runtime;
 mod same_params;
+mod slots;
+mod solver;
 mod stages;
 mod unused;
-mod values;
 mod whereabouts;
+mod widths;
 
-pub use codegen::Error;
 pub use copies::Copied;
-pub use flow::{HotPath, Position};
+pub use emit::Error;
+pub use graph::{HotPath, Position, Step};
 pub use stages::{StageTime, ticks};
 pub use whereabouts::{Whereabouts, whereabouts};
 
-use codegen::{Begins, Codegen, Entry, Helpers, Layout, Shapes, Sites};
+use analysis::liveness::At;
 use copies::{Copies, CopyLayout};
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
@@ -56,7 +58,8 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
-use flow::{Flow, Stops};
+use emit::{Helpers, Sites};
+use graph::{Graph, Stops};
 use memos::{Memo, Memory};
 use p4jet_externs::{Apart, CallSite, Env, State};
 use p4jet_ir::tallies::Tallies;
@@ -65,6 +68,7 @@ use p4jet_ir::{
 };
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{Structure, TableSpec, View, select_batch};
+use plan::{Entry, Plan, Shapes};
 use runtime::Ctx;
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
@@ -74,13 +78,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use whereabouts::{Inside, Sources};
 
 /// Bytes of a frame that generated code may read whatever the frame's length: buffers must have as many.
-pub const FRAME_READABLE_BYTES: usize = flow::READABLE_BYTES as usize;
+pub const FRAME_READABLE_BYTES: usize = analysis::extracts::READABLE_BYTES as usize;
 
 /// Tables of fewer entries are looked up without a cut: they stay in the first-level caches.
 const CUT_ENTRIES_MIN: u32 = 2048;
 
 /// Numbers of entries from which on a table's lookup may be compiled differently.
-pub const ENTRIES_STEPS: [u32; 2] = [codegen::GENERIC_ENTRIES_MIN, CUT_ENTRIES_MIN];
+pub const ENTRIES_STEPS: [u32; 2] = [plan::GENERIC_ENTRIES_MIN, CUT_ENTRIES_MIN];
 
 /// The register allocator's time grows faster than this number. A program of 113 tables and 6,000 lines has 165,000; it
 /// compiled in a seventh of the time when that became this, while programs of ten tables keep all in registers.
@@ -111,6 +115,8 @@ pub struct Compiled {
     /// Whether code stores which packet's turn it is.
     may_loop: bool,
     listing: Option<String>,
+    /// The text of the compilation plan, if it was asked for.
+    plan: Option<String>,
     /// The stages of each thread; of one unless they are cut for several.
     threads: Vec<Range<usize>>,
     /// Of the stages and of the start of copies; empty if they are not measured.
@@ -148,6 +154,8 @@ impl Drop for Compiled {
 pub struct Options {
     /// Keep the assembly text ([`Compiled::listing`]).
     pub listing: bool,
+    /// Keep the text of the compilation plan ([`Compiled::plan`]).
+    pub plan: bool,
     /// Tables of at least this many entries end a stage; `None` for the default.
     pub cut_entries_min: Option<u32>,
     /// Most limbs live in nodes, summed over the nodes, that are kept in registers; `None` for the default.
@@ -316,50 +324,31 @@ impl Compiled {
         if size > SIZE_MAX {
             return Err(too_large("nodes and statements", size, SIZE_MAX));
         }
-        let bits = flow::liveness_bits(program);
+        let bits = graph::liveness_bits(program);
         if bits > LIVENESS_BITS_MAX {
             return Err(too_large("nodes, times fields and headers", bits, LIVENESS_BITS_MAX));
         }
-        let shapes = Shapes {
-            structures: tables.iter().map(p4jet_tables::structure_of).collect(),
-            are_seen: seen.entries.len() == tables.len(),
-            sizes: match &seen.entries {
-                entries if entries.len() == tables.len() => entries.clone(),
-                _ => program.tables.iter().map(|table| table.size).collect(),
-            },
-        };
-        let entries_min = options.cut_entries_min.unwrap_or(CUT_ENTRIES_MIN);
-        let memoized: Vec<bool> = (0..tables.len() as u32)
-            .map(|table| codegen::is_memoized(&shapes, entries_min, TableId(table)))
-            .collect();
         let stops = match options.threads {
             Some(threads) => Stops::Threads(threads),
             None if options.measured => Stops::Blocks,
             None => Stops::Nowhere,
         };
         let hot_paths = if stops == Stops::Nowhere { seen.hot_paths.as_slice() } else { &[] };
-        let mut flow = Flow::new(program, stops, &memoized, hot_paths);
+        let graph = Graph::new(program, stops, hot_paths);
         cancel.check()?;
-        if flow.gave_up() {
-            return Err(too_many_steps());
-        }
         if options.threads.is_some() {
-            refuse_shared_registers(&flow)?;
+            refuse_shared_registers(&graph)?;
         }
-        let layout = Layout::new(
-            &flow,
-            &shapes,
-            entries_min,
-            options.live_limbs_max.unwrap_or(match hot_paths {
+        let planning = plan::Options {
+            live_limbs_max: options.live_limbs_max.unwrap_or(match hot_paths {
                 [] => LIVE_LIMBS_MAX,
                 _ => LIVE_LIMBS_MAX_SEEN,
             }),
-            options.measured,
-        );
-        flow.end_stages(layout.ends(&flow));
-        if flow.gave_up() {
-            return Err(too_many_steps());
-        }
+            is_measured: options.measured,
+        };
+        let shapes = shapes(program, tables, seen, options);
+        let plan = Plan::new(&graph, shapes, planning).map_err(|_| too_many_steps())?;
+        cancel.check()?;
 
         let (isa, quick) = (target(true)?, target(false)?);
         let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
@@ -400,11 +389,8 @@ impl Compiled {
         let mut listing = options.listing.then(String::new);
         let mut builder_cx = FunctionBuilderContext::new();
         let mut functions = Vec::new();
-        let mut entries = vec![Entry::Start];
-        entries.extend((0..layout.cuts.len()).map(Entry::Cut));
-        entries.extend(flow.has_copies(Begin::Egress).then_some(Entry::Egress));
         let mut instructions = 0;
-        for (stage, &entry) in entries.iter().enumerate() {
+        for (stage, stage_plan) in plan.stages.iter().enumerate() {
             let id = module
                 .declare_function(&format!("stage_{stage}"), Linkage::Local, &stage_signature)
                 .map_err(internal)?;
@@ -424,9 +410,9 @@ impl Compiled {
             };
             let frontend = module.target_config();
             let b = FunctionBuilder::new(&mut cx.func, &mut builder_cx);
-            let tallies = tallies.as_ref();
-            let left = INSTRUCTIONS_MAX - instructions;
-            Codegen::emit(b, &flow, &layout, &shapes, tallies, helpers, &mut sites, entry, frontend, left)?;
+            let (tallies, size_max) = (tallies.as_ref(), INSTRUCTIONS_MAX - instructions);
+            let inputs = emit::Inputs { plan: &plan, tallies, helpers, size_max };
+            emit::emit(b, inputs, &mut sites, stage_plan, frontend)?;
             instructions += size_of(&cx.func);
             if instructions > INSTRUCTIONS_MAX {
                 return Err(too_many_instructions());
@@ -450,7 +436,7 @@ impl Compiled {
                 .define_function_bytes(*id, alignment.into(), code.code_buffer(), &relocations)
                 .map_err(internal)?;
             if let Some(text) = &mut listing {
-                let is_egress = entries[stage] == Entry::Egress;
+                let is_egress = plan.stages[stage].entry == Entry::Egress;
                 let what = if is_egress { ", of copies that begin with egress" } else { "" };
                 text.push_str(&format!("; stage {stage}{what}\n{}\n", code.vcode.as_deref().unwrap_or("")));
             }
@@ -466,42 +452,39 @@ impl Compiled {
             })
             .collect();
         let ages = program.tables.iter().any(|table| table.idle_timeout);
-        let reads_time = ages || !sites.calls.is_empty() || !sites.copies.is_empty() || flow.reads_time();
-        let egress = if entries.last() == Some(&Entry::Egress) { stages.pop() } else { None };
+        let reads_time = ages || !sites.calls.is_empty() || !sites.copies.is_empty() || plan.reads_time;
+        let egress = if plan.stages.last().is_some_and(|stage| stage.entry == Entry::Egress) {
+            stages.pop()
+        } else {
+            None
+        };
         Ok(Compiled {
             module: ManuallyDrop::new(module),
             stages,
             egress,
             sites: sites.calls,
-            copies: CopyLayout::new(&flow, &layout, sites.copies),
-            ahead: std::iter::once(None)
-                .chain(layout.cuts.iter().map(|cut| match flow.node(cut.place).terminator {
-                    Terminator::Apply { table, .. } => {
-                        let is_generic = shapes.structures[table.index()] == Structure::Generic;
-                        let has_profile = program.tables[table.index()].profile.is_some();
-                        match cut.begins {
-                            Begins::Lookup => is_generic.then_some(Ahead::Lookup(table)),
-                            Begins::Action => has_profile.then_some(Ahead::Select(table)),
-                            Begins::Place => None,
-                        }
-                    }
-                    _ => None,
-                }))
-                .collect(),
-            memos: flow.memos.clone(),
-            key_limb: layout.key as usize / 8,
-            phv_stride: layout.stride as usize,
+            copies: CopyLayout::new(&graph, &plan.memory, sites.copies),
+            ahead: std::iter::once(None).chain(plan.cuts.iter().map(|cut| ahead(&plan, cut.cut))).collect(),
+            memos: plan.memos.list().to_vec(),
+            key_limb: plan.memory.key as usize / 8,
+            phv_stride: plan.memory.stride as usize,
             scratch_bytes: program.emitted_bytes_max() as usize + 64,
             instances: program.instances.len(),
             reads_time,
-            may_loop: flow.may_loop(),
+            may_loop: plan.may_loop,
             listing,
-            threads: threads(&flow, &layout, options.threads.unwrap_or(1)),
-            names: if options.measured { stages::names(&flow, &layout) } else { Vec::new() },
+            plan: options.plan.then(|| plan.print()),
+            threads: threads(&plan, options.threads.unwrap_or(1)),
+            names: if options.measured { stages::names(&plan) } else { Vec::new() },
             counted: options.counted,
             sources,
             locs: program.locs.clone(),
         })
+    }
+
+    /// The text of the compilation plan, if requested.
+    pub fn plan(&self) -> Option<&str> {
+        self.plan.as_deref()
     }
 
     /// The assembly, if requested.
@@ -525,6 +508,33 @@ impl Compiled {
     }
 }
 
+/// What the tables of a program are like.
+fn shapes(program: &Program, tables: &[TableSpec], seen: &Seen, options: Options) -> Shapes {
+    let are_observed = seen.entries.len() == tables.len();
+    Shapes {
+        structures: tables.iter().map(p4jet_tables::structure_of).collect(),
+        are_observed,
+        sizes: match are_observed {
+            true => seen.entries.clone(),
+            false => program.tables.iter().map(|table| table.size).collect(),
+        },
+        entries_min: options.cut_entries_min.unwrap_or(CUT_ENTRIES_MIN),
+    }
+}
+
+/// Work that is done for all packets that wait at a cut, before its stage runs.
+fn ahead(plan: &Plan, cut: plan::Cut) -> Option<Ahead> {
+    let Terminator::Apply { table, .. } = plan.graph.node(cut.place).terminator else { return None };
+    match cut.at {
+        At::Lookup => (plan.shapes.structure(table) == Structure::Generic).then_some(Ahead::Lookup(table)),
+        At::Action => {
+            let has_profile = plan.graph.program.tables[table.index()].profile.is_some();
+            has_profile.then_some(Ahead::Select(table))
+        }
+        At::Place => None,
+    }
+}
+
 /// Where the code of a function, which lies in memory, comes from.
 fn sources(module: &JITModule, id: FuncId, cx: &Context) -> Sources {
     let buffer = cx.compiled_code().map(|code| &code.buffer);
@@ -540,12 +550,12 @@ fn sources(module: &JITModule, id: FuncId, cx: &Context) -> Sources {
 }
 
 /// On threads the next packet comes to a register in one part while the last one is still on its way to another.
-fn refuse_shared_registers(flow: &Flow) -> Result<(), Error> {
-    let program = flow.program;
+fn refuse_shared_registers(graph: &Graph) -> Result<(), Error> {
+    let program = graph.program;
     // By instance: a bit for each thread, and whether anything writes it.
     let mut accesses: HashMap<InstanceId, (u32, bool)> = HashMap::new();
-    for place in (0..flow.places.len()).filter(|&place| flow.order[place] != usize::MAX) {
-        let node = flow.node(place);
+    for place in graph.reached() {
+        let node = graph.node(place);
         let applied = match node.terminator {
             Terminator::Apply { table, .. } => program.tables[table.index()].actions.as_slice(),
             _ => &[],
@@ -554,7 +564,7 @@ fn refuse_shared_registers(flow: &Flow) -> Result<(), Error> {
         for stmt in actions.chain([node]).flat_map(|node| &node.stmts) {
             let Some((instance, access)) = stmt.op.access() else { continue };
             let (threads, written) = accesses.entry(instance).or_default();
-            *threads |= 1 << flow.thread(place);
+            *threads |= 1 << graph.thread(place);
             *written |= access == Access::Write;
             if *written && threads.count_ones() > 1 {
                 return Err(Error {
@@ -570,9 +580,11 @@ fn refuse_shared_registers(flow: &Flow) -> Result<(), Error> {
 }
 
 /// The stages of each thread.
-fn threads(flow: &Flow, layout: &Layout, count: usize) -> Vec<Range<usize>> {
-    let of =
-        |thread: usize| layout.cuts.iter().take_while(|cut| flow.thread(cut.place) <= thread).count() + 1;
+fn threads(plan: &Plan, count: usize) -> Vec<Range<usize>> {
+    let of = |thread: usize| {
+        let is_before = |cut: &&plan::CutPlan| plan.graph.thread(cut.cut.place) <= thread;
+        plan.cuts.iter().take_while(is_before).count() + 1
+    };
     (0..count).map(|thread| if thread == 0 { 0..of(0) } else { of(thread - 1)..of(thread) }).collect()
 }
 

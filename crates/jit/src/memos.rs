@@ -6,7 +6,10 @@
 //! nothing is remembered from one batch to the next, because another worker may already find the new entry: see
 //! [`p4jet_tables::View::rows_released`] and [`p4jet_tables::View::entries_changed`].
 
-use crate::flow::{Flow, Place, Position, op_sets};
+use crate::analysis::effects::op_sets;
+use crate::analysis::inherited::Inherited;
+use crate::graph::{Graph, Place, Position};
+use crate::slots::Slot;
 use p4jet_externs::Apart;
 use p4jet_ir::{ActionId, FieldId, FieldKind, Op, Program, TableId, Terminator};
 use p4jet_tables::View;
@@ -23,32 +26,68 @@ pub struct Memo {
     pub row_table: TableId,
 }
 
-/// Finds them; only lookups in tables that are `worth_it`.
-pub fn find(flow: &Flow, worth_it: &[bool]) -> Vec<Memo> {
-    let applied: Vec<(Place, TableId)> = (0..flow.places.len())
-        .filter(|&place| flow.order[place] != usize::MAX)
-        .filter_map(|place| match flow.node(place).terminator {
+/// The remembered lookups of a program, by number.
+#[derive(Clone, Default)]
+pub struct Memos(Vec<Memo>);
+
+impl Memos {
+    /// All of them, in the order of their numbers.
+    pub fn list(&self) -> &[Memo] {
+        &self.0
+    }
+
+    /// The lookup of a place, if it is remembered.
+    pub fn at(&self, place: Place) -> Option<&Memo> {
+        self.0.iter().find(|memo| memo.place == place)
+    }
+
+    /// The number of the lookup of a place, if it is remembered.
+    pub fn number(&self, place: Place) -> Option<usize> {
+        self.0.iter().position(|memo| memo.place == place)
+    }
+
+    /// The slot of the row that the lookup of a place finds, if a later lookup is remembered by that row.
+    pub fn row_slot(&self, graph: &Graph, place: Place) -> Option<Slot> {
+        let memo = self.0.iter().find(|memo| memo.row_at == graph.position(place))?;
+        Some(graph.slots.row(memo.row_table))
+    }
+
+    /// Whether a lookup is remembered by the row of a table.
+    pub fn use_rows_of(&self, table: TableId) -> bool {
+        self.0.iter().any(|memo| memo.row_table == table)
+    }
+}
+
+/// Finds the lookups that are remembered by row; only lookups in tables that are `worth_it`.
+pub fn memos(graph: &Graph, inherited: &Inherited, worth_it: &[bool]) -> Memos {
+    let applied: Vec<(Place, TableId)> = graph
+        .places()
+        .filter(|&place| graph.is_reached(place))
+        .filter_map(|place| match graph.node(place).terminator {
             Terminator::Apply { table, .. } => Some((place, table)),
             _ => None,
         })
         .collect();
-    let memos = applied.iter().filter(|(_, table)| worth_it[table.index()]).filter_map(|&(place, table)| {
-        let row_table = table_behind(flow, place)?;
+    let is_worth_it = |table: TableId| worth_it.get(table.index()) == Some(&true);
+    let memos = applied.iter().filter(|(_, table)| is_worth_it(*table)).filter_map(|&(place, table)| {
+        let row_table = table_that_sets_key(graph, inherited, place)?;
         let mut places = applied.iter().filter(|(_, table)| *table == row_table).map(|(place, _)| *place);
         let row_place = places.next()?;
-        let row_at = flow.places[row_place];
+        let row_at = graph.position(row_place);
         // Hot paths have places of their own for the same lookup, of which a packet comes to one.
-        let is_one = places.all(|place| flow.places[place] == row_at) && !flow.in_cycle[flow.general(row_at)];
-        let good = is_one && row_table != table;
-        good.then_some(Memo { place, table, row_at, row_table })
+        let is_one =
+            places.all(|place| graph.position(place) == row_at) && !graph.is_in_cycle(graph.general(row_at));
+        // A row that came with the packet from another thread may mean something else by now.
+        let is_same_thread = graph.thread_of(row_at.step) == graph.thread(place);
+        (is_one && is_same_thread && row_table != table).then_some(Memo { place, table, row_at, row_table })
     });
-    memos.collect()
+    Memos(memos.collect())
 }
 
 /// The table whose actions alone, from their data alone, set what the table of a place is asked for.
-fn table_behind(flow: &Flow, place: Place) -> Option<TableId> {
-    let program = flow.program;
-    let Terminator::Apply { keys, .. } = &flow.node(place).terminator else { return None };
+fn table_that_sets_key(graph: &Graph, inherited: &Inherited, place: Place) -> Option<TableId> {
+    let program = graph.program;
+    let Terminator::Apply { keys, .. } = &graph.node(place).terminator else { return None };
     let mut asked = HashSet::new();
     for key in keys {
         key.for_each_field(&mut |f| {
@@ -59,17 +98,17 @@ fn table_behind(flow: &Flow, place: Place) -> Option<TableId> {
         let kind = &program.fields[f.index()].kind;
         matches!(kind, FieldKind::Metadata | FieldKind::Temporary)
             && program.intrinsics.iter().all(|(_, intrinsic)| intrinsic != f)
-            && !flow.brings(*f)
+            && !inherited.contains(graph, *f)
     };
     if asked.is_empty() || !asked.iter().all(is_plain) {
         return None;
     }
     let mut setters = HashSet::new();
-    for (place, node) in (0..flow.places.len()).map(|place| (place, flow.node(place))) {
+    for (place, node) in graph.places().map(|place| (place, graph.node(place))) {
         let mut set = false;
         node.stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set |= asked.contains(&f)));
         node.terminator.for_each_result(&mut |f| set |= asked.contains(&f));
-        set |= flow.block(place).error_field.is_some_and(|f| asked.contains(&f));
+        set |= graph.block(place).error_field.is_some_and(|f| asked.contains(&f));
         if set {
             return None;
         }

@@ -1,7 +1,7 @@
 //! Measured times of the stages of a pipeline, if measuring was requested.
 
-use crate::codegen::{Begins, Layout};
-use crate::flow::Flow;
+use crate::analysis::liveness::At;
+use crate::plan::Plan;
 use p4jet_ir::{BlockKind, Terminator};
 
 /// What a stage has cost so far.
@@ -40,24 +40,26 @@ pub fn ticks() -> u64 {
 }
 
 /// Names of the stages in order, the last of which is that of copies which begin with egress.
-pub(crate) fn names(flow: &Flow, layout: &Layout) -> Vec<String> {
+pub(crate) fn names(plan: &Plan) -> Vec<String> {
     let block = |place| {
-        let block = flow.block(place);
+        let block = plan.graph.block(place);
         match block.kind {
             BlockKind::Parser => format!("parse: {}", block.name),
             BlockKind::Control => block.name.clone(),
             BlockKind::Deparser => format!("deparse: {}", block.name),
         }
     };
-    let mut names = vec![flow.start().map(block).unwrap_or_default()];
-    names.extend(layout.cuts.iter().map(|cut| match (cut.begins, &flow.node(cut.place).terminator) {
-        (Begins::Lookup, Terminator::Apply { table, .. }) => {
-            format!("{}: lookup", flow.program.tables[table.index()].name)
+    let mut names = vec![plan.graph.start().map(block).unwrap_or_default()];
+    names.extend(plan.cuts.iter().map(|cut| {
+        match (cut.cut.at, &plan.graph.node(cut.cut.place).terminator) {
+            (At::Lookup, Terminator::Apply { table, .. }) => {
+                format!("{}: lookup", plan.graph.program.tables[table.index()].name)
+            }
+            (At::Action, Terminator::Apply { table, .. }) => {
+                format!("{}: actions", plan.graph.program.tables[table.index()].name)
+            }
+            _ => block(cut.cut.place),
         }
-        (Begins::Action, Terminator::Apply { table, .. }) => {
-            format!("{}: actions", flow.program.tables[table.index()].name)
-        }
-        _ => block(cut.place),
     }));
     names.push("egress of copies".into());
     names

@@ -3,8 +3,9 @@
 //! A value is a row of 64-bit limbs, least significant first. Bits beyond its width are always zero. Operations of up
 //! to 64 bits are inline; on wider values the cheap ones are inline, and the others call [`crate::runtime`].
 
-use crate::codegen::{Codegen, Error};
+use super::{Codegen, Error};
 use crate::runtime::WideOp;
+use crate::widths::{limb_count, ones};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
 use num_bigint::BigUint;
@@ -13,28 +14,18 @@ use p4jet_ir::{BinaryOp, Expr, UnaryOp};
 /// Limbs of a value, least significant first.
 pub type Limbs = Vec<Value>;
 
-/// Number of limbs of a width; at least 1.
-pub fn limb_count(width: u32) -> usize {
-    (width.max(1) as usize).div_ceil(64)
-}
-
-/// All ones in `width` bits, `width` at most 64.
-pub fn ones(width: u32) -> u64 {
-    if width >= 64 { u64::MAX } else { (1 << width) - 1 }
-}
-
 impl Codegen<'_, '_> {
-    pub(crate) fn iconst(&mut self, value: u64) -> Value {
+    pub(super) fn iconst(&mut self, value: u64) -> Value {
         self.b.ins().iconst(types::I64, value as i64)
     }
 
-    pub(crate) fn constant(&mut self, value: &BigUint, width: u32) -> Limbs {
+    pub(super) fn constant(&mut self, value: &BigUint, width: u32) -> Limbs {
         let digits = value.to_u64_digits();
         (0..limb_count(width)).map(|i| self.iconst(digits.get(i).copied().unwrap_or(0))).collect()
     }
 
     /// Clears what lies beyond `width` (at most 64) bits.
-    pub(crate) fn mask(&mut self, value: Value, width: u32) -> Value {
+    pub(super) fn mask(&mut self, value: Value, width: u32) -> Value {
         match width {
             64.. => value,
             // `band` with 0xffffffff would load its mask from memory.
@@ -58,7 +49,7 @@ impl Codegen<'_, '_> {
     }
 
     /// From a Cranelift boolean to a limb.
-    pub(crate) fn bool_limb(&mut self, value: Value) -> Value {
+    pub(super) fn bool_limb(&mut self, value: Value) -> Value {
         if self.b.func.dfg.value_type(value) == types::I64 {
             value
         } else {
@@ -86,7 +77,7 @@ impl Codegen<'_, '_> {
     }
 
     /// A condition to branch on: any integer, true if not 0.
-    pub(crate) fn condition(&mut self, expr: &Expr) -> Result<Value, Error> {
+    pub(super) fn condition(&mut self, expr: &Expr) -> Result<Value, Error> {
         match expr {
             Expr::Binary(op, a, b) if op.is_comparison() => self.compare(*op, a, b),
             Expr::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
@@ -211,7 +202,7 @@ impl Codegen<'_, '_> {
     }
 
     /// Bits `lo` to `lo + width - 1`.
-    pub(crate) fn slice_limbs(&mut self, x: &[Value], lo: u32, width: u32) -> Limbs {
+    pub(super) fn slice_limbs(&mut self, x: &[Value], lo: u32, width: u32) -> Limbs {
         let (skip, shift) = ((lo / 64) as usize, lo % 64);
         let mut out = Vec::new();
         for i in 0..limb_count(width) {
@@ -233,7 +224,7 @@ impl Codegen<'_, '_> {
     }
 
     /// Puts `x` (of `width` bits) at bit `at` of the accumulating limbs.
-    pub(crate) fn place_limbs(&mut self, out: &mut [Option<Value>], x: &[Value], width: u32, at: u32) {
+    pub(super) fn place_limbs(&mut self, out: &mut [Option<Value>], x: &[Value], width: u32, at: u32) {
         let (skip, shift) = ((at / 64) as usize, at % 64);
         for (i, &limb) in x.iter().enumerate() {
             let low = if shift == 0 { limb } else { self.b.ins().ishl_imm_u(limb, i64::from(shift)) };
@@ -253,7 +244,7 @@ impl Codegen<'_, '_> {
         });
     }
 
-    pub(crate) fn filled(&mut self, limbs: Vec<Option<Value>>) -> Limbs {
+    pub(super) fn filled(&mut self, limbs: Vec<Option<Value>>) -> Limbs {
         limbs.into_iter().map(|l| l.unwrap_or_else(|| self.iconst(0))).collect()
     }
 
@@ -281,12 +272,12 @@ impl Codegen<'_, '_> {
         low
     }
 
-    pub(crate) fn expr(&mut self, expr: &Expr) -> Result<Limbs, Error> {
+    pub(super) fn expr(&mut self, expr: &Expr) -> Result<Limbs, Error> {
         self.check_size()?;
         let width = expr.width(self.program());
         Ok(match expr {
             Expr::Const { value, width } => self.constant(value, *width),
-            Expr::Field(f) => self.get(self.flow.field_slot(*f)),
+            Expr::Field(f) => self.get_field(*f),
             Expr::Element { column, index } => self.get_element(column, index)?,
             Expr::Unary(UnaryOp::Not, a) => {
                 let a = self.expr(a)?;
@@ -361,9 +352,6 @@ impl Codegen<'_, '_> {
                 x
             }
             Expr::Select(c, a, b) => {
-                if let Some(known) = self.known_value(c) {
-                    return self.expr(if known == 0 { b } else { a });
-                }
                 let c = self.condition(c)?;
                 let x = self.expr(a)?;
                 let y = self.expr(b)?;
@@ -533,7 +521,7 @@ impl Codegen<'_, '_> {
     }
 
     /// Stores limbs in a stack buffer; gives its address.
-    pub(crate) fn spill(&mut self, which: usize, limbs: &[Value]) -> Value {
+    pub(super) fn spill(&mut self, which: usize, limbs: &[Value]) -> Value {
         let address = self.buffer(which, limbs.len());
         for (i, &limb) in limbs.iter().enumerate() {
             self.b.ins().store(MemFlagsData::trusted(), limb, address, i as i32 * 8);
@@ -541,7 +529,7 @@ impl Codegen<'_, '_> {
         address
     }
 
-    pub(crate) fn reload(&mut self, address: Value, limbs: usize) -> Limbs {
+    pub(super) fn reload(&mut self, address: Value, limbs: usize) -> Limbs {
         (0..limbs)
             .map(|i| self.b.ins().load(types::I64, MemFlagsData::trusted(), address, i as i32 * 8))
             .collect()

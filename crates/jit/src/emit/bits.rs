@@ -1,7 +1,8 @@
 //! Access to fields in packet memory: network byte order, any bit offset, any width.
 
-use crate::codegen::Codegen;
-use crate::values::{Limbs, limb_count, ones};
+use super::Codegen;
+use super::values::Limbs;
+use crate::widths::{limb_count, ones};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 
 /// A bounds check went before, and buffers have slack behind the frame, so loads and stores may be rounded up to a
@@ -36,7 +37,7 @@ impl Codegen<'_, '_> {
     }
 
     /// Loads `width` bits that begin `bit` bits behind `base`, most significant first.
-    pub(crate) fn load_bits(&mut self, base: Value, bit: u32, width: u32) -> Limbs {
+    pub(super) fn load_bits(&mut self, base: Value, bit: u32, width: u32) -> Limbs {
         (0..limb_count(width))
             .map(|i| {
                 let lo = 64 * i as u32;
@@ -67,7 +68,7 @@ impl Codegen<'_, '_> {
     }
 
     /// Stores limbs as `width` bits that begin `bit` bits behind `base`.
-    pub(crate) fn store_bits(&mut self, base: Value, bit: u32, width: u32, limbs: &[Value]) {
+    pub(super) fn store_bits(&mut self, base: Value, bit: u32, width: u32, limbs: &[Value]) {
         for (i, &limb) in limbs.iter().enumerate() {
             let lo = 64 * i as u32;
             let part = (width - lo).min(64);
@@ -110,7 +111,7 @@ impl Codegen<'_, '_> {
     }
 
     /// Copies a fixed number of bytes.
-    pub(crate) fn copy_bytes(&mut self, to: Value, from: Value, bytes: u32) {
+    pub(super) fn copy_bytes(&mut self, to: Value, from: Value, bytes: u32) {
         let mut at = 0;
         while at < bytes {
             let piece = [8, 4, 2, 1].into_iter().find(|&p| p <= bytes - at).expect("at least one byte");
@@ -121,7 +122,7 @@ impl Codegen<'_, '_> {
     }
 
     /// Zeroes a fixed number of bytes.
-    pub(crate) fn zero_bytes(&mut self, to: Value, bytes: u32) {
+    pub(super) fn zero_bytes(&mut self, to: Value, bytes: u32) {
         let zero = self.iconst(0);
         let mut at = 0;
         while at < bytes {

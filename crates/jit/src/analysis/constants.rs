@@ -1,13 +1,20 @@
-//! Facts about fields at each program point that hold for every packet: a header is valid, there was no error.
+//! Constant facts: fields that have a known value at a program point, for every packet: a header is valid, there was no error.
 //!
 //! A condition that a fact decides need not be tested. A jump to a node that only tests such a condition goes directly
 //! to the result: a parser path that found a header continues where the header is valid.
 
-use crate::flow::{Flow, Place, Slot, SlotSet, chosen};
-use crate::values::ones;
+use super::effects::element;
+use super::inherited::Inherited;
+use super::written::Written;
+use crate::graph::{Graph, Place};
+use crate::slots::Slot;
+use crate::solver::{self, Budget, PerPlace};
+use crate::widths::ones;
+use cranelift_codegen::entity::EntityRef;
 use num_traits::ToPrimitive;
 use p4jet_ir::{
-    ActionId, Begin, BinaryOp, Expr, FieldId, FieldKind, HeaderId, Op, Program, Terminator, UnaryOp,
+    ActionId, Begin, BinaryOp, BlockKind, Expr, FieldId, FieldKind, HeaderId, Op, Program, Terminator,
+    UnaryOp,
 };
 use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
@@ -40,21 +47,51 @@ impl Facts {
     }
 }
 
-/// What the analysis of a program found.
-#[derive(Default)]
-pub struct Knowledge {
+/// Which slots are tracked.
+struct Tracked {
     /// For each slot: its index in [`Facts`], if it is tracked.
     index: Vec<Option<u32>>,
     /// How many are tracked.
     count: usize,
+}
+
+/// The effect of statements and conditions on constant facts.
+pub struct Evaluator<'a> {
+    /// The graph.
+    pub graph: &'a Graph<'a>,
+    tracked: Tracked,
     /// For each header: headers that are valid whenever it is.
     implied: Vec<Vec<HeaderId>>,
     /// For each field: the header whose validity it is, if only extraction sets that.
     validity: Vec<Option<HeaderId>>,
+}
+
+/// The constant facts of a program.
+pub struct Constants<'a> {
+    /// What statements and conditions do to facts.
+    pub eval: Evaluator<'a>,
     /// Before each place; `None` where no packet comes.
-    before: Vec<Option<Facts>>,
-    /// Where each place leads, past what is known; `None` where no packet comes.
-    ways: Vec<Option<Vec<Place>>>,
+    before: PerPlace<Option<Facts>>,
+    /// Where each place leads, past nodes that only test what is known; `None` where no packet comes.
+    successors: PerPlace<Option<Vec<Place>>>,
+    /// The edges of each place in order, and where they lead.
+    pub jumps: PerPlace<Vec<(Edge, Option<Place>)>>,
+}
+
+/// An edge by which a packet leaves a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Edge {
+    /// A parser error in the statement with this number.
+    Error(usize),
+    /// The target of the terminator with this number, in the order of the terminator's targets; 0 if the condition of an `if` is
+    /// known.
+    Target(usize),
+    /// After the action with this number of the table; whether by the action's `exit`.
+    Action(usize, bool),
+    /// No action ran, as the group had no members.
+    NoAction,
+    /// The block ends.
+    End,
 }
 
 /// A jump skips at most this many nodes.
@@ -69,48 +106,98 @@ const COMPARED_MAX: usize = 1 << 26;
 /// asks for what it could know.
 const FACTS_MAX: usize = 4 << 20;
 
-impl<'a> Flow<'a> {
-    /// Finds all facts.
-    pub fn find_facts(&mut self) {
-        self.knowledge = Knowledge::of(self);
-        self.propagate();
-        if self.copies().next().is_none() {
-            self.find_implied();
-            if self.knowledge.implied.iter().any(|headers| !headers.is_empty()) {
-                self.propagate();
-            }
+/// Finds the constant facts.
+pub fn constants<'a>(graph: &'a Graph<'a>, inherited: &Inherited, written: &Written) -> Constants<'a> {
+    let mut eval = Evaluator::new(graph);
+    let mut before = eval.propagate(inherited);
+    if graph.copies().next().is_none() {
+        eval.find_implied(&before, written);
+        if eval.implied.iter().any(|headers| !headers.is_empty()) {
+            before = eval.propagate(inherited);
         }
     }
+    let nothing = eval.nothing();
+    let jumps = before.iter().map(|(place, facts)| {
+        let mut jumps = Vec::new();
+        let facts = facts.as_ref().unwrap_or(&nothing);
+        eval.for_each_edge(place, facts, &mut |edge, to, _| jumps.push((edge, to)));
+        jumps.sort_unstable();
+        jumps
+    });
+    let jumps: PerPlace<Vec<(Edge, Option<Place>)>> = jumps.collect();
+    let successors = before.iter().map(|(place, facts)| {
+        facts.as_ref()?;
+        let mut successors: Vec<Place> = jumps[place].iter().filter_map(|(_, to)| *to).collect();
+        successors.sort_unstable();
+        successors.dedup();
+        Some(successors)
+    });
+    let successors = successors.collect();
+    Constants { eval, before, successors, jumps }
+}
 
+impl Constants<'_> {
     /// What is known before a place.
-    pub fn facts_before(&self, place: Place) -> Facts {
-        self.knowledge.before[place].clone().unwrap_or_else(|| self.no_facts())
+    pub fn before(&self, place: Place) -> Facts {
+        self.before[place].clone().unwrap_or_else(|| self.eval.nothing())
     }
 
     /// What is known before the terminator of a place.
-    pub fn facts_at_end(&self, place: Place) -> Facts {
-        let mut facts = self.facts_before(place);
-        self.node(place).stmts.iter().for_each(|stmt| self.learn(&mut facts, &stmt.op));
+    pub fn at_end(&self, place: Place) -> Facts {
+        let mut facts = self.before(place);
+        let stmts = self.eval.graph.node(place).stmts.iter();
+        stmts.for_each(|stmt| self.eval.learn(&mut facts, &stmt.op));
         facts
     }
 
+    /// The places to which jumps from a place may lead.
+    pub fn successors(&self, place: Place) -> &[Place] {
+        self.successors[place].as_deref().unwrap_or_else(|| self.eval.graph.successors(place))
+    }
+}
+
+impl<'a> Evaluator<'a> {
+    /// Nothing is implied yet.
+    fn new(graph: &'a Graph<'a>) -> Evaluator<'a> {
+        Evaluator {
+            graph,
+            tracked: Tracked::of(graph),
+            implied: vec![Vec::new(); graph.program.headers.len()],
+            validity: vec![None; graph.program.fields.len()],
+        }
+    }
+
+    fn valid_slot(&self, header: HeaderId) -> Slot {
+        self.graph.slots.field(self.graph.program.headers[header.index()].valid)
+    }
+
+    /// The value of a field, if it is known.
+    pub fn known_field(&self, facts: &Facts, field: FieldId) -> Option<u64> {
+        self.known(facts, self.graph.slots.field(field))
+    }
+
+    /// Whether a header is valid, if that is known.
+    pub fn known_valid(&self, facts: &Facts, header: HeaderId) -> Option<bool> {
+        self.known(facts, self.valid_slot(header)).map(|valid| valid == 1)
+    }
+
     /// Nothing is known.
-    pub fn no_facts(&self) -> Facts {
-        Facts(vec![None; self.knowledge.count])
+    pub fn nothing(&self) -> Facts {
+        Facts(vec![None; self.tracked.count])
     }
 
     /// The value of a slot, if it is known.
     pub fn known(&self, facts: &Facts, slot: Slot) -> Option<u64> {
-        facts.0[(*self.knowledge.index.get(slot)?)? as usize]
+        facts.0[self.tracked.index[slot.index()]? as usize]
     }
 
     /// Forgets a field.
     pub fn forget(&self, facts: &mut Facts, field: FieldId) {
-        self.put(facts, field.index(), None);
+        self.put(facts, self.graph.slots.field(field), None);
     }
 
     fn put(&self, facts: &mut Facts, slot: Slot, value: Option<u64>) {
-        if let Some(index) = self.knowledge.index[slot] {
+        if let Some(index) = self.tracked.index[slot.index()] {
             facts.0[index as usize] = value;
         }
     }
@@ -119,10 +206,10 @@ impl<'a> Flow<'a> {
     pub fn settled(&self, facts: &Facts, op: &Op) -> Option<Option<Op>> {
         Some(match op {
             Op::SetElement { column, index, value } => {
-                chosen(column, self.value(facts, index)?).map(|dest| Op::Set { dest, value: value.clone() })
+                element(column, self.value(facts, index)?).map(|dest| Op::Set { dest, value: value.clone() })
             }
             Op::ExtractElement { headers, index, varbit_length } => {
-                chosen(headers, self.value(facts, index)?)
+                element(headers, self.value(facts, index)?)
                     .map(|header| Op::Extract { header, varbit_length: varbit_length.clone() })
             }
             _ => return None,
@@ -138,11 +225,11 @@ impl<'a> Flow<'a> {
         match op {
             Op::Set { dest, value } => {
                 let value = self.value(facts, value);
-                self.put(facts, dest.index(), value);
+                self.put(facts, self.graph.slots.field(*dest), value);
             }
             op => {
-                op.for_each_write(&self.program.headers, &mut |f| self.forget(facts, f));
-                let cursor = self.known(facts, self.cursor_slot());
+                op.for_each_write(&self.graph.program.headers, &mut |f| self.forget(facts, f));
+                let cursor = self.known(facts, self.graph.slots.cursor());
                 // What is far behind the longest frame was never reached.
                 let behind =
                     |bits: Option<u64>| match cursor? + bits?.is_multiple_of(8).then_some(bits? / 8)? {
@@ -151,17 +238,19 @@ impl<'a> Flow<'a> {
                     };
                 match op {
                     Op::Extract { header, .. } => {
-                        self.put(facts, self.program.headers[header.index()].valid.index(), Some(1));
-                        self.put(facts, self.offset_slot(*header), cursor.map(|bytes| bytes + 1));
-                        let bits = self.header_bits(*header).map(u64::from);
-                        self.put(facts, self.cursor_slot(), behind(bits));
+                        self.put(facts, self.valid_slot(*header), Some(1));
+                        self.put(facts, self.graph.slots.offset(*header), cursor.map(|bytes| bytes + 1));
+                        let bits = self.graph.header_bits(*header).map(u64::from);
+                        self.put(facts, self.graph.slots.cursor(), behind(bits));
                     }
                     Op::ExtractElement { headers, .. } => {
-                        headers.iter().for_each(|header| self.put(facts, self.offset_slot(*header), None));
-                        self.put(facts, self.cursor_slot(), None);
+                        headers
+                            .iter()
+                            .for_each(|header| self.put(facts, self.graph.slots.offset(*header), None));
+                        self.put(facts, self.graph.slots.cursor(), None);
                     }
                     Op::Advance { bits } => {
-                        self.put(facts, self.cursor_slot(), behind(self.value(facts, bits)));
+                        self.put(facts, self.graph.slots.cursor(), behind(self.value(facts, bits)));
                     }
                     _ => {}
                 }
@@ -171,17 +260,15 @@ impl<'a> Flow<'a> {
 
     /// What is known behind the end of the block of a place, if it is left there: a deparser leaves no header where it was.
     pub fn learn_end(&self, facts: &mut Facts, place: Place) {
-        if self.deparse[self.places[place].step].is_some() {
-            self.put(facts, self.cursor_slot(), Some(0));
-            for header in 0..self.program.headers.len() {
-                self.put(facts, self.offset_slot(HeaderId(header as u32)), Some(0));
-            }
+        if self.graph.block(place).kind == BlockKind::Deparser {
+            self.put(facts, self.graph.slots.cursor(), Some(0));
+            self.graph.slots.offsets().for_each(|slot| self.put(facts, slot, Some(0)));
         }
     }
 
     /// What is known inside an action: of one node, before its statements.
     pub fn facts_in_action(&self, facts: &Facts, action: ActionId) -> Facts {
-        let of_action = &self.program.actions[action.index()];
+        let of_action = &self.graph.program.actions[action.index()];
         if of_action.body.nodes.len() > 1 {
             return self.facts_after_action(facts, action);
         }
@@ -198,29 +285,29 @@ impl<'a> Flow<'a> {
     }
 
     fn learn_action(&self, facts: &mut Facts, action: ActionId) {
-        let action = &self.program.actions[action.index()];
+        let action = &self.graph.program.actions[action.index()];
         action.params.iter().for_each(|&param| self.forget(facts, param));
         if let [node] = action.body.nodes.as_slice() {
             node.stmts.iter().for_each(|stmt| self.learn(facts, &stmt.op));
             return;
         }
         for stmt in action.body.nodes.iter().flat_map(|node| &node.stmts) {
-            stmt.op.for_each_write(&self.program.headers, &mut |f| self.forget(facts, f));
+            stmt.op.for_each_write(&self.graph.program.headers, &mut |f| self.forget(facts, f));
         }
     }
 
     /// The value of an expression, if it is known.
     pub fn value(&self, facts: &Facts, expr: &Expr) -> Option<u64> {
-        let width = expr.width(self.program);
+        let width = expr.width(self.graph.program);
         if width > 64 {
             return None;
         }
         let value = |e: &Expr| self.value(facts, e);
         match expr {
             Expr::Const { value, .. } => value.to_u64(),
-            Expr::Field(f) => self.known(facts, f.index()),
-            Expr::Element { column, index } => match chosen(column, value(index)?) {
-                Some(f) => self.known(facts, f.index()),
+            Expr::Field(f) => self.known_field(facts, *f),
+            Expr::Element { column, index } => match element(column, value(index)?) {
+                Some(f) => self.known_field(facts, f),
                 None => Some(0),
             },
             Expr::Unary(UnaryOp::Not, a) => Some(value(a)? ^ ones(width)),
@@ -260,23 +347,23 @@ impl<'a> Flow<'a> {
     pub fn suppose(&self, facts: &mut Facts, expr: &Expr, value: u64) {
         match (expr, value) {
             (Expr::Field(f), _) => {
-                self.put(facts, f.index(), Some(value));
+                self.put(facts, self.graph.slots.field(*f), Some(value));
                 if value == 1
-                    && let Some(header) = self.knowledge.validity[f.index()]
+                    && let Some(header) = self.validity[f.index()]
                 {
-                    for implied in &self.knowledge.implied[header.index()] {
-                        self.put(facts, self.program.headers[implied.index()].valid.index(), Some(1));
+                    for implied in &self.implied[header.index()] {
+                        self.put(facts, self.valid_slot(*implied), Some(1));
                     }
                 }
             }
             (Expr::Unary(UnaryOp::Not, a), _) => {
-                let width = a.width(self.program);
+                let width = a.width(self.graph.program);
                 if width <= 64 {
                     self.suppose(facts, a, value ^ ones(width));
                 }
             }
             (Expr::Binary(BinaryOp::And, a, b), 1) | (Expr::Binary(BinaryOp::Or, a, b), 0)
-                if a.width(self.program) == 1 =>
+                if a.width(self.graph.program) == 1 =>
             {
                 self.suppose(facts, a, value);
                 self.suppose(facts, b, value);
@@ -294,15 +381,15 @@ impl<'a> Flow<'a> {
     pub fn resolve(&self, to: Option<Place>, facts: &Facts) -> Option<Place> {
         let mut place = to?;
         for _ in 0..SKIPS_MAX {
-            let node = self.node(place);
-            if self.stops_at(place) || !node.stmts.is_empty() {
+            let node = self.graph.node(place);
+            if self.graph.stops_at(place) || !node.stmts.is_empty() {
                 break;
             }
             place = match &node.terminator {
-                Terminator::Goto(next) => self.sibling(place, *next),
+                Terminator::Goto(next) => self.graph.sibling(place, *next),
                 Terminator::If { cond, then, otherwise } => match self.value(facts, cond) {
-                    Some(0) => self.sibling(place, *otherwise),
-                    Some(_) => self.sibling(place, *then),
+                    Some(0) => self.graph.sibling(place, *otherwise),
+                    Some(_) => self.graph.sibling(place, *then),
                     None => break,
                 },
                 Terminator::Switch { value, cases, default } => match self.value(facts, value) {
@@ -310,12 +397,12 @@ impl<'a> Flow<'a> {
                     Some(value) if cases.len() <= CASES_MAX => {
                         let value = value.into();
                         let case = cases.iter().find(|(case, _)| *case == value);
-                        self.sibling(place, case.map_or(*default, |(_, node)| *node))
+                        self.graph.sibling(place, case.map_or(*default, |(_, node)| *node))
                     }
                     _ => break,
                 },
                 Terminator::Return | Terminator::Exit if !self.ends_with_work(place) => {
-                    match self.next_step(place) {
+                    match self.graph.next_step(place) {
                         Some(next) => next,
                         None => break,
                     }
@@ -328,190 +415,169 @@ impl<'a> Flow<'a> {
 
     /// Whether more than a jump happens where the block of a place is left.
     fn ends_with_work(&self, place: Place) -> bool {
-        let step = self.places[place].step;
-        self.deparse[step].is_some() || step + 1 == self.program.ingress.len()
+        self.graph.block(place).kind == BlockKind::Deparser || self.graph.ends_ingress(place)
     }
 
-    /// Tells `visit` where a packet goes from a place, by the facts before it, and what is known there.
-    fn for_each_edge(&self, place: Place, before: &Facts, visit: &mut dyn FnMut(Option<Place>, &Facts)) {
-        let node = self.node(place);
+    /// Calls `visit` with each edge by which packets leave a place, where the edge leads by the facts before the place (`None`: out of
+    /// the switch), and what is known there.
+    pub fn for_each_edge(
+        &self,
+        place: Place,
+        before: &Facts,
+        visit: &mut dyn FnMut(Edge, Option<Place>, &Facts),
+    ) {
+        let node = self.graph.node(place);
         let mut facts = before.clone();
         // What is known behind one of several edges, in memory that the next one uses again.
         let mut there = Facts(Vec::new());
-        let mut edge = |to: Option<Place>, facts: &Facts| visit(self.resolve(to, facts), facts);
+        let mut edge =
+            |edge: Edge, to: Option<Place>, facts: &Facts| visit(edge, self.resolve(to, facts), facts);
         let reject = |there: &mut Facts, facts: &Facts| {
             there.clone_from(facts);
-            self.block(place).error_field.iter().for_each(|&f| self.forget(there, f));
+            self.graph.block(place).error_field.iter().for_each(|&f| self.forget(there, f));
             self.learn_end(there, place);
         };
-        for stmt in &node.stmts {
+        for (number, stmt) in node.stmts.iter().enumerate() {
             if stmt.op.may_reject() {
                 reject(&mut there, &facts);
-                edge(self.next_step_on_error(place), &there);
+                edge(Edge::Error(number), self.graph.next_step_on_error(place), &there);
             }
             self.learn(&mut facts, &stmt.op);
         }
         match &node.terminator {
-            Terminator::Goto(next) => edge(Some(self.sibling(place, *next)), &facts),
+            Terminator::Goto(next) => edge(Edge::Target(0), Some(self.graph.sibling(place, *next)), &facts),
             Terminator::If { cond, then, otherwise } => {
                 let known = self.value(&facts, cond);
+                let mut number = 0;
                 for (value, node) in [(1, then), (0, otherwise)] {
                     if known.is_none_or(|known| known == value) {
                         there.clone_from(&facts);
                         self.suppose(&mut there, cond, value);
-                        edge(Some(self.sibling(place, *node)), &there);
+                        edge(Edge::Target(number), Some(self.graph.sibling(place, *node)), &there);
+                        number += 1;
                     }
                 }
             }
             Terminator::Switch { value, cases, default } => {
-                for (case, node) in cases {
+                for (number, (case, node)) in cases.iter().enumerate() {
                     there.clone_from(&facts);
                     if let Some(case) = case.to_u64() {
                         self.suppose(&mut there, value, case);
                     }
-                    edge(Some(self.sibling(place, *node)), &there);
+                    edge(Edge::Target(number), Some(self.graph.sibling(place, *node)), &there);
                 }
-                edge(Some(self.sibling(place, *default)), &facts);
+                edge(Edge::Target(cases.len()), Some(self.graph.sibling(place, *default)), &facts);
             }
             // No condition tests what a turn writes.
             Terminator::Turn { next, spent, .. } => {
-                edge(Some(self.sibling(place, *next)), &facts);
-                edge(Some(self.sibling(place, *spent)), &facts);
+                edge(Edge::Target(0), Some(self.graph.sibling(place, *next)), &facts);
+                edge(Edge::Target(1), Some(self.graph.sibling(place, *spent)), &facts);
             }
             Terminator::Apply { table, next, exit, .. } => {
                 node.terminator.for_each_result(&mut |f| self.forget(&mut facts, f));
-                let table = &self.program.tables[table.index()];
-                for action in table.actions.iter().map(|action| action.action) {
+                let table = &self.graph.program.tables[table.index()];
+                for (number, action) in table.actions.iter().map(|action| action.action).enumerate() {
                     there.clone_from(&facts);
                     self.learn_action(&mut there, action);
-                    if self.may_exit(action) {
-                        edge(Some(self.behind_action(place, action, *exit)), &there);
+                    if may_exit(self.graph.program, action) {
+                        let to = self.graph.sibling_after(place, action, *exit);
+                        edge(Edge::Action(number, true), Some(to), &there);
                     }
-                    edge(Some(self.behind_action(place, action, *next)), &there);
+                    let to = self.graph.sibling_after(place, action, *next);
+                    edge(Edge::Action(number, false), Some(to), &there);
                 }
                 // A group without members runs none.
                 if table.profile.is_some() {
-                    edge(Some(self.sibling(place, *next)), &facts);
+                    edge(Edge::NoAction, Some(self.graph.sibling(place, *next)), &facts);
                 }
             }
             Terminator::Return | Terminator::Exit => {
                 self.learn_end(&mut facts, place);
-                edge(self.next_step(place), &facts)
+                edge(Edge::End, self.graph.next_step(place), &facts)
             }
             Terminator::Reject(_) => {
                 reject(&mut there, &facts);
-                edge(self.after(place), &there);
+                edge(Edge::End, self.graph.after(place), &there);
             }
-            Terminator::Egress => edge(self.after(place), &facts),
+            Terminator::Egress => edge(Edge::End, self.graph.after(place), &facts),
             Terminator::Drop(_) | Terminator::Done => {}
         }
     }
 
-    /// How many edges [`Self::for_each_edge`] finds, at most.
-    pub fn edges(&self, place: Place) -> usize {
-        let node = self.node(place);
-        let targets = match &node.terminator {
-            Terminator::Switch { cases, .. } => cases.len() + 1,
-            Terminator::Apply { table, .. } => 2 * self.program.tables[table.index()].actions.len() + 1,
-            _ => 2,
-        };
-        targets + node.stmts.iter().filter(|stmt| stmt.op.may_reject()).count()
-    }
-
-    /// What is known where packets or copies begin: fields are 0 that copies do not bring along.
-    fn facts_at(&self, begin: Begin) -> Facts {
-        let brought: &SlotSet = self.brought(begin);
-        let mut facts = self.no_facts();
-        for (slot, index) in self.knowledge.index.iter().enumerate() {
-            if let Some(index) = index
-                && !(self.has_copies(begin) && brought.contains(slot))
-            {
-                facts.0[*index as usize] = Some(0);
+    /// What is known where packets or copies begin: fields that copies do not inherit are 0.
+    fn facts_at(&self, begin: Begin, inherited: &Inherited) -> Facts {
+        let mut facts = self.nothing();
+        for slot in self.graph.slots.all() {
+            if !(self.graph.has_copies(begin) && inherited.at(begin).contains(slot)) {
+                self.put(&mut facts, slot, Some(0));
             }
         }
         facts
     }
 
-    fn propagate(&mut self) {
-        let mut before: Vec<Option<Facts>> = vec![None; self.places.len()];
-        let mut work = BTreeSet::new();
+    /// The facts before each place; `None` where no packet comes. If finding them takes too long, nothing is tracked any more.
+    fn propagate(&mut self, inherited: &Inherited) -> PerPlace<Option<Facts>> {
+        let graph = self.graph;
+        let join = |into: &mut Option<Facts>, from: &Option<Facts>| match (into, from) {
+            (Some(into), Some(from)) => into.join(from),
+            (into, from) => {
+                *into = from.clone();
+                true
+            }
+        };
+        let mut before: PerPlace<Option<Facts>> = graph.per_place(None);
+        let mut entries = BTreeSet::new();
         for begin in Begin::ALL {
-            if (begin == Begin::Ingress || self.has_copies(begin))
-                && let Some(place) = self.entry(begin)
+            if (begin == Begin::Ingress || graph.has_copies(begin))
+                && let Some(place) = graph.entry(begin)
             {
-                match &mut before[place] {
-                    Some(facts) => _ = facts.join(&self.facts_at(begin)),
-                    facts => *facts = Some(self.facts_at(begin)),
-                }
-                work.insert((self.order[place], place));
+                join(&mut before[place], &Some(self.facts_at(begin, inherited)));
+                entries.insert(place);
             }
         }
-        let mut compared = 0;
-        while let Some((_, place)) = work.pop_first() {
-            compared += self.edges(place) * (1 + self.knowledge.count);
-            if compared > COMPARED_MAX {
-                self.knowledge.index.fill(None);
-                self.knowledge.count = 0;
-                before = vec![Some(self.no_facts()); self.places.len()];
-                break;
-            }
-            // Taken out while the edges are followed, of which one may lead back here.
-            let facts = before[place].take().expect("queued when something came to be known");
-            let mut to_itself: Option<Facts> = None;
-            self.for_each_edge(place, &facts, &mut |to, there| {
-                let Some(to) = to else { return };
-                if to == place {
-                    match &mut to_itself {
-                        Some(known) => _ = known.join(there),
-                        unknown => *unknown = Some(there.clone()),
+        let solved = solver::forward(
+            graph,
+            &mut before,
+            entries.into_iter(),
+            &mut Budget::new(COMPARED_MAX),
+            |place| graph.edges(place) * (1 + self.tracked.count),
+            join,
+            |place, before, edge| {
+                let before = before.as_ref().expect("a place is queued when facts reach it");
+                // The solver compares values as they are stored.
+                let mut behind = None;
+                self.for_each_edge(place, before, &mut |_, to, facts| {
+                    let Some(to) = to else { return };
+                    match &mut behind {
+                        Some(behind) => Facts::clone_from(behind, facts),
+                        none => *none = Some(facts.clone()),
                     }
-                    return;
-                }
-                let changed = match &mut before[to] {
-                    Some(known) => known.join(there),
-                    unknown => {
-                        *unknown = Some(there.clone());
-                        true
-                    }
-                };
-                if changed {
-                    work.insert((self.order[to], to));
-                }
-            });
-            let mut facts = facts;
-            if to_itself.is_some_and(|there| facts.join(&there)) {
-                work.insert((self.order[place], place));
-            }
-            before[place] = Some(facts);
+                    edge(to, &behind);
+                });
+            },
+        );
+        if solved.is_err() {
+            self.tracked.index.fill(None);
+            self.tracked.count = 0;
+            before = graph.per_place(Some(self.nothing()));
         }
-        let ways = before.iter().enumerate().map(|(place, facts)| {
-            let mut ways = BTreeSet::new();
-            self.for_each_edge(place, facts.as_ref()?, &mut |to, _| ways.extend(to));
-            Some(ways.into_iter().collect())
-        });
-        let ways = ways.collect();
-        self.knowledge.ways = ways;
-        self.knowledge.before = before;
-    }
-
-    /// The places to which jumps from a place may lead.
-    pub fn ways(&self, place: Place) -> Vec<Place> {
-        self.knowledge.ways[place].clone().unwrap_or_else(|| self.successors(place))
+        before
     }
 
     /// A header that is only ever extracted behind another is valid only if that one is.
-    fn find_implied(&mut self) {
-        let valid = |h: usize| self.program.headers[h].valid;
-        let count = self.program.headers.len();
-        let once_set: Vec<bool> = (0..count).map(|h| !self.written.contains(&valid(h))).collect();
+    fn find_implied(&mut self, before: &PerPlace<Option<Facts>>, written: &Written) {
+        let graph = self.graph;
+        let valid = |h: usize| graph.program.headers[h].valid;
+        let count = graph.program.headers.len();
+        let once_set: Vec<bool> = (0..count).map(|h| !written.contains(valid(h))).collect();
         let mut implied: Vec<Option<BTreeSet<usize>>> = vec![None; count];
         // Unless validity is tracked nothing is implied.
-        let is_tracked = (0..count).any(|h| self.knowledge.index[valid(h).index()].is_some());
-        for place in (0..self.places.len()).filter(|_| is_tracked) {
-            let Some(mut facts) = self.knowledge.before[place].clone() else { continue };
-            for stmt in &self.node(place).stmts {
+        let is_tracked = (0..count).any(|h| self.tracked.index[valid(h).index()].is_some());
+        for place in graph.places().filter(|_| is_tracked) {
+            let Some(mut facts) = before[place].clone() else { continue };
+            for stmt in &graph.node(place).stmts {
                 let now: LazyCell<BTreeSet<usize>, _> = LazyCell::new(|| {
-                    let holds = |h: &usize| once_set[*h] && self.known(&facts, valid(*h).index()) == Some(1);
+                    let holds = |h: &usize| once_set[*h] && self.known_field(&facts, valid(*h)) == Some(1);
                     (0..count).filter(holds).collect()
                 });
                 stmt.op.for_each_extracted(&mut |header| {
@@ -525,27 +591,33 @@ impl<'a> Flow<'a> {
                 self.learn(&mut facts, &stmt.op);
             }
         }
-        let mut validity = vec![None; self.program.fields.len()];
+        let mut validity = vec![None; graph.program.fields.len()];
         for h in (0..count).filter(|&h| once_set[h]) {
             validity[valid(h).index()] = Some(HeaderId(h as u32));
         }
-        self.knowledge.implied = implied
+        self.implied = implied
             .into_iter()
             .map(|headers| headers.into_iter().flatten().map(|h| HeaderId(h as u32)).collect())
             .collect();
-        self.knowledge.validity = validity;
+        self.validity = validity;
     }
 }
 
-impl Knowledge {
-    /// Nothing yet, of the fields that branches ask for and of validity.
-    fn of(flow: &Flow) -> Knowledge {
-        let program: &Program = flow.program;
+/// Whether an action may end the block that runs it.
+pub fn may_exit(program: &Program, action: ActionId) -> bool {
+    let nodes = &program.actions[action.index()].body.nodes;
+    nodes.iter().any(|node| matches!(node.terminator, Terminator::Exit))
+}
+
+impl Tracked {
+    /// The fields that branches test, validity, and what indices are computed from.
+    fn of(graph: &Graph) -> Tracked {
+        let program: &Program = graph.program;
         let mut tracked = vec![false; program.fields.len()];
         program.headers.iter().for_each(|h| tracked[h.valid.index()] = true);
-        for place in 0..flow.places.len() {
+        for place in graph.places() {
             if let Terminator::If { cond: asked, .. } | Terminator::Switch { value: asked, .. } =
-                &flow.node(place).terminator
+                &graph.node(place).terminator
             {
                 asked.for_each_field(&mut |f| tracked[f.index()] = true);
             }
@@ -577,7 +649,7 @@ impl Knowledge {
             *tracked &= field.width <= 64;
         }
         let wanted = tracked.iter().filter(|tracked| **tracked).count() + 1 + program.headers.len();
-        let all = wanted.saturating_mul(flow.places.len()) <= FACTS_MAX;
+        let all = wanted.saturating_mul(graph.count()) <= FACTS_MAX;
         let mut count = 0;
         let fields = tracked.into_iter().map(|tracked| tracked && all);
         // The cursor, and where headers begin.
@@ -588,14 +660,10 @@ impl Knowledge {
                 count - 1
             })
         });
-        Knowledge {
-            index: index.collect(),
-            count: count as usize,
-            implied: vec![Vec::new(); program.headers.len()],
-            validity: vec![None; program.fields.len()],
-            before: Vec::new(),
-            ways: Vec::new(),
-        }
+        let mut index: Vec<Option<u32>> = index.collect();
+        // Rows and sums are not tracked.
+        index.resize(graph.slots.count(), None);
+        Tracked { index, count: count as usize }
     }
 }
 
@@ -676,7 +744,7 @@ egress_port meta.port
         let at = |node: u32| {
             let is_it =
                 |place: &Place| flow.block(*place).kind == kind && flow.places[*place].node == NodeId(node);
-            (0..flow.places.len()).find(is_it).expect("the place exists")
+            (0..graph.count()).find(is_it).expect("the place exists")
         };
         nodes.iter().map(|&node| at(node)).collect()
     }

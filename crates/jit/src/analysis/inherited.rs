@@ -1,0 +1,49 @@
+//! Slots that copies inherit from the packet that makes them.
+
+use super::effects::copy_sets;
+use crate::graph::Graph;
+use crate::slots::SlotSet;
+use p4jet_ir::{Begin, FieldId, Keep, PacketCopy};
+
+/// Slots that some copy may inherit, by where the copy begins.
+pub struct Inherited([SlotSet; 2]);
+
+impl Inherited {
+    /// Slots that copies which begin there may inherit.
+    pub fn at(&self, begin: Begin) -> &SlotSet {
+        &self.0[begin as usize]
+    }
+
+    /// Whether any copy may inherit a field.
+    pub fn contains(&self, graph: &Graph, field: FieldId) -> bool {
+        Begin::ALL.iter().any(|&begin| graph.has_copies(begin) && self.at(begin).contains_field(field))
+    }
+}
+
+/// Finds the slots that copies may inherit.
+pub fn inherited(graph: &Graph) -> Inherited {
+    let mut all = Begin::ALL.map(|_| graph.slots.none());
+    for (_, copy) in graph.copies() {
+        all[copy.begin as usize].union(&inherited_by(graph, copy));
+    }
+    Inherited(all)
+}
+
+/// Slots that the copies of one statement may inherit.
+pub fn inherited_by(graph: &Graph, copy: &PacketCopy) -> SlotSet {
+    let mut set = graph.slots.none();
+    match &copy.keep {
+        Keep::All => graph.slots.fields().for_each(|slot| set.insert(slot)),
+        Keep::Fields(fields) => fields.iter().for_each(|f| set.insert_field(*f)),
+    }
+    copy_sets(copy, &mut |f| set.insert_field(f));
+    if copy.begin == Begin::Egress {
+        set.insert(graph.slots.cursor());
+        graph.slots.offsets().for_each(|slot| set.insert(slot));
+    }
+    if copy.queue.is_some() {
+        let given = graph.program.intrinsics.iter().filter(|(i, _)| i.begin() == Begin::Egress);
+        given.for_each(|(_, f)| set.insert_field(*f));
+    }
+    set
+}

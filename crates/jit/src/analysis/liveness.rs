@@ -1,0 +1,469 @@
+//! Live slots: those that are read on some path from a program point before they are overwritten. Backward, by union.
+//!
+//! Liveness is found twice: for the whole pipeline, from which the cuts follow, and then for the stages that end at the cuts. In the
+//! second run a slot that a stage only passes on is live no longer than until the stage has stored it.
+
+use super::constants::Constants;
+use super::deparse::{Deparsers, Mode};
+use super::effects::{apply_sets, copy_sets};
+use super::extracts::Extracts;
+use super::inherited::Inherited;
+use super::may_defined::{MayDefined, set_steps};
+use super::reads::{ActionPlan, Nodes, Reads};
+use super::sources::{Origin, Sources};
+use super::sums::Sum;
+use super::written::Written;
+use crate::graph::{Graph, Place};
+use crate::memos::Memos;
+use crate::slots::{Slot, SlotSet};
+use crate::solver::{self, Budget, Exceeded, PerPlace};
+use p4jet_ir::{Begin, CopyFrame, FieldId, Keep, Op, PacketCopy, Terminator};
+use std::cell::LazyCell;
+use std::collections::HashMap;
+
+/// What a stage begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum At {
+    /// The place as a whole.
+    Place,
+    /// The lookup of the table that is applied there.
+    Lookup,
+    /// What the table's lookup leads to: counting, the action.
+    Action,
+}
+
+/// Where stages end, and the slots that they store there.
+pub type Ends = HashMap<(Place, At), SlotSet>;
+
+/// A slot that is live at a cut, and how it gets its value back.
+pub type Carried = (Slot, Origin);
+
+/// Results that liveness depends on.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    /// Where values come from.
+    pub sources: Sources<'a>,
+    /// What each node reads.
+    pub nodes: &'a Nodes,
+    /// Constant facts.
+    pub constants: &'a Constants<'a>,
+    /// May-defined slots.
+    pub defined: &'a MayDefined,
+    /// Slots that copies inherit.
+    pub inherited: &'a Inherited,
+    /// How frames are made.
+    pub deparsers: &'a Deparsers,
+    /// Where headers lie.
+    pub extracts: &'a Extracts,
+    /// Fields that statements set.
+    pub written: &'a Written,
+    /// Remembered lookups.
+    pub memos: &'a Memos,
+}
+
+/// The live slots of a program.
+pub struct Liveness<'a> {
+    inputs: Inputs<'a>,
+    ends: Ends,
+    /// Live where copies and packets begin, if `ends` are known.
+    entries: Option<[SlotSet; 2]>,
+    before: PerPlace<SlotSet>,
+}
+
+/// Finds the slots that are live in the whole pipeline.
+pub fn liveness<'a>(inputs: Inputs<'a>, budget: &mut Budget) -> Result<Liveness<'a>, Exceeded> {
+    solve(inputs, Ends::new(), None, budget)
+}
+
+/// Finds the slots that are live in stages with these ends, from those that are live in the `whole` pipeline.
+pub fn liveness_in_stages<'a>(
+    whole: Liveness<'a>,
+    ends: Ends,
+    budget: &mut Budget,
+) -> Result<Liveness<'a>, Exceeded> {
+    if ends.is_empty() {
+        return Ok(whole);
+    }
+    let entries = Begin::ALL.map(|begin| whole.at_begin(begin));
+    solve(whole.inputs, ends, Some(entries), budget)
+}
+
+fn solve<'a>(
+    inputs: Inputs<'a>,
+    ends: Ends,
+    entries: Option<[SlotSet; 2]>,
+    budget: &mut Budget,
+) -> Result<Liveness<'a>, Exceeded> {
+    let graph = inputs.sources.graph;
+    let mut before = graph.per_place(graph.slots.none());
+    let problem = Problem { inputs, ends: &ends, entries: &entries };
+    solver::backward(
+        graph,
+        &mut before,
+        &problem.dependents(),
+        budget,
+        |place| set_steps(graph, place),
+        |into, from| into.union(from),
+        |place, live| problem.at(live).before_statements(place, &mut |_, _| ()),
+    )?;
+    Ok(Liveness { inputs, ends, entries, before })
+}
+
+impl<'a> Liveness<'a> {
+    /// Live before the statements of a place.
+    pub fn before(&self, place: Place) -> &SlotSet {
+        &self.before[place]
+    }
+
+    /// Live before each place.
+    pub fn sets(&self) -> impl Iterator<Item = (Place, &SlotSet)> {
+        self.before.iter()
+    }
+
+    /// What a stage needs that begins there.
+    pub fn from(&self, place: Place, at: At) -> SlotSet {
+        self.with(|live| match at {
+            At::Place => live.before_statements(place, &mut |_, _| ()),
+            At::Lookup => live.after(place),
+            At::Action => live.before_actions(place),
+        })
+    }
+
+    /// Live after each statement of a place.
+    pub fn after_statements(&self, place: Place) -> Vec<SlotSet> {
+        let graph = self.inputs.sources.graph;
+        let mut all = vec![graph.slots.none(); graph.node(place).stmts.len()];
+        self.with(|live| live.before_statements(place, &mut |i, live| all[i] = live.clone()));
+        all
+    }
+
+    /// Live where copies or packets begin, in any stage.
+    pub fn at_begin(&self, begin: Begin) -> SlotSet {
+        self.with(|live| live.at_begin(begin))
+    }
+
+    /// The slots that copies inherit and that something reads, in order.
+    pub fn entered(&self, begin: Begin) -> Vec<Slot> {
+        let mut live = self.at_begin(begin);
+        live.intersect(self.inputs.inherited.at(begin));
+        live.iter().collect()
+    }
+
+    /// The slots that live across a cut, and how each gets its value back.
+    pub fn carried(&self, place: Place, at: At) -> Vec<Carried> {
+        let Inputs { constants, defined, memos, .. } = self.inputs;
+        let graph = self.inputs.sources.graph;
+        if at == At::Place {
+            let facts = constants.before(place);
+            let live = self.before[place].clone();
+            return with_origins(self.inputs.sources, place, live, defined.before(place), &facts);
+        }
+        let live = self.with(|live| live.after(place));
+        let defined = defined.at_end(graph, place);
+        let mut carried = with_origins(self.inputs.sources, place, live, &defined, &constants.at_end(place));
+        if let Some(memo) = memos.at(place).filter(|_| at == At::Lookup) {
+            let row = graph.slots.row(memo.row_table);
+            if let Err(at) = carried.binary_search_by_key(&row, |c| c.0) {
+                carried.insert(at, (row, Origin::Phv));
+            }
+        }
+        carried
+    }
+
+    /// Whether ingress or egress needs the time.
+    pub fn reads_time(&self) -> bool {
+        use p4jet_ir::Intrinsic;
+        let live = Begin::ALL.map(|begin| self.at_begin(begin));
+        let mut stamps = self.inputs.sources.graph.program.intrinsics.iter().filter(|(intrinsic, _)| {
+            *intrinsic == Intrinsic::IngressTimestamp || intrinsic.begin() == Begin::Egress
+        });
+        stamps.any(|(_, field)| live.iter().any(|live| live.contains_field(*field)))
+    }
+
+    fn with<T>(&self, ask: impl FnOnce(&Live) -> T) -> T {
+        let problem = Problem { inputs: self.inputs, ends: &self.ends, entries: &self.entries };
+        ask(&problem.at(&self.before))
+    }
+}
+
+fn with_origins(
+    sources: Sources,
+    place: Place,
+    mut live: SlotSet,
+    defined: &SlotSet,
+    facts: &super::constants::Facts,
+) -> Vec<Carried> {
+    let graph = sources.graph;
+    let origin = |slot| sources.origin(place, slot, defined, facts);
+    let slots: Vec<Slot> = live.iter().collect();
+    for slot in slots {
+        // Whether the frame has a field depends on the header's validity, live or not.
+        if let Origin::Frame(at) = origin(slot) {
+            live.insert_field(graph.program.headers[at.header.index()].valid);
+            if !at.is_fixed {
+                live.insert(graph.slots.offset(at.header));
+            }
+        }
+    }
+    live.iter().map(|slot| (slot, origin(slot))).collect()
+}
+
+/// What liveness is computed from.
+#[derive(Clone, Copy)]
+struct Problem<'s, 'a> {
+    inputs: Inputs<'a>,
+    ends: &'s Ends,
+    entries: &'s Option<[SlotSet; 2]>,
+}
+
+impl<'s, 'a> Problem<'s, 'a> {
+    fn at(self, before: &'s PerPlace<SlotSet>) -> Live<'s, 'a> {
+        Live { problem: self, before }
+    }
+
+    /// The places whose liveness is computed from that of a place.
+    fn dependents(&self) -> PerPlace<Vec<Place>> {
+        let graph = self.inputs.sources.graph;
+        let mut dependents = graph.per_place(Vec::new());
+        let entries = Begin::ALL.map(|begin| graph.entry(begin));
+        for place in graph.reached() {
+            let mut next = self.inputs.constants.successors(place).to_vec();
+            let applies = self.inputs.nodes.applies.get(&place).into_iter();
+            next.extend(
+                applies
+                    .flat_map(|apply| &apply.actions)
+                    .flat_map(|action| [action.next, action.exit.flatten()])
+                    .flatten(),
+            );
+            if graph.node(place).stmts.iter().any(|stmt| matches!(stmt.op, Op::Copy(_))) {
+                next.extend(entries.iter().flatten());
+            }
+            next.sort_unstable();
+            next.dedup();
+            next.iter().for_each(|&next| dependents[next].push(place));
+        }
+        dependents
+    }
+}
+
+/// Liveness inside nodes, from liveness before places.
+struct Live<'s, 'a> {
+    problem: Problem<'s, 'a>,
+    before: &'s PerPlace<SlotSet>,
+}
+
+impl<'s, 'a> Live<'s, 'a> {
+    fn graph(&self) -> &'a Graph<'a> {
+        self.problem.inputs.sources.graph
+    }
+
+    fn inputs(&self) -> Inputs<'a> {
+        self.problem.inputs
+    }
+
+    fn at_begin(&self, begin: Begin) -> SlotSet {
+        let (graph, inputs) = (self.graph(), self.inputs());
+        if let Some(entries) = self.problem.entries {
+            return entries[begin as usize].clone();
+        }
+        match graph.entry(begin) {
+            // A copy must say where what a stage reloads from the frame lies.
+            Some(place) if graph.has_copies(begin) => {
+                let (live, set) = (self.before[place].clone(), inputs.defined.before(place));
+                let facts = inputs.constants.before(place);
+                let mut all = graph.slots.none();
+                let carried = with_origins(inputs.sources, place, live, set, &facts);
+                carried.into_iter().for_each(|(slot, _)| all.insert(slot));
+                all
+            }
+            Some(place) => self.before[place].clone(),
+            None => {
+                let mut live = graph.slots.none();
+                graph.program.egress_port.iter().for_each(|f| live.insert_field(*f));
+                live
+            }
+        }
+    }
+
+    /// Walks back from the end of a place and reports what is live after each statement.
+    fn before_statements(&self, place: Place, after: &mut dyn FnMut(usize, &SlotSet)) -> SlotSet {
+        let (graph, inputs) = (self.graph(), self.inputs());
+        let mut live = match self.problem.ends.get(&(place, At::Lookup)) {
+            Some(stored) => stored.clone(),
+            None => self.after(place),
+        };
+        let Some(plan) = &inputs.nodes.of_place[place] else { return live };
+        plan.reads.add_to(graph, &mut live);
+        let changed = LazyCell::new(|| inputs.defined.changed_at_end(graph, inputs.deparsers, place));
+        for (i, stmt) in graph.node(place).stmts.iter().enumerate().rev() {
+            after(i, &live);
+            let plan = &plan.stmts[i];
+            if let Some(Sum::Kept(slot)) = plan.sum.as_ref().and_then(|sum| sum.related.as_ref()) {
+                live.remove(*slot);
+            }
+            let is_changed = |f: FieldId| changed.as_ref().is_none_or(|changed| changed.contains_field(f));
+            self.through(place, &stmt.op, &plan.reads, &is_changed, &mut live);
+        }
+        live
+    }
+
+    /// Live after the terminator of a place has read its operands; for a table, after its lookup.
+    fn after(&self, place: Place) -> SlotSet {
+        match self.problem.ends.get(&(place, At::Action)) {
+            Some(stored) => stored.clone(),
+            None => self.before_actions(place),
+        }
+    }
+
+    /// The same; for a table, before its action runs.
+    fn before_actions(&self, place: Place) -> SlotSet {
+        let (graph, inputs) = (self.graph(), self.inputs());
+        let mut live = graph.slots.none();
+        let node = graph.node(place);
+        match &node.terminator {
+            Terminator::Apply { table, .. } => {
+                let applies = inputs.nodes.applies.get(&place).into_iter();
+                for action in applies.flat_map(|apply| &apply.actions) {
+                    live.union(&self.before_action(place, action));
+                }
+                // A group without members runs no action.
+                if graph.program.tables[table.index()].profile.is_some() {
+                    self.add_before(inputs.constants.successors(place), &mut live);
+                }
+                apply_sets(&node.terminator, &mut |f| live.remove_field(f));
+                inputs.memos.row_slot(graph, place).into_iter().for_each(|slot| live.remove(slot));
+            }
+            terminator => {
+                self.add_before(inputs.constants.successors(place), &mut live);
+                if matches!(
+                    terminator,
+                    Terminator::Return | Terminator::Reject(_) | Terminator::Exit | Terminator::Egress
+                ) {
+                    let mode = inputs.deparsers.mode_at(graph, place);
+                    if matches!(mode, Some(Mode::Checked | Mode::Scratch)) {
+                        live.insert(graph.slots.cursor());
+                    }
+                    if graph.after(place).is_none() {
+                        graph.program.egress_port.iter().for_each(|f| live.insert_field(*f));
+                    }
+                }
+            }
+        }
+        live
+    }
+
+    fn add_before(&self, places: &[Place], live: &mut SlotSet) {
+        for &place in places {
+            live.union(self.problem.ends.get(&(place, At::Place)).unwrap_or(&self.before[place]));
+        }
+    }
+
+    fn before_action(&self, place: Place, plan: &ActionPlan) -> SlotSet {
+        let graph = self.graph();
+        let action = &graph.program.actions[plan.action.index()];
+        let mut live = graph.slots.none();
+        self.add_before(plan.next.as_slice(), &mut live);
+        self.add_before(plan.exit.flatten().as_slice(), &mut live);
+        let (nodes, plans) = (&action.body.nodes, &plan.nodes);
+        if let ([node], [plan]) = (&nodes[..], &plans[..]) {
+            plan.reads.add_to(graph, &mut live);
+            for (stmt, plan) in node.stmts.iter().zip(&plan.stmts).rev() {
+                self.through(place, &stmt.op, &plan.reads, &|_| true, &mut live);
+            }
+        } else {
+            for (node, plan) in nodes.iter().zip(plans) {
+                plan.reads.add_to(graph, &mut live);
+                for (stmt, plan) in node.stmts.iter().zip(&plan.stmts) {
+                    // What an action sets on one of its paths stays live before it.
+                    let mut before = live.clone();
+                    self.through(place, &stmt.op, &plan.reads, &|_| true, &mut before);
+                    live.union(&before);
+                }
+            }
+        }
+        action.params.iter().for_each(|p| live.remove_field(*p));
+        live
+    }
+
+    fn through_copy(&self, place: Place, copy: &PacketCopy, live: &mut SlotSet) {
+        let graph = self.graph();
+        let mut kept = self.at_begin(copy.begin);
+        kept.intersect(self.inputs().inherited.at(copy.begin));
+        if let Keep::Fields(fields) = &copy.keep {
+            let mut others = graph.slots.none();
+            let is_other = |slot: &Slot| graph.slots.as_field(*slot).is_some_and(|f| !fields.contains(&f));
+            kept.iter().filter(is_other).for_each(|slot| others.insert(slot));
+            others.iter().for_each(|slot| kept.remove(slot));
+        }
+        copy_sets(copy, &mut |f| kept.remove_field(f));
+        if !graph.keeps_headers(place, copy) {
+            graph.slots.offsets().for_each(|slot| kept.remove(slot));
+        }
+        live.union(&kept);
+        if copy.begin == Begin::Egress && copy.frame == CopyFrame::Current {
+            live.insert(graph.slots.cursor());
+        }
+    }
+
+    /// From what is live after a statement to what is live before it. `is_changed`: of the fields that a deparser emits,
+    /// those that may differ from the frame.
+    fn through(
+        &self,
+        place: Place,
+        op: &Op,
+        reads: &Reads,
+        is_changed: &dyn Fn(FieldId) -> bool,
+        live: &mut SlotSet,
+    ) {
+        let (graph, inputs) = (self.graph(), self.inputs());
+        let slots = graph.slots;
+        match op {
+            Op::Set { dest, .. } | Op::Lookahead { dest } => live.remove_field(*dest),
+            Op::Extern { function, outs, .. } => {
+                outs.iter().for_each(|f| live.remove_field(*f));
+                if function.reads_payload() {
+                    live.insert(slots.cursor());
+                }
+            }
+            Op::Extract { header, .. } => {
+                let h = &graph.program.headers[header.index()];
+                live.remove_field(h.valid);
+                for f in &h.fields {
+                    live.remove_field(f.field);
+                    f.varbit_length.iter().for_each(|l| live.remove_field(*l));
+                }
+                live.remove(slots.offset(*header));
+            }
+            // The other elements stay what they are.
+            Op::SetElement { .. } | Op::ExtractElement { .. } => {}
+            Op::Advance { .. } => {}
+            Op::Truncate { .. } => live.insert(slots.cursor()),
+            Op::Copy(copy) => self.through_copy(place, copy, live),
+            Op::Emit { header } => {
+                let h = &graph.program.headers[header.index()];
+                let in_place = inputs.deparsers.mode_at(graph, place) == Some(Mode::InPlace);
+                let is_set = |f: &FieldId| is_changed(*f) && inputs.written.contains(*f);
+                // It stays where it is as it is.
+                if in_place && !h.fields.iter().any(|f| is_set(&f.field)) {
+                    return;
+                }
+                live.insert_field(h.valid);
+                if !in_place || inputs.extracts.fixed_offset[header.index()].is_none() {
+                    live.insert(slots.offset(*header));
+                }
+                for f in &h.fields {
+                    if is_set(&f.field) || inputs.written.has_varbit_of(graph, *header) {
+                        live.insert_field(f.field);
+                    }
+                    f.varbit_length.iter().for_each(|l| live.insert_field(*l));
+                }
+            }
+        }
+        if op.may_reject() {
+            live.insert(slots.cursor());
+            // After an error, what was there before is read. This is not told apart from where the place leads otherwise.
+            self.add_before(inputs.constants.successors(place), live);
+        }
+        reads.add_to(graph, live);
+    }
+}

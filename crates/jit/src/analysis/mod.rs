@@ -1,0 +1,139 @@
+//! What is known about a program before code is emitted. Each file has one analysis: a function that takes the graph and the results
+//! that it depends on, and returns its own result. The dataflow analyses run on the [`crate::solver`].
+
+pub mod constants;
+pub mod cursor;
+pub mod deparse;
+pub mod effects;
+pub mod extracts;
+pub mod indexed;
+pub mod inherited;
+pub mod liveness;
+pub mod may_defined;
+pub mod needed;
+pub mod reads;
+pub mod sources;
+pub mod sums;
+pub mod uncut;
+pub mod written;
+
+use crate::ANALYSIS_STEPS_MAX;
+use crate::graph::Graph;
+use crate::memos::{self, Memos};
+use crate::slots::{Slot, SlotKind, SlotSet};
+use crate::solver::{Budget, Exceeded, PerPlace};
+use constants::Constants;
+use deparse::Deparsers;
+use extracts::Extracts;
+use inherited::Inherited;
+use may_defined::MayDefined;
+use sources::Sources;
+use sums::{Sum, Sums};
+use written::Written;
+
+/// The results that do not depend on where stages end.
+pub struct Analyses<'a> {
+    /// The graph.
+    pub graph: &'a Graph<'a>,
+    /// Slots that copies inherit.
+    pub inherited: Inherited,
+    /// Places where no stage may end.
+    pub uncut: PerPlace<bool>,
+    /// Remembered lookups.
+    pub memos: Memos,
+    /// Where headers lie.
+    pub extracts: Extracts,
+    /// Fields that statements set.
+    pub written: Written,
+    /// How frames are made.
+    pub deparsers: Deparsers,
+    /// Constant facts.
+    pub constants: Constants<'a>,
+    /// Whole columns into which an index leads that is unknown at compile time.
+    pub is_indexed: Vec<bool>,
+    /// Fields whose value anything needs.
+    pub needed: SlotSet,
+    /// May-defined slots.
+    pub defined: MayDefined,
+    /// Related checksums.
+    pub sums: Sums,
+    /// What the analyses may still spend.
+    pub budget: Budget,
+}
+
+impl<'a> Analyses<'a> {
+    /// Analyses a program; `memoized` are the tables whose lookups are remembered by row where that is possible.
+    pub fn new(graph: &'a Graph<'a>, memoized: &[bool]) -> Result<Analyses<'a>, Exceeded> {
+        let mut budget = Budget::new(ANALYSIS_STEPS_MAX);
+        let inherited = inherited::inherited(graph);
+        let uncut = uncut::uncut(graph);
+        let memos = memos::memos(graph, &inherited, memoized);
+        let extracts = cursor::extracts(graph);
+        let written = written::written(graph);
+        let deparsers = deparse::deparsers(graph, &written);
+        let constants = constants::constants(graph, &inherited, &written);
+        let is_indexed = indexed::indexed(graph, &constants);
+        let needed = needed::needed(graph, &written);
+        let defined = may_defined::may_defined(graph, &constants, &mut budget)?;
+        // Sums of what the frame still has need no fields.
+        let sums = sums::sums(graph, &extracts, &constants, &defined);
+        Ok(Analyses {
+            graph,
+            inherited,
+            uncut,
+            memos,
+            extracts,
+            written,
+            deparsers,
+            constants,
+            is_indexed,
+            needed,
+            defined,
+            sums,
+            budget,
+        })
+    }
+
+    /// The decisions where values come from.
+    pub fn sources(&self) -> Sources<'_> {
+        Sources::new(self.graph, &self.extracts, &self.constants.eval)
+    }
+
+    /// What decides reads.
+    pub fn read_inputs(&self) -> reads::Inputs<'_> {
+        reads::Inputs {
+            sources: self.sources(),
+            constants: &self.constants,
+            defined: &self.defined,
+            sums: &self.sums,
+            memos: &self.memos,
+        }
+    }
+
+    /// What decides liveness.
+    pub fn live_inputs<'s>(&'s self, nodes: &'s reads::Nodes) -> liveness::Inputs<'s> {
+        liveness::Inputs {
+            sources: self.sources(),
+            nodes,
+            constants: &self.constants,
+            defined: &self.defined,
+            inherited: &self.inherited,
+            deparsers: &self.deparsers,
+            extracts: &self.extracts,
+            written: &self.written,
+            memos: &self.memos,
+        }
+    }
+
+    /// Whether anything uses a slot.
+    pub fn is_used(&self, slot: Slot) -> bool {
+        match self.graph.slots.kind(slot) {
+            SlotKind::Field(_) => self.needed.contains(slot),
+            SlotKind::Cursor | SlotKind::Offset(_) => true,
+            SlotKind::Row(table) => self.memos.use_rows_of(table),
+            SlotKind::Sum(_) => {
+                self.sums.values().any(|sum| matches!(sum, Sum::Corrected(of, _) if *of == slot))
+            }
+        }
+    }
+}

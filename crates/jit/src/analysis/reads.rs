@@ -1,0 +1,448 @@
+//! What each statement and terminator reads, and from where; and what is left of it once constant facts have decided which element
+//! of a column it means and which side of a select it takes.
+
+use super::constants::{Constants, Evaluator, Facts, may_exit};
+use super::effects::{element, op_sets};
+use super::may_defined::{self, MayDefined};
+use super::sources::{Source, Sources};
+use super::sums::{Sum, Summand, Sums, summands};
+use crate::graph::{Graph, Place};
+use crate::memos::Memos;
+use crate::slots::{Slot, SlotKind, SlotSet, summed};
+use crate::solver::PerPlace;
+use p4jet_ir::{ActionId, Expr, FieldId, Node, Op, Terminator};
+use std::collections::HashMap;
+
+/// One read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// What is read.
+    pub slot: Slot,
+    /// Where its value comes from.
+    pub source: Source,
+}
+
+/// The reads at one program point, by slot.
+#[derive(Clone, Debug, Default)]
+pub struct Reads(Box<[Read]>);
+
+impl Reads {
+    /// The source of a slot, if it is read here.
+    pub fn source(&self, slot: Slot) -> Option<Source> {
+        // A slot that is also read as part of a column has two sources, the column's last.
+        let found = self.0.get(self.0.partition_point(|read| read.slot < slot))?;
+        (found.slot == slot).then_some(found.source)
+    }
+
+    /// All reads, by slot.
+    pub fn iter(&self) -> impl Iterator<Item = &Read> {
+        self.0.iter()
+    }
+
+    /// The slots whose own values are read. The offset of a header counts even where it is known: a later stage may not know it.
+    fn kept<'s>(&'s self, graph: &'s Graph) -> impl Iterator<Item = Slot> + 's {
+        let is_kept = |read: &&Read| {
+            let kind = graph.slots.kind(read.slot);
+            // Statements that move the cursor say themselves that it is live.
+            kind != SlotKind::Cursor && (read.source == Source::Kept || matches!(kind, SlotKind::Offset(_)))
+        };
+        self.0.iter().filter(is_kept).map(|read| read.slot)
+    }
+
+    /// Adds the slots whose own values are read to a set of live slots.
+    pub fn add_to(&self, graph: &Graph, live: &mut SlotSet) {
+        self.kept(graph).for_each(|slot| live.insert(slot));
+    }
+}
+
+/// What is left of a statement or terminator.
+#[derive(Clone, Debug)]
+pub enum Settled<T> {
+    /// All of it.
+    AsWritten,
+    /// This one does the same.
+    Instead(Box<T>),
+    /// It has no effect.
+    Nothing,
+}
+
+impl<T> Settled<T> {
+    /// The statement or terminator to run, if any; `written` is the one in the program.
+    pub fn of<'s>(&'s self, written: &'s T) -> Option<&'s T> {
+        match self {
+            Settled::AsWritten => Some(written),
+            Settled::Instead(other) => Some(other),
+            Settled::Nothing => None,
+        }
+    }
+}
+
+/// How a statement runs.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// What is left of it.
+    pub op: Settled<Op>,
+    /// What it reads.
+    pub reads: Reads,
+    /// What it adds up, if it computes a checksum.
+    pub sum: Option<Box<SumPlan>>,
+    /// The cursor, if it is known.
+    pub cursor: Option<u64>,
+    /// Slots that are constants, if the statement makes copies.
+    pub known: Known,
+}
+
+/// How a checksum is computed.
+#[derive(Clone, Debug)]
+pub struct SumPlan {
+    /// What is added up, unless an earlier sum is corrected.
+    pub summands: Vec<Summand>,
+    /// The relation to another sum.
+    pub related: Option<Sum>,
+}
+
+/// How a node runs: the node of a place, or one of an action that the table of the place runs.
+#[derive(Clone, Debug)]
+pub struct NodePlan {
+    /// Its statements, in order.
+    pub stmts: Vec<Statement>,
+    /// What is left of the terminator.
+    pub terminator: Settled<Terminator>,
+    /// What the terminator reads.
+    pub reads: Reads,
+}
+
+/// An action that the table of a place runs.
+#[derive(Clone, Debug)]
+pub struct ActionPlan {
+    /// The action.
+    pub action: ActionId,
+    /// Its nodes.
+    pub nodes: Vec<NodePlan>,
+    /// Where the packet goes when the action returns.
+    pub next: Option<Place>,
+    /// Where the packet goes when the action exits; `None` if it never does.
+    pub exit: Option<Option<Place>>,
+}
+
+/// What follows the lookup of a place.
+#[derive(Clone, Debug)]
+pub struct ApplyPlan {
+    /// The actions of the table, in order.
+    pub actions: Vec<ActionPlan>,
+    /// Where the packet goes when no action runs.
+    pub none: Option<Place>,
+}
+
+/// Slots with a known value, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Known(Vec<(Slot, u64)>);
+
+impl Known {
+    /// The value of a slot, if it is known.
+    pub fn get(&self, slot: Slot) -> Option<u64> {
+        let found = self.0.binary_search_by_key(&slot, |known| known.0).ok()?;
+        Some(self.0[found].1)
+    }
+
+    /// The known values among these slots.
+    pub fn of(eval: &Evaluator, facts: &Facts, slots: impl Iterator<Item = Slot>) -> Known {
+        let mut known: Vec<(Slot, u64)> =
+            slots.filter_map(|slot| Some((slot, eval.known(facts, slot)?))).collect();
+        known.sort_unstable();
+        known.dedup();
+        Known(known)
+    }
+}
+
+/// How the program runs.
+pub struct Nodes {
+    /// The node of each place that packets can reach.
+    pub of_place: PerPlace<Option<NodePlan>>,
+    /// What follows the lookup of each place that applies a table.
+    pub applies: HashMap<Place, ApplyPlan>,
+}
+
+/// Results that reads depend on.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    /// The decisions.
+    pub sources: Sources<'a>,
+    /// Constant facts.
+    pub constants: &'a Constants<'a>,
+    /// May-defined slots.
+    pub defined: &'a MayDefined,
+    /// Related checksums.
+    pub sums: &'a Sums,
+    /// Remembered lookups.
+    pub memos: &'a Memos,
+}
+
+/// Decides all reads.
+pub fn reads(inputs: Inputs) -> Nodes {
+    let graph = inputs.sources.graph;
+    let mut nodes = Nodes { of_place: graph.per_place(None), applies: HashMap::new() };
+    for place in graph.reached() {
+        nodes.of_place[place] = Some(of_place(inputs, place));
+        if let Some(plan) = of_apply(inputs, place) {
+            nodes.applies.insert(place, plan);
+        }
+    }
+    nodes
+}
+
+fn of_place(inputs: Inputs, place: Place) -> NodePlan {
+    let mut point = Point {
+        inputs,
+        place,
+        defined: inputs.defined.before(place).clone(),
+        facts: inputs.constants.before(place),
+    };
+    let mut plan = point.node(inputs.sources.graph.node(place), true);
+    if let Some(memo) = inputs.memos.at(place) {
+        let mut reads = plan.reads.0.into_vec();
+        point.keep(inputs.sources.graph.slots.row(memo.row_table), &mut reads);
+        plan.reads = sorted(reads);
+    }
+    plan
+}
+
+fn of_apply(inputs: Inputs, place: Place) -> Option<ApplyPlan> {
+    let (graph, eval) = (inputs.sources.graph, inputs.sources.eval);
+    let node = graph.node(place);
+    let Terminator::Apply { table, next, exit, .. } = &node.terminator else { return None };
+    let set = inputs.defined.before_actions(graph, place);
+    let mut facts = inputs.constants.at_end(place);
+    node.terminator.for_each_result(&mut |f| eval.forget(&mut facts, f));
+    let of_action = |action: ActionId| {
+        let defined = may_defined::in_action(graph, &set, action);
+        let inside = eval.facts_in_action(&facts, action);
+        let of_node = |node: &Node| {
+            Point { inputs, place, defined: defined.clone(), facts: inside.clone() }.node(node, false)
+        };
+        let after = eval.facts_after_action(&facts, action);
+        let to = |node| eval.resolve(Some(graph.sibling_after(place, action, node)), &after);
+        ActionPlan {
+            action,
+            nodes: graph.program.actions[action.index()].body.nodes.iter().map(of_node).collect(),
+            next: to(*next),
+            exit: may_exit(graph.program, action).then(|| to(*exit)),
+        }
+    };
+    let actions = graph.program.tables[table.index()].actions.iter();
+    Some(ApplyPlan {
+        actions: actions.map(|a| of_action(a.action)).collect(),
+        none: eval.resolve(Some(graph.sibling(place, *next)), &facts),
+    })
+}
+
+/// A program point, with what holds there.
+struct Point<'a> {
+    inputs: Inputs<'a>,
+    place: Place,
+    defined: SlotSet,
+    facts: Facts,
+}
+
+impl<'a> Point<'a> {
+    fn graph(&self) -> &'a Graph<'a> {
+        self.inputs.sources.graph
+    }
+
+    fn eval(&self) -> &'a Evaluator<'a> {
+        self.inputs.sources.eval
+    }
+
+    /// Plans a node that begins at this point. `is_own`: whether it is the node of the place.
+    fn node(&mut self, node: &Node, is_own: bool) -> NodePlan {
+        let mut stmts = Vec::with_capacity(node.stmts.len());
+        for (number, stmt) in node.stmts.iter().enumerate() {
+            let related = self.inputs.sums.get(&(self.place, number)).filter(|_| is_own);
+            stmts.push(self.statement(&stmt.op, related));
+            self.eval().learn(&mut self.facts, &stmt.op);
+            op_sets(&stmt.op, &mut |f| self.defined.insert_field(f));
+        }
+        let mut reads = Vec::new();
+        let terminator = self.settle_terminator(&node.terminator);
+        if let Some(terminator) = terminator.of(&node.terminator) {
+            terminator.for_each_expr(&mut |e| self.read_expr(e, &mut reads));
+        }
+        let program = self.graph().program;
+        let field = match node.terminator {
+            Terminator::Turn { .. } => program.turns,
+            // Read where all paths to the drop have met.
+            Terminator::Drop(_) => program.drop_place,
+            _ => None,
+        };
+        field.iter().for_each(|f| self.keep(self.graph().slots.field(*f), &mut reads));
+        NodePlan { stmts, terminator, reads: sorted(reads) }
+    }
+
+    fn statement(&self, op: &Op, related: Option<&Sum>) -> Statement {
+        let graph = self.graph();
+        let mut reads = Vec::new();
+        let mut sum = None;
+        let settled = self.settle_op(op);
+        match (summed(op), settled.of(op)) {
+            (Some(args), Some(op)) => {
+                let summands = summands(graph, self.inputs.sources.extracts, self.place, &self.defined, args);
+                match related {
+                    Some(Sum::Corrected(slot, changed)) => {
+                        self.keep(*slot, &mut reads);
+                        changed.iter().for_each(|c| self.read(c.field, &mut reads));
+                    }
+                    _ => {
+                        let args = summed(op).unwrap_or_default();
+                        for summand in &summands {
+                            match *summand {
+                                Summand::Argument(i, _) => self.read_expr(&args[i], &mut reads),
+                                Summand::Frame(at, _) => self.read_position(at, &mut reads),
+                            }
+                        }
+                    }
+                }
+                sum = Some(Box::new(SumPlan { summands, related: related.cloned() }));
+            }
+            (None, Some(op)) => op.for_each_expr(&mut |e| self.read_expr(e, &mut reads)),
+            (_, None) => {}
+        }
+        let cursor = self.eval().known(&self.facts, graph.slots.cursor());
+        let inherits = matches!(op, Op::Copy(_)).then(|| graph.slots.all()).into_iter().flatten();
+        let known = Known::of(self.eval(), &self.facts, inherits);
+        Statement { op: settled, reads: sorted(reads), sum, cursor, known }
+    }
+
+    /// Reads a field.
+    fn read(&self, field: FieldId, reads: &mut Vec<Read>) {
+        let slot = self.graph().slots.field(field);
+        let source = self.inputs.sources.source(self.place, slot, &self.defined, &self.facts);
+        reads.push(Read { slot, source });
+        if let Source::Frame(at) | Source::FrameIfValid(at) = source {
+            self.read_position(at, reads);
+        }
+    }
+
+    /// Reads what says where in the frame that is, and whether it is there.
+    fn read_position(&self, at: super::extracts::InFrame, reads: &mut Vec<Read>) {
+        self.read(self.graph().program.headers[at.header.index()].valid, reads);
+        if !at.is_fixed {
+            self.keep(self.graph().slots.offset(at.header), reads);
+        }
+    }
+
+    /// Reads a slot as it is.
+    fn keep(&self, slot: Slot, reads: &mut Vec<Read>) {
+        reads.push(Read { slot, source: self.inputs.sources.source_as_is(slot, &self.facts) });
+    }
+
+    /// Reads what an expression does. An unknown index may choose any field of its column: all have to be where the index finds
+    /// them.
+    fn read_expr(&self, expr: &Expr, reads: &mut Vec<Read>) {
+        match expr {
+            Expr::Const { .. } => {}
+            Expr::Field(f) => self.read(*f, reads),
+            Expr::Element { column, index } => {
+                self.read_expr(index, reads);
+                let slots = column.iter().map(|f| self.graph().slots.field(*f));
+                reads.extend(slots.map(|slot| Read { slot, source: Source::Kept }));
+            }
+            Expr::Unary(_, a)
+            | Expr::Slice { value: a, .. }
+            | Expr::ZeroExtend(a, _)
+            | Expr::SignExtend(a, _) => self.read_expr(a, reads),
+            Expr::Binary(_, a, b) | Expr::Concat(a, b) => {
+                self.read_expr(a, reads);
+                self.read_expr(b, reads);
+            }
+            Expr::Select(c, a, b) => {
+                self.read_expr(c, reads);
+                self.read_expr(a, reads);
+                self.read_expr(b, reads);
+            }
+        }
+    }
+
+    fn settle_op(&self, op: &Op) -> Settled<Op> {
+        let settled = match self.eval().settled(&self.facts, op) {
+            Some(None) => return Settled::Nothing,
+            Some(Some(settled)) => Some(settled),
+            None => None,
+        };
+        let mut has_choice = false;
+        settled.as_ref().unwrap_or(op).for_each_expr(&mut |e| has_choice |= self.has_choice(e));
+        match settled {
+            None if !has_choice => Settled::AsWritten,
+            settled => {
+                let mut settled = settled.unwrap_or_else(|| op.clone());
+                settled.for_each_expr_mut(&mut |e| self.settle(e));
+                Settled::Instead(Box::new(settled))
+            }
+        }
+    }
+
+    fn settle_terminator(&self, terminator: &Terminator) -> Settled<Terminator> {
+        if let Terminator::If { cond, then, otherwise } = terminator
+            && let Some(known) = self.eval().value(&self.facts, cond)
+        {
+            let to = if known == 0 { *otherwise } else { *then };
+            return Settled::Instead(Box::new(Terminator::Goto(to)));
+        }
+        let mut has_choice = false;
+        terminator.for_each_expr(&mut |e| has_choice |= self.has_choice(e));
+        if !has_choice {
+            return Settled::AsWritten;
+        }
+        let mut settled = terminator.clone();
+        settled.for_each_expr_mut(&mut |e| self.settle(e));
+        Settled::Instead(Box::new(settled))
+    }
+
+    /// Whether constant facts decide a select or an index inside an expression.
+    fn has_choice(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Const { .. } | Expr::Field(_) => false,
+            Expr::Element { index, .. } => {
+                self.eval().value(&self.facts, index).is_some() || self.has_choice(index)
+            }
+            Expr::Unary(_, a)
+            | Expr::Slice { value: a, .. }
+            | Expr::ZeroExtend(a, _)
+            | Expr::SignExtend(a, _) => self.has_choice(a),
+            Expr::Binary(_, a, b) | Expr::Concat(a, b) => self.has_choice(a) || self.has_choice(b),
+            Expr::Select(c, a, b) => {
+                self.eval().value(&self.facts, c).is_some()
+                    || self.has_choice(c)
+                    || self.has_choice(a)
+                    || self.has_choice(b)
+            }
+        }
+    }
+
+    /// Replaces elements with a known index, and selects with a known condition.
+    fn settle(&self, expr: &mut Expr) {
+        let width = |e: &Expr| e.width(self.graph().program);
+        expr.rewrite(&mut |e| match e {
+            Expr::Element { column, index } => {
+                let Some(number) = self.eval().value(&self.facts, index) else { return };
+                *e = match element(column, number) {
+                    Some(field) => Expr::Field(field),
+                    None => Expr::Const { value: 0u32.into(), width: width(e) },
+                };
+            }
+            Expr::Select(c, a, b) => {
+                let Some(known) = self.eval().value(&self.facts, c) else { return };
+                let side = if known == 0 { b } else { a };
+                let side = std::mem::replace(&mut **side, Expr::Const { value: 0u32.into(), width: 1 });
+                *e = side;
+            }
+            _ => {}
+        });
+    }
+}
+
+/// In order, each slot once.
+fn sorted(mut reads: Vec<Read>) -> Reads {
+    reads.sort_by_key(|read| (read.slot, read.source == Source::Kept));
+    reads.dedup();
+    Reads(reads.into_boxed_slice())
+}

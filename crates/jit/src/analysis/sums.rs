@@ -1,0 +1,312 @@
+//! Checksums over bytes of the frame that an earlier checksum has added up, as when it is verified and later updated. The later one
+//! corrects the earlier sum for the changed fields instead of adding up all bytes again.
+
+use super::constants::Constants;
+use super::effects::op_sets;
+use super::extracts::{Extracts, InFrame};
+use super::may_defined::MayDefined;
+use crate::graph::{Graph, Place};
+use crate::slots::{Slot, SlotSet, summed};
+use crate::solver::{self, Budget, PerPlace};
+use p4jet_ir::{Begin, Expr, FieldId, FieldKind};
+use std::collections::HashMap;
+
+/// A sum over the frame is corrected for at most this many fields; for more, adding up again is as cheap.
+const CHANGED_MAX: usize = 2;
+/// Of more checksums than this, each is computed by itself.
+const SUMS_MAX: usize = 64;
+
+/// Size of the words in which the frame is added up when this many bytes are left.
+pub fn summed_bytes(left: u32) -> u32 {
+    if left >= 4 { 4 } else { 2 }
+}
+
+/// What a checksum adds up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Summand {
+    /// The argument with this number, followed by this many bits.
+    Argument(usize, u32),
+    /// This many bytes of the frame, if the header is valid: several arguments, unchanged.
+    Frame(InFrame, u32),
+}
+
+/// The relation of a checksum to another one over the same bytes of the frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sum {
+    /// The sum of the frame's words is kept in this slot.
+    Kept(Slot),
+    /// The sum is in this slot, and these fields are no longer what the frame has.
+    Corrected(Slot, Vec<Changed>),
+}
+
+/// A field, whole bytes in one of the words that [`Summand::Frame`] adds up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The field.
+    pub field: FieldId,
+    /// Its offset in the frame, in bytes.
+    pub byte: u32,
+    /// Bytes of the word before it.
+    pub before: u32,
+}
+
+/// Related checksums, by place and number of the statement.
+pub type Sums = HashMap<(Place, usize), Sum>;
+
+/// A checksum over bytes of the frame: its statement, and what may have changed before.
+type Site = (Place, usize, Vec<Changed>);
+
+/// Finds related checksums, up to [`SUMS_MAX`].
+pub fn sums(graph: &Graph, extracts: &Extracts, constants: &Constants, defined: &MayDefined) -> Sums {
+    // By what is added up where nothing has changed: the places and statements, and the fields that may have changed.
+    let mut sites: Vec<(Vec<Summand>, Vec<Site>)> = Vec::new();
+    let mut found = 0;
+    for place in graph.reached() {
+        if found > SUMS_MAX {
+            break;
+        }
+        let (mut set, mut facts) = (defined.before(place).clone(), constants.before(place));
+        for (i, stmt) in graph.node(place).stmts.iter().enumerate() {
+            if let Some(args) = summed(&stmt.op) {
+                let whole = summands(graph, extracts, place, &graph.slots.none(), args);
+                let is_valid = |at: InFrame| constants.eval.known_valid(&facts, at.header) == Some(true);
+                if let Some(changed) = changed_in(graph, &whole, args, &set, is_valid) {
+                    found += 1;
+                    let site = (place, i, changed);
+                    match sites.iter_mut().find(|(of, _)| *of == whole) {
+                        Some((_, sites)) => sites.push(site),
+                        None => sites.push((whole, vec![site])),
+                    }
+                }
+            }
+            constants.eval.learn(&mut facts, &stmt.op);
+            op_sets(&stmt.op, &mut |f| set.insert_field(f));
+        }
+    }
+    let mut sums = HashMap::new();
+    // Hot paths may have the same statement more often than there are slots.
+    let mut slots = graph.slots.sums();
+    for (_, sites) in sites {
+        let gives = |place: Place| sites.iter().any(|(p, _, changed)| *p == place && changed.is_empty());
+        let missing = missing_before(graph, constants, gives);
+        let is_there = |n: usize| {
+            let place = sites[n].0;
+            !missing[place] || sites[..n].iter().any(|(p, _, changed)| *p == place && changed.is_empty())
+        };
+        let Some(slot) = (0..sites.len()).any(is_there).then(|| slots.next()).flatten() else { continue };
+        for (n, (place, i, changed)) in sites.iter().enumerate() {
+            match is_there(n) {
+                true => sums.insert((*place, *i), Sum::Corrected(slot, changed.clone())),
+                false if changed.is_empty() => sums.insert((*place, *i), Sum::Kept(slot)),
+                false => None,
+            };
+        }
+    }
+    sums
+}
+
+/// What `csum16` of `args` adds up when `defined` are the slots that statements may have set.
+pub fn summands(
+    graph: &Graph,
+    extracts: &Extracts,
+    place: Place,
+    defined: &SlotSet,
+    args: &[Expr],
+) -> Vec<Summand> {
+    let widths: Vec<u32> = args.iter().map(|a| a.width(graph.program)).collect();
+    let mut behind = widths.iter().sum::<u32>().next_multiple_of(16);
+    let mut summands = Vec::new();
+    let mut i = 0;
+    while i < args.len() {
+        let run = frame_run(graph, extracts, place, defined, &args[i..], behind);
+        let (count, summand) = run.unwrap_or((1, Summand::Argument(i, behind - widths[i])));
+        summands.push(summand);
+        behind -= widths[i..i + count].iter().sum::<u32>();
+        i += count;
+    }
+    summands
+}
+
+/// If `args` begin with neighbouring header fields that are still as the frame has them, in whole 16-bit words of the
+/// frame and of the sum: how many they are.
+fn frame_run(
+    graph: &Graph,
+    extracts: &Extracts,
+    place: Place,
+    defined: &SlotSet,
+    args: &[Expr],
+    behind: u32,
+) -> Option<(usize, Summand)> {
+    let in_frame = |arg: &Expr| -> Option<(InFrame, u32)> {
+        let Expr::Field(field) = arg else { return None };
+        let FieldKind::Header(header) = graph.program.fields[field.index()].kind else { return None };
+        let valid = graph.program.headers[header.index()].valid;
+        if defined.contains_field(*field) || defined.contains_field(valid) {
+            return None;
+        }
+        Some((extracts.in_frame(graph, place, header, *field)?, graph.program.width(*field)))
+    };
+    let (first, _) = in_frame(args.first()?)?;
+    let start = first.bit;
+    let (mut end, mut best) = (start, None);
+    for (i, arg) in args.iter().enumerate() {
+        match in_frame(arg) {
+            Some((at, width)) if at.header == first.header && at.bit == end => end += width,
+            _ => break,
+        }
+        if start.is_multiple_of(8) && (end - start).is_multiple_of(16) && behind.is_multiple_of(16) {
+            best = Some((i + 1, Summand::Frame(first, (end - start) / 8)));
+        }
+    }
+    best
+}
+
+/// Of the fields that are added up, those that may not be what the frame has; `None` if not all of it lies at one place of
+/// the frame, or the sum cannot be corrected for them.
+fn changed_in(
+    graph: &Graph,
+    whole: &[Summand],
+    args: &[Expr],
+    defined: &SlotSet,
+    is_valid: impl Fn(InFrame) -> bool,
+) -> Option<Vec<Changed>> {
+    let mut args = args.iter();
+    let mut changed = Vec::new();
+    for summand in whole {
+        let &Summand::Frame(from, bytes) = summand else { return None };
+        let valid = graph.program.headers[from.header.index()].valid;
+        if !from.is_fixed || defined.contains_field(valid) || !is_valid(from) {
+            return None;
+        }
+        let mut bit = 0;
+        while bit < bytes * 8 {
+            let Expr::Field(field) = args.next()? else { return None };
+            let width = graph.program.width(*field);
+            if defined.contains_field(*field) {
+                let word = bit / 32 * 4;
+                let before = bit / 8 - word;
+                let fits = before + width / 8 <= summed_bytes(bytes - word);
+                if !bit.is_multiple_of(8) || !matches!(width, 8 | 16 | 32) || !fits {
+                    return None;
+                }
+                changed.push(Changed { field: *field, byte: (from.bit + bit) / 8, before });
+            }
+            bit += width;
+        }
+    }
+    (!whole.is_empty() && changed.len() <= CHANGED_MAX).then_some(changed)
+}
+
+/// For each place, whether packets may reach it without a visit to one of the places that give something.
+fn missing_before(graph: &Graph, constants: &Constants, gives: impl Fn(Place) -> bool) -> PerPlace<bool> {
+    let is_entry = |place: Place| {
+        graph.start() == Some(place)
+            || graph.has_copies(Begin::Egress) && graph.entry(Begin::Egress) == Some(place)
+    };
+    // A parser that gives up on the way has not been through all of its node.
+    let gives_whole =
+        |place: Place| gives(place) && !graph.node(place).stmts.iter().any(|stmt| stmt.op.may_reject());
+    let mut missing: PerPlace<bool> = graph.places().map(is_entry).collect();
+    let solved = solver::forward(
+        graph,
+        &mut missing,
+        graph.reached().filter(|&place| is_entry(place)),
+        // A value changes once at most.
+        &mut Budget::unlimited(),
+        |_| 1,
+        |into, from| *from && !std::mem::replace(into, true),
+        |place, _, edge| {
+            if !gives_whole(place) {
+                constants.successors(place).iter().for_each(|&next| edge(next, &true));
+            }
+        },
+    );
+    debug_assert!(solved.is_ok(), "the budget has no limit");
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Analyses;
+    use crate::graph::Stops;
+
+    const VERIFIED_AND_UPDATED: &str = r#"
+program "p"
+errors NoError, PacketTooShort
+error_packet_too_short 1
+drop_reasons "no header"
+field h.$valid$: 1 valid h
+field h.a: 8 in h
+field h.b: 24 in h
+field h.c: 16 in h
+field h.sum: 16 in h
+field meta.port: 9 metadata
+field meta.sum: 16 metadata
+field meta.error: 32 metadata
+header h valid h.$valid$ { h.a, h.b, h.c, h.sum }
+block "parse" parser error meta.error {
+  n0:
+    extract h
+    return
+}
+block "verify" control {
+  n0:
+    if h.$valid$ then n1 else n2
+  n1:
+    if eq(h.a, 0x2:8) then n3 else n3
+  n2:
+    drop "no header"
+  n3:
+    meta.sum = call csum16(h.a, h.b, h.c)
+    return
+  n4:
+    return
+}
+block "update" control {
+  n0:
+    h.a = 0x1:8
+    h.sum = call csum16(h.a, h.b, h.c)
+    return
+}
+ingress "parse", "verify", "update"
+egress_port meta.port
+"#;
+
+    /// The sums of the program, changed.
+    fn sums(from: &str, to: &str) -> Vec<Sum> {
+        assert!(VERIFIED_AND_UPDATED.contains(from));
+        let program = p4jet_ir::text::parse(&VERIFIED_AND_UPDATED.replace(from, to)).unwrap();
+        let graph = Graph::new(&program, Stops::Nowhere, &[]);
+        let analyses = Analyses::new(&graph, &[]).unwrap();
+        let mut sums: Vec<_> = analyses.sums.clone().into_iter().collect();
+        sums.sort_by_key(|(at, _)| *at);
+        sums.into_iter().map(|(_, sum)| sum).collect()
+    }
+
+    #[test]
+    fn a_sum_over_the_same_bytes_is_kept_and_corrected() {
+        let slot = |sums: &[Sum]| match sums.first() {
+            Some(Sum::Kept(slot)) => *slot,
+            _ => panic!("{sums:?}"),
+        };
+        let found = sums("h.a = 0x1:8", "h.a = 0x1:8");
+        let a = Changed { field: FieldId(1), byte: 0, before: 0 };
+        assert_eq!(found[1..], [Sum::Corrected(slot(&found), vec![a])]);
+        let found = sums("h.a = 0x1:8", "h.c = 0x1:16");
+        let c = Changed { field: FieldId(3), byte: 4, before: 0 };
+        assert_eq!(found[1..], [Sum::Corrected(slot(&found), vec![c])]);
+    }
+
+    #[test]
+    fn a_sum_is_not_kept_that_could_not_be_corrected_or_may_not_be_there() {
+        // No word of the machine has it.
+        assert_eq!(sums("h.a = 0x1:8", "h.b = 0x1:24"), []);
+        // Other bytes.
+        assert_eq!(sums("h.sum = call csum16(h.a, h.b, h.c)", "h.sum = call csum16(h.a, h.b)"), []);
+        // One way leads past it.
+        assert_eq!(sums("else n3", "else n4"), []);
+        // The header may not be there.
+        assert_eq!(sums("drop \"no header\"", "return"), []);
+    }
+}

@@ -1,0 +1,198 @@
+//! Calls of extern functions.
+
+use super::once::Once;
+use super::values::Limbs;
+use super::{Codegen, Error, fixed, plain};
+use crate::analysis::reads::Statement;
+use crate::runtime::Ctx;
+use crate::widths::limb_count;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
+use p4jet_externs::CallSite;
+use p4jet_ir::{Algorithm, DropReason, Expr, FieldId, Function, InstanceKind, Loc};
+use std::mem::offset_of;
+
+impl<'a> Codegen<'a, '_> {
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn call_extern(
+        &mut self,
+        function: &Function,
+        instance: Option<p4jet_ir::InstanceId>,
+        args: &'a [Expr],
+        outs: &'a [FieldId],
+        text: &[String],
+        loc: Loc,
+        plan: &'a Statement,
+    ) -> Result<(), Error> {
+        let program = self.program();
+        let kind = instance.map(|i| &program.instances[i.index()].kind);
+        match (function, kind) {
+            // No stage ends between them.
+            (Function::AtomicBegin | Function::AtomicEnd, _) => return Ok(()),
+            _ if let Some(plan) = &plan.sum => {
+                let sum = self.csum16(args, plan)?;
+                if let [out] = outs {
+                    self.set_word(*out, sum);
+                    return Ok(());
+                }
+            }
+            _ if let Some(algorithm @ (Algorithm::Identity | Algorithm::Crc16 | Algorithm::Crc32)) =
+                function.plain_hash() =>
+            {
+                let bits: u32 = args.iter().map(|a| a.width(program)).sum();
+                if let [out] = outs
+                    && args.iter().all(|a| a.width(program) > 0)
+                    && (8..=64).contains(&bits)
+                    && bits.is_multiple_of(8)
+                {
+                    let value = self.word_hash(algorithm, args, bits / 8)?;
+                    self.set_word(*out, value);
+                    return Ok(());
+                }
+            }
+            (Function::Count, Some(InstanceKind::Counter { size, .. })) => {
+                let index = self.saturated_index(&args[0])?;
+                let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, i64::from(*size));
+                let yes = self.b.create_block();
+                let go_on = self.b.create_block();
+                self.b.ins().brif(inside, yes, &[], go_on, &[]);
+                self.b.switch_to_block(yes);
+                self.count(instance.expect("matched").index(), index);
+                self.b.ins().jump(go_on, &[]);
+                self.b.switch_to_block(go_on);
+                return Ok(());
+            }
+            (Function::RegisterRead, Some(InstanceKind::Register { width, size, .. }))
+                if *width <= 64 && *size > 0 =>
+            {
+                if !self.is_needed(outs[0]) {
+                    return Ok(());
+                }
+                let index = self.saturated_index(&args[0])?;
+                let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, i64::from(*size));
+                let zero = self.iconst(0);
+                let safe = self.b.ins().select(inside, index, zero);
+                let at = self.register_cell(instance.expect("matched").index(), safe);
+                let value = self.b.ins().load(types::I64, plain(), at, 0);
+                let value = self.b.ins().select(inside, value, zero);
+                self.set_field(outs[0], &[value]);
+                return Ok(());
+            }
+            (Function::RegisterWrite, Some(InstanceKind::Register { width, size, .. })) if *width <= 64 => {
+                let index = self.saturated_index(&args[0])?;
+                let value = self.expr(&args[1])?;
+                let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, i64::from(*size));
+                let yes = self.b.create_block();
+                let go_on = self.b.create_block();
+                self.b.ins().brif(inside, yes, &[], go_on, &[]);
+                self.b.switch_to_block(yes);
+                let at = self.register_cell(instance.expect("matched").index(), index);
+                self.b.ins().store(plain(), value[0], at, 0);
+                self.b.ins().jump(go_on, &[]);
+                self.b.switch_to_block(go_on);
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.call_extern_out_of_line(function, instance, args, outs, text, loc)
+    }
+
+    /// An index of any width as one limb; larger than any array if it does not fit.
+    pub(super) fn saturated_index(&mut self, expr: &Expr) -> Result<Value, Error> {
+        let limbs = self.expr(expr)?;
+        let mut low = limbs[0];
+        for &limb in &limbs[1..] {
+            let most = self.iconst(u64::MAX);
+            low = self.b.ins().select(limb, most, low);
+        }
+        Ok(low)
+    }
+
+    pub(super) fn register_cell(&mut self, instance: usize, index: Value) -> Value {
+        let base = self.once(Once::Indirect(offset_of!(Ctx, registers), 8 * instance as i32));
+        let at = self.b.ins().ishl_imm_u(index, 3);
+        self.b.ins().iadd(base, at)
+    }
+
+    /// A hash of this many bytes, at most a word.
+    pub(super) fn word_hash(
+        &mut self,
+        algorithm: Algorithm,
+        args: &'a [Expr],
+        bytes: u32,
+    ) -> Result<Value, Error> {
+        let mut word = self.iconst(0);
+        for arg in args {
+            let width = arg.width(self.program());
+            let value = self.expr(arg)?[0];
+            // All of them have at most 64 bits, so one of 64 is alone.
+            word = if width == 64 { value } else { self.b.ins().ishl_imm_u(word, i64::from(width)) };
+            if width < 64 {
+                word = self.b.ins().bor(word, value);
+            }
+        }
+        let Some(parts) = p4jet_externs::byte_parts(algorithm) else { return Ok(word) };
+        let mut sum = self.iconst(u64::from(parts.of_zeros[bytes as usize]));
+        for (behind, of_byte) in parts.of_byte.iter().enumerate().take(bytes as usize) {
+            let byte = self.b.ins().ushr_imm_u(word, 8 * behind as i64);
+            let byte = self.b.ins().band_imm_u(byte, 0xff);
+            let at = self.b.ins().ishl_imm_u(byte, 2);
+            let table = self.iconst(of_byte.as_ptr() as u64);
+            let at = self.b.ins().iadd(table, at);
+            let part = self.b.ins().uload32(fixed(), at, 0);
+            sum = self.b.ins().bxor(sum, part);
+        }
+        Ok(sum)
+    }
+
+    pub(super) fn call_extern_out_of_line(
+        &mut self,
+        function: &Function,
+        instance: Option<p4jet_ir::InstanceId>,
+        args: &'a [Expr],
+        outs: &'a [FieldId],
+        text: &[String],
+        loc: Loc,
+    ) -> Result<(), Error> {
+        let program = self.program();
+        let arg_widths = args.iter().map(|a| a.width(program)).collect();
+        let out_widths = outs.iter().map(|&o| program.width(o)).collect();
+        let site =
+            CallSite::new(function.clone(), instance.map(|i| i.0), arg_widths, out_widths, text.to_vec());
+        let site = site.map_err(|message| Error { message, loc })?;
+        let number = self.sites.calls.iter().position(|s| *s == site).unwrap_or_else(|| {
+            self.sites.calls.push(site);
+            self.sites.calls.len() - 1
+        });
+        let mut limbs = Vec::new();
+        for arg in args {
+            limbs.extend(self.expr(arg)?);
+        }
+        let arg_limbs = limbs.len();
+        let arguments = self.spill(4, &limbs);
+        let out_limbs: usize = outs.iter().map(|&o| limb_count(program.width(o))).sum();
+        let results = self.buffer(5, out_limbs);
+        let number = self.iconst(number as u64);
+        let cursor = self.cursor();
+        let sizes = self.iconst(arg_limbs as u64 | (out_limbs as u64) << 32);
+        let call = self.b.ins().call(
+            self.helpers.call_extern,
+            &[self.current.ctx, number, arguments, results, sizes, self.current.packet, cursor],
+        );
+        let failed = self.b.inst_results(call)[0];
+        let drop = self.drop_block(Some(DropReason::AssertionFailed), loc);
+        let go_on = self.b.create_block();
+        self.b.ins().brif(failed, drop, &[], go_on, &[]);
+        self.b.switch_to_block(go_on);
+        let mut at = 0;
+        for &out in outs {
+            let n = limb_count(program.width(out));
+            let value: Limbs = (0..n)
+                .map(|i| self.b.ins().load(types::I64, MemFlagsData::trusted(), results, (at + 8 * i) as i32))
+                .collect();
+            self.set_field(out, &value);
+            at += 8 * n;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! Where slots lie: in registers, in the PHV all the time, or in the PHV across a cut.
+
+use super::cuts::Cut;
+use super::pressure::too_many;
+use crate::analysis::Analyses;
+use crate::analysis::liveness::{Carried, Ends, Liveness};
+use crate::analysis::sources::Origin;
+use crate::copies::Cell;
+use crate::graph::Graph;
+use crate::slots::Slot;
+use crate::widths::limb_count;
+use p4jet_ir::{Begin, FieldKind, HeaderId, Terminator};
+use std::collections::HashMap;
+
+/// The PHV, and what lies there.
+pub struct Memory {
+    /// What copies inherit, by where they begin.
+    pub entered: [Vec<Slot>; 2],
+    /// PHV bytes, from the start, that hold what copies inherit.
+    pub image_bytes: u32,
+    /// PHV offset of each slot that lives across some cut or comes with copies, in bytes.
+    pub phv: HashMap<Slot, i32>,
+    /// PHV offset of each slot that is there all the time: because registers for all would take the register allocator too long, or
+    /// because an index finds it there.
+    pub in_memory: HashMap<Slot, i32>,
+    /// Where the columns lie into which unknown indices lead.
+    pub columns: Arrays,
+    /// PHV offset of the key of the pending lookup, or of what was found; the selector follows.
+    pub key: i32,
+    /// PHV bytes per packet.
+    pub stride: u32,
+}
+
+impl Memory {
+    /// Lays out the PHV. At most `live_limbs_max` limbs, summed over the nodes where they are live, lie in registers.
+    pub fn new(
+        analyses: &Analyses,
+        live: &Liveness,
+        cuts: &[(Cut, Vec<Carried>)],
+        live_limbs_max: usize,
+    ) -> Memory {
+        let graph = analyses.graph;
+        let mut columns = Arrays::new(graph, &analyses.is_indexed);
+        let mut in_arrays = graph.slots.none();
+        columns.slots.keys().for_each(|slot| in_arrays.insert(*slot));
+        let in_memory = too_many(analyses, live, live_limbs_max, &in_arrays);
+        let bytes = |slot: Slot| 8 * limb_count(graph.slot_width(slot)) as i32;
+        let mut phv = HashMap::new();
+        let mut key_limbs = 1;
+        let mut offset = 0;
+        let mut place = |slot: Slot| {
+            phv.entry(slot).or_insert_with(|| {
+                let at = offset;
+                offset += bytes(slot);
+                at
+            });
+            offset
+        };
+        let entered = Begin::ALL.map(|begin| live.entered(begin));
+        let image_bytes = entered.iter().flatten().map(|&slot| place(slot)).last().unwrap_or(0) as u32;
+        for (cut, carried) in cuts {
+            for &(slot, origin) in carried {
+                if origin == Origin::Phv && !in_memory.contains(slot) && !in_arrays.contains(slot) {
+                    place(slot);
+                }
+            }
+            if let Terminator::Apply { table, keys, .. } = &graph.node(cut.place).terminator {
+                let bits: u32 = keys.iter().map(|k| k.width(graph.program)).sum();
+                let selector = usize::from(graph.program.tables[table.index()].profile.is_some());
+                key_limbs = key_limbs.max(limb_count(bits).max(1) + selector);
+            }
+        }
+        columns.at = offset;
+        offset += columns.bytes;
+        let mut in_memory: HashMap<Slot, i32> = in_memory
+            .iter_without(&in_arrays)
+            .map(|slot| {
+                let at = offset;
+                offset += bytes(slot);
+                (slot, at)
+            })
+            .collect();
+        in_memory.extend(columns.slots.iter().map(|(slot, behind)| (*slot, columns.at + behind)));
+        let key = offset;
+        let stride = (key as u32 + 8 * key_limbs as u32).next_multiple_of(64);
+        Memory { entered, image_bytes, phv, in_memory, columns, key, stride }
+    }
+
+    /// Where stages end, and the slots that they store there.
+    pub fn ends(&self, graph: &Graph, cuts: &[(Cut, Vec<Carried>)]) -> Ends {
+        // What is in memory all the time belongs to no stage.
+        let is_kept = |&(slot, origin): &Carried| origin == Origin::Phv || self.in_memory.contains_key(&slot);
+        let stored = |carried: &[Carried]| {
+            let mut slots = graph.slots.none();
+            carried.iter().copied().filter(is_kept).for_each(|(slot, _)| slots.insert(slot));
+            slots
+        };
+        cuts.iter().map(|(cut, carried)| ((cut.place, cut.at), stored(carried))).collect()
+    }
+
+    /// Where the image of a copy has a slot.
+    pub fn cell(&self, graph: &Graph, begin: Begin, slot: Slot) -> Option<Cell> {
+        self.entered[begin as usize].binary_search(&slot).ok()?;
+        Some(Cell { limb: self.phv[&slot] as usize / 8, width: graph.slot_width(slot) })
+    }
+}
+
+/// The columns into which indices lead that are not known before packets come. The fields of each lie side by side, and
+/// behind them there is room for one more: what an index beyond the end writes goes there, and nobody reads it.
+pub struct Arrays {
+    /// PHV offset of the first.
+    pub at: i32,
+    /// All of them, in bytes.
+    pub bytes: i32,
+    /// Where each slot is, behind the first.
+    pub slots: HashMap<Slot, i32>,
+    /// For each whole column: where it begins, behind the first.
+    pub begins: Vec<Option<i32>>,
+    /// The same for the offsets of the headers whose validity bits it has.
+    pub offsets_begin: Vec<Option<i32>>,
+}
+
+impl Arrays {
+    fn new(graph: &Graph, is_indexed: &[bool]) -> Arrays {
+        let none = vec![None; graph.columns.whole.len()];
+        let mut arrays =
+            Arrays { at: 0, bytes: 0, slots: HashMap::new(), begins: none.clone(), offsets_begin: none };
+        for (number, column) in graph.columns.whole.iter().enumerate() {
+            if !is_indexed[number] {
+                continue;
+            }
+            let bytes = 8 * limb_count(graph.program.width(column[0])) as i32;
+            arrays.begins[number] = Some(arrays.bytes);
+            for &field in column.iter() {
+                arrays.slots.insert(graph.slots.field(field), arrays.bytes);
+                arrays.bytes += bytes;
+            }
+            arrays.bytes += bytes;
+            let headers: Option<Vec<HeaderId>> = column
+                .iter()
+                .map(|field| match graph.program.fields[field.index()].kind {
+                    FieldKind::Valid(header) => Some(header),
+                    _ => None,
+                })
+                .collect();
+            if let Some(headers) = headers {
+                arrays.offsets_begin[number] = Some(arrays.bytes);
+                for header in headers {
+                    arrays.slots.insert(graph.slots.offset(header), arrays.bytes);
+                    arrays.bytes += 8;
+                }
+                arrays.bytes += 8;
+            }
+        }
+        arrays
+    }
+}

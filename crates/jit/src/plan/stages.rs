@@ -1,0 +1,238 @@
+//! What a stage stores at its end, and how the next one gets each value back.
+
+use super::Home;
+use super::cuts::{Cut, Reason};
+use super::memory::Memory;
+use super::shapes::Shapes;
+use crate::analysis::Analyses;
+use crate::analysis::extracts::InFrame;
+use crate::analysis::liveness::{At, Carried, Liveness};
+use crate::analysis::reads::Known;
+use crate::analysis::sources::Origin;
+use crate::graph::Place;
+use crate::slots::Slot;
+use cranelift_codegen::entity::SecondaryMap;
+use p4jet_ir::{Begin, FieldId, HeaderId, Intrinsic, TableId, Terminator};
+use p4jet_tables::Structure;
+use std::collections::BTreeMap;
+
+/// Which packets a stage takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Packets that arrive, or copies that begin with ingress.
+    Start,
+    /// Packets that wait at the cut with this number.
+    Cut(usize),
+    /// Copies that begin with egress.
+    Egress,
+}
+
+/// How a slot gets its value when a stage begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restore {
+    /// It is this constant.
+    Known(u64),
+    /// The intrinsic of this field is loaded.
+    Intrinsic(Intrinsic, FieldId),
+    /// It is loaded from the PHV.
+    Phv(i32),
+}
+
+/// Fields of a header that a stage reloads from the frame, which is cheaper than keeping them in the PHV.
+#[derive(Clone, Debug)]
+pub struct Reload {
+    /// The header.
+    pub header: HeaderId,
+    /// Whether the header is known to be valid; if not, its fields are 0 where it is not.
+    pub is_valid: bool,
+    /// The fields, and where they are.
+    pub fields: Vec<(FieldId, InFrame)>,
+    /// Slots of the header that are constants here.
+    pub known: Known,
+}
+
+/// What a stage does before its first place.
+#[derive(Clone, Debug)]
+pub struct StagePlan {
+    /// Which packets it takes.
+    pub entry: Entry,
+    /// Where it begins; `None` if packets leave at once.
+    pub begin: Option<Place>,
+    /// Whether the elements are cleared that unknown indices may find.
+    pub clears_arrays: bool,
+    /// Slots that are 0.
+    pub zeroed: Vec<Slot>,
+    /// Slots that get another value, in order.
+    pub restored: Vec<(Slot, Restore)>,
+    /// Slots that are loaded from the image of a copy, if the packet is one.
+    pub inherited: Vec<(Slot, i32)>,
+    /// Fields that are reloaded from the frame.
+    pub reloads: Vec<Reload>,
+    /// Whether the stage begins on a hot path, and the other code is cold.
+    pub begins_hot: bool,
+}
+
+/// What is prefetched at a cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefetch {
+    /// Nothing.
+    Nothing,
+    /// What the lookup touches first.
+    Lookup(TableId),
+    /// The row that was found, and its direct counters.
+    Row(TableId),
+}
+
+/// What happens at a cut.
+#[derive(Clone, Debug)]
+pub struct CutPlan {
+    /// Where, and why.
+    pub cut: Cut,
+    /// Slots that are stored in the PHV, and at which offset.
+    pub spills: Vec<(Slot, i32)>,
+    /// Whether the selector of a member is stored behind the key.
+    pub has_selector: bool,
+    /// What is prefetched.
+    pub prefetch: Prefetch,
+}
+
+/// What the decisions depend on.
+pub struct Planner<'s> {
+    /// The analyses.
+    pub analyses: &'s Analyses<'s>,
+    /// What the tables are like.
+    pub shapes: &'s Shapes,
+    /// The PHV.
+    pub memory: &'s Memory,
+    /// Where slots lie.
+    pub homes: &'s SecondaryMap<Slot, Home>,
+    /// The intrinsics that are set where a half of the pipeline begins.
+    pub intrinsics: &'s [Vec<(Intrinsic, FieldId)>; 2],
+}
+
+impl Planner<'_> {
+    /// What happens at a cut.
+    pub fn cut(&self, cut: Cut, carried: &[Carried]) -> CutPlan {
+        let spills = carried
+            .iter()
+            .filter(|(slot, origin)| self.homes[*slot] == Home::Registers && *origin == Origin::Phv);
+        let table = self.table(cut.place);
+        let tables = &self.analyses.graph.program.tables;
+        let has_selector = table.is_some_and(|table| tables[table.index()].profile.is_some());
+        CutPlan {
+            cut,
+            spills: spills.map(|(slot, _)| (*slot, self.memory.phv[slot])).collect(),
+            has_selector,
+            prefetch: match (cut.at, table) {
+                (At::Lookup, Some(table))
+                    if self.shapes.structure(table) != Structure::Generic && self.shapes.is_large(table) =>
+                {
+                    Prefetch::Lookup(table)
+                }
+                (At::Action, Some(table)) if cut.reason == Reason::FarRows && !has_selector => {
+                    Prefetch::Row(table)
+                }
+                _ => Prefetch::Nothing,
+            },
+        }
+    }
+
+    fn table(&self, place: Place) -> Option<TableId> {
+        match self.analyses.graph.node(place).terminator {
+            Terminator::Apply { table, .. } => Some(table),
+            _ => None,
+        }
+    }
+
+    /// All stages.
+    pub fn stages(&self, live: &Liveness, cuts: &[(Cut, Vec<Carried>)]) -> Vec<StagePlan> {
+        let graph = self.analyses.graph;
+        let mut stages = vec![self.entry(Begin::Ingress, live)];
+        let at_cut = |(number, (cut, carried)): (usize, &(Cut, Vec<Carried>))| {
+            self.at_cut(number, *cut, carried, live)
+        };
+        stages.extend(cuts.iter().enumerate().map(at_cut));
+        stages.extend(graph.has_copies(Begin::Egress).then(|| self.entry(Begin::Egress, live)));
+        stages
+    }
+
+    /// The stage where packets or copies begin.
+    fn entry(&self, begin: Begin, live: &Liveness) -> StagePlan {
+        let graph = self.analyses.graph;
+        let live = live.at_begin(begin);
+        // In memory only what may be read before it is set.
+        let is_zeroed = |slot: &Slot| {
+            let is_array = self.memory.columns.slots.contains_key(slot);
+            !is_array && (live.contains(*slot) || !self.memory.in_memory.contains_key(slot))
+        };
+        let is_used = |slot: &Slot| self.homes[*slot] != Home::Nowhere;
+        let inherited = self.memory.entered[begin as usize].iter().copied();
+        let intrinsics = self.intrinsics[begin as usize]
+            .iter()
+            .map(|(intrinsic, field)| (graph.slots.field(*field), Restore::Intrinsic(*intrinsic, *field)));
+        StagePlan {
+            entry: match begin {
+                Begin::Ingress => Entry::Start,
+                Begin::Egress => Entry::Egress,
+            },
+            begin: graph.entry(begin),
+            clears_arrays: true,
+            zeroed: graph.slots.all().filter(is_zeroed).filter(is_used).collect(),
+            restored: intrinsics.collect(),
+            inherited: inherited.filter(is_used).map(|slot| (slot, self.memory.phv[&slot])).collect(),
+            reloads: Vec::new(),
+            begins_hot: begin == Begin::Ingress && graph.start().is_some_and(|place| !graph.is_cold(place)),
+        }
+    }
+
+    /// The stage of packets that wait at a cut.
+    fn at_cut(&self, number: usize, cut: Cut, carried: &[Carried], live: &Liveness) -> StagePlan {
+        let graph = self.analyses.graph;
+        let facts = match cut.at {
+            At::Place => self.analyses.constants.before(cut.place),
+            _ => self.analyses.constants.at_end(cut.place),
+        };
+        let is_zeroed = |slot: &Slot| {
+            let carried = carried.binary_search_by_key(slot, |c| c.0).ok().map(|i| carried[i].1);
+            !self.memory.in_memory.contains_key(slot) && carried.is_none_or(|origin| origin == Origin::Zero)
+        };
+        let live = live.from(cut.place, cut.at);
+        let mut restored = Vec::new();
+        let mut in_frame: BTreeMap<HeaderId, Vec<(FieldId, InFrame)>> = BTreeMap::new();
+        for &(slot, origin) in carried.iter().filter(|(slot, _)| self.homes[*slot] == Home::Registers) {
+            match (origin, graph.slots.as_field(slot)) {
+                (Origin::Zero, _) => {}
+                (Origin::Known(value), _) => restored.push((slot, Restore::Known(value))),
+                (Origin::Intrinsic(intrinsic), Some(field)) => {
+                    restored.push((slot, Restore::Intrinsic(intrinsic, field)));
+                }
+                // The next stage may need it.
+                (Origin::Frame(_), _) if !live.contains(slot) => {}
+                (Origin::Frame(at), Some(field)) => in_frame.entry(at.header).or_default().push((field, at)),
+                _ => restored.push((slot, Restore::Phv(self.memory.phv[&slot]))),
+            }
+        }
+        let reload = |(header, fields): (HeaderId, Vec<(FieldId, InFrame)>)| {
+            let valid = graph.slots.field(graph.program.headers[header.index()].valid);
+            let slots = [valid, graph.slots.offset(header)];
+            let is_valid = self.analyses.constants.eval.known_valid(&facts, header) == Some(true);
+            let known = Known::of(&self.analyses.constants.eval, &facts, slots.into_iter());
+            Reload { header, is_valid, fields, known }
+        };
+        StagePlan {
+            entry: Entry::Cut(number),
+            begin: Some(cut.place),
+            clears_arrays: false,
+            zeroed: graph
+                .slots
+                .all()
+                .filter(is_zeroed)
+                .filter(|slot| self.homes[*slot] != Home::Nowhere)
+                .collect(),
+            restored,
+            inherited: Vec::new(),
+            reloads: in_frame.into_iter().map(reload).collect(),
+            begins_hot: !graph.is_cold(cut.place),
+        }
+    }
+}
