@@ -24,6 +24,7 @@ mod language;
 mod namespaces;
 mod notices;
 mod pipelined;
+mod plans;
 mod programs;
 mod reload;
 mod seeing;

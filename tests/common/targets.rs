@@ -99,6 +99,7 @@ fn some_options(rng: &mut Rng) -> p4jet_jit::Options {
         live_limbs_max: rng.once_in(3).then(|| rng.below(100)),
         optimised_max: rng.once_in(3).then_some(0),
         listing: false,
+        plan: false,
         measured: rng.once_in(4),
         counted: rng.once_in(4),
         threads: None,

@@ -1,5 +1,5 @@
 //! Finds the place in the program where a thread is stuck: a signal interrupts the thread, and its handler looks up the
-//! interrupted instruction (`p4jet_jit::whereabouts`). For this the packet path records only, in programs
+//! interrupted instruction (`p4jet_jit::running_code`). For this the packet path records only, in programs
 //! with loops, which packet it processes.
 #![allow(unsafe_code)]
 
@@ -95,7 +95,7 @@ extern "C" fn interrupted(_: c_int, _: *mut libc::siginfo_t, context: *mut c_voi
     // SAFETY: the kernel gives the handler such a context.
     let (counter, stack) = registers(unsafe { &*context.cast::<libc::ucontext_t>() });
     // SAFETY: they are of this thread, which goes on when this returns.
-    let (place, packet) = match unsafe { p4jet_jit::whereabouts(counter, stack) } {
+    let (place, packet) = match unsafe { p4jet_jit::running_code(counter, stack) } {
         Some(there) => (there.place, there.packet),
         None => (p4jet_interp::interpreted(), PACKET.get()),
     };

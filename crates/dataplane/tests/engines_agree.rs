@@ -79,6 +79,7 @@ const CUT_EVERYWHERE: Options = Options {
     live_limbs_max: None,
     optimised_max: None,
     listing: false,
+    plan: false,
     measured: false,
     counted: false,
     threads: None,

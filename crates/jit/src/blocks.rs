@@ -7,7 +7,7 @@ use cranelift_codegen::ir::{Block, BlockCall, Function, Inst, Value};
 /// A way into a block: an instruction, and which of those that it has.
 pub type Caller = (Inst, usize);
 
-/// The ways into each block.
+/// The edges into each block.
 pub fn callers(func: &Function) -> SecondaryMap<Block, Vec<Caller>> {
     let mut callers: SecondaryMap<Block, Vec<Caller>> = SecondaryMap::new();
     let dfg = &func.dfg;

@@ -59,9 +59,9 @@ pub fn intrinsic_bit(intrinsic: Intrinsic) -> u16 {
 
 /// What is known beforehand of all copies of a program.
 pub struct CopyLayout {
-    /// Limbs of the fields, and of the machine's own variables, that copies bring along.
+    /// Limbs of the fields, and of the machine's own variables, that copies inherit.
     image_limbs: usize,
-    /// Intrinsics that some copy may bring along: set when a copy begins, unless that one has them.
+    /// Intrinsics that some copy may inherit: set when a copy begins, unless that one has them.
     intrinsics: Vec<(Begin, Intrinsic, Cell)>,
     /// Whether frames must be kept as they arrived.
     keep_arrived: bool,
@@ -166,7 +166,7 @@ pub struct Copies {
     /// To be used again.
     spare: Vec<Copied>,
     /// Where the running batch began.
-    begun: Begin,
+    began_with: Begin,
     /// Its frames as they were then, if they are needed.
     arrived: Vec<Vec<u8>>,
     /// If its packets are copies: where their bytes begin, and how many there are with what a session cut off.
@@ -179,7 +179,7 @@ impl Copies {
             made: Vec::new(),
             refused: 0,
             spare: Vec::new(),
-            begun: Begin::Ingress,
+            began_with: Begin::Ingress,
             arrived: vec![Vec::new(); BATCH_MAX],
             whole: Vec::with_capacity(BATCH_MAX),
         }
@@ -189,13 +189,13 @@ impl Copies {
     ///
     /// # Safety
     /// The packets' frames are readable.
-    pub unsafe fn begin(&mut self, layout: &CopyLayout, begun: Begin, packets: &[Packet]) {
-        self.begun = begun;
+    pub unsafe fn begin(&mut self, layout: &CopyLayout, began_with: Begin, packets: &[Packet]) {
+        self.began_with = began_with;
         self.whole.clear();
         if layout.keep_arrived {
             for (packet, arrived) in packets.iter().zip(&mut self.arrived) {
                 arrived.clear();
-                if begun == Begin::Ingress {
+                if began_with == Begin::Ingress {
                     // SAFETY: as the caller promises.
                     arrived.extend_from_slice(unsafe { packet.bytes() });
                 }
@@ -239,16 +239,16 @@ impl Copies {
     }
 }
 
-/// Puts what a copy brings along into the PHV with which it begins.
+/// Puts what a copy inherits into the PHV with which it begins.
 ///
 /// # Safety
 /// `phv` has room for the image of the layout.
 pub unsafe fn enter(layout: &CopyLayout, copied: &Copied, phv: *mut u64, now_us: u64) {
     // SAFETY: as the caller promises.
     let image = unsafe { std::slice::from_raw_parts_mut(phv, layout.image_limbs) };
-    let Content { about, image: brought, .. } = &*copied.0;
+    let Content { about, image: inherited, .. } = &*copied.0;
     let queued = about.queued.unwrap_or(Queued { enqueued_us: now_us, ..Queued::default() });
-    image.copy_from_slice(brought);
+    image.copy_from_slice(inherited);
     for &(begin, intrinsic, cell) in &layout.intrinsics {
         if begin == about.begin && about.set & intrinsic_bit(intrinsic) == 0 {
             let value = match intrinsic {
@@ -320,7 +320,7 @@ unsafe fn make(
     let kept = std::mem::take(&mut copies.arrived[maker]);
     let frame: &[u8] = match site.frame {
         CopyFrame::Arrived if layout.keep_arrived => &kept,
-        CopyFrame::Arrived if copies.begun == Begin::Egress => &[],
+        CopyFrame::Arrived if copies.began_with == Begin::Egress => &[],
         // SAFETY: packets of the running batch lie in its pool.
         CopyFrame::Arrived | CopyFrame::Current => unsafe { packet.bytes() },
     };

@@ -4,16 +4,20 @@
 //!
 //! The order of the work:
 //!
-//! 1. `flow` flattens the pipeline into one control-flow graph and analyses it; `facts` finds what holds at each
-//!    program point.
-//! 2. `codegen` emits one function per stage.
-//! 3. Four passes remove code that Cranelift would keep, before Cranelift sees it: `unused` (loads and parameters that
+//! 1. `graph` flattens the pipeline into one control-flow graph, with the nodes of hot paths once more. It never changes.
+//! 2. `analysis` finds what holds at each program point. Each analysis is a function in a file of its own. It takes the graph and the
+//!    results that it needs, and returns its result; so the types of the arguments fix the order. The dataflow analyses share the
+//!    `solver`.
+//! 3. `plan` decides where values come from at each use, where slots lie, where the pipeline is cut and why, what a stage
+//!    stores and how the next one gets it back. [`Compiled::plan`] is its text.
+//! 4. `emit` turns the plan of each stage into one function. A read or a jump that the plan does not have is an internal error.
+//! 5. Four passes remove code that Cranelift would keep, before Cranelift sees it: `unused` (loads and parameters that
 //!    nothing uses), `same_params` (block parameters that always have the same value), `compares` (bytes swapped only
 //!    to be compared) and `cold` (code that leads only to drops moves aside).
-//! 4. Cranelift compiles each function.
+//! 6. Cranelift compiles each function.
 //!
 //! Every compilation is bounded by the constants of this file. Functions above one size are compiled without
-//! optimisation, with a single-pass register allocator, after `constant_params`, `memory_params` and `far_uses` have moved
+//! optimisation, with a single-pass register allocator, after `constant_params`, `memory_params` and `long_ranges` have moved
 //! to the stack what would live in many blocks; a program above another size is refused. A compilation can be
 //! cancelled between passes and between functions. Passes whose time could grow with the square of the program count
 //! their work; at their limit they stop, or skip the rest. docs/limits.md lists all limits; tests/growth.rs has
@@ -28,25 +32,25 @@ mod compares;
 mod constant_params;
 mod copies;
 mod emit;
-mod far_uses;
 mod graph;
+mod long_ranges;
 mod memory_params;
 mod memos;
 mod plan;
+mod running_code;
 mod runtime;
 mod same_params;
 mod slots;
 mod solver;
 mod stages;
 mod unused;
-mod whereabouts;
 mod widths;
 
 pub use copies::Copied;
 pub use emit::Error;
 pub use graph::{HotPath, Position, Step};
+pub use running_code::{RunningCode, running_code};
 pub use stages::{StageTime, ticks};
-pub use whereabouts::{Whereabouts, whereabouts};
 
 use analysis::liveness::At;
 use copies::{Copies, CopyLayout};
@@ -69,13 +73,13 @@ use p4jet_ir::{
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{Structure, TableSpec, View, select_batch};
 use plan::{Entry, Plan, Shapes};
+use running_code::{Inside, Sources};
 use runtime::Ctx;
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use whereabouts::{Inside, Sources};
 
 /// Bytes of a frame that generated code may read whatever the frame's length: buffers must have as many.
 pub const FRAME_READABLE_BYTES: usize = analysis::extracts::READABLE_BYTES as usize;
@@ -175,7 +179,7 @@ pub struct Options {
 /// What code is made for, as far as it was seen when programs ran; with nothing seen, for whatever may come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Seen {
-    /// The ways that most packets take, the most frequent first.
+    /// The hot paths, the most frequent first.
     pub hot_paths: Vec<HotPath>,
     /// How many entries each table has; empty for the sizes that the program declares.
     pub entries: Vec<u32>,
@@ -228,7 +232,7 @@ const OPTIMISED_INSTRUCTIONS_MAX: usize = 8_000;
 /// 20,000.
 const OPTIMISED_TOTAL_MAX: usize = 64_000;
 
-/// Values that are passed to blocks, counted on each way there, beyond which a function is compiled quickly.
+/// Values that are passed to blocks, counted on each edge, beyond which a function is compiled quickly.
 const OPTIMISED_PASSED_MAX: usize = 40_000;
 
 /// The same limit when recompiling for observed traffic, for which packets do not wait.
@@ -640,7 +644,7 @@ fn compile_all(
         if !optimised {
             constant_params::remove_constant_params(&mut cx.func);
             memory_params::pass_in_memory(&mut cx.func);
-            far_uses::spill_far_uses(&mut cx.func);
+            long_ranges::spill_long_ranges(&mut cx.func);
         }
         let isa = if optimised { targets.optimising } else { targets.quick };
         let code = cx.compile(isa, &mut ControlPlane::default()).map_err(|e| internal(format!("{e:?}")))?;
@@ -1017,7 +1021,7 @@ impl Engine {
                 let count = count as usize;
                 let (queue, stride) = (self.flight.queue_bases[stage], self.compiled.phv_stride / 8);
                 for (i, key) in keys.iter_mut().enumerate().take(count) {
-                    // SAFETY: stage code has put so many numbers of packets into the queue; each has a PHV.
+                    // SAFETY: stage code has put `count` numbers of packets into the queue; each has a PHV.
                     *key = unsafe {
                         let number = *queue.add(i) as usize;
                         ctx.phv.cast::<u64>().cast_const().add(number * stride + self.compiled.key_limb)

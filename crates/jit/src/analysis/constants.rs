@@ -695,7 +695,8 @@ fn follow_copies(program: &Program, mut open: Vec<FieldId>, tracked: &mut [bool]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Stops;
+    use crate::analysis::{inherited, written};
+    use crate::graph::Stops;
     use p4jet_ir::{BlockKind, NodeId};
 
     const TWO_HEADERS: &str = r#"
@@ -740,37 +741,44 @@ ingress "parse", "ask"
 egress_port meta.port
 "#;
 
-    fn places(flow: &Flow, kind: BlockKind, nodes: &[u32]) -> Vec<Place> {
+    fn places(graph: &Graph, kind: BlockKind, nodes: &[u32]) -> Vec<Place> {
         let at = |node: u32| {
-            let is_it =
-                |place: &Place| flow.block(*place).kind == kind && flow.places[*place].node == NodeId(node);
-            (0..graph.count()).find(is_it).expect("the place exists")
+            let is_it = |place: &Place| {
+                graph.block(*place).kind == kind && graph.position(*place).node == NodeId(node)
+            };
+            graph.places().find(is_it).expect("the place exists")
         };
         nodes.iter().map(|&node| at(node)).collect()
     }
 
+    fn find<'a>(graph: &'a Graph<'a>) -> Constants<'a> {
+        constants(graph, &inherited::inherited(graph), &written::written(graph))
+    }
+
     #[test]
-    fn a_parser_path_leads_past_questions_that_it_answers() {
+    fn a_parser_path_leads_past_tests_whose_result_it_knows() {
         let program = p4jet_ir::text::parse(TWO_HEADERS).unwrap();
-        let flow = Flow::new(&program, Stops::Nowhere, &[], &[]);
-        let parse = places(&flow, BlockKind::Parser, &[0, 1, 2]);
-        let ask = places(&flow, BlockKind::Control, &[0, 1, 2, 3, 4]);
+        let graph = Graph::new(&program, Stops::Nowhere, &[]);
+        let found = find(&graph);
+        let parse = places(&graph, BlockKind::Parser, &[0, 1, 2]);
+        let ask = places(&graph, BlockKind::Control, &[0, 1, 2, 3, 4]);
         // Too short for `a`: neither is valid. Else as the switch says, which jumps past an empty node.
-        assert_eq!(flow.ways(parse[0]), [parse[1], ask[4]]);
+        assert_eq!(found.successors(parse[0]), [parse[1], ask[4]]);
         // Too short for `b`, or both are valid.
-        assert_eq!(flow.ways(parse[1]), [ask[1], ask[4]]);
-        assert_eq!(flow.ways(ask[1]), [ask[2]], "what was extracted behind `a` has `a`");
-        assert_eq!(flow.known(&flow.facts_before(ask[2]), 0), Some(1));
-        assert_eq!(flow.known(&flow.facts_before(ask[4]), 2), Some(0));
-        assert_eq!(flow.known(&flow.facts_before(ask[4]), 0), None);
+        assert_eq!(found.successors(parse[1]), [ask[1], ask[4]]);
+        assert_eq!(found.successors(ask[1]), [ask[2]], "what was extracted behind `a` has `a`");
+        let known = |place: Place, field: u32| found.eval.known_field(&found.before(place), FieldId(field));
+        assert_eq!(known(ask[2], 0), Some(1));
+        assert_eq!(known(ask[4], 2), Some(0));
+        assert_eq!(known(ask[4], 0), None);
     }
 
     #[test]
     fn validity_that_a_statement_takes_away_is_not_implied() {
         let text = TWO_HEADERS.replace("    meta.port = 0x1:9\n", "    a.$valid$ = b.y[0:0]\n");
         let program = p4jet_ir::text::parse(&text).unwrap();
-        let flow = Flow::new(&program, Stops::Nowhere, &[], &[]);
-        let ask = places(&flow, BlockKind::Control, &[0, 1, 2, 3]);
-        assert_eq!(flow.ways(ask[1]), [ask[2], ask[3]]);
+        let graph = Graph::new(&program, Stops::Nowhere, &[]);
+        let ask = places(&graph, BlockKind::Control, &[0, 1, 2, 3]);
+        assert_eq!(find(&graph).successors(ask[1]), [ask[2], ask[3]]);
     }
 }

@@ -31,11 +31,6 @@ pub struct Deparsers {
 }
 
 impl Deparsers {
-    /// How the deparser of a step works; `None` for other blocks.
-    pub fn mode(&self, step: Step) -> Option<Mode> {
-        self.modes[step]
-    }
-
     /// The mode of the deparser of a place.
     pub fn mode_at(&self, graph: &Graph, place: Place) -> Option<Mode> {
         self.modes[graph.step(place)]

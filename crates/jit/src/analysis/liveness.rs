@@ -110,11 +110,6 @@ fn solve<'a>(
 }
 
 impl<'a> Liveness<'a> {
-    /// Live before the statements of a place.
-    pub fn before(&self, place: Place) -> &SlotSet {
-        &self.before[place]
-    }
-
     /// Live before each place.
     pub fn sets(&self) -> impl Iterator<Item = (Place, &SlotSet)> {
         self.before.iter()

@@ -27,7 +27,7 @@ impl<'a> Codegen<'a, '_> {
         self.b.ins().store(plain(), bytes, at, 8);
     }
 
-    /// Notes in a row of so many words that it was hit now, unless that stands there. Of row 0, a miss, nobody reads it.
+    /// Stores the time of this hit in the last of the row's `words`, unless it is there already. Row 0, a miss, is never asked for it.
     pub(super) fn note_hit(&mut self, row: Value, words: usize) {
         let last = 8 * (words as i32 - 1);
         let now = self.once(Once::Ctx(offset_of!(Ctx, now_us)));

@@ -284,7 +284,7 @@ impl<'a> Codegen<'a, '_> {
         self.end_if(go_on);
     }
 
-    /// Writes a header that does not come from the frame, or not as it is: fields nobody sets are 0.
+    /// Writes a header that does not come from the frame unchanged. Fields that no statement sets are 0.
     fn write_all_fields(&mut self, emit: &'a EmitPlan, base: Value) {
         self.reading(Reading::AsIs(&emit.known), |cg| cg.write_each_field(emit, base));
     }

@@ -16,7 +16,7 @@ pub(super) struct Found {
 }
 
 impl<'a> Codegen<'a, '_> {
-    /// What an index finds in a column: an address in any case, which if there is no such element is one that nobody reads.
+    /// The address of the element that an index finds in a column; if there is none, the address of a spare element that nothing reads.
     pub(super) fn element(&mut self, column: &[FieldId], index: Value, loc: Loc) -> Result<Found, Error> {
         let graph = self.graph();
         let part = graph.columns.part(column);

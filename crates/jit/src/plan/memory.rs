@@ -106,7 +106,7 @@ impl Memory {
 }
 
 /// The columns into which indices lead that are not known before packets come. The fields of each lie side by side, and
-/// behind them there is room for one more: what an index beyond the end writes goes there, and nobody reads it.
+/// behind them there is a spare one: an index beyond the end writes there, and nothing reads it.
 pub struct Arrays {
     /// PHV offset of the first.
     pub at: i32,

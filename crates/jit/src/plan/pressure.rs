@@ -16,7 +16,7 @@ const QUICK_WEIGHT: usize = 6_000;
 /// most so much, the lives of values times the weight of all nodes.
 const QUICK_LIVES_MAX: usize = 40_000_000;
 
-/// Most words of fields in registers that are passed from node to node, counted on each way.
+/// Most words of fields in registers that are passed from node to node, counted on each edge.
 const PASSED_LIMBS_MAX: usize = 200_000;
 
 /// Words of fields in registers, times the weight of all nodes: Cranelift's frontend has a cell for each word and block.

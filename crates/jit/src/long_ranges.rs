@@ -34,7 +34,7 @@ impl Met {
 }
 
 /// Stores such values at their definitions, and loads them in each other block that uses them.
-pub fn spill_far_uses(func: &mut Function) {
+pub fn spill_long_ranges(func: &mut Function) {
     let cfg = ControlFlowGraph::with_function(func);
     let order: Vec<Block> = DominatorTree::with_function(func, &cfg).cfg_rpo().copied().collect();
     let met = find(func, &order);
@@ -175,7 +175,7 @@ mod tests {
         };
         for (blocks, expected) in [(NEAR_BLOCKS as usize, 0), (100, 1)] {
             let mut func = chain(blocks);
-            spill_far_uses(&mut func);
+            spill_long_ranges(&mut func);
             assert_eq!(count(&func, Opcode::Store), expected, "{blocks} blocks");
             assert_eq!(count(&func, Opcode::Load), expected, "{blocks} blocks");
         }

@@ -9,13 +9,13 @@ use p4jet_packet::Packet;
 use std::cell::Cell;
 
 #[derive(Clone, Copy)]
-struct Here {
+struct Entered {
     ctx: *const Ctx,
     compiled: *const Compiled,
 }
 
 thread_local! {
-    static HERE: Cell<Option<Here>> = const { Cell::new(None) };
+    static ENTERED: Cell<Option<Entered>> = const { Cell::new(None) };
 }
 
 /// While it lives, this thread runs the code, called with the context.
@@ -24,21 +24,21 @@ pub(crate) struct Inside(());
 impl Inside {
     /// Both outlive the value; the context lies on this thread's stack.
     pub fn enter(ctx: *const Ctx, compiled: *const Compiled) -> Inside {
-        HERE.set(Some(Here { ctx, compiled }));
+        ENTERED.set(Some(Entered { ctx, compiled }));
         Inside(())
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        HERE.set(None);
+        ENTERED.set(None);
     }
 }
 
 /// What generated code is doing.
 #[derive(Clone, Copy, Debug)]
-pub struct Whereabouts {
-    /// The number of the packet in the batch; `usize::MAX` if the program has no loop, so that nobody needs to know.
+pub struct RunningCode {
+    /// The number of the packet in the batch; `usize::MAX` if the program has no loop and so cannot get stuck.
     pub packet: usize,
     /// The place in the program's text, valid as long as the code runs.
     pub place: *const SourceLoc,
@@ -49,22 +49,23 @@ pub struct Whereabouts {
 ///
 /// # Safety
 /// `counter` and `stack` are the program counter and the stack pointer that the thread had when it was interrupted, and the
-/// thread does not go on before this returns.
-pub unsafe fn whereabouts(counter: usize, stack: usize) -> Option<Whereabouts> {
-    let here = HERE.get()?;
-    // SAFETY: they live as long as `HERE` has them.
-    let compiled = unsafe { &*here.compiled };
+/// thread does not continue before this returns.
+pub unsafe fn running_code(counter: usize, stack: usize) -> Option<RunningCode> {
+    let entered = ENTERED.get()?;
+    // SAFETY: they live as long as `ENTERED` has them.
+    let compiled = unsafe { &*entered.compiled };
     // In a function that generated code called, the address to return to is on the stack, below the context.
-    let called = (stack.next_multiple_of(8)..here.ctx as usize).step_by(8).map(|at| {
+    let called = (stack.next_multiple_of(8)..entered.ctx as usize).step_by(8).map(|at| {
         // SAFETY: between the stack pointer and a value on the same stack there is only stack.
         unsafe { (at as *const usize).read_volatile() }.wrapping_sub(1)
     });
     let place = std::iter::once(counter).chain(called).find_map(|at| compiled.source_of(at))?;
     // SAFETY: as above; generated code may have written the field.
-    let (packet, packets) = unsafe { ((&raw const (*here.ctx).packet).read_volatile(), (*here.ctx).packets) };
+    let (packet, packets) =
+        unsafe { ((&raw const (*entered.ctx).packet).read_volatile(), (*entered.ctx).packets) };
     let bytes = (packet as usize).checked_sub(packets as usize);
     let packet = bytes.map_or(usize::MAX, |bytes| bytes / size_of::<Packet>());
-    Some(Whereabouts { packet, place })
+    Some(RunningCode { packet, place })
 }
 
 /// The places in the text that the code of a stage comes from.
