@@ -1,7 +1,7 @@
 //! Golden tests of compilation plans: `p4jet check --plan` of `plans/NAME.p4`, or of the shipped program NAME, prints
 //! `plans/NAME.plan`. They show every decision of the JIT: cuts, reads and their sources, jumps past known tests, frames.
 //!
-//! `UPDATE=1 cargo test --test main plans` writes the expected files again; read the diff as a review.
+//! `UPDATE=1 cargo test -p p4jet-cli --test system plans` writes the expected files again; read the diff as a review.
 
 use crate::common::{program, root, run};
 use std::fs;
