@@ -306,6 +306,7 @@ impl Checker {
                     dir: p.dir,
                     optional,
                     default,
+                    annotations: p.annotations.clone(),
                 }
             })
             .collect()
@@ -1031,7 +1032,14 @@ impl Checker {
         }
         self.scopes.pop();
         let id = EnumId(self.prog.enums.len() as u32);
-        self.prog.enums.push(Enum { name: e.name.text.clone(), underlying, members, span: decl.span });
+        let annotations = decl.annotations.clone();
+        self.prog.enums.push(Enum {
+            name: e.name.text.clone(),
+            underlying,
+            members,
+            annotations,
+            span: decl.span,
+        });
         self.declare(&e.name, Symbol::Type(Type::Enum(id)));
     }
 

@@ -131,6 +131,7 @@ impl Checker {
             const_entries: false,
             largest_priority_wins: true,
             properties: Vec::new(),
+            property_annotations: Vec::new(),
             annotations: decl.annotations.clone(),
             span: decl.span,
         };
@@ -181,6 +182,10 @@ impl Checker {
                             );
                         } else {
                             done.properties.push((name.text.clone(), typed));
+                            if !property.annotations.is_empty() {
+                                let annotations = property.annotations.clone();
+                                done.property_annotations.push((name.text.clone(), annotations));
+                            }
                         }
                     }
                 },

@@ -191,6 +191,8 @@ pub struct Enum {
     pub underlying: Option<Type>,
     /// Members with their values (position, if not serializable).
     pub members: Vec<(String, BigInt)>,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
     /// Source location.
     pub span: Span,
 }
@@ -230,6 +232,8 @@ pub struct Param {
     pub optional: bool,
     /// Default value.
     pub default: Option<Expr>,
+    /// Annotations.
+    pub annotations: Vec<Annotation>,
 }
 
 /// An extern object's type.
@@ -526,6 +530,8 @@ pub struct Table {
     /// All other properties: `counters`, `meters`, `implementation`, `support_timeout`, `psa_direct_counter`, … Values are
     /// [`ExprKind::Instance`], [`ExprKind::Construct`] or constants.
     pub properties: Vec<(String, Expr)>,
+    /// The annotations of those properties that have any (`@name` of an object that a property constructs).
+    pub property_annotations: Vec<(String, Vec<Annotation>)>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
     /// Source location.
