@@ -261,11 +261,10 @@ impl Typed {
         show(&self.warnings, &self.sources, self.format);
     }
 
-    /// The rest of the compiler.
-    pub fn lower(self, arch: &str) -> Result<Compiled, Failure> {
-        let Typed { typed, warnings: mut diagnostics, sources, name, mut times, format } = self;
-        let architecture =
-            if arch == "auto" { p4jet_arch::detect(&typed) } else { p4jet_arch::by_name(arch) };
+    /// The architecture that is asked for, or that the program is written for; the failure shows the warnings too.
+    fn architecture(&mut self, arch: &str) -> Result<&'static dyn Architecture, Failure> {
+        let Typed { typed, warnings: diagnostics, sources, format, .. } = self;
+        let architecture = if arch == "auto" { p4jet_arch::detect(typed) } else { p4jet_arch::by_name(arch) };
         let known = p4jet_arch::names().join(", ");
         let usage = match (architecture, arch) {
             (_, "auto") | (Some(_), _) => None,
@@ -281,17 +280,17 @@ impl Typed {
             }
         };
         let refuse = |diagnostics: &[Diagnostic]| match usage {
-            None => diagnosed(diagnostics, &sources, format),
+            None => diagnosed(diagnostics, sources, *format),
             Some(usage) => {
-                show(diagnostics, &sources, format);
+                show(diagnostics, sources, *format);
                 usage
             }
         };
         let (architecture, main) = match (architecture, typed.main) {
             (Some(architecture), Some(main)) => (architecture, main),
             (_, None) => {
-                diagnostics.push(p4jet_analysis::no_main(&typed));
-                return Err(refuse(&diagnostics));
+                diagnostics.push(p4jet_analysis::no_main(typed));
+                return Err(refuse(diagnostics));
             }
             (None, Some(main)) => {
                 if arch == "auto" {
@@ -301,14 +300,38 @@ impl Typed {
                             .note(format!("p4jet knows the packages of: {known}")),
                     );
                 }
-                return Err(refuse(&diagnostics));
+                return Err(refuse(diagnostics));
             }
         };
 
-        if !architecture.recognises(&typed) {
-            diagnostics.push(other_architecture(&typed, main, arch));
-            return Err(diagnosed(&diagnostics, &sources, format));
+        if !architecture.recognises(typed) {
+            diagnostics.push(other_architecture(typed, main, arch));
+            return Err(diagnosed(diagnostics, sources, *format));
         }
+        Ok(architecture)
+    }
+
+    /// What the control plane knows about the program.
+    pub fn p4info(mut self, arch: &str) -> Result<p4jet_p4info::Generated, Failure> {
+        let architecture = self.architecture(arch)?;
+        let Typed { typed, warnings: mut diagnostics, sources, format, .. } = self;
+        match p4jet_p4info::generate(&typed, architecture.name()) {
+            Ok(mut generated) => {
+                diagnostics.append(&mut generated.warnings);
+                show(&diagnostics, &sources, format);
+                Ok(generated)
+            }
+            Err(errors) => {
+                diagnostics.extend(errors);
+                Err(diagnosed(&diagnostics, &sources, format))
+            }
+        }
+    }
+
+    /// The rest of the compiler.
+    pub fn lower(mut self, arch: &str) -> Result<Compiled, Failure> {
+        let architecture = self.architecture(arch)?;
+        let Typed { typed, warnings: mut diagnostics, sources, name, mut times, format } = self;
         let start = Instant::now();
         let lowered = p4jet_lower::lower(&typed, architecture, &name);
         times.push(("lower", start.elapsed()));

@@ -18,6 +18,7 @@ mod log;
 mod measure;
 mod metrics;
 mod output;
+mod p4info;
 mod pipelined;
 mod reserve;
 mod run;
@@ -58,6 +59,8 @@ struct Cli {
 enum Command {
     /// Compile programs and report errors; print nothing if all is well.
     Check(check::Args),
+    /// Write what the control plane knows about a program (P4Info), or the entries that the program declares.
+    P4info(p4info::Args),
     /// Run packet tests (STF): one line per file, then `N passed, M failed`.
     Test(test::Args),
     /// Run the switch.
@@ -133,6 +136,7 @@ fn main() -> ExitCode {
     };
     status(match cli.command {
         Command::Check(args) => check::run(&args),
+        Command::P4info(args) => p4info::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Ctl(args) => ctl::run(&args),

@@ -22,11 +22,21 @@ pub fn line(text: Arguments) -> Result<(), Failure> {
 /// Prints a text unchanged.
 pub fn write(text: Arguments) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    out.write_fmt(text).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+    out.write_fmt(text).and_then(|()| out.flush()).map_err(|error| unwritten(&error))
+}
+
+/// Writes bytes as they are.
+pub fn bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| unwritten(&error))
+}
+
+fn unwritten(error: &std::io::Error) -> Failure {
+    match error.kind() {
         // The reader has closed the pipe, as in `p4jet trace … | head`.
         ErrorKind::BrokenPipe => Failure::NobodyReads,
         _ => Failure::Environment(format!("cannot write to standard output: {error}")),
-    })
+    }
 }
 
 /// Reads a text file of the user.

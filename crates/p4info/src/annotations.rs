@@ -1,5 +1,5 @@
-//! Annotations as P4Info shows them (P4Runtime specification, "Annotating P4 code with P4Info" and "Structured
-//! Annotations").
+//! Annotations as P4Info shows them (P4Runtime specification, "Annotating P4 Entities with Documentation" and
+//! "Structured Annotations").
 
 use num_bigint::BigInt;
 use num_traits::{Signed, ToPrimitive, Zero};

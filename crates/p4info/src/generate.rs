@@ -506,13 +506,16 @@ impl<'a> Generator<'a> {
         }
         self.types.info.get_or_insert_default();
         let preamble = Some(self.preamble(Prefix::Table, &found.name, &table.annotations, &[]));
+        // What is hidden cannot be named.
+        let hidden = |id: ActionId| find(&program.actions[id.index()].annotations, "hidden").is_some();
         let default = self.action_name(table.default.action, found.scope);
-        let default = self.symbols.id(Prefix::Action, &default);
+        let default =
+            if hidden(table.default.action) { 0 } else { self.symbols.id(Prefix::Action, &default) };
         let mut out = Table {
             preamble,
             size: self.table_size(table, found.scope),
             const_default_action_id: if table.const_default { default } else { 0 },
-            initial_default_action: Some(TableActionCall {
+            initial_default_action: (default != 0).then(|| TableActionCall {
                 action_id: default,
                 arguments: self.arguments(&table.default, found.scope),
             }),
@@ -540,7 +543,7 @@ impl<'a> Generator<'a> {
             });
         }
         let listed_default = table.actions.iter().any(|a| a.action.action == table.default.action);
-        for listed in &table.actions {
+        for listed in table.actions.iter().filter(|listed| !hidden(listed.action.action)) {
             let name = self.action_name(listed.action.action, found.scope);
             let has = |name: &str| find(&listed.annotations, name).is_some();
             let scope = match (has("tableonly"), has("defaultonly")) {
@@ -564,7 +567,7 @@ impl<'a> Generator<'a> {
                 ..ActionRef::default()
             });
         }
-        if !listed_default {
+        if !listed_default && default != 0 {
             // The default `NoAction`, which the program need not list.
             out.action_refs.push(ActionRef {
                 id: default,
@@ -1094,7 +1097,7 @@ impl Generator<'_> {
     fn unknown_key(&mut self, annotation: &str, key: &str, keys: &[&str], span: Span) {
         let meant = suggest::did_you_mean(key, keys.iter().copied());
         let keys = suggest::list(keys);
-        self.warn("unknown", span, format!("`@{annotation}` has no key `{key}`{meant}; its keys: {keys}"));
+        self.warn("unknown", span, format!("`@{annotation}` has no key `{key}`: {meant}its keys: {keys}"));
     }
 
     /// Returns the pairs of `@name(k = v, …)` or `@name[k = v, …]`.

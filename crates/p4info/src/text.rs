@@ -169,7 +169,7 @@ impl Reader<'_> {
         let Some(slot) = message.slot(name) else {
             let meant = suggest::did_you_mean(name, names.iter().copied());
             let names = suggest::list(&names);
-            return Err(format!("`{name}` is not a field of {full_name}{meant}; its fields: {names}"));
+            return Err(format!("`{name}` is not a field of {full_name}: {meant}its fields: {names}"));
         };
         if !colon && !matches!(slot, Slot::Message(_) | Slot::Map(_)) {
             return Err(format!("`:` expected after `{name}`"));

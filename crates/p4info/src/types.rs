@@ -1,5 +1,5 @@
 //! Types and values as the control plane sees them (P4Runtime specification, "Representation of Arbitrary P4 Types" and
-//! "User-Defined Types").
+//! "User-defined types").
 
 use bytes::Bytes;
 use num_bigint::BigInt;

@@ -1,4 +1,4 @@
-//! Package `p4.config.v1`: what the control plane knows about a program ("P4Info"), and the types of its values.
+//! Package `p4.config.v1`: what the control plane knows about a program ("The P4Info Message"), and the types of its values.
 //!
 //! Annotations appear in several messages with the same three fields: `annotations` has `@name(body)` as text,
 //! `structured_annotations` those in brackets, and `annotation_locations` optionally a place for each element of
@@ -7,7 +7,7 @@
 use super::google::Any;
 
 message! {
-    /// Everything that the control plane can see of a program (§6.4, "P4Info").
+    /// Everything that the control plane can see of a program ("The P4Info Message").
     "p4.config.v1.P4Info" P4Info {
         /// About the program as a whole.
         pkg_info: message PkgInfo = 1,
@@ -63,7 +63,7 @@ message! {
 }
 
 message! {
-    /// About the program as a whole (§6.4.1, "PkgInfo Message").
+    /// About the program as a whole ("PkgInfo Message").
     "p4.config.v1.PkgInfo" PkgInfo {
         /// Name, from `@pkginfo`.
         name: string = 1,
@@ -96,7 +96,7 @@ message! {
 }
 
 enumeration! {
-    /// The highest byte of an id, which tells the kind of object (§6.3, "ID Allocation for P4Info Objects").
+    /// The highest byte of an id, which tells the kind of object ("ID Allocation for P4Info Objects").
     Prefix {
         /// No kind: the id is invalid.
         UNSPECIFIED as Unspecified = 0,
@@ -132,7 +132,7 @@ enumeration! {
 }
 
 message! {
-    /// What all objects have (§6.2, "Preamble Message").
+    /// What all objects have ("Preamble Message").
     "p4.config.v1.Preamble" Preamble {
         /// The id, which requests use. Its highest byte is a [`Prefix`]; 0 is invalid.
         id: uint32 = 1,
@@ -152,7 +152,7 @@ message! {
 }
 
 message! {
-    /// All instances of one type of extern (§6.4.14, "Extern").
+    /// All instances of one type of extern ("Extern").
     "p4.config.v1.Extern" Extern {
         /// Id of the type: the highest byte of the ids of instances, from 0x81 to 0xfe.
         extern_type_id: uint32 = 1,
@@ -202,7 +202,7 @@ oneof! {
 }
 
 message! {
-    /// A field of a table's key, or of a value set (§6.4.2, "Table").
+    /// A field of a table's key, or of a value set ("Table").
     "p4.config.v1.MatchField" MatchField {
         /// Id, unique in the table.
         id: uint32 = 1,
@@ -229,9 +229,9 @@ message! {
     /// A value for a parameter of a [`TableActionCall`].
     "p4.config.v1.TableActionCall.Argument" TableActionCallArgument {
         /// Id of the parameter.
-        param_id: uint32 = 1,
+        param_id: uint32 = 2,
         /// The value.
-        value: bytes = 2,
+        value: bytes = 3,
     }
 }
 
@@ -256,7 +256,7 @@ enumeration! {
 }
 
 message! {
-    /// A table (§6.4.2, "Table").
+    /// A table ("Table").
     "p4.config.v1.Table" Table {
         /// Id and name.
         preamble: message Preamble = 1,
@@ -338,7 +338,7 @@ message! {
 }
 
 message! {
-    /// An action (§6.4.3, "Action").
+    /// An action ("Action").
     "p4.config.v1.Action" Action {
         /// Id and name.
         preamble: message Preamble = 1,
@@ -371,7 +371,7 @@ oneof! {
 }
 
 message! {
-    /// An action profile or selector (§6.4.4, "Action Profile").
+    /// An action profile or selector ("ActionProfile").
     "p4.config.v1.ActionProfile" ActionProfile {
         /// Id and name.
         preamble: message Preamble = 1,
@@ -413,7 +413,7 @@ message! {
 }
 
 message! {
-    /// An indexed counter (§6.4.5, "Counter & DirectCounter").
+    /// An indexed counter ("Counter & DirectCounter").
     "p4.config.v1.Counter" Counter {
         /// Id and name.
         preamble: message Preamble = 1,
@@ -473,7 +473,7 @@ message! {
 }
 
 message! {
-    /// An indexed meter (§6.4.6, "Meter & DirectMeter").
+    /// An indexed meter ("Meter & DirectMeter").
     "p4.config.v1.Meter" Meter {
         /// Id and name.
         preamble: message Preamble = 1,
@@ -520,7 +520,7 @@ message! {
 
 message! {
     /// A header with `@controller_header`, which packets to (`packet_in`) or from (`packet_out`) the control plane carry
-    /// (§6.4.7, "ControllerPacketMetadata").
+    /// ("ControllerPacketMetadata").
     "p4.config.v1.ControllerPacketMetadata" ControllerPacketMetadata {
         /// Id; name and alias are the text of the annotation.
         preamble: message Preamble = 1,
@@ -530,7 +530,7 @@ message! {
 }
 
 message! {
-    /// A parser value set (§6.4.8, "ValueSet").
+    /// A parser value set ("ValueSet").
     "p4.config.v1.ValueSet" ValueSet {
         /// Id and name.
         preamble: message Preamble = 1,
@@ -542,7 +542,7 @@ message! {
 }
 
 message! {
-    /// A register (§6.4.9, "Register").
+    /// A register ("Register").
     "p4.config.v1.Register" Register {
         /// Id and name.
         preamble: message Preamble = 1,
@@ -556,7 +556,7 @@ message! {
 }
 
 message! {
-    /// A digest (§6.4.10, "Digest").
+    /// A digest ("Digest").
     "p4.config.v1.Digest" Digest {
         /// Id and name.
         preamble: message Preamble = 1,
@@ -566,7 +566,7 @@ message! {
 }
 
 message! {
-    /// The named types to which objects refer (§6.4.11 and following), by name.
+    /// The named types to which objects refer, by name.
     "p4.config.v1.P4TypeInfo" P4TypeInfo {
         /// Structs.
         structs: map P4StructTypeSpec = 1,
@@ -616,7 +616,7 @@ oneof! {
 }
 
 message! {
-    /// A type (§8.5, "Representation of Arbitrary P4 Types").
+    /// A type ("Representation of Arbitrary P4 Types").
     "p4.config.v1.P4DataTypeSpec" P4DataTypeSpec {
         /// Which.
         type_spec: oneof DataType(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12),
@@ -848,7 +848,7 @@ oneof! {
 }
 
 message! {
-    /// `@name[…]` (§6.1.2, "Structured Annotations").
+    /// `@name[…]` ("Structured Annotations").
     "p4.config.v1.StructuredAnnotation" StructuredAnnotation {
         /// The name without `@`.
         name: string = 1,
@@ -955,7 +955,7 @@ oneof! {
 }
 
 message! {
-    /// What `@p4runtime_translation` says (§6.4.13, "User-Defined Types").
+    /// What `@p4runtime_translation` says ("User-defined types").
     "p4.config.v1.P4NewTypeTranslation" P4NewTypeTranslation {
         /// Name of the translation.
         uri: string = 1,

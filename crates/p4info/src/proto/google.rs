@@ -17,7 +17,7 @@ message! {
         code: int32 = 1,
         /// An explanation for people.
         message: string = 2,
-        /// Details: P4Runtime puts one `p4.v1.Error` per update here (§12.3, "Batching and Ordering of Updates").
+        /// Details: P4Runtime puts one `p4.v1.Error` per update here ("Batching and Ordering of Updates").
         details: repeated message Any = 3,
     }
 }

@@ -1,7 +1,7 @@
 //! The messages of P4Info and P4Runtime, version 1.5 with what 1.6 adds so far.
 //!
 //! They are written by hand: no `.proto` file is copied, and nothing needs `protoc`. The descriptions are ours; what the
-//! fields mean is defined in the P4Runtime specification, whose sections they name ("§"). Types of fields are prost's, with
+//! fields mean is defined in the P4Runtime specification, whose sections they name in quotes. Types of fields are prost's, with
 //! byte strings as slices of the decoded buffer.
 
 #[macro_use]

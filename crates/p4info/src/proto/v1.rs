@@ -1,6 +1,6 @@
-//! Package `p4.v1`: the requests and answers of P4Runtime, and the values in them ("P4Data").
+//! Package `p4.v1`: the requests and answers of P4Runtime, and the values in them ("P4Data in p4runtime.proto").
 //!
-//! Byte strings are unsigned numbers, most significant byte first; servers send the shortest form (§8.4, "Bytestrings").
+//! Byte strings are unsigned numbers, most significant byte first; servers send the shortest form ("Bytestrings").
 
 use super::config::P4Info;
 use super::google::{Any, Status};
@@ -9,7 +9,7 @@ use super::google::{Any, Status};
 // Write and Read
 
 enumeration! {
-    /// What happens if an update of a batch fails (§12.2, "Batch Atomicity").
+    /// What happens if an update of a batch fails ("Batch Atomicity").
     Atomicity {
         /// The others are made.
         CONTINUE_ON_ERROR as ContinueOnError = 0,
@@ -21,7 +21,7 @@ enumeration! {
 }
 
 message! {
-    /// A batch of updates (§12, "Write RPC").
+    /// A batch of updates ("Write RPC").
     "p4.v1.WriteRequest" WriteRequest {
         /// The device; never 0.
         device_id: uint64 = 1,
@@ -44,7 +44,7 @@ message! {
 }
 
 message! {
-    /// Asks for entities (§13, "Read RPC").
+    /// Asks for entities ("Read RPC").
     "p4.v1.ReadRequest" ReadRequest {
         /// The device.
         device_id: uint64 = 1,
@@ -118,7 +118,7 @@ oneof! {
 }
 
 message! {
-    /// Something that can be written or read (§9, "P4 Entity Messages").
+    /// Something that can be written or read ("P4 Entity Messages").
     "p4.v1.Entity" Entity {
         /// Which.
         entity: oneof EntityKind(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12),
@@ -126,7 +126,7 @@ message! {
 }
 
 message! {
-    /// An entry of an extern (§9.8, "ExternEntry").
+    /// An entry of an extern ("ExternEntry").
     "p4.v1.ExternEntry" ExternEntry {
         /// Id of the type, from 0x81 to 0xfe.
         extern_type_id: uint32 = 1,
@@ -149,7 +149,7 @@ message! {
 }
 
 message! {
-    /// An entry of a table (§9.1, "TableEntry").
+    /// An entry of a table ("TableEntry").
     "p4.v1.TableEntry" TableEntry {
         /// Id of the table.
         table_id: uint32 = 1,
@@ -287,7 +287,7 @@ message! {
 }
 
 message! {
-    /// An action with arguments (§9.1.2, "Action Specification").
+    /// An action with arguments ("Action Specification").
     "p4.v1.Action" Action {
         /// Id of the action.
         action_id: uint32 = 1,
@@ -324,7 +324,7 @@ enumeration! {
 }
 
 message! {
-    /// Several actions, of which one runs: a group that belongs to one entry (§9.2.3, "One Shot Action Selector
+    /// Several actions, of which one runs: a group that belongs to one entry ("One Shot Action Selector
     /// Programming").
     "p4.v1.ActionProfileActionSet" ActionProfileActionSet {
         /// An action that runs before the chosen one.
@@ -361,7 +361,7 @@ message! {
 }
 
 message! {
-    /// A member of an action profile (§9.2.1, "Action Profile Member").
+    /// A member of an action profile ("ActionProfileMember & ActionProfileGroup").
     "p4.v1.ActionProfileMember" ActionProfileMember {
         /// Id of the profile.
         action_profile_id: uint32 = 1,
@@ -385,7 +385,7 @@ message! {
 }
 
 message! {
-    /// A group of an action selector (§9.2.2, "Action Profile Group").
+    /// A group of an action selector ("ActionProfileMember & ActionProfileGroup").
     "p4.v1.ActionProfileGroup" ActionProfileGroup {
         /// Id of the selector.
         action_profile_id: uint32 = 1,
@@ -410,7 +410,7 @@ message! {
 }
 
 message! {
-    /// A cell of a meter (§9.4.1, "MeterEntry").
+    /// A cell of a meter ("MeterEntry").
     "p4.v1.MeterEntry" MeterEntry {
         /// Id of the meter.
         meter_id: uint32 = 1,
@@ -424,7 +424,7 @@ message! {
 }
 
 message! {
-    /// The meter of a table entry (§9.4.2, "DirectMeterEntry").
+    /// The meter of a table entry ("DirectMeterEntry").
     "p4.v1.DirectMeterEntry" DirectMeterEntry {
         /// The entry; its action does not matter.
         table_entry: message TableEntry = 1,
@@ -452,7 +452,7 @@ message! {
 }
 
 message! {
-    /// A cell of a counter (§9.3.1, "CounterEntry").
+    /// A cell of a counter ("CounterEntry").
     "p4.v1.CounterEntry" CounterEntry {
         /// Id of the counter.
         counter_id: uint32 = 1,
@@ -464,7 +464,7 @@ message! {
 }
 
 message! {
-    /// The counter of a table entry (§9.3.2, "DirectCounterEntry").
+    /// The counter of a table entry ("DirectCounterEntry").
     "p4.v1.DirectCounterEntry" DirectCounterEntry {
         /// The entry; its action does not matter.
         table_entry: message TableEntry = 1,
@@ -506,7 +506,7 @@ oneof! {
 }
 
 message! {
-    /// A multicast group or clone session (§9.5, "PacketReplicationEngineEntry").
+    /// A multicast group or clone session ("PacketReplicationEngineEntry").
     "p4.v1.PacketReplicationEngineEntry" PacketReplicationEngineEntry {
         /// Which.
         r#type: oneof ReplicationType(1, 2),
@@ -546,7 +546,7 @@ message! {
 }
 
 message! {
-    /// A multicast group (§9.5.1, "MulticastGroupEntry").
+    /// A multicast group ("MulticastGroupEntry").
     "p4.v1.MulticastGroupEntry" MulticastGroupEntry {
         /// Number of the group, not 0.
         multicast_group_id: uint32 = 1,
@@ -558,7 +558,7 @@ message! {
 }
 
 message! {
-    /// A clone session (§9.5.2, "CloneSessionEntry").
+    /// A clone session ("CloneSessionEntry").
     "p4.v1.CloneSessionEntry" CloneSessionEntry {
         /// Number of the session, not 0.
         session_id: uint32 = 1,
@@ -580,7 +580,7 @@ message! {
 }
 
 message! {
-    /// The members of a value set (§9.6, "ValueSetEntry").
+    /// The members of a value set ("ValueSetEntry").
     "p4.v1.ValueSetEntry" ValueSetEntry {
         /// Id of the value set.
         value_set_id: uint32 = 1,
@@ -590,7 +590,7 @@ message! {
 }
 
 message! {
-    /// A cell of a register (§9.7, "RegisterEntry").
+    /// A cell of a register ("RegisterEntry").
     "p4.v1.RegisterEntry" RegisterEntry {
         /// Id of the register.
         register_id: uint32 = 1,
@@ -614,7 +614,7 @@ message! {
 }
 
 message! {
-    /// How a digest is sent (§9.9, "DigestEntry").
+    /// How a digest is sent ("DigestEntry").
     "p4.v1.DigestEntry" DigestEntry {
         /// Id of the digest.
         digest_id: uint32 = 1,
@@ -641,7 +641,7 @@ oneof! {
 }
 
 message! {
-    /// A message from a client (§16, "P4Runtime Stream Messages").
+    /// A message from a client ("P4Runtime Stream Messages").
     "p4.v1.StreamMessageRequest" StreamMessageRequest {
         /// Which.
         update: oneof StreamRequest(1, 2, 3, 4),
@@ -649,7 +649,7 @@ message! {
 }
 
 message! {
-    /// A packet for the switch (§16.1, "Packet I/O").
+    /// A packet for the switch ("Packet I/O").
     "p4.v1.PacketOut" PacketOut {
         /// The frame, without the `packet_out` header.
         payload: bytes = 1,
@@ -659,7 +659,7 @@ message! {
 }
 
 message! {
-    /// Acknowledges a list of digests (§16.3, "DigestList and DigestListAck").
+    /// Acknowledges a list of digests ("Digest Messages").
     "p4.v1.DigestListAck" DigestListAck {
         /// Id of the digest.
         digest_id: uint32 = 1,
@@ -729,7 +729,7 @@ message! {
 }
 
 message! {
-    /// Asks to be primary, or tells who is (§5, "Client Arbitration and Controller Replication").
+    /// Asks to be primary, or tells who is ("Client Arbitration and Controller Replication").
     "p4.v1.MasterArbitrationUpdate" MasterArbitrationUpdate {
         /// The device.
         device_id: uint64 = 1,
@@ -743,7 +743,7 @@ message! {
 }
 
 message! {
-    /// A role (§5.2, "Arbitration Update Message and Roles").
+    /// A role ("Role Config").
     "p4.v1.Role" Role {
         /// Until 1.3: the role as a number.
         id: uint64 = 1,
@@ -755,7 +755,7 @@ message! {
 }
 
 message! {
-    /// Entries that matched no packet for as long as they say (§16.4, "Table Idle Timeout Notification").
+    /// Entries that matched no packet for as long as they say ("Table Idle Timeout Notification").
     "p4.v1.IdleTimeoutNotification" IdleTimeoutNotification {
         /// The entries, by their keys.
         table_entry: repeated message TableEntry = 1,
@@ -777,7 +777,7 @@ oneof! {
 }
 
 message! {
-    /// What was wrong with a message on the stream (§16.6, "Stream Error Reporting").
+    /// What was wrong with a message on the stream ("Stream Error Reporting").
     "p4.v1.StreamError" StreamError {
         /// gRPC's canonical code.
         canonical_code: int32 = 1,
@@ -830,7 +830,7 @@ message! {
 // The pipeline configuration
 
 enumeration! {
-    /// What is done with a pipeline configuration (§7, "Forwarding-Pipeline Config").
+    /// What is done with a pipeline configuration ("P4 Forwarding-Pipeline Configuration").
     ConfigAction {
         /// Nothing: an error.
         UNSPECIFIED as Unspecified = 0,
@@ -923,7 +923,7 @@ message! {
 }
 
 message! {
-    /// What was wrong with an update of a batch (§12.3, "Error Reporting Messages").
+    /// What was wrong with an update of a batch ("Error Reporting Messages").
     "p4.v1.Error" Error {
         /// gRPC's canonical code.
         canonical_code: int32 = 1,
@@ -939,7 +939,7 @@ message! {
 }
 
 enumeration! {
-    /// Port numbers with a meaning for controllers (§18.2, "Translation of Port Numbers").
+    /// Port numbers with a meaning for controllers ("Translation of Port Numbers").
     SdnPort {
         /// No port.
         SDN_PORT_UNKNOWN as Unknown = 0,
@@ -955,7 +955,7 @@ enumeration! {
 }
 
 message! {
-    /// Asks what a server can do (§17, "Capabilities RPC").
+    /// Asks what a server can do ("Capabilities RPC").
     "p4.v1.CapabilitiesRequest" CapabilitiesRequest {
         /// And this device; 0 is none.
         device_id: uint64 = 1,
@@ -1006,7 +1006,7 @@ oneof! {
 }
 
 message! {
-    /// A value (§8.5.3, "P4Data").
+    /// A value ("P4Data in p4runtime.proto").
     "p4.v1.P4Data" P4Data {
         /// Of which type.
         data: oneof DataValue(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12),
