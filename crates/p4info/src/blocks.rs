@@ -140,7 +140,7 @@ const GLOBAL: ScopeId = 0;
 
 impl<'a> Blocks<'a> {
     /// Finds everything that `main` applies.
-    pub fn of(program: &'a Program, main: InstanceId) -> Result<Self, Diagnostic> {
+    pub fn of(program: &'a Program, main: InstanceId) -> Result<Self, Box<Diagnostic>> {
         let mut blocks = Blocks {
             program,
             scopes: vec![Scope::default()],
@@ -172,7 +172,7 @@ impl<'a> Blocks<'a> {
             blocks.walk_block(object);
         }
         match blocks.failed.take() {
-            Some(failed) => Err(failed),
+            Some(failed) => Err(Box::new(failed)),
             None => Ok(blocks),
         }
     }

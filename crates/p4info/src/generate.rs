@@ -114,7 +114,7 @@ pub struct Generated {
 /// Describes a program for the control plane; `arch` is the name of its architecture. What cannot be described is an error.
 pub fn generate(program: &Program, arch: &str) -> Result<Generated, Vec<Diagnostic>> {
     let Some(main) = program.main else { return Err(vec![p4jet_analysis::no_main(program)]) };
-    let blocks = Blocks::of(program, main).map_err(|error| vec![error])?;
+    let blocks = Blocks::of(program, main).map_err(|error| vec![*error])?;
     let mut generator = Generator {
         program,
         words: if arch == "psa" { &PSA } else { &V1MODEL },

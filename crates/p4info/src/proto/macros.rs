@@ -80,6 +80,7 @@ macro_rules! message {
                 $(place!(self, name, $n $($kind)*);)*
                 None
             }
+            #[allow(clippy::vec_init_then_push)]
             fn field_names(&self) -> Vec<&'static str> {
                 #[allow(unused_mut)]
                 let mut names = Vec::new();
