@@ -181,13 +181,30 @@ pub(crate) struct Lexer {
     open_string: bool,
     /// A conditional skips the text: there are no errors, and strings end with their lines.
     pub quiet: bool,
+    /// Where the next string is, only its first line is read, because a preprocessor reads the others.
+    by_line: bool,
+    /// The string that was read last goes on in the next line.
+    broken: bool,
+    /// Where the last token starts.
+    token_start: usize,
 }
 
 impl Lexer {
     /// Lexes the text of `file`.
     pub(crate) fn new(file: FileId, text: &str) -> Self {
         let (text, splices) = splice(text);
-        Lexer { text, file, pos: 0, splices, line_start: true, open_string: false, quiet: false }
+        Lexer {
+            text,
+            file,
+            pos: 0,
+            splices,
+            line_start: true,
+            open_string: false,
+            quiet: false,
+            by_line: false,
+            broken: false,
+            token_start: 0,
+        }
     }
 
     /// Returns the position in the spliced text.
@@ -223,7 +240,41 @@ impl Lexer {
     pub(crate) fn next(&mut self, interner: &mut Interner, diagnostics: &mut Vec<Diagnostic>) -> Token {
         let space_before = self.skip_space(false, diagnostics);
         let line_start = std::mem::take(&mut self.line_start);
-        self.token(interner, diagnostics, space_before, line_start, self.quiet)
+        self.by_line = !self.quiet;
+        let token = self.token(interner, diagnostics, space_before, line_start, self.quiet);
+        self.by_line = false;
+        token
+    }
+
+    /// True, once, if the string that [`Lexer::next`] returned goes on in the next line.
+    pub(crate) fn take_broken(&mut self) -> bool {
+        std::mem::take(&mut self.broken)
+    }
+
+    /// Returns where the last token starts.
+    pub(crate) fn token_start(&self) -> usize {
+        self.token_start
+    }
+
+    /// Goes back behind the quote at which the last token, a string, starts.
+    pub(crate) fn reopen_string(&mut self) {
+        self.pos = self.token_start + 1;
+        self.broken = false;
+    }
+
+    /// Goes to the start of the next line and returns it; `None` at the end of the text.
+    pub(crate) fn start_line(&mut self) -> Option<String> {
+        let rest = self.rest();
+        let end = rest.find('\n').filter(|end| end + 1 < rest.len());
+        match end {
+            Some(end) => self.pos += end + 1,
+            None => {
+                self.pos = self.text.len();
+                return None;
+            }
+        }
+        self.line_start = true;
+        self.rest().lines().next().map(str::to_string)
     }
 
     /// Returns the next token of this line. Only strings of a pragma may continue over several lines.
@@ -296,6 +347,7 @@ impl Lexer {
         strings_end_with_line: bool,
     ) -> Token {
         let start = self.pos;
+        self.token_start = start;
         let text = self.text.clone();
         let rest = &text[start..];
         let word = |s: &str| s.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
@@ -357,6 +409,12 @@ impl Lexer {
         let mut at = 1;
         while let Some(&byte) = bytes.get(at) {
             match byte {
+                b'"' if self.by_line && rest[..at].contains('\n') => {
+                    self.broken = true;
+                    let line = rest.find('\n').unwrap_or(at);
+                    self.pos += line;
+                    return rest[1..line].trim_end_matches('\r').len();
+                }
                 b'"' => {
                     self.pos += at + 1;
                     return at - 1;
@@ -366,9 +424,9 @@ impl Lexer {
                 _ => at += 1,
             }
         }
-        self.open_string = true;
         let line = rest.find('\n').unwrap_or(rest.len());
         if !self.quiet {
+            self.open_string = true;
             let span = self.span(self.pos, self.pos + 1);
             diagnostics.push(Diagnostic::error("unterminated-string", span, "this string is never closed"));
         }

@@ -1,6 +1,6 @@
 //! Compares the tokens of this preprocessor and of `cpp`, for random and selected small programs of directives.
 //!
-//! Blind spots: directives between a macro's name and its `)`, numbers that are valid in C but not in P4 (`1.5`),
+//! Blind spots: white space in strings (`strings.rs` has tests of it), macro calls in them that continue in the next line, directives between a macro's name and its `)`, numbers that are valid in C but not in P4 (`1.5`),
 //! unclosed strings, comments that end in a macro's name (`cpp` looks for its arguments in the next line), and the text
 //! of errors: only their presence is compared.
 
@@ -26,8 +26,8 @@ fn tokens(text: &str, dir: &Path) -> Result<Vec<String>, String> {
         return Err(error.message.clone());
     }
     let text = |t: &crate::lexer::Token| match t.kind {
-        // `#` may or may not produce a space in place of a macro that expands to nothing.
-        Kind::String => format!("\"{}\"", t.text(&output.interner).replace(' ', "")),
+        // `#` may or may not produce a space in place of a macro that expands to nothing. `-P` leaves out empty lines.
+        Kind::String => format!("\"{}\"", t.text(&output.interner).replace([' ', '\n'], "")),
         _ => t.text(&output.interner).to_string(),
     };
     Ok(output.tokens.iter().filter(|t| t.kind != Kind::Eof).map(text).collect())
@@ -72,10 +72,12 @@ fn folder(name: &str) -> Option<std::path::PathBuf> {
 
 fn compare(text: &str, dir: &Path) -> Result<(), String> {
     let ours = tokens(text, dir);
-    let theirs = cpp(text, dir).map(|out| tokens(&out, dir).expect("cpp's output has tokens only"));
+    let theirs = cpp(text, dir).and_then(|out| tokens(&out, dir));
     match (ours, theirs) {
         (Ok(ours), Ok(theirs)) if ours == theirs => Ok(()),
         (Err(_), Err(_)) => Ok(()),
+        // `cpp` does not know that these quotes end a string of P4.
+        (Err(error), _) if error.contains("inside a string") => Ok(()),
         (Ok(ours), Ok(theirs)) => {
             let same = ours.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
             let end = |tokens: &[String]| {
@@ -157,6 +159,10 @@ fn chosen_programs_as_cpp() {
         "#if __has_include(\"beside.h\") && __has_include(<both.h>) && !__has_include(<beside.h>)\nyes\n#endif\n",
         "#define WHICH <both.h>\n#include WHICH\n#if __has_include(WHICH)\nyes\n#endif\n",
         "#include <beside.h>\n",
+        // Strings over several lines.
+        "#define A 1\n#define F(x) <x>\n\"A\n A + F(A) // A\n#ifdef A\nyes A\n#else\nno A\n#endif\nB\n\" A \"x\" A\nA\n",
+        "#define A 1\na(\"A\n#if 0\nA\n# it's\n#elif A\n#define B 2\nB 'B' it's B\n#endif\n# x B\n\\\"B\\\" B\n\") B \" B \" B\nB\n",
+        "#define A 1\n\"a\n/* A */ A /* A */\n\"A\"\nA\n\"\nA\n",
         // Invalid macros.
         "#define 3\n",
         "#define defined 1\n",
@@ -217,12 +223,30 @@ impl Random {
 
     fn lines(&mut self, out: &mut String, depth: usize) {
         for _ in 0..3 + self.below(6) {
-            match self.below(12) {
+            match self.below(13) {
                 0 | 1 => self.define(out),
                 2 => writeln!(out, "#undef {}", self.one(&NAMES)).unwrap(),
                 3 if depth < 3 => self.conditional(out, depth),
                 4 => writeln!(out, "# {} {} .", self.one(&["note", "see", "x"]), self.one(&NAMES)).unwrap(),
                 5 => writeln!(out, "__LINE__ __COUNTER__").unwrap(),
+                6 => {
+                    let (first, last) = (self.one(&NAMES), self.one(&NAMES));
+                    writeln!(out, "\"{first}").unwrap();
+                    for _ in 0..self.below(4) {
+                        match self.below(4) {
+                            0 => self.define(out),
+                            1 => writeln!(
+                                out,
+                                "#ifdef {0}\n  {0} + 1\n#else\n{0} // {0}\n#endif",
+                                self.one(&NAMES)
+                            )
+                            .unwrap(),
+                            _ => writeln!(out, " {} - {};", self.one(&NAMES[..3]), self.one(&NAMES[6..]))
+                                .unwrap(),
+                        }
+                    }
+                    writeln!(out, "{last}\" {first}").unwrap();
+                }
                 _ => {
                     let text = self.text(&NAMES, 0);
                     writeln!(out, "{text};").unwrap();

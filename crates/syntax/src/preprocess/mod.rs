@@ -9,6 +9,7 @@ use crate::Options;
 #[cfg(test)]
 mod against_cpp;
 mod condition;
+mod strings;
 
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{Interner, Kind, Lexer, Symbol, Token};
@@ -222,6 +223,8 @@ struct OpenFile {
     dir: Option<PathBuf>,
     /// Index of the directory with which the search of `#include_next` starts: see [`Preprocessor::find_include`].
     next_dir: usize,
+    /// Words before this offset are no macros: see [`strings`].
+    unexpanded_to: usize,
 }
 
 /// The result of looking for an included file.
@@ -315,7 +318,7 @@ impl Preprocessor<'_> {
 
     fn open(&mut self, id: FileId, dir: Option<PathBuf>, next_dir: usize) {
         let lexer = Lexer::new(id, &self.sources.files[id.0 as usize].text);
-        self.files.push(OpenFile { id, lexer, conditions: Vec::new(), dir, next_dir });
+        self.files.push(OpenFile { id, lexer, conditions: Vec::new(), dir, next_dir, unexpanded_to: 0 });
     }
 
     /// `-D` definitions are a file of `#define` lines that is read before the program.
@@ -383,8 +386,12 @@ impl Preprocessor<'_> {
             }
             let active = file.conditions.last().is_none_or(|c| c.active);
             file.lexer.quiet = !active;
-            let token = file.lexer.next(&mut self.interner, &mut self.diagnostics);
+            let mut token = file.lexer.next(&mut self.interner, &mut self.diagnostics);
+            let broken = file.lexer.take_broken();
+            token.no_expand = file.lexer.token_start() < file.unexpanded_to;
             match token.kind {
+                Kind::String if active && token.no_expand => return self.inverted_string(token),
+                Kind::String if broken => return self.continue_string(token),
                 Kind::Hash if token.line_start => self.directive(token, active),
                 Kind::Eof => {
                     let file = self.files.pop().expect("the file just read");
