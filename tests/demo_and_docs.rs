@@ -457,6 +457,7 @@ fn every_option_is_documented() {
     let mut known = BTreeSet::from(["--help".to_string(), "--version".to_string()]);
     for command in [
         "check",
+        "p4info",
         "test",
         "run",
         "ctl",
