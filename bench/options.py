@@ -22,7 +22,7 @@ def number(low, high=None, kind=int):
 
 
 def numbers(low, high, least=1):
-    """Whole numbers, separated by commas; so many at least."""
+    """Whole numbers, separated by commas; at least `least` of them."""
 
     def read(text):
         found = [number(low, high)(word) for word in text.split(",") if word]

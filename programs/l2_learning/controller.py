@@ -113,7 +113,7 @@ class Learner:
             for mac in gone if message["change"] == "removed" else []:
                 self.forget(mac)
         elif event == "lost":
-            # A station that is not learned is told of again with its next frame; one that is silent is not.
+            # A station that is not learned comes again with its next frame; a silent one does not.
             for entry in (self.switch.command("table_dump smac") or {}).get("entries", []):
                 if entry.get("since_hit_ms", 0) > entry.get("timeout_ms", self.age_ms):
                     self.take({"event": "aged", "table": "smac", **entry})

@@ -17,7 +17,7 @@ pub struct ProgramStats {
     pub drops: BTreeMap<(String, String), u64>,
 }
 
-/// What lookups in a table came to.
+/// The results of lookups in a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableStats {
     /// Lookups that found an entry.

@@ -29,7 +29,7 @@ const SPINS: u32 = 200;
 const PORTS_INDEXED: usize = 1 << 12;
 /// Drop reasons below this are counted by index.
 const REASONS_INDEXED: usize = 256;
-/// How often the ports' links are looked at; a busy worker asks for the time once in so many rounds only.
+/// How often a worker checks the links of its ports. A busy worker reads the clock only every few rounds.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOK_ROUNDS: u32 = 1 << 10;
 

@@ -53,8 +53,8 @@ pub enum Notice {
         /// The message.
         digest: Digest,
     },
-    /// Nothing has hit an entry for as long as its timeout says. This is told once, until something hits it again;
-    /// a new subscriber is told of those that are idle already.
+    /// Nothing has hit an entry for the time of its timeout. Reported once, until something hits the entry again;
+    /// a new subscriber gets those that are already idle.
     Aged {
         /// The switch whose entry it is.
         switch: Arc<Switch>,

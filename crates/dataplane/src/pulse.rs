@@ -264,7 +264,7 @@ fn packet(packets: *const Packet, count: usize, number: Option<usize>) -> Option
 fn copy(from: *const u8, to: *mut u8, bytes: usize) -> bool {
     let local = libc::iovec { iov_base: to.cast(), iov_len: bytes };
     let remote = libc::iovec { iov_base: from.cast_mut().cast(), iov_len: bytes };
-    // SAFETY: the caller's buffer has so many bytes; `from` is only an address to the kernel, which checks it.
+    // SAFETY: the caller's buffer has that many bytes; `from` is only an address to the kernel, which checks it.
     let copied = unsafe {
         libc::process_vm_readv(libc::getpid(), ptr::from_ref(&local), 1, ptr::from_ref(&remote), 1, 0)
     };

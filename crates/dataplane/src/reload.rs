@@ -2,7 +2,7 @@
 //!
 //! Tables and extern instances whose name and shape are unchanged *are* those of the old program, so that nothing
 //! is copied and no count is lost while some workers still run the old code. A table of which only the actions, the
-//! entries that the program gives or the size changed gets its entries again; everything else begins anew, and
+//! entries that the program gives or the size changed gets its entries again; everything else starts empty, and
 //! [`Carried`] says so.
 
 use crate::switch::{Code, Switch};

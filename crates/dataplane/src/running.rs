@@ -548,7 +548,7 @@ impl Running {
     /// anything meanwhile.
     pub fn reload_prepared(&self, next: Successor) -> Result<(Arc<Switch>, Carried), RunError> {
         let _one = lock(&self.changing);
-        // Somebody may have changed his mind meanwhile.
+        // The program may have changed meanwhile.
         let switch = self.switch();
         let counted = switch.is_counted();
         let next = match next.is_counted() == counted {

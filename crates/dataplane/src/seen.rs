@@ -68,7 +68,7 @@ impl Switch {
         (0..self.tables.len()).map(|t| self.table(TableId(t as u32)).len() as u32).collect()
     }
 
-    /// What is known of these packets (with their ingress ports) and of the tables now, as input to a compilation.
+    /// The observations of these packets (with their ingress ports) and of the tables now, as input to a compilation.
     pub fn seen<'f>(&self, packets: impl Iterator<Item = (u32, &'f [u8])>) -> Result<Seen, String> {
         Ok(Seen { hot_paths: self.paths(packets)?.hot(), entries: self.entries() })
     }

@@ -5,10 +5,12 @@
 
 pub use num_bigint::BigUint;
 pub use p4jet_control::{
-    Act, Atomicity, Cell, CommandError, Control, Entity, EntryRef, Mirror, Page, Ref, Schema, Selector,
-    Update, Written,
+    Act, Atomicity, Batch, Cell, CommandError, Control, Entity, EntryRef, EntryState, Event, Mirror, Page,
+    PortChange, QueueUpdate, Ref, Schema, Selector, Subscription, Topics, Update, Written,
 };
 pub use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
+pub use p4jet_externs::{CounterValue, CrcParams, Rate, Rates};
+pub use p4jet_ir::{InstanceId, TableId};
 pub use p4jet_tables::{Action, KeyMatch};
 
 use p4jet_syntax::Options;

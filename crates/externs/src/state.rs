@@ -666,8 +666,8 @@ impl State {
         self.digests.send(worker, heard, instance, now_us, limbs);
     }
 
-    /// Says whether somebody takes digests, of this program and of those that come after it; until it is called somebody
-    /// does. What is sent while nobody does is only counted.
+    /// Sets whether digests have a receiver, for this program and its successors; initially they have. Without a receiver,
+    /// digests are only counted.
     pub fn hear_digests(&self, heard: bool) {
         self.shared.heard.store(heard, Ordering::Relaxed);
     }

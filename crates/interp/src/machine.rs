@@ -562,7 +562,7 @@ impl Run<'_, '_, '_> {
                 let bits = self.eval(bits);
                 self.whole_bytes(&bits)?;
                 self.need(None, &bits, loc)?;
-                self.frame.cursor += bits.to_u64().expect("the frame has so many bits");
+                self.frame.cursor += bits.to_u64().expect("the frame has that many bits");
                 self.tell(|_| TraceEvent::Advance { bits, loc });
             }
             Op::Lookahead { dest } => {

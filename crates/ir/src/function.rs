@@ -83,7 +83,7 @@ pub enum Algorithm {
     Random,
 }
 
-/// What a call depends on besides its arguments and the payload, and what it changes besides its results.
+/// What a call depends on other than its arguments and the payload, and what it changes other than its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.

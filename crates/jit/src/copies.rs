@@ -29,7 +29,7 @@ impl Cell {
     }
 }
 
-/// What is known beforehand of the copies that a statement makes.
+/// The constant properties of the copies that a statement makes.
 pub struct CopySite {
     pub begin: Begin,
     /// The half of the pipeline that has the statement.
@@ -57,7 +57,7 @@ pub fn intrinsic_bit(intrinsic: Intrinsic) -> u16 {
     1 << intrinsic as u16
 }
 
-/// What is known beforehand of all copies of a program.
+/// The constant properties of all copies of a program.
 pub struct CopyLayout {
     /// Limbs of the fields, and of the machine's own variables, that copies inherit.
     image_limbs: usize,

@@ -715,7 +715,7 @@ pub struct Engine {
     tallies: Option<Tallies>,
 }
 
-/// What is known of a batch on its way from stage to stage.
+/// The state of a batch on its way from stage to stage.
 pub struct Flight {
     queues: Apart<[u32; BATCH_MAX]>,
     queue_bases: Vec<*mut u32>,

@@ -9,7 +9,7 @@ use p4jet_ir::{BlockKind, Terminator};
 pub struct StageTime {
     /// By [`ticks`].
     pub ticks: u64,
-    /// Packets that came to it.
+    /// Packets that reached it.
     pub packets: u64,
 }
 

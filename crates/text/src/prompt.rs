@@ -22,7 +22,7 @@ pub const PROMPT: &str = "RuntimeCmd: ";
 /// What stands before the first.
 pub const BANNER: &str = "Control utility for runtime P4 table manipulation";
 
-/// Whoever carries commands out: a switch here, or one at the other end of a connection.
+/// An executor of commands: a switch in this process, or one at the other end of a connection.
 pub trait Commander {
     /// Carries one command out. An error means that nobody is there any more who could.
     fn reply(&mut self, line: &str) -> io::Result<Reply>;

@@ -279,7 +279,7 @@ impl<'de> Deserialize<'de> for Updates {
     }
 }
 
-/// What an update of a batch came to.
+/// The result of an update of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpdateResult {
@@ -319,7 +319,7 @@ pub struct Answer {
     /// What a command that reads found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// What the updates of a batch came to, in their order.
+    /// The results of the updates of a batch, in their order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<UpdateResult>,
     /// Commands of a file that were carried out.

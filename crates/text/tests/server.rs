@@ -559,7 +559,7 @@ impl Host for Stub {
     }
 }
 
-/// Waits until so many programs are being compiled.
+/// Waits until this many programs are being compiled.
 fn wait_for_compilations(host: &Stub, count: usize) {
     let start = Instant::now();
     while host.compiling.load(Ordering::SeqCst) != count {

@@ -72,7 +72,7 @@ pub struct Constants<'a> {
     pub eval: Evaluator<'a>,
     /// Before each place; `None` where no packet comes.
     before: PerPlace<Option<Facts>>,
-    /// Where each place leads, past nodes that only test what is known; `None` where no packet comes.
+    /// Where each place leads, past nodes that only test constant facts; `None` where no packet comes.
     successors: PerPlace<Option<Vec<Place>>>,
     /// The edges of each place in order, and where they lead.
     pub jumps: PerPlace<Vec<(Edge, Option<Place>)>>,
@@ -137,12 +137,12 @@ pub fn constants<'a>(graph: &'a Graph<'a>, inherited: &Inherited, written: &Writ
 }
 
 impl Constants<'_> {
-    /// What is known before a place.
+    /// The constant facts before a place.
     pub fn before(&self, place: Place) -> Facts {
         self.before[place].clone().unwrap_or_else(|| self.eval.nothing())
     }
 
-    /// What is known before the terminator of a place.
+    /// The constant facts before the terminator of a place.
     pub fn at_end(&self, place: Place) -> Facts {
         let mut facts = self.before(place);
         let stmts = self.eval.graph.node(place).stmts.iter();
@@ -258,7 +258,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// What is known behind the end of the block of a place, if it is left there: a deparser leaves no header where it was.
+    /// The constant facts after the end of the block of a place, if it is left there: a deparser leaves no header where it was.
     pub fn learn_end(&self, facts: &mut Facts, place: Place) {
         if self.graph.block(place).kind == BlockKind::Deparser {
             self.put(facts, self.graph.slots.cursor(), Some(0));
@@ -266,7 +266,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// What is known inside an action: of one node, before its statements.
+    /// The constant facts inside an action: of one node, before its statements.
     pub fn facts_in_action(&self, facts: &Facts, action: ActionId) -> Facts {
         let of_action = &self.graph.program.actions[action.index()];
         if of_action.body.nodes.len() > 1 {
@@ -277,7 +277,7 @@ impl<'a> Evaluator<'a> {
         facts
     }
 
-    /// What is known after an action, whatever way it took.
+    /// The constant facts after an action, on every path through it.
     pub fn facts_after_action(&self, facts: &Facts, action: ActionId) -> Facts {
         let mut facts = facts.clone();
         self.learn_action(&mut facts, action);
@@ -343,7 +343,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// What is known where `expr` has this value.
+    /// The constant facts where `expr` has this value.
     pub fn suppose(&self, facts: &mut Facts, expr: &Expr, value: u64) {
         match (expr, value) {
             (Expr::Field(f), _) => {
@@ -377,7 +377,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Where a jump to a place leads in the end: past nodes that do nothing but ask what is known.
+    /// Where a jump to a place leads in the end: past nodes that only test constant facts.
     pub fn resolve(&self, to: Option<Place>, facts: &Facts) -> Option<Place> {
         let mut place = to?;
         for _ in 0..SKIPS_MAX {
@@ -419,7 +419,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Calls `visit` with each edge by which packets leave a place, where the edge leads by the facts before the place (`None`: out of
-    /// the switch), and what is known there.
+    /// the switch), and the constant facts there.
     pub fn for_each_edge(
         &self,
         place: Place,
@@ -428,7 +428,7 @@ impl<'a> Evaluator<'a> {
     ) {
         let node = self.graph.node(place);
         let mut facts = before.clone();
-        // What is known behind one of several edges, in memory that the next one uses again.
+        // The facts behind one of several edges, in memory that the next edge reuses.
         let mut there = Facts(Vec::new());
         let mut edge =
             |edge: Edge, to: Option<Place>, facts: &Facts| visit(edge, self.resolve(to, facts), facts);
@@ -504,7 +504,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// What is known where packets or copies begin: fields that copies do not inherit are 0.
+    /// The constant facts where packets or copies begin: fields that copies do not inherit are 0.
     fn facts_at(&self, begin: Begin, inherited: &Inherited) -> Facts {
         let mut facts = self.nothing();
         for slot in self.graph.slots.all() {
@@ -622,7 +622,7 @@ impl Tracked {
                 asked.for_each_field(&mut |f| tracked[f.index()] = true);
             }
         }
-        // What is known of an index settles which element is meant.
+        // A known index determines the element.
         let mut indices = Vec::new();
         let bodies = program.blocks.iter().map(|b| &b.body).chain(program.actions.iter().map(|a| &a.body));
         for node in bodies.flat_map(|body| &body.nodes) {

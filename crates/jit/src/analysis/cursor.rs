@@ -5,7 +5,7 @@ use crate::graph::{Graph, Place};
 use crate::solver::{self, Budget, PerPlace};
 use p4jet_ir::{Begin, BlockKind, CopyFrame, Expr, HeaderId, Op, Terminator};
 
-/// What is known of the cursor at a program point.
+/// The cursor at a program point, as far as the analysis knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Cursor {
     /// No packet reaches the point.

@@ -15,7 +15,7 @@ pub fn indexed(graph: &Graph, constants: &Constants) -> Vec<bool> {
     for place in graph.places() {
         found.in_node(eval, &mut constants.before(place), graph.node(place), true);
     }
-    // What is known in actions depends on which table runs them.
+    // Constant facts in actions depend on which table runs them.
     let nothing = eval.nothing();
     for node in graph.program.actions.iter().flat_map(|action| &action.body.nodes) {
         found.in_node(eval, &mut nothing.clone(), node, false);

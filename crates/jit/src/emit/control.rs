@@ -43,7 +43,7 @@ impl<'a> Codegen<'a, '_> {
         loop {
             if let Some(place) = self.blocks.work.pop() {
                 self.emit_place(place)?;
-            } else if let Some((block, place)) = self.blocks.side_exits.pop() {
+            } else if let Some((block, place)) = self.blocks.cold_exits.pop() {
                 self.b.switch_to_block(block);
                 let to = self.block_of(place);
                 self.b.ins().jump(to, &[]);
@@ -60,7 +60,7 @@ impl<'a> Codegen<'a, '_> {
             // What only the place needs is done in a block between: not on the hot path.
             let block = self.b.create_block();
             self.b.set_cold_block(block);
-            self.blocks.side_exits.push((block, place));
+            self.blocks.cold_exits.push((block, place));
             return block;
         }
         self.block_of(place)

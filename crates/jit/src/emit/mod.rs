@@ -1,5 +1,5 @@
-//! Code emission: turns the plan of each stage into Cranelift instructions. It takes no decision that the plan has taken: each file
-//! emits one kind of code, from what the plan says about it.
+//! Code emission: turns the plan of each stage into Cranelift instructions. It decides no read, jump or cut: those are in the plan.
+//! Each file emits one kind of code.
 //!
 //! One *stage* is one function over a list of packets: `stage(ctx, packets, count)`. Stage 0 begins with the parser.
 //!
@@ -154,7 +154,7 @@ struct Blocks {
     /// Places whose code is to be emitted.
     work: Vec<Place>,
     /// Blocks where packets leave a hot path, and the places where they go.
-    side_exits: Vec<(Block, Place)>,
+    cold_exits: Vec<(Block, Place)>,
     /// By reason, and place if that is counted; without a reason the packet is done.
     drops: HashMap<(Option<DropReason>, Loc), Block>,
     /// The place whose code is being emitted.

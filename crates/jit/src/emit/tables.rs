@@ -32,7 +32,7 @@ impl<'a> Codegen<'a, '_> {
         }
     }
 
-    /// Does what the row demands that was found, or the default action's if none was.
+    /// Runs the action of the row that was found, or of the default row if none was.
     pub(super) fn act(
         &mut self,
         place: Place,
@@ -97,7 +97,7 @@ impl<'a> Codegen<'a, '_> {
                 let dispatch = self.b.create_block();
                 self.b.append_block_param(dispatch, types::I64);
                 self.b.append_block_param(dispatch, types::I32);
-                // What row 0 has is found out where it is not the action that is asked about first.
+                // Row 0 is resolved where its action is not the one that is tested first.
                 if asked > 0 && self.tallies.is_none() && action_run.is_none() {
                     default_to = Some(dispatch);
                 } else {
@@ -133,7 +133,7 @@ impl<'a> Codegen<'a, '_> {
         let Some(plan) = self.plan.nodes.applies.get(&place) else {
             return Err(crate::internal(format!("the actions of {place} are not planned")));
         };
-        // Actions that do nothing have the way on.
+        // Actions that do nothing lead straight to the successor.
         let mut entries: Vec<(usize, Block, bool)> = Vec::new();
         for (i, a) in t.actions.iter().enumerate() {
             let body = &program.actions[a.action.index()].body.nodes[0];
@@ -150,7 +150,7 @@ impl<'a> Codegen<'a, '_> {
         }
         for &(i, block, _) in &chain[..asked] {
             let rest = self.b.create_block();
-            // In memory the second way comes next.
+            // In memory the second successor comes next.
             let is_other = self.b.ins().icmp_imm_u(IntCC::NotEqual, which, i as i64);
             self.b.ins().brif(is_other, rest, &[], block, &[]);
             self.b.switch_to_block(rest);

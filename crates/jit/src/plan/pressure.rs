@@ -44,7 +44,7 @@ fn weight(graph: &Graph, place: Place) -> usize {
 /// all that is passed to it from elsewhere, and there are 16 registers.
 const LIVE_AT_ONCE_MAX: usize = 512;
 
-/// The slots to keep in memory, besides those in arrays, those with the longest lives first, so that at most
+/// The slots to keep in memory in addition to those in arrays: those with the longest lives first, so that at most
 /// `live_limbs_max` remain, and [`LIVE_AT_ONCE_MAX`] in each node.
 pub fn too_many(analyses: &Analyses, live: &Liveness, live_limbs_max: usize, in_arrays: &SlotSet) -> SlotSet {
     let graph = analyses.graph;

@@ -250,7 +250,7 @@ enumeration! {
     IdleTimeoutBehavior {
         /// Nothing.
         NO_TIMEOUT as NoTimeout = 0,
-        /// The control plane is told.
+        /// The switch notifies the control plane.
         NOTIFY_CONTROL as NotifyControl = 1,
     }
 }

@@ -169,7 +169,7 @@ message! {
         meter_counter_data: message MeterCounterData = 12,
         /// True if this is the default entry, which has no key.
         is_default_action: bool = 8,
-        /// Nanoseconds without a match until the client is told; 0 is never.
+        /// Nanoseconds without a match until the switch notifies the client; 0 is never.
         idle_timeout_ns: int64 = 9,
         /// In answers, how long ago it matched a packet.
         time_since_last_hit: message IdleTimeout = 10,
@@ -891,7 +891,7 @@ message! {
 }
 
 enumeration! {
-    /// Which fields of the configuration are asked for, besides the cookie.
+    /// The fields of the configuration that the client wants, in addition to the cookie.
     ResponseType {
         /// All.
         ALL as All = 0,

@@ -393,7 +393,7 @@ impl<'a, D: Device> Runner<'a, D> {
         }
         execute_quietly(self.control, line.trim_end()).map_err(|error| {
             let Some(span) = error.span else { return error.into() };
-            // What is missing at the end is told without a place.
+            // What is missing at the end has no place.
             let word = starts.iter().rposition(|start| *start <= span.start).filter(|_| !span.is_empty());
             Wrong { column: word.map(|i| words[i].column), message: error.message, goes_on: false }
         })

@@ -23,7 +23,7 @@ impl Answerer<'_> {
 }
 
 const WITHOUT_EFFECT: &str =
-    "this program was started without output queues: they take effect when it is loaded anew";
+    "this program was started without output queues: load it again for them to take effect";
 
 fn rate_text(rate: Option<Rate>) -> String {
     match rate {

@@ -378,7 +378,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 line.get(1, "the path of a file")?;
                 line.ends_after(2)?;
                 let message = format!(
-                    "not supported here: {name} (the file is that of whoever asks, at the prompt or by p4jet ctl)"
+                    "not supported here: {name} (the file belongs to the client: use the prompt or p4jet ctl)"
                 );
                 return Err(CommandError::unsupported(message).at(first.span()));
             }
@@ -647,7 +647,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         Ok((counter, index))
     }
 
-    /// The custom CRC of that name, which is of so many bits.
+    /// The custom CRC with this name and width in bits.
     fn crc_named(&self, token: Token<'a>, width: u32) -> Parsed<u32> {
         let (text, crcs) = (token.text, &self.schema.crcs);
         let width_of = |crc: u32| self.schema.crc_widths[crc as usize];
