@@ -7,7 +7,7 @@
 use super::chain::{Outcome, compile};
 use super::mutate::Vocabulary;
 use num_bigint::BigUint;
-use p4jet_control::Control;
+use p4jet_control::{Atomicity, Control, NamedUpdate, Update};
 use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
 use p4jet_ir::random::{self, Rng};
 use p4jet_ir::{ActionCall, Entry, KeyMatch, Loc, MatchKind, Program, Table};
@@ -40,8 +40,11 @@ pub const STF: Target = Target { name: "stf", run: packet_tests, vocabulary: &ST
 /// Runtime commands.
 pub const COMMANDS: Target = Target { name: "commands", run: commands, vocabulary: &COMMAND_WORDS };
 
+/// Batches of updates by name, one JSON object a line.
+pub const UPDATES: Target = Target { name: "updates", run: updates, vocabulary: &UPDATE_WORDS };
+
 /// All targets.
-pub const ALL: &[&Target] = &[&PREPROCESSOR, &PARSER, &COMPILER, &LANGUAGE, &IR, &STF, &COMMANDS];
+pub const ALL: &[&Target] = &[&PREPROCESSOR, &PARSER, &COMPILER, &LANGUAGE, &IR, &STF, &COMMANDS, &UPDATES];
 
 fn preprocessor(text: &str) -> &'static str {
     const FILES: &[(&str, &str)] = &[
@@ -192,6 +195,64 @@ fn commands(text: &str) -> &'static str {
     }
 }
 
+/// Control of a switch in which something of every sort is set.
+fn filled() -> Control {
+    let control = Control::new(sample_switch().expect("the sample is valid"));
+    let updates = named_updates(EVERYTHING).map(|named| control.resolve(&named).expect("it is set up"));
+    assert!(control.write(updates.collect(), Atomicity::AllOrNothing).in_effect);
+    control
+}
+
+fn named_updates(text: &str) -> impl Iterator<Item = NamedUpdate> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok())
+}
+
+/// All that is set, without the generations of handles: those of what was taken back do not come again.
+fn all_set(control: &Control) -> String {
+    let kept = |line: &str| {
+        let end = line.find(r#","generations":"#).unwrap_or(line.len());
+        line[..end].trim_end_matches('}').to_string() + "\n"
+    };
+    control.dump(true).lines().map(kept).collect()
+}
+
+fn updates(text: &str) -> &'static str {
+    let (together, each) = (filled(), filled());
+    let read: Vec<NamedUpdate> = named_updates(text).collect();
+    let mut batch: Vec<Update> = Vec::new();
+    for named in &read {
+        assert!(!named.to_string().is_empty());
+        match together.resolve(named) {
+            Ok(update) => {
+                // An update that the program allows has a name.
+                if together.schema().check(together.program(), &update).is_ok() {
+                    assert_eq!(together.resolve(&together.named(&update)).as_ref(), Ok(&update));
+                }
+                batch.push(update);
+            }
+            Err(error) => assert!(!error.message.is_empty() && !error.message.contains('\n'), "{error:?}"),
+        }
+    }
+    let before = all_set(&together);
+    let written = together.write(batch.clone(), Atomicity::AllOrNothing);
+    assert_eq!(written.results.len(), batch.len());
+    if !written.in_effect {
+        assert_eq!(all_set(&together), before, "a refused batch changed something");
+    }
+    let alone = each.write(batch, Atomicity::ContinueOnError);
+    let done = alone.results.iter().filter(|result| result.is_ok()).count();
+    assert_eq!(written.in_effect, done == alone.results.len(), "{written:?}\n{alone:?}");
+    if written.in_effect {
+        assert_eq!(all_set(&together), all_set(&each));
+    }
+    match (read.len(), done) {
+        (0, _) => "not read",
+        (_, 0) => "refused",
+        (n, done) if n == done => "carried out",
+        _ => "carried out in part",
+    }
+}
+
 /// Returns a fresh switch with a table of every kind. Its program is read once.
 fn sample_switch() -> Result<Arc<Switch>, String> {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
@@ -202,6 +263,9 @@ fn sample_switch() -> Result<Arc<Switch>, String> {
 
 /// The program of the control plane's own tests.
 const SAMPLE: &str = include_str!("../../crates/control/tests/common/sample.ir");
+
+/// Updates that set something of every sort in it.
+const EVERYTHING: &str = include_str!("../../crates/control/tests/common/everything.json");
 
 /// FNV-1a: derives all further choices of a case from its text.
 fn digest(text: &str) -> u64 {
@@ -693,6 +757,65 @@ const STF_WORDS: Vocabulary = Vocabulary {
     kinds: &[&["==", "!=", "<", "<=", ">", ">="], &["packets", "bytes"]],
     keywords: &["add", "packet", "expect", "setdefault", "wait", "check_counter"],
     line_end: "",
+};
+
+const UPDATE_WORDS: Vocabulary = Vocabulary {
+    spices: &[
+        "l2",
+        "acl",
+        "route",
+        "next_hop",
+        "ecmp",
+        "hops",
+        "pairs",
+        "hits",
+        "seen",
+        "cells",
+        "out",
+        "deny",
+        "made",
+        "insert",
+        "modify",
+        "delete",
+        "clear",
+        "set_default",
+        "create_member",
+        "delete_member",
+        "create_group",
+        "delete_group",
+        "add_to_group",
+        "remove_from_group",
+        "set_session",
+        "create_node",
+        "destroy_node",
+        "associate",
+        "dissociate",
+        "reset",
+        "member",
+        "group",
+        "entry",
+        "index",
+        "0",
+        "1",
+        "2",
+        "4294967295",
+        "16777216",
+        "-1",
+        "null",
+        "[]",
+        "{}",
+        "1e308",
+        "0x10",
+        "5&&&7",
+        "0->65535",
+        "10.0.0.0/8",
+    ],
+    kinds: &[
+        &["l2", "acl", "route", "next_hop", "ipv4_lpm", "fixed"],
+        &["out", "deny", "forward", "NoAction"],
+    ],
+    keywords: &["true", "false", "null"],
+    line_end: "}",
 };
 
 const COMMAND_WORDS: Vocabulary = Vocabulary {

@@ -165,7 +165,7 @@ impl Process {
         }
     }
 
-    /// What puts a program in the place of the running one, or of this one only; with output queues if there are any.
+    /// Replaces the running program, or only this one, by another; with output queues if there are any.
     fn swap_to(&self, compiled: Compiled, of: Option<Arc<Switch>>, cancel: &Cancel) -> Result<Swap, String> {
         let program = compiled.for_engine(self.engine.into());
         let queued = match self.running.switch().queues().are_needed_by(&program) {

@@ -72,7 +72,7 @@ impl Meter {
     }
 }
 
-/// Drops by reason and place. What was dropped before places were counted, or by the traffic manager, has none.
+/// Returns drops by reason and place. Drops before places were counted, or by the traffic manager, have none.
 fn drops(total: &ForwardStats, of_program: &ProgramStats) -> Vec<DropStats> {
     let mut drops = BTreeMap::new();
     let mut placed: BTreeMap<&str, u64> = BTreeMap::new();

@@ -142,17 +142,17 @@ struct WorkerRates {
     packets_per_batch: f64,
 }
 
-/// The elements of a list, each with the one that stood for the same before.
+/// Returns the elements of a list, each with its previous version.
 fn pairs<'s, T>(before: &'s [T], after: &'s [T], same: fn(&T, &T) -> bool) -> Vec<(Option<&'s T>, &'s T)> {
     after.iter().map(|now| (before.iter().find(|then| same(then, now)), now)).collect()
 }
 
-/// How much more a number is.
+/// Returns the increase of a number.
 fn more<T>((before, after): (Option<&T>, &T), number: impl Fn(&T) -> u64) -> f64 {
     number(after).saturating_sub(before.map_or(0, &number)) as f64
 }
 
-/// What happened between two looks, a second.
+/// Returns the rates per second between two samples.
 fn rates(before: &Look, after: &Look) -> Rates {
     let seconds = after.at.duration_since(before.at).as_secs_f64().max(1e-3);
     let (then, now) = (&before.stats, &after.stats);
@@ -231,7 +231,7 @@ fn rates(before: &Look, after: &Look) -> Rates {
     }
 }
 
-/// 1234567.0 as 1.23M.
+/// Formats 1234567.0 as 1.23M.
 fn short(n: f64) -> String {
     let (scaled, unit) = match n {
         n if n >= 1e9 => (n / 1e9, "G"),
@@ -242,7 +242,7 @@ fn short(n: f64) -> String {
     format!("{scaled:.2}{unit}")
 }
 
-/// For a screen of 80 columns; what matters first, as the rest may not fit.
+/// Formats for a screen of 80 columns; the most important lines come first, because the rest may not fit.
 fn text(rates: &Rates) -> String {
     let mut out = String::new();
     let memory = rates.memory_bytes.unwrap_or(0) as f64 / 1e6;
@@ -292,7 +292,7 @@ fn text(rates: &Rates) -> String {
         for t in &rates.tables {
             let (hits, misses) = (short(t.hits_per_second), short(t.misses_per_second));
             let _ = writeln!(out, "{:<38} {:>9} {hits:>9} {misses:>9}", t.table, t.entries);
-            // Most actions run in none of a second's packets.
+            // Most actions run for none of a second's packets.
             for a in t.actions.iter().filter(|a| a.runs_per_second != 0.0) {
                 let _ = writeln!(out, "  {:<46} {:>9}", a.action, short(a.runs_per_second));
             }

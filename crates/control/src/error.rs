@@ -14,6 +14,10 @@ pub enum ErrorKind {
 
 /// The code of an error that has no code of its own.
 pub const INVALID_ARGUMENT: &str = "INVALID_ARGUMENT";
+/// The code of a change for which there is no memory.
+pub(crate) const NO_MEMORY: &str = "NO_MEMORY";
+/// The code of a bug of p4jet.
+pub(crate) const INTERNAL: &str = "INTERNAL";
 /// The code of what p4jet does not carry out yet.
 const UNSUPPORTED: &str = "UNSUPPORTED";
 
@@ -23,7 +27,7 @@ pub struct CommandError {
     /// What was found, what was expected, which choices exist; one line.
     pub message: String,
     /// A stable code: bmv2's where bmv2 has one (`TABLE_FULL`), otherwise `INVALID_ARGUMENT`, `UNKNOWN_NAME`,
-    /// `UNSUPPORTED`, `NO_MEMORY`, `ABORTED` or `INTERNAL`.
+    /// `UNSUPPORTED`, `BUSY`, `NO_MEMORY`, `ABORTED` or `INTERNAL`.
     pub code: Box<str>,
     /// The object that refused, by its name in the program: `ingress.ipv4_lpm`.
     pub entity: Option<Box<str>>,

@@ -1,6 +1,6 @@
 //! A batch fails if memory runs out in the middle, or if p4jet itself fails; control goes on.
 
-use crate::error::CommandError;
+use crate::error::{CommandError, INTERNAL, NO_MEMORY};
 use p4jet_tables::NoMemory;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,11 +21,11 @@ pub fn guarded<T>(act: impl FnOnce() -> Result<T, CommandError>) -> Result<T, Co
 
 fn failed(panic: &(dyn Any + Send)) -> CommandError {
     if let Some(NoMemory(why)) = panic.downcast_ref::<NoMemory>() {
-        return CommandError::new(format!("Error: no memory: {why}"));
+        return CommandError::new(format!("Error: no memory: {why}")).code(NO_MEMORY);
     }
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or(panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
-    CommandError::new(format!("Error: the command failed by a bug of p4jet: {text}"))
+    CommandError::new(format!("Error: the command failed by a bug of p4jet: {text}")).code(INTERNAL)
 }
 
 /// Refuses a file of commands for which there is not enough memory. Where the heap refuses memory the process ends, so this
@@ -43,6 +43,7 @@ pub fn require_memory(text: &str, entries: usize) -> Result<(), CommandError> {
             "Error: no memory: {lines} lines may need {mib} MiB, which the system refuses (see ulimit -v); \
              use smaller files"
         ))
+        .code(NO_MEMORY)
     })
 }
 

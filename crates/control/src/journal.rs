@@ -9,8 +9,9 @@
 //! the two renames, `FILE.journal.new`. A full disk can prevent the replacement, but not harm what is there.
 
 use crate::error::count;
+use crate::record::{Header, JournalHeader, Record};
 use crate::sealed::{Seal, open, seal};
-use crate::state::{Header, JournalHeader, ReadCommand, Record, Restoring};
+use crate::state::{ReadCommand, Restoring};
 use crate::update::Update;
 use crate::write::{Control, Made};
 use p4jet_ir::TableId;

@@ -20,6 +20,7 @@ mod named;
 pub mod names;
 mod queues;
 mod read;
+pub mod record;
 mod rights;
 pub mod schema;
 mod sealed;

@@ -6,7 +6,7 @@ use num_bigint::BigUint;
 use p4jet_externs::{CounterValue, Node, Rates, Session};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, EntryHandle, KeyMatch, Life};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most entities of a page, whatever the reader asks for. A lock is held for as long as one page takes.
 pub const PAGE_MAX: usize = 1024;
@@ -106,12 +106,23 @@ impl Page {
         Page { entities, next: None }
     }
 
-    /// One page out of a list that is small enough to be copied whole.
-    fn of<T>(list: impl IntoIterator<Item = T>, from: u64, max: usize, entity: impl Fn(T) -> Entity) -> Page {
-        let mut rest = list.into_iter().skip(from as usize);
-        let entities: Vec<Entity> = rest.by_ref().take(max).map(entity).collect();
-        let next = rest.next().is_some().then_some(from + max as u64);
-        Page { entities, next }
+    /// One page of an ordered map: from the key `from` on.
+    fn of<T>(map: &BTreeMap<u32, T>, from: u64, max: usize, entity: impl Fn(u32, &T) -> Entity) -> Page {
+        let Ok(from) = u32::try_from(from) else { return Page::all(Vec::new()) };
+        let mut rest = map.range(from..);
+        let entities = rest.by_ref().take(max).map(|(key, value)| entity(*key, value)).collect();
+        Page { entities, next: rest.next().map(|(key, _)| u64::from(*key)) }
+    }
+
+    /// One page of what `list` gives from a handle on.
+    fn from_handle<T>(
+        from: u64,
+        list: impl FnOnce(u32) -> (Vec<T>, Option<u32>),
+        entity: impl Fn(T) -> Entity,
+    ) -> Page {
+        let Ok(from) = u32::try_from(from) else { return Page::all(Vec::new()) };
+        let (found, next) = list(from);
+        Page { entities: found.into_iter().map(entity).collect(), next: next.map(u64::from) }
     }
 
     /// One page of an array of `size` cells.
@@ -162,12 +173,14 @@ impl Control {
                 Page::all(vec![Entity::Default(self.default_action(*id))])
             }
             Selector::Members(profile) => {
-                let members = self.profile(self.schema.profile_table(*profile)?)?.members();
-                Page::of(members, from, max, |(handle, action)| Entity::Member(handle, action))
+                let profile = self.profile(self.schema.profile_table(*profile)?)?;
+                let entity = |(handle, action)| Entity::Member(handle, action);
+                Page::from_handle(from, |from| profile.members_from(from, max), entity)
             }
             Selector::Groups(profile) => {
-                let groups = self.profile(self.schema.profile_table(*profile)?)?.groups();
-                Page::of(groups, from, max, |(handle, members)| Entity::Group(handle, members))
+                let profile = self.profile(self.schema.profile_table(*profile)?)?;
+                let entity = |(handle, members)| Entity::Group(handle, members);
+                Page::from_handle(from, |from| profile.groups_from(from, max), entity)
             }
             Selector::Counter(id) => match instance(id, "counter")? {
                 InstanceKind::Counter { size, .. } => Page::of_cells(*size, from, max, |index| {
@@ -196,20 +209,23 @@ impl Control {
                 Page { entities: entries.map(|(_, entry)| Entity::Value(entry.key)).collect(), next }
             }
             Selector::MulticastGroups => {
-                let multicast = state.multicast();
-                Page::of(multicast.groups, from, max, |(group, nodes)| Entity::MulticastGroup(group, nodes))
+                let entity = |group, nodes: &Vec<u32>| Entity::MulticastGroup(group, nodes.clone());
+                state.with_multicast(|multicast| Page::of(&multicast.groups, from, max, entity))
             }
             Selector::Nodes => {
-                Page::of(state.multicast().nodes, from, max, |(handle, node)| Entity::Node(handle, node))
+                let entity = |handle, node: &Node| Entity::Node(handle, node.clone());
+                state.with_multicast(|multicast| Page::of(&multicast.nodes, from, max, entity))
             }
             Selector::Lags => {
-                Page::of(state.multicast().lags, from, max, |(lag, ports)| Entity::Lag(lag, ports))
+                let entity = |lag, ports: &BTreeSet<u32>| Entity::Lag(lag, ports.clone());
+                state.with_multicast(|multicast| Page::of(&multicast.lags, from, max, entity))
             }
             Selector::Sessions => {
+                // There are at most 32,768.
                 let destinations = state.destinations();
-                let mut sessions: Vec<_> = destinations.sessions.iter().collect();
-                sessions.sort_by_key(|(number, _)| **number);
-                Page::of(sessions, from, max, |(number, session)| Entity::Session(*number, session.clone()))
+                let sessions: BTreeMap<u32, &Session> =
+                    destinations.sessions.iter().map(|(number, session)| (*number, session)).collect();
+                Page::of(&sessions, from, max, |number, session| Entity::Session(number, (*session).clone()))
             }
             Selector::Session(number) => {
                 let destinations = state.destinations();

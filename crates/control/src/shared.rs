@@ -1,6 +1,6 @@
 //! Control of one running switch by several clients.
 
-use crate::error::{CommandError, count};
+use crate::error::{CommandError, NO_MEMORY, count};
 use crate::event::Subscription;
 use crate::guard::guarded;
 use crate::host::{Host, PortInfo, Program, Swap};
@@ -52,7 +52,7 @@ impl<'s> Compilation<'s> {
                     let message = format!(
                         "Error: no memory: {all} may need {mib} MiB of address space, which the system refuses (see ulimit -v)"
                     );
-                    CommandError::new(message).code("NO_MEMORY")
+                    CommandError::new(message).code(NO_MEMORY)
                 })?;
                 Ok(begun)
             }
@@ -141,7 +141,7 @@ impl Transaction<'_> {
         };
         let unkept = kept.note(changes);
         drop(kept);
-        Ok(unkept.or_else(|| shared.make_queues().and_then(std::result::Result::err)))
+        Ok(both(unkept, shared.make_queues()))
     }
 
     /// Takes all changes back because of an error, as [`Batch::take_back`].
@@ -202,8 +202,7 @@ impl SharedControl {
         kept.control.restore(text)?;
         let note = kept.replace();
         drop(kept);
-        let made = self.make_queues().and_then(std::result::Result::err);
-        Ok(note.or(made))
+        Ok(both(note, self.make_queues()))
     }
 
     /// Carries a batch of updates out, as [`Control::write`], and keeps those that changed something. The text says if they could
@@ -257,7 +256,7 @@ impl SharedControl {
         let (written, changes) = kept.control.write_with(batch, atomicity, kept.changes());
         let unkept = kept.note(changes);
         drop(kept);
-        (written, unkept.or_else(|| self.make_queues().and_then(std::result::Result::err)))
+        (written, both(unkept, self.make_queues()))
     }
 
     /// Puts the program with output queues in the place of the one without, once they are configured. None if there was
@@ -396,6 +395,15 @@ impl SharedControl {
         if let Some(host) = &self.0.host {
             host.clients_refused(why);
         }
+    }
+}
+
+/// What is to be said of changes that are in effect: that they are not kept, that output queues have no effect.
+fn both(unkept: Option<String>, made: Option<std::result::Result<(), String>>) -> Option<String> {
+    let without_effect = made.and_then(std::result::Result::err);
+    match (unkept, without_effect) {
+        (Some(unkept), Some(why)) => Some(format!("{unkept}\n{why}")),
+        (one, other) => one.or(other),
     }
 }
 

@@ -5,7 +5,11 @@
 
 use crate::error::{CommandError, count};
 use crate::guard::{guarded, require_memory};
-use crate::named::{Call, Crc, NamedUpdate, RateRecord, Session, resolve_rates};
+use crate::named::{Call, NamedUpdate, RateRecord, Session, resolve_rates};
+use crate::record::{
+    Cells, Did, End, Group, GroupNode, Groups, Header, JournalHeader, KeyField, Member, OneQueue, Param,
+    PortRecord, QueueRecord, Record, Register, Shape, TableDefault, TableEntry, ValueSet,
+};
 use crate::schema::{is_const_entry, param_names};
 use crate::sealed::{FileSum, Seal, open, seal};
 use crate::update::{Act, Update};
@@ -15,8 +19,7 @@ use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate
 use p4jet_externs::{CounterValue, Multicast, Node};
 use p4jet_ir::{ActionId, InstanceId, InstanceKind, Program, Table, TableId};
 use p4jet_tables::Action;
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufRead, Write};
 
 /// The version of dumps, and of the state files of earlier p4jets: lines without checksums.
@@ -32,73 +35,8 @@ const LOST_GENERATIONS: u8 = 64;
 const GENERATION_MIN_MAX: u8 = 192;
 /// Cells in a record.
 const CELLS_MAX: usize = 1024;
-
-/// A line of a state file.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Record {
-    /// The first one.
-    State(Header),
-    Table(Shape),
-    Profile(Shape),
-    Member(Member),
-    Group(Group),
-    Entry(TableEntry),
-    Default(Default_),
-    ValueSet(ValueSet),
-    Register(Register),
-    Counter(Cells<(u64, u64)>),
-    Meter(Cells<[String; 2]>),
-    Crc(Crc),
-    Multicast(Groups),
-    Session(Session),
-    Queues(QueueRecord),
-    /// The last line of a state file.
-    End(End),
-    /// The first line of a journal.
-    Journal(JournalHeader),
-    /// Changes that came after the rest was written: all of a line or none. [`Changes`](crate::journal::Changes) writes them.
-    #[serde(skip_serializing)]
-    Did(Did),
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Header {
-    pub version: u32,
-    pub program: String,
-    /// The number of a state file. The journal that continues it has the same number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub serial: Option<u64>,
-}
-
-/// What the last line of a state file says, so that a file that was cut short is known to be.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct End {
-    serial: u64,
-    /// Lines before this one.
-    lines: u64,
-    /// The [`FileSum`] of these lines.
-    sums: String,
-}
-
 /// How a state file starts.
 const START: &[u8] = b"{\"state\":{";
-
-/// What the first line of a journal says. It has a fixed length, and is written again after every change: a journal that was
-/// cut short has fewer changes than its first line says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct JournalHeader {
-    version: u32,
-    /// The number of the state file that it continues.
-    pub serial: u64,
-    /// Changes in it.
-    pub changes: u64,
-    /// Changes that could not be written.
-    pub unwritten: u64,
-}
 
 impl JournalHeader {
     pub(crate) fn new(serial: u64) -> JournalHeader {
@@ -115,164 +53,6 @@ impl JournalHeader {
         seal(object.into_bytes(), &mut line);
         line
     }
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Shape {
-    name: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    key: Vec<KeyField>,
-    actions: BTreeMap<String, Vec<Param>>,
-    /// Places of deleted entries: what the upper bits of the handles of the next ones are.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    generations: BTreeMap<u32, u8>,
-    /// What the upper bits of new handles are at least.
-    #[serde(default, skip_serializing_if = "is_0")]
-    generation_min: u8,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_0(n: &u8) -> bool {
-    *n == 0
-}
-
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KeyField {
-    name: String,
-    r#match: String,
-    width: u32,
-}
-
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Param {
-    name: String,
-    width: u32,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Member {
-    profile: String,
-    handle: u32,
-    r#do: Call,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Group {
-    profile: String,
-    handle: u32,
-    members: Vec<u32>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct TableEntry {
-    table: String,
-    handle: u32,
-    key: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    priority: Option<u32>,
-    r#do: Call,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    timeout_ms: Option<u32>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Default_ {
-    table: String,
-    r#do: Call,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ValueSet {
-    name: String,
-    key: Vec<KeyField>,
-    values: Vec<Vec<String>>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Register {
-    name: String,
-    width: u32,
-    /// Those that are not 0.
-    cells: BTreeMap<u32, String>,
-}
-
-/// Those in use, by index; of direct counters and meters by the handle of the entry.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Cells<T> {
-    name: String,
-    cells: BTreeMap<u32, T>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Groups {
-    /// The nodes of each, in their order.
-    groups: BTreeMap<u32, Vec<u32>>,
-    nodes: BTreeMap<u32, GroupNode>,
-    lags: BTreeMap<u32, BTreeSet<u32>>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GroupNode {
-    rid: u32,
-    ports: BTreeSet<u32>,
-    lags: BTreeSet<u32>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct QueueRecord {
-    per_port: usize,
-    others: PortRecord,
-    ports: BTreeMap<u32, PortRecord>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PortRecord {
-    queues: Vec<OneQueue>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    rate: Option<RateRecord>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OneQueue {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    depth: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    rate: Option<RateRecord>,
-    weight: u32,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Did {
-    /// The number of the state file that these changes follow. Journals of earlier p4jets do not say it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub serial: Option<u64>,
-    /// Its place in the journal, from 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub number: Option<u64>,
-    /// The changes.
-    #[serde(default)]
-    pub updates: Vec<NamedUpdate>,
-    /// The changes in journals of earlier p4jets: runtime commands.
-    #[serde(default)]
-    pub commands: Vec<String>,
-    /// For each change the handle of what it made, if it made something.
-    pub handles: Vec<Option<u32>>,
 }
 
 impl From<&PortSettings> for PortRecord {
@@ -479,7 +259,7 @@ impl Control {
         match default_of(&table) {
             Some(default) if *default != table.spec().default => {
                 let call = self.call(id, default);
-                out.put(&Record::Default(Default_ { table: name(), r#do: call }))
+                out.put(&Record::Default(TableDefault { table: name(), r#do: call }))
             }
             _ => Ok(()),
         }
@@ -1067,7 +847,7 @@ impl<'c> Restoring<'c, '_> {
         Ok(())
     }
 
-    fn default(&mut self, Default_ { table: name, r#do: call }: &Default_) -> Result<()> {
+    fn default(&mut self, TableDefault { table: name, r#do: call }: &TableDefault) -> Result<()> {
         let table = self.control.schema.table(name)?;
         let act = self.act(name, table, call)?;
         self.write(Update::SetDefault { table, act }, None)

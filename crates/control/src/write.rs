@@ -1,6 +1,6 @@
 //! Carries changes out, and takes them back.
 
-use crate::error::{CommandError, count};
+use crate::error::{CommandError, NO_MEMORY, count};
 use crate::guard::guarded;
 use crate::journal::Changes;
 use crate::schema::{Schema, check_entry_open, is_const_entry, param_names};
@@ -14,6 +14,9 @@ use p4jet_ir::{InstanceId, InstanceKind, Program, TableId};
 use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch, Life, TableError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// The code of a change that may succeed later: packet workers still use what earlier changes replaced.
+const BUSY: &str = "BUSY";
 
 /// How long taking changes back waits for packet workers in all.
 const TAKE_BACK_MAX: Duration = Duration::from_secs(10);
@@ -42,25 +45,33 @@ pub(crate) enum Undo {
     Other(Box<UndoOther>),
 }
 
-/// How to take the rarer changes back.
+/// How to take the rarer changes back: by updates, or by values that no update has or of which there may be millions.
 pub(crate) enum UndoOther {
-    Modify(TableId, EntryHandle, Action),
+    /// In their order. What one makes gets the handle beside it.
+    Updates(Vec<(Update, Option<u32>)>),
     /// Entries that are gone, and the generations of slots that had none.
-    Delete(TableId, Vec<Removed>, Vec<(u32, u8)>),
-    Default(TableId, Action),
+    Entries(TableId, Vec<Removed>, Vec<(u32, u8)>),
     /// By index; for a direct counter that is an entry's handle.
     Counters(InstanceId, Vec<(u32, CounterValue)>),
     Registers(InstanceId, Vec<(u32, BigUint)>),
-    Crc(u32, CrcParams),
-    Profile(TableId, UndoProfile),
-    Replication(UndoReplication),
-    Queues(Box<QueueConfig>),
     /// By index; for a direct meter that is an entry's handle.
     Meters(InstanceId, Vec<(u32, Option<Rates>)>),
-    /// Milliseconds, 0 for none.
-    Timeout(TableId, EntryHandle, u32),
     /// Of a value set.
-    SetMembers(TableId, Vec<Entry>),
+    ValueSet(TableId, Vec<Entry>),
+    Multicast(Multicast),
+    Queues(Box<QueueConfig>),
+}
+
+impl From<Update> for Undo {
+    fn from(update: Update) -> Undo {
+        UndoOther::Updates(vec![(update, None)]).into()
+    }
+}
+
+impl From<UndoOther> for Undo {
+    fn from(other: UndoOther) -> Undo {
+        Undo::Other(Box::new(other))
+    }
 }
 
 /// An entry that is gone, with the values of its direct counters and the rates of its direct meters.
@@ -72,23 +83,6 @@ pub(crate) struct Removed {
     life: Option<Life>,
     /// Its age among entries of the same priority.
     age: Option<u64>,
-}
-
-/// How to take a change of a profile back.
-pub(crate) enum UndoProfile {
-    Uncreate(u32),
-    Modify(u32, Action),
-    Recreate(u32, Action),
-    UncreateGroup(u32),
-    RecreateGroup(u32, Vec<u32>),
-    Add(u32, u32),
-    Remove(u32, u32),
-}
-
-/// How to take a change of the replication engine back.
-pub(crate) enum UndoReplication {
-    Multicast(Multicast),
-    Session(u32, Option<Session>),
 }
 
 pub(crate) type Result<T> = std::result::Result<T, CommandError>;
@@ -124,10 +118,9 @@ fn refused(program: &Program, id: TableId, error: &TableError) -> CommandError {
         | TableError::InvalidGroup(_)
         | TableError::GroupUsed(_)
         | TableError::EmptyGroup(_) => refused.field("group"),
-        TableError::Full { .. }
-        | TableError::ProfileFull { .. }
-        | TableError::Busy
-        | TableError::NoMemory(_) => refused,
+        TableError::Busy => refused.code(BUSY),
+        TableError::NoMemory(_) => refused.code(NO_MEMORY),
+        TableError::Full { .. } | TableError::ProfileFull { .. } => refused,
     }
 }
 
@@ -151,6 +144,25 @@ pub fn no_session(session: u32) -> CommandError {
 
 fn taken(what: &str, handle: u32) -> CommandError {
     CommandError::new(format!("there is a {what} {handle} already")).field("handle")
+}
+
+/// An action, member or group as an update has it.
+fn act_of(action: &Action) -> Act {
+    match (action.as_member(), action.as_group()) {
+        (Some(member), _) => Act::Member(member.into()),
+        (_, Some(group)) => Act::Group(group.into()),
+        _ => Act::Action(action.clone()),
+    }
+}
+
+/// The update after which a clone session is as it was.
+fn session_update(session: u32, was: Option<&Session>) -> Update {
+    let Some(was) = was else { return Update::DeleteSession(session) };
+    let to = match (was.replicas.first(), was.group) {
+        (Some(replica), _) => Mirror::Port(replica.port),
+        (None, group) => Mirror::Group(group.unwrap_or(0)),
+    };
+    Update::SetSession { session, to, bytes_max: was.bytes_max }
 }
 
 /// A cell that is not there; the only thing that checks leave possible.
@@ -476,9 +488,9 @@ impl Control {
         made: &Made,
         mut log: Option<&mut Vec<Undo>>,
     ) -> Result<Option<u32>> {
-        let mut note = |undo: &dyn Fn() -> UndoOther| {
+        let mut note = |undo: &dyn Fn() -> Undo| {
             if let Some(log) = &mut log {
-                log.push(Undo::Other(Box::new(undo())));
+                log.push(undo());
             }
         };
         match update {
@@ -497,7 +509,7 @@ impl Control {
                 let old = t.get(handle).map(|e| e.action);
                 t.modify(handle, action).map_err(self.refused(table))?;
                 if let Some(old) = old {
-                    note(&|| UndoOther::Modify(table, handle, old.clone()));
+                    note(&|| Update::Modify { table, entry: handle.0.into(), act: act_of(&old) }.into());
                 }
             }
             Update::Delete { table, entry } => {
@@ -515,7 +527,7 @@ impl Control {
                 let entry = self.switch.table(table).delete(handle).map_err(self.refused(table))?;
                 if let Some(log) = log {
                     let removed = vec![Removed { handle, entry, counts, rates, life, age }];
-                    log.push(Undo::Other(Box::new(UndoOther::Delete(table, removed, Vec::new()))));
+                    log.push(UndoOther::Entries(table, removed, Vec::new()).into());
                 }
             }
             Update::Clear(id) => self.clear(id, log)?,
@@ -524,13 +536,13 @@ impl Control {
                 let mut t = self.switch.table(table);
                 let old = t.default_action().clone();
                 t.set_default(action).map_err(self.refused(table))?;
-                note(&|| UndoOther::Default(table, old.clone()));
+                note(&|| Update::SetDefault { table, act: act_of(&old) }.into());
             }
             Update::ResetDefault(id) => {
                 let mut t = self.switch.table(id);
                 let old = t.default_action().clone();
                 t.reset_default().map_err(self.refused(id))?;
-                note(&|| UndoOther::Default(id, old.clone()));
+                note(&|| Update::SetDefault { table: id, act: act_of(&old) }.into());
             }
             Update::SetTimeout { table, entry, timeout_ms } => {
                 let handle = self.entry(table, &entry, made)?;
@@ -538,7 +550,7 @@ impl Control {
                 let now_us = self.switch.now_us();
                 let mut t = self.switch.table(table);
                 t.set_timeout(handle, timeout_ms, now_us).map_err(self.refused(table))?;
-                note(&|| UndoOther::Timeout(table, handle, old));
+                note(&|| Update::SetTimeout { table, entry: handle.0.into(), timeout_ms: old }.into());
             }
             Update::CreateMember { profile, action } => {
                 let (table, of) = self.profile_of(profile)?;
@@ -548,20 +560,23 @@ impl Control {
                     Some(handle) => of.restore_member(handle, action),
                 };
                 let handle = handle.map_err(self.refused(table))?;
-                note(&|| UndoOther::Profile(table, UndoProfile::Uncreate(handle)));
+                note(&|| Update::DeleteMember { profile, member: handle.into() }.into());
                 return Ok(Some(handle));
             }
             Update::ModifyMember { profile, member, action } => {
                 let (table, of) = self.profile_of(profile)?;
                 let handle = self.handle(member, Kind::Member(profile), made)?;
                 let old = of.modify_member(handle, action).map_err(self.refused(table))?;
-                note(&|| UndoOther::Profile(table, UndoProfile::Modify(handle, old.clone())));
+                note(&|| Update::ModifyMember { profile, member: handle.into(), action: old.clone() }.into());
             }
             Update::DeleteMember { profile, member } => {
                 let (table, of) = self.profile_of(profile)?;
                 let handle = self.handle(member, Kind::Member(profile), made)?;
                 let old = of.delete_member(handle).map_err(self.refused(table))?;
-                note(&|| UndoOther::Profile(table, UndoProfile::Recreate(handle, old.clone())));
+                note(&|| {
+                    let create = Update::CreateMember { profile, action: old.clone() };
+                    UndoOther::Updates(vec![(create, Some(handle))]).into()
+                });
             }
             Update::CreateGroup { profile } => {
                 let (table, of) = self.profile_of(profile)?;
@@ -571,34 +586,44 @@ impl Control {
                     Some(handle) => of.restore_group(handle, &[]),
                 };
                 let handle = handle.map_err(self.refused(table))?;
-                note(&|| UndoOther::Profile(table, UndoProfile::UncreateGroup(handle)));
+                note(&|| Update::DeleteGroup { profile, group: handle.into() }.into());
                 return Ok(Some(handle));
             }
             Update::DeleteGroup { profile, group } => {
                 let (table, of) = self.profile_of(profile)?;
                 let handle = self.handle(group, Kind::Group(profile), made)?;
                 let members = of.delete_group(handle).map_err(self.refused(table))?;
-                note(&|| UndoOther::Profile(table, UndoProfile::RecreateGroup(handle, members.clone())));
+                note(&|| {
+                    let add = |member: &u32| {
+                        let (group, member) = (handle.into(), (*member).into());
+                        (Update::AddToGroup { profile, group, member }, None)
+                    };
+                    let create = (Update::CreateGroup { profile }, Some(handle));
+                    UndoOther::Updates(std::iter::once(create).chain(members.iter().map(add)).collect())
+                        .into()
+                });
             }
             Update::AddToGroup { profile, group, member } => {
                 let (table, of) = self.profile_of(profile)?;
                 let group = self.handle(group, Kind::Group(profile), made)?;
                 let member = self.handle(member, Kind::Member(profile), made)?;
                 of.add_to_group(member, group).map_err(self.refused(table))?;
-                note(&|| UndoOther::Profile(table, UndoProfile::Remove(member, group)));
+                note(&|| {
+                    Update::RemoveFromGroup { profile, group: group.into(), member: member.into() }.into()
+                });
             }
             Update::RemoveFromGroup { profile, group, member } => {
                 let (table, of) = self.profile_of(profile)?;
                 let group = self.handle(group, Kind::Group(profile), made)?;
                 let member = self.handle(member, Kind::Member(profile), made)?;
                 of.remove_from_group(member, group).map_err(self.refused(table))?;
-                note(&|| UndoOther::Profile(table, UndoProfile::Add(member, group)));
+                note(&|| Update::AddToGroup { profile, group: group.into(), member: member.into() }.into());
             }
             Update::WriteCounter { counter, cell, value } => {
                 let index = self.cell(self.direct_table(counter), &cell, made)?;
                 let old = self.counter_value(counter, index)?;
                 self.write_counter(counter, index, value)?;
-                note(&|| UndoOther::Counters(counter, vec![(index, old)]));
+                note(&|| Update::WriteCounter { counter, cell: Cell::Index(index), value: old }.into());
             }
             Update::ResetCounter(id) => {
                 let old = match log {
@@ -607,13 +632,13 @@ impl Control {
                 };
                 self.switch.state().counter_reset(id.0).map_err(|e| no_cell("counter", e))?;
                 if let Some(log) = log {
-                    log.push(Undo::Other(Box::new(UndoOther::Counters(id, old))));
+                    log.push(UndoOther::Counters(id, old).into());
                 }
             }
             Update::WriteRegister { register, index, value } => {
                 let old = self.register_value(register, index)?;
                 self.write_register(register, index, &value)?;
-                note(&|| UndoOther::Registers(register, vec![(index, old.clone())]));
+                note(&|| Update::WriteRegister { register, index, value: old.clone() }.into());
             }
             Update::ResetRegister(id) => {
                 let old: Vec<(u32, BigUint)> = match log {
@@ -622,7 +647,7 @@ impl Control {
                 };
                 self.switch.state().register_reset(id.0).map_err(|e| no_cell("register", e))?;
                 if let Some(log) = log {
-                    log.push(Undo::Other(Box::new(UndoOther::Registers(id, old))));
+                    log.push(UndoOther::Registers(id, old).into());
                 }
             }
             Update::SetMeter { meter, cell, rates } => {
@@ -636,7 +661,7 @@ impl Control {
                 let name = self.schema.crcs.name(crc);
                 let old = self.switch.state().crc(name).unwrap_or(self.usual_crc(crc));
                 self.switch.state().set_crc(name, params);
-                note(&|| UndoOther::Crc(crc, old));
+                note(&|| Update::SetCrc { crc, params: old }.into());
             }
             Update::AddToValueSet { set, key } => {
                 let mut table = self.switch.table(set);
@@ -655,14 +680,14 @@ impl Control {
                 // Nor is one that is not there.
                 if let Some(handle) = table.find(&key, 0) {
                     let entry = table.delete(handle).map_err(|error| self.refused_by_set(set, &error))?;
-                    note(&|| UndoOther::SetMembers(set, vec![entry.clone()]));
+                    note(&|| Update::AddToValueSet { set, key: entry.key.clone() }.into());
                 }
             }
             Update::ClearValueSet(set) => {
                 let mut table = self.switch.table(set);
                 if let Some(log) = log {
                     let entries = table.entries().map(|(_, entry)| entry).collect();
-                    log.push(Undo::Other(Box::new(UndoOther::SetMembers(set, entries))));
+                    log.push(UndoOther::ValueSet(set, entries).into());
                 }
                 table.clear();
             }
@@ -676,7 +701,7 @@ impl Control {
                 };
                 let old = self.switch.state().destinations().sessions.get(&session).cloned();
                 self.set_session(session, Some(new));
-                note(&|| UndoOther::Replication(UndoReplication::Session(session, old.clone())));
+                note(&|| session_update(session, old.as_ref()).into());
             }
             Update::DeleteSession(session) => {
                 let old = self.switch.state().destinations().sessions.get(&session).cloned();
@@ -684,14 +709,14 @@ impl Control {
                     return Err(no_session(session));
                 }
                 self.set_session(session, None);
-                note(&|| UndoOther::Replication(UndoReplication::Session(session, old.clone())));
+                note(&|| session_update(session, old.as_ref()).into());
             }
             Update::Queue(update) => {
                 let queues = self.switch.queues();
                 let old = queues.config();
                 update.check_queue(old.queues_per_port)?;
                 queues.configure(|config| update.apply(config));
-                note(&|| UndoOther::Queues(Box::new(old.clone())));
+                note(&|| UndoOther::Queues(Box::new(old.clone())).into());
             }
             Update::Reset => self.reset_state(log)?,
             Update::CreateMulticastGroup(_)
@@ -743,8 +768,7 @@ impl Control {
         });
         let made = done?;
         if let (Some(log), Some(old)) = (log, old) {
-            let undo = UndoOther::Replication(UndoReplication::Multicast(old));
-            log.push(Undo::Other(Box::new(undo)));
+            log.push(UndoOther::Multicast(old).into());
         }
         Ok(made)
     }
@@ -772,7 +796,7 @@ impl Control {
             })
             .collect();
         let generations = self.switch.table(id).free_generations().collect();
-        let undo = |removed| Undo::Other(Box::new(UndoOther::Delete(id, removed, generations)));
+        let undo = |removed| UndoOther::Entries(id, removed, generations).into();
         if keeps_some {
             let delete = |entry: &Removed| self.switch.table(id).delete(entry.handle).err();
             let failed = removed.iter().enumerate().find_map(|(i, entry)| Some((i, delete(entry)?)));
@@ -869,12 +893,14 @@ impl Control {
         let (mut stayed, mut first) = (0, None);
         let end = Instant::now() + TAKE_BACK_MAX;
         // Tries until `end` what workers hold up, and notes what fails for good.
-        let mut settle = |act: &mut dyn FnMut() -> std::result::Result<(), TableError>| {
+        let mut settle = |act: &mut dyn FnMut() -> Result<()>| {
             let mut done = act();
-            while matches!(done, Err(TableError::Busy)) && Instant::now() < end {
+            while done.as_ref().is_err_and(|error| &*error.code == BUSY) && Instant::now() < end {
                 done = act();
             }
-            if let Err(error @ (TableError::Busy | TableError::NoMemory(_))) = done {
+            if let Err(error) = done
+                && [BUSY, NO_MEMORY].contains(&&*error.code)
+            {
                 stayed += 1;
                 first.get_or_insert(error);
             }
@@ -882,24 +908,28 @@ impl Control {
         for undo in log.into_iter().rev() {
             let other = match undo {
                 Undo::Insert(table, handle) => {
-                    settle(&mut || self.switch.table(table).delete(handle).map(drop));
+                    let refused = self.refused(table);
+                    settle(&mut || self.switch.table(table).delete(handle).map(drop).map_err(&refused));
                     continue;
                 }
                 Undo::Other(other) => *other,
             };
             match other {
-                UndoOther::Modify(table, handle, action) => {
-                    settle(&mut || self.switch.table(table).modify(handle, action.clone()));
+                UndoOther::Updates(updates) => {
+                    for (update, handle) in updates {
+                        settle(&mut || self.apply(update.clone(), handle, &Made::default(), None).map(drop));
+                    }
                 }
-                UndoOther::Delete(table, removed, generations) => {
+                UndoOther::Entries(table, removed, generations) => {
                     for (slot, generation) in generations {
                         self.switch.table(table).set_free_generation(slot, generation);
                     }
+                    let refused = self.refused(table);
                     for Removed { handle, entry, counts, rates, life, age } in removed {
                         let mut restored = None;
                         settle(&mut || {
-                            restored =
-                                Some(self.switch.table(table).restore_aged(handle, entry.clone(), age)?);
+                            let again = self.switch.table(table).restore_aged(handle, entry.clone(), age);
+                            restored = Some(again.map_err(&refused)?);
                             Ok(())
                         });
                         if let Some(handle) = restored {
@@ -917,31 +947,9 @@ impl Control {
                         }
                     }
                 }
-                UndoOther::Timeout(table, handle, ms) => {
-                    let _ = self.switch.table(table).set_timeout(handle, ms, self.switch.now_us());
-                }
-                UndoOther::Default(table, action) => {
-                    settle(&mut || self.switch.table(table).set_default(action.clone()));
-                }
                 UndoOther::Counters(counter, values) => {
                     for (index, value) in values {
                         let _ = self.write_counter(counter, index, value);
-                    }
-                }
-                UndoOther::Crc(calculation, params) => {
-                    self.switch.state().set_crc(self.schema.crcs.name(calculation), params);
-                }
-                UndoOther::Profile(table, undo) => settle(&mut || self.take_back_profile(table, &undo)),
-                UndoOther::Queues(old) => self.switch.queues().configure(|config| *config = *old),
-                UndoOther::Replication(undo) => self.take_back_replication(undo),
-                UndoOther::Meters(meter, values) => {
-                    for (index, rates) in values {
-                        let _ = self.set_meter(meter, index, rates);
-                    }
-                }
-                UndoOther::SetMembers(set, entries) => {
-                    for entry in entries {
-                        settle(&mut || self.switch.table(set).insert(entry.clone()).map(drop));
                     }
                 }
                 UndoOther::Registers(register, values) => {
@@ -949,6 +957,20 @@ impl Control {
                         let _ = self.write_register(register, cell, &value);
                     }
                 }
+                UndoOther::Meters(meter, values) => {
+                    for (index, rates) in values {
+                        let _ = self.set_meter(meter, index, rates);
+                    }
+                }
+                UndoOther::ValueSet(set, entries) => {
+                    let refused = self.refused(set);
+                    for entry in entries {
+                        let again = || self.switch.table(set).insert(entry.clone());
+                        settle(&mut || again().map(drop).map_err(&refused));
+                    }
+                }
+                UndoOther::Multicast(old) => self.set_multicast(old),
+                UndoOther::Queues(old) => self.switch.queues().configure(|config| *config = *old),
             }
         }
         match first {
@@ -1068,29 +1090,9 @@ impl Control {
             self.set_meter(meter, *index, rates)?;
         }
         if let Some(log) = log {
-            log.push(Undo::Other(Box::new(UndoOther::Meters(meter, old))));
+            log.push(UndoOther::Meters(meter, old).into());
         }
         Ok(())
-    }
-
-    /// Somebody else may have changed the same things meanwhile; those changes stay.
-    pub(crate) fn take_back_profile(
-        &self,
-        table: TableId,
-        undo: &UndoProfile,
-    ) -> std::result::Result<(), TableError> {
-        let Ok(profile) = self.profile(table) else { return Ok(()) };
-        match undo {
-            UndoProfile::Uncreate(handle) => profile.delete_member(*handle).map(drop),
-            UndoProfile::Modify(handle, action) => profile.modify_member(*handle, action.clone()).map(drop),
-            UndoProfile::Recreate(handle, action) => {
-                profile.restore_member(*handle, action.clone()).map(drop)
-            }
-            UndoProfile::UncreateGroup(handle) => profile.delete_group(*handle).map(drop),
-            UndoProfile::RecreateGroup(handle, members) => profile.restore_group(*handle, members).map(drop),
-            UndoProfile::Add(member, group) => profile.add_to_group(*member, *group),
-            UndoProfile::Remove(member, group) => profile.remove_from_group(*member, *group),
-        }
     }
 
     fn set_session(&self, number: u32, session: Option<Session>) {
@@ -1098,13 +1100,6 @@ impl Control {
             Some(session) => drop(destinations.sessions.insert(number, session)),
             None => drop(destinations.sessions.remove(&number)),
         });
-    }
-
-    pub(crate) fn take_back_replication(&self, undo: UndoReplication) {
-        match undo {
-            UndoReplication::Session(number, session) => self.set_session(number, session),
-            UndoReplication::Multicast(old) => self.set_multicast(old),
-        }
     }
 
     pub(crate) fn set_multicast(&self, new: Multicast) {
@@ -1118,16 +1113,16 @@ impl Control {
 
     /// Takes all groups, nodes and sessions away.
     pub(crate) fn clear_replication(&self, mut log: Option<&mut Vec<Undo>>) {
-        let mut note = |undo| {
+        let mut note = |undo: Undo| {
             if let Some(log) = &mut log {
-                log.push(Undo::Other(Box::new(UndoOther::Replication(undo))));
+                log.push(undo);
             }
         };
         let state = self.switch.state();
-        note(UndoReplication::Multicast(state.multicast()));
+        note(UndoOther::Multicast(state.multicast()).into());
         self.set_multicast(Multicast::default());
         for (number, session) in &state.destinations().sessions {
-            note(UndoReplication::Session(*number, Some(session.clone())));
+            note(session_update(*number, Some(session)).into());
             self.set_session(*number, None);
         }
     }

@@ -699,6 +699,11 @@ impl State {
         self.shared.multicast.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Looks at multicast groups, nodes and link aggregation groups, without a copy.
+    pub fn with_multicast<R>(&self, look: impl FnOnce(&Multicast) -> R) -> R {
+        look(&self.shared.multicast.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Changes them, unless `change` fails; workers see all of the change from their next packet on.
     pub fn change_multicast<R, E>(
         &self,

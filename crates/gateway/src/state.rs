@@ -1,7 +1,8 @@
 //! The state of a switch, as far as the gateway sets it.
 
 use crate::schema::{Call, Field, Key, Table};
-use serde_json::Value;
+use p4jet_control::Ref;
+use p4jet_control::record::{Groups, Record};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Everything that the gateway sets, without the switch's handles. The intended and the actual state have the same
@@ -96,12 +97,18 @@ fn field(text: &str) -> Option<Field> {
     }
 }
 
-fn numbers(value: &Value) -> Vec<u32> {
-    value.as_array().into_iter().flatten().filter_map(handle).collect()
+/// What an entry or a member does, if it is an action.
+fn call(call: &p4jet_control::Call) -> Option<Call> {
+    let params: Option<Vec<u128>> = call.params.iter().map(|param| number(param)).collect();
+    Some(Call { action: last(call.action.as_ref()?).to_string(), params: params? })
 }
 
-fn handle(value: &Value) -> Option<u32> {
-    value.as_u64().and_then(|n| u32::try_from(n).ok())
+/// The handle of a group or member that a dump names.
+fn handle(of: Option<Ref>) -> Option<u32> {
+    match of {
+        Some(Ref::Handle(handle)) => Some(handle),
+        _ => None,
+    }
 }
 
 impl Actual {
@@ -109,11 +116,9 @@ impl Actual {
     pub fn from_dump(text: &str) -> Result<Actual, String> {
         let mut reading = Reading::default();
         for (line, at) in text.lines().zip(1..) {
-            let record: Value = serde_json::from_str(line)
-                .map_err(|e| format!("line {at} is not a record of a dump: {e}"))?;
-            let record = record.as_object().and_then(|object| object.iter().next());
-            let (kind, record) = record.ok_or_else(|| format!("line {at} is not a record of a dump"))?;
-            reading.record(kind, record).map_err(|why| format!("line {at}: {why}"))?;
+            let record =
+                Record::parse(line).map_err(|e| format!("line {at} is not a record of a dump: {e}"))?;
+            reading.record(record).map_err(|why| format!("line {at}: {why}"))?;
         }
         reading.finish()
     }
@@ -133,87 +138,78 @@ struct Reading {
 }
 
 impl Reading {
-    fn record(&mut self, kind: &str, record: &Value) -> Result<(), String> {
-        let text = |name: &str| record[name].as_str().unwrap_or("");
-        let call = || {
-            let call = &record["do"];
-            let params = call["params"].as_array().into_iter().flatten();
-            let params: Option<Vec<u128>> = params.map(|p| p.as_str().and_then(number)).collect();
-            Some(Call { action: last(call["action"].as_str()?).to_string(), params: params? })
-        };
-        let strange = || format!("a record `{kind}` that this version of p4jet does not support");
-        match kind {
-            "state" => self.program = text("program").to_string(),
-            "table" => {
-                if let Some(table) = table_named(text("name")) {
-                    self.tables.insert(table, record["key"].as_array().map_or(0, Vec::len));
+    fn record(&mut self, record: Record) -> Result<(), String> {
+        let strange = |kind: &str| format!("a record `{kind}` that this version of p4jet does not support");
+        match record {
+            Record::State(header) => self.program = header.program,
+            Record::Table(shape) => {
+                if let Some(table) = table_named(&shape.name) {
+                    self.tables.insert(table, shape.key.len());
                 }
             }
-            "member" if last(text("profile")) == PROFILE => {
-                let handle = handle(&record["handle"]).ok_or_else(strange)?;
-                self.members.insert(handle, call().ok_or_else(strange)?);
+            Record::Member(member) if last(&member.profile) == PROFILE => {
+                let call = call(&member.r#do).ok_or_else(|| strange("member"))?;
+                self.members.insert(member.handle, call);
             }
-            "group" if last(text("profile")) == PROFILE => {
-                let handle = handle(&record["handle"]).ok_or_else(strange)?;
-                self.groups.insert(handle, numbers(&record["members"]));
+            Record::Group(group) if last(&group.profile) == PROFILE => {
+                self.groups.insert(group.handle, group.members);
             }
-            "entry" => {
-                let handle = handle(&record["handle"]).ok_or_else(strange)?;
-                let words = record["key"].as_array().into_iter().flatten();
-                let key: Option<Key> = words.map(|word| word.as_str().and_then(field)).collect();
-                let key = key.ok_or_else(strange)?;
-                if last(text("table")) == POOLS {
+            Record::Entry(entry) => {
+                let strange = || strange("entry");
+                let key =
+                    entry.key.iter().map(|word| field(word)).collect::<Option<Key>>().ok_or_else(strange)?;
+                if last(&entry.table) == POOLS {
                     let pool = key.first().map_or(0, |field| field.value);
                     let pool = u16::try_from(pool).map_err(|_| strange())?;
-                    let group = record["do"]["group"].as_u64().and_then(|n| u32::try_from(n).ok());
-                    self.pool_entries.push((pool, handle, group));
-                } else if let Some(table) = table_named(text("table")) {
-                    let call = call().filter(|call| table.can_have(&key, call)).ok_or_else(strange)?;
-                    let place = (table, key);
-                    self.found.handles.insert(place.clone(), handle);
+                    self.pool_entries.push((pool, entry.handle, handle(entry.r#do.group)));
+                } else if let Some(table) = table_named(&entry.table) {
+                    let call = call(&entry.r#do).filter(|call| table.can_have(&key, call));
+                    let (place, call) = ((table, key), call.ok_or_else(strange)?);
+                    self.found.handles.insert(place.clone(), entry.handle);
                     self.found.state.entries.insert(place, call);
                 }
             }
-            "default" => {
-                let name = last(text("table"));
+            Record::Default(default) => {
+                let name = last(&default.table);
                 if table_named(name).is_some() || name == POOLS {
                     self.found.strays.defaults.insert(name.to_string());
                 }
             }
-            "value_set" => {
-                let four = last(text("name")) == "own_vteps_v4";
-                for value in record["values"].as_array().into_iter().flatten() {
-                    let value = value[0].as_str().and_then(number).ok_or_else(strange)?;
+            Record::ValueSet(set) => {
+                let four = last(&set.name) == "own_vteps_v4";
+                for value in &set.values {
+                    let value = value.first().and_then(|value| number(value));
+                    let value = value.ok_or_else(|| strange("value_set"))?;
                     let own = if four { OwnVtep::V4(value as u32) } else { OwnVtep::V6(value) };
                     self.found.state.own_vteps.insert(own);
                 }
             }
-            "crc" if CRC_CUSTOM.contains(&text("name")) => {
-                let params = ["polynomial", "initial", "xor"].map(|name| record[name].as_u64());
-                let reflected = record["reflect_in"] == true && record["reflect_out"] == true;
-                self.crcs += usize::from(params == CRC32C.map(Some) && reflected);
+            Record::Crc(crc) if CRC_CUSTOM.contains(&crc.name.as_str()) => {
+                let params = [crc.polynomial, crc.initial, crc.xor];
+                self.crcs += usize::from(params == CRC32C && crc.reflect_in && crc.reflect_out);
             }
-            "multicast" => self.multicast(record).ok_or_else(strange)?,
-            "did" => return Err("changes behind a dump: expected the output of `p4jet ctl dump`".into()),
+            Record::Multicast(groups) => self.multicast(groups).ok_or_else(|| strange("multicast"))?,
+            Record::Did(_) => {
+                return Err("changes behind a dump: expected the output of `p4jet ctl dump`".into());
+            }
             _ => {}
         }
         Ok(())
     }
 
-    fn multicast(&mut self, record: &Value) -> Option<()> {
+    fn multicast(&mut self, multicast: Groups) -> Option<()> {
         let mut of = HashMap::new();
-        for (group, nodes) in record["groups"].as_object()? {
-            let group: u16 = group.parse().ok()?;
+        for (group, nodes) in multicast.groups {
+            let group = u16::try_from(group).ok()?;
             self.found.state.floods.entry(group).or_default();
-            of.extend(numbers(nodes).into_iter().map(|node| (node, group)));
+            of.extend(nodes.into_iter().map(|node| (node, group)));
         }
-        for (handle, node) in record["nodes"].as_object()? {
-            let handle: u32 = handle.parse().ok()?;
+        for (handle, node) in multicast.nodes {
             let group = of.get(&handle).copied();
-            let ports = numbers(&node["ports"]);
-            let rid = node["rid"].as_u64().and_then(|rid| u16::try_from(rid).ok());
-            let port = match (ports.as_slice(), numbers(&node["lags"]).as_slice()) {
-                (&[port], []) => u16::try_from(port).ok(),
+            let rid = u16::try_from(node.rid).ok();
+            let mut ports = node.ports.iter();
+            let port = match (ports.next(), ports.next(), node.lags.is_empty()) {
+                (Some(port), None, true) => u16::try_from(*port).ok(),
                 _ => None,
             };
             match (group, rid, port) {

@@ -379,6 +379,24 @@ impl ActionProfile {
         self.lock().members.iter().map(|(handle, member)| (*handle, member.action.clone())).collect()
     }
 
+    /// Returns up to `max` members from the handle `from` on, in the order of their handles, and where the next ones begin, if there are
+    /// more.
+    pub fn members_from(&self, from: u32, max: usize) -> (Vec<(u32, Action)>, Option<u32>) {
+        let profile = self.lock();
+        let mut rest = profile.members.range(from..);
+        let members = rest.by_ref().take(max).map(|(handle, member)| (*handle, member.action.clone()));
+        (members.collect(), rest.next().map(|(handle, _)| *handle))
+    }
+
+    /// Returns up to `max` groups from the handle `from` on, as [`Self::members_from`] returns members.
+    pub fn groups_from(&self, from: u32, max: usize) -> (Vec<(u32, Vec<u32>)>, Option<u32>) {
+        let profile = self.lock();
+        let mut rest = profile.groups.range(from..);
+        let groups = rest.by_ref().take(max);
+        let groups = groups.map(|(handle, group)| (*handle, group.members.iter().copied().collect()));
+        (groups.collect(), rest.next().map(|(handle, _)| *handle))
+    }
+
     /// Adds an empty group and returns its handle, the smallest free one.
     pub fn create_group(&self) -> Result<u32, TableError> {
         let mut profile = self.lock();

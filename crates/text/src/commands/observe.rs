@@ -23,7 +23,7 @@ pub(crate) struct Observed {
 
 type Told = std::result::Result<Observed, String>;
 
-/// Lines of the text of `trace packet`.
+/// Maximum number of lines of `trace packet`.
 const TRACE_LINES_MAX: usize = 4000;
 
 /// Default number of packets for `trace add`.
@@ -35,7 +35,7 @@ struct Observer<'s> {
     host: &'s dyn Host,
 }
 
-/// Carries out a command, whose words these are.
+/// Runs a command, given as words.
 pub(crate) fn observe(
     shared: &SharedControl,
     words: &[&str],
@@ -160,7 +160,7 @@ impl Observer<'_> {
         }
     }
 
-    /// What the running switch would do with a packet; nothing is sent, and nothing changes.
+    /// Traces what the running switch would do with a packet; nothing is sent, and nothing changes.
     fn trace_packet(&self, port: &str, frame: &str) -> Told {
         let (port, frame) = (port_number(port)?, frame_of(frame)?);
         let DryRun { switch, trace, outcome } = self.host.trace_packet(port, &frame)?;
@@ -218,7 +218,7 @@ impl Observer<'_> {
     }
 }
 
-/// Reads what `--capture` and `capture start` say: a port, a file, and what else there is.
+/// Reads the arguments of `--capture` and `capture start`: a port, a file, and options.
 pub fn capture_spec(port: &str, path: &str, options: &[&str]) -> std::result::Result<CaptureSpec, String> {
     let mut spec = CaptureSpec::all(port_number(port)?, &PathBuf::from(path));
     for option in options {

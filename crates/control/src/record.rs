@@ -1,0 +1,303 @@
+//! The records of dumps and state files: one JSON object a line.
+//!
+//! Keys, values and names are words as [`NamedUpdate`] has them.
+
+use crate::named::{Call, Crc, NamedUpdate, RateRecord, Session};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A line of a state file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the types say what they are")]
+pub enum Record {
+    /// The first one.
+    State(Header),
+    Table(Shape),
+    Profile(Shape),
+    Member(Member),
+    Group(Group),
+    Entry(TableEntry),
+    Default(TableDefault),
+    ValueSet(ValueSet),
+    Register(Register),
+    Counter(Cells<(u64, u64)>),
+    Meter(Cells<[String; 2]>),
+    Crc(Crc),
+    Multicast(Groups),
+    Session(Session),
+    Queues(QueueRecord),
+    /// The last line of a state file.
+    End(End),
+    /// The first line of a journal.
+    Journal(JournalHeader),
+    /// Changes that came after the rest was written: all of a line or none. The journal writes them.
+    #[serde(skip_serializing)]
+    Did(Did),
+}
+
+/// What the first line of a state file or a dump says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// The version of the form.
+    pub version: u32,
+    /// The name of the program.
+    pub program: String,
+    /// The number of a state file. The journal that continues it has the same number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<u64>,
+}
+
+/// What the last line of a state file says, so that a file that was cut short is known to be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// The number of the state file.
+    pub serial: u64,
+    /// Lines before this one.
+    pub lines: u64,
+    /// The sum of these lines.
+    pub sums: String,
+}
+
+/// What the first line of a journal says. It has a fixed length, and is written again after every change: a journal that was
+/// cut short has fewer changes than its first line says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JournalHeader {
+    /// The version of the form.
+    pub version: u32,
+    /// The number of the state file that it continues.
+    pub serial: u64,
+    /// Changes in it.
+    pub changes: u64,
+    /// Changes that could not be written.
+    pub unwritten: u64,
+}
+
+/// The shape of a table or action profile, so that what does not fit another program is found.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// Its name.
+    pub name: String,
+    /// The fields of its key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub key: Vec<KeyField>,
+    /// Its actions, with their parameters.
+    pub actions: BTreeMap<String, Vec<Param>>,
+    /// Places of deleted entries: what the upper bits of the handles of the next ones are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub generations: BTreeMap<u32, u8>,
+    /// What the upper bits of new handles are at least.
+    #[serde(default, skip_serializing_if = "is_0")]
+    pub generation_min: u8,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_0(n: &u8) -> bool {
+    *n == 0
+}
+
+/// A field of a key.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyField {
+    /// Its name.
+    pub name: String,
+    /// How it is matched: `exact`, `lpm`, `ternary`, `range` or `optional`.
+    pub r#match: String,
+    /// Its bits.
+    pub width: u32,
+}
+
+/// A parameter of an action.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Param {
+    /// Its name.
+    pub name: String,
+    /// Its bits.
+    pub width: u32,
+}
+
+/// A member of an action profile.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// The action profile.
+    pub profile: String,
+    /// Its handle.
+    pub handle: u32,
+    /// What it does.
+    pub r#do: Call,
+}
+
+/// A group of an action selector.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// The action profile.
+    pub profile: String,
+    /// Its handle.
+    pub handle: u32,
+    /// The handles of its members.
+    pub members: Vec<u32>,
+}
+
+/// An entry of a table.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableEntry {
+    /// The table.
+    pub table: String,
+    /// Its handle.
+    pub handle: u32,
+    /// The words of its key.
+    pub key: Vec<String>,
+    /// Where entries have one: the smallest number wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
+    /// What it does.
+    pub r#do: Call,
+    /// Its idle time, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u32>,
+}
+
+/// What a table does with packets that match no entry, where it was set.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableDefault {
+    /// The table.
+    pub table: String,
+    /// What it does.
+    pub r#do: Call,
+}
+
+/// The values of a parser value set.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ValueSet {
+    /// Its name.
+    pub name: String,
+    /// The fields of its key.
+    pub key: Vec<KeyField>,
+    /// The words of each value.
+    pub values: Vec<Vec<String>>,
+}
+
+/// Cells of a register.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Register {
+    /// Its name.
+    pub name: String,
+    /// Its bits.
+    pub width: u32,
+    /// Those that are not 0.
+    pub cells: BTreeMap<u32, String>,
+}
+
+/// Those in use, by index; of direct counters and meters by the handle of the entry.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cells<T> {
+    /// Its name.
+    pub name: String,
+    /// Those in use.
+    pub cells: BTreeMap<u32, T>,
+}
+
+/// Multicast groups, nodes and link aggregation groups.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Groups {
+    /// The nodes of each, in their order.
+    pub groups: BTreeMap<u32, Vec<u32>>,
+    /// The nodes by handle.
+    pub nodes: BTreeMap<u32, GroupNode>,
+    /// The ports of link aggregation groups.
+    pub lags: BTreeMap<u32, BTreeSet<u32>>,
+}
+
+/// A multicast node.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupNode {
+    /// The replication id of its copies.
+    pub rid: u32,
+    /// The ports of its copies.
+    pub ports: BTreeSet<u32>,
+    /// The link aggregation groups of its copies.
+    pub lags: BTreeSet<u32>,
+}
+
+/// The output queues.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueRecord {
+    /// Queues of each port.
+    pub per_port: usize,
+    /// The ports that are not listed.
+    pub others: PortRecord,
+    /// The ports that have settings of their own.
+    pub ports: BTreeMap<u32, PortRecord>,
+}
+
+/// The queues of one port.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortRecord {
+    /// By priority.
+    pub queues: Vec<OneQueue>,
+    /// The rate limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateRecord>,
+}
+
+/// One queue.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OneQueue {
+    /// Packets that may wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// The rate limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateRecord>,
+    /// 0 for strict priority.
+    pub weight: u32,
+}
+
+/// Changes of a journal.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Did {
+    /// The number of the state file that these changes follow. Journals of earlier p4jets do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<u64>,
+    /// Its place in the journal, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
+    /// The changes.
+    #[serde(default)]
+    pub updates: Vec<NamedUpdate>,
+    /// The changes in journals of earlier p4jets: runtime commands.
+    #[serde(default)]
+    pub commands: Vec<String>,
+    /// For each change the handle of what it made, if it made something.
+    pub handles: Vec<Option<u32>>,
+}
+
+impl Record {
+    /// Reads a line of a dump. Lines of state files have a checksum, too.
+    ///
+    /// # Errors
+    ///
+    /// It is no record that this version knows.
+    pub fn parse(line: &str) -> Result<Record, String> {
+        serde_json::from_str(line).map_err(|e| e.to_string())
+    }
+}
