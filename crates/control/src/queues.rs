@@ -53,6 +53,16 @@ impl QueueUpdate {
         self.check_queue(QUEUES_MAX)
     }
 
+    /// The port that it changes; `None` for all ports.
+    pub(crate) fn port(&self) -> Option<u32> {
+        match self {
+            QueueUpdate::Depth { of, .. } | QueueUpdate::Rate { of, .. } | QueueUpdate::Weight { of, .. } => {
+                of.port
+            }
+            QueueUpdate::PortRate { port, .. } => *port,
+        }
+    }
+
     /// Refuses a priority that ports do not have.
     pub(crate) fn check_queue(&self, queues: usize) -> Result<(), CommandError> {
         let (QueueUpdate::Depth { of, .. } | QueueUpdate::Rate { of, .. } | QueueUpdate::Weight { of, .. }) =

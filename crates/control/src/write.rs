@@ -6,9 +6,9 @@ use crate::journal::Changes;
 use crate::schema::{Schema, check_entry_open, is_const_entry, param_names};
 use crate::update::{Act, Atomicity, Cell, EntryRef, Mirror, Ref, Update};
 use num_bigint::BigUint;
-use p4jet_dataplane::{QueueConfig, Switch};
+use p4jet_dataplane::{PortSettings, QueueConfig, Switch};
 use p4jet_externs::{
-    CounterValue, CrcParams, Multicast, MulticastError, Node, Rates, Replica, Session, StateError,
+    Affected, CounterValue, CrcParams, Multicast, MulticastError, Node, Rates, Replica, Session, StateError,
 };
 use p4jet_ir::{InstanceId, InstanceKind, Program, TableId};
 use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch, Life, TableError};
@@ -58,7 +58,19 @@ pub(crate) enum UndoOther {
     Meters(InstanceId, Vec<(u32, Option<Rates>)>),
     /// Of a value set.
     ValueSet(TableId, Vec<Entry>),
+    /// A multicast group that is gone, and its nodes.
+    Group(u32, Vec<u32>),
+    /// A multicast node that has left its group, and its position there.
+    InGroup(u32, (u32, usize)),
+    /// A multicast node that is gone, and its position in its group.
+    Node(u32, Node, Option<(u32, usize)>),
+    /// A link aggregation group that is new.
+    NoLag(u32),
+    /// All of multicast.
     Multicast(Multicast),
+    /// The queues of a port, and whether the program ran with queues.
+    Port(u32, Option<Box<PortSettings>>, bool),
+    /// All queues.
     Queues(Box<QueueConfig>),
 }
 
@@ -712,11 +724,22 @@ impl Control {
                 note(&|| session_update(session, old.as_ref()).into());
             }
             Update::Queue(update) => {
-                let queues = self.switch.queues();
-                let old = queues.config();
-                update.check_queue(old.queues_per_port)?;
-                queues.configure(|config| update.apply(config));
-                note(&|| UndoOther::Queues(Box::new(old.clone())).into());
+                let mut done = Ok(());
+                self.switch.queues().configure(|config| {
+                    done = update.check_queue(config.queues_per_port);
+                    if done.is_err() {
+                        return;
+                    }
+                    note(&|| match update.port() {
+                        Some(port) => {
+                            let settings = config.ports.get(&port).cloned().map(Box::new);
+                            UndoOther::Port(port, settings, config.wanted).into()
+                        }
+                        None => UndoOther::Queues(Box::new(config.clone())).into(),
+                    });
+                    update.apply(config);
+                });
+                done?;
             }
             Update::Reset => self.reset_state(log)?,
             Update::CreateMulticastGroup(_)
@@ -738,37 +761,76 @@ impl Control {
         made: &Made,
         log: Option<&mut Vec<Undo>>,
     ) -> Result<Option<u32>> {
-        let state = self.switch.state();
-        let old = log.as_ref().map(|_| state.multicast());
         let node_of = |of: Ref| self.handle(of, Kind::Node, made);
-        let done: Result<Option<u32>> = state.change_multicast(|multicast| {
+        let (made, undo) = self.switch.state().change_multicast(|m| -> Result<_> {
+            let (mut made, mut affected) = (None, Affected::None);
+            let undo: Option<Undo>;
             match update {
-                Update::CreateMulticastGroup(group) => multicast.create_group(group),
-                Update::DestroyMulticastGroup(group) => multicast.destroy_group(group),
+                Update::CreateMulticastGroup(group) => {
+                    let is_new = !m.groups.contains_key(&group);
+                    m.create_group(group);
+                    undo = is_new.then(|| Update::DestroyMulticastGroup(group).into());
+                    affected = Affected::Group(group);
+                }
+                Update::DestroyMulticastGroup(group) => {
+                    undo = m.groups.get(&group).map(|nodes| UndoOther::Group(group, nodes.clone()).into());
+                    m.destroy_group(group);
+                    affected = Affected::Group(group);
+                }
                 Update::CreateNode { instance, ports, lags } => {
-                    return match at {
-                        None => Ok(Some(multicast.create_node(instance, ports, lags))),
-                        Some(handle) if multicast.nodes.contains_key(&handle) => Err(taken("node", handle)),
+                    let handle = match at {
+                        None => m.create_node(instance, ports, lags),
+                        Some(handle) if m.nodes.contains_key(&handle) => return Err(taken("node", handle)),
                         Some(handle) => {
-                            multicast.nodes.insert(handle, Node { instance, ports, lags, group: None });
-                            Ok(Some(handle))
+                            m.nodes.insert(handle, Node { instance, ports, lags, group: None });
+                            handle
                         }
                     };
+                    made = Some(handle);
+                    undo = Some(Update::DestroyNode(handle.into()).into());
                 }
                 Update::UpdateNode { node, ports, lags } => {
-                    multicast.update_node(node_of(node)?, ports, lags)?
+                    let node = node_of(node)?;
+                    let old = m.nodes.get(&node).cloned();
+                    m.update_node(node, ports, lags)?;
+                    affected = old.as_ref().and_then(|old| old.group).map_or(Affected::None, Affected::Group);
+                    undo = old.map(|Node { ports, lags, .. }| {
+                        Update::UpdateNode { node: node.into(), ports, lags }.into()
+                    });
                 }
-                Update::Associate { group, node } => multicast.associate(group, node_of(node)?)?,
-                Update::Dissociate { group, node } => multicast.dissociate(group, node_of(node)?)?,
-                Update::DestroyNode(node) => multicast.destroy_node(node_of(node)?)?,
-                Update::SetLag { lag, ports } => drop(multicast.lags.insert(lag, ports)),
+                Update::Associate { group, node } => {
+                    let node = node_of(node)?;
+                    m.associate(group, node)?;
+                    undo = Some(Update::Dissociate { group, node: node.into() }.into());
+                    affected = Affected::Group(group);
+                }
+                Update::Dissociate { group, node } => {
+                    let node = node_of(node)?;
+                    let position = m.position(node);
+                    m.dissociate(group, node)?;
+                    undo = position.map(|position| UndoOther::InGroup(node, position).into());
+                    affected = Affected::Group(group);
+                }
+                Update::DestroyNode(node) => {
+                    let node = node_of(node)?;
+                    let (old, position) = (m.nodes.get(&node).cloned(), m.position(node));
+                    m.destroy_node(node)?;
+                    affected = position.map_or(Affected::None, |(group, _)| Affected::Group(group));
+                    undo = old.map(|old| UndoOther::Node(node, old, position).into());
+                }
+                Update::SetLag { lag, ports } => {
+                    undo = Some(match m.lags.insert(lag, ports) {
+                        Some(ports) => Update::SetLag { lag, ports }.into(),
+                        None => UndoOther::NoLag(lag).into(),
+                    });
+                    affected = Affected::All;
+                }
                 _ => unreachable!("the caller chose the updates of multicast"),
             }
-            Ok(None)
-        });
-        let made = done?;
-        if let (Some(log), Some(old)) = (log, old) {
-            log.push(UndoOther::Multicast(old).into());
+            Ok(((made, undo), affected))
+        })?;
+        if let Some(log) = log {
+            log.extend(undo);
         }
         Ok(made)
     }
@@ -969,7 +1031,33 @@ impl Control {
                         settle(&mut || again().map(drop).map_err(&refused));
                     }
                 }
+                UndoOther::Group(group, nodes) => self.put_back(Affected::Group(group), |m| {
+                    for node in &nodes {
+                        m.nodes.entry(*node).and_modify(|node| node.group = Some(group));
+                    }
+                    m.groups.insert(group, nodes);
+                }),
+                UndoOther::InGroup(node, (group, position)) => {
+                    self.put_back(Affected::Group(group), |m| m.insert_into_group(node, group, position));
+                }
+                UndoOther::Node(handle, node, position) => {
+                    let affected = position.map_or(Affected::None, |(group, _)| Affected::Group(group));
+                    self.put_back(affected, |m| {
+                        m.nodes.insert(handle, Node { group: None, ..node });
+                        if let Some((group, position)) = position {
+                            m.insert_into_group(handle, group, position);
+                        }
+                    });
+                }
+                UndoOther::NoLag(lag) => self.put_back(Affected::All, |m| drop(m.lags.remove(&lag))),
                 UndoOther::Multicast(old) => self.set_multicast(old),
+                UndoOther::Port(port, settings, wanted) => self.switch.queues().configure(|config| {
+                    match settings {
+                        Some(settings) => drop(config.ports.insert(port, *settings)),
+                        None => drop(config.ports.remove(&port)),
+                    }
+                    config.wanted = wanted;
+                }),
                 UndoOther::Queues(old) => self.switch.queues().configure(|config| *config = *old),
             }
         }
@@ -1103,10 +1191,15 @@ impl Control {
     }
 
     pub(crate) fn set_multicast(&self, new: Multicast) {
+        self.switch.state().set_multicast(new);
+    }
+
+    /// Changes multicast back.
+    fn put_back(&self, affected: Affected, change: impl FnOnce(&mut Multicast)) {
         let done: std::result::Result<(), MulticastError> =
             self.switch.state().change_multicast(|multicast| {
-                *multicast = new;
-                Ok(())
+                change(multicast);
+                Ok(((), affected))
             });
         debug_assert!(done.is_ok(), "it cannot fail");
     }

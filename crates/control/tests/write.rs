@@ -4,8 +4,8 @@ mod common;
 
 use common::{control, set_up};
 use p4jet_control::{
-    Act, Atomicity, Cell, CommandError, Control, Entity, EntryRef, Mirror, NamedUpdate, Ref, Selector,
-    SharedControl, Update,
+    Act, Atomicity, Cell, CommandError, Control, Entity, EntryRef, Mirror, NamedUpdate, Queue, QueueUpdate,
+    Ref, Selector, SharedControl, Update,
 };
 use p4jet_externs::CounterValue;
 use p4jet_tables::{Action, KeyMatch};
@@ -360,4 +360,71 @@ fn unknown_ids_are_refused() {
         }
     }
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Multicast and queues as a refused batch leaves them: as they were, in the same order.
+#[test]
+fn a_refused_batch_keeps_multicast_and_queues() {
+    let control = control();
+    let node = |instance, port| Update::CreateNode { instance, ports: [port].into(), lags: [3].into() };
+    let queue =
+        |packets, port| Update::Queue(QueueUpdate::Depth { packets, of: Queue { port, queue: None } });
+    let set = vec![
+        Update::CreateMulticastGroup(1),
+        node(5, 1),
+        node(6, 2),
+        node(7, 3),
+        Update::Associate { group: 1, node: Ref::Made(1) },
+        Update::Associate { group: 1, node: Ref::Made(2) },
+        Update::Associate { group: 1, node: Ref::Made(3) },
+        Update::SetLag { lag: 3, ports: [8, 9].into() },
+        queue(7, Some(1)),
+    ];
+    assert!(control.write(set, Atomicity::AllOrNothing).results.iter().all(Result::is_ok));
+    let copies = || control.switch().state().destinations().groups.clone();
+    let (before, copies_before) = (dump(&control), copies());
+    let [a, b] = [1, 0].map(Ref::Handle);
+    let changes = [
+        Update::Dissociate { group: 1, node: a },
+        Update::DestroyNode(b),
+        Update::UpdateNode { node: a, ports: [4].into(), lags: [].into() },
+        Update::DestroyMulticastGroup(1),
+        Update::CreateMulticastGroup(1),
+        Update::CreateMulticastGroup(2),
+        Update::Associate { group: 2, node: a },
+        node(9, 9),
+        Update::SetLag { lag: 3, ports: [1].into() },
+        Update::SetLag { lag: 4, ports: [1].into() },
+        queue(9, Some(1)),
+        queue(9, Some(2)),
+        queue(5, None),
+    ];
+    for count in 1..=changes.len() {
+        let mut batch = changes[..count].to_vec();
+        batch.push(Update::DestroyNode(Ref::Handle(77)));
+        assert!(!control.write(batch, Atomicity::AllOrNothing).in_effect, "{count}");
+        assert_eq!(
+            (dump(&control), copies()),
+            (before.clone(), copies_before.clone()),
+            "after {count} changes"
+        );
+    }
+}
+
+/// Each change costs what it changes, not what there is: before, 8,000 nodes took 21 s and 6 GB.
+#[test]
+fn large_batches_of_nodes_and_queues_are_fast() {
+    let control = control();
+    let start = std::time::Instant::now();
+    let mut batch = vec![Update::CreateMulticastGroup(1)];
+    for node in 0..16_000 {
+        batch.push(Update::CreateNode { instance: 1, ports: [node].into(), lags: [].into() });
+        let of = Queue { port: Some(node), queue: None };
+        batch.push(Update::Queue(QueueUpdate::Depth { packets: 5, of }));
+    }
+    batch.push(Update::DestroyNode(Ref::Handle(77_777)));
+    let before = dump(&control);
+    assert!(!control.write(batch, Atomicity::AllOrNothing).in_effect);
+    assert_eq!(dump(&control), before);
+    assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
 }

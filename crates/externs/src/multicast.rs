@@ -29,6 +29,17 @@ pub struct Multicast {
     pub lags: BTreeMap<u32, BTreeSet<u32>>,
 }
 
+/// The groups whose copies a change affects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affected {
+    /// None.
+    None,
+    /// One, which may be new or gone.
+    Group(u32),
+    /// Perhaps all; none is new or gone.
+    All,
+}
+
 /// Why a change was refused. A refused change has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MulticastError {
@@ -85,7 +96,12 @@ impl Multicast {
 
     /// Creates a node and returns its handle, the smallest free one.
     pub fn create_node(&mut self, instance: u32, ports: BTreeSet<u32>, lags: BTreeSet<u32>) -> u32 {
-        let handle = (0..).find(|handle| !self.nodes.contains_key(handle)).expect("there are fewer nodes");
+        // Without gaps, which is usual, it follows the last one.
+        let next = self.nodes.last_key_value().map_or(0, |(last, _)| last + 1);
+        let handle = match next as usize == self.nodes.len() {
+            true => next,
+            false => self.nodes.keys().zip(0..).find(|(used, n)| **used != *n).map_or(next, |(_, n)| n),
+        };
         self.nodes.insert(handle, Node { instance, ports, lags, group: None });
         handle
     }
@@ -128,6 +144,20 @@ impl Multicast {
         nodes.retain(|n| *n != node);
         self.node(node)?.group = None;
         Ok(())
+    }
+
+    /// Returns the group of a node and its position there, if it is in one.
+    pub fn position(&self, node: u32) -> Option<(u32, usize)> {
+        let group = self.nodes.get(&node)?.group?;
+        Some((group, self.groups.get(&group)?.iter().position(|n| *n == node)?))
+    }
+
+    /// Puts a node that is in no group into one, at this position.
+    pub fn insert_into_group(&mut self, node: u32, group: u32, position: usize) {
+        if let (Some(nodes), Some(found)) = (self.groups.get_mut(&group), self.nodes.get_mut(&node)) {
+            nodes.insert(position.min(nodes.len()), node);
+            found.group = Some(group);
+        }
     }
 
     /// Deletes a node, and removes it from its group.

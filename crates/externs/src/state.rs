@@ -9,7 +9,7 @@ use crate::bits::{limbs, mask_low};
 use crate::crc::Crc;
 use crate::digests::Digests;
 use crate::meter::{Meters, Rates};
-use crate::multicast::Multicast;
+use crate::multicast::{Affected, Multicast};
 use crate::replication::Replication;
 use crate::{CrcParams, Destinations, Digest, DigestCounts, Env};
 use num_bigint::BigUint;
@@ -704,14 +704,34 @@ impl State {
         look(&self.shared.multicast.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes them, unless `change` fails; workers see all of the change from their next packet on.
+    /// Changes them. `change` returns which groups it affects, or fails without an effect. Workers see all of the change from
+    /// their next packet on.
     pub fn change_multicast<R, E>(
         &self,
-        change: impl FnOnce(&mut Multicast) -> Result<R, E>,
+        change: impl FnOnce(&mut Multicast) -> Result<(R, Affected), E>,
     ) -> Result<R, E> {
         let mut now = self.shared.multicast.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut new = now.clone();
-        let result = change(&mut new)?;
+        let (result, affected) = change(&mut now)?;
+        match affected {
+            Affected::None => {}
+            Affected::Group(group) => {
+                self.change_destinations(|destinations| match now.groups.contains_key(&group) {
+                    true => drop(destinations.groups.insert(group, now.replicas(group))),
+                    false => drop(destinations.groups.remove(&group)),
+                })
+            }
+            Affected::All => self.change_destinations(|destinations| {
+                for group in now.groups.keys() {
+                    destinations.groups.insert(*group, now.replicas(*group));
+                }
+            }),
+        }
+        Ok(result)
+    }
+
+    /// Replaces them all; workers see all of the change from their next packet on.
+    pub fn set_multicast(&self, new: Multicast) {
+        let mut now = self.shared.multicast.lock().unwrap_or_else(PoisonError::into_inner);
         self.change_destinations(|destinations| {
             for group in now.groups.keys() {
                 destinations.groups.remove(group);
@@ -721,7 +741,6 @@ impl State {
             }
         });
         *now = new;
-        Ok(result)
     }
 
     pub(crate) fn destinations_version(&self) -> u64 {

@@ -101,7 +101,8 @@ type Stage = unsafe extern "C" fn(*mut Ctx, *mut Packet, u64);
 
 /// A program's machine code.
 pub struct Compiled {
-    module: ManuallyDrop<JITModule>,
+    /// What [`Self::stages`] run.
+    _code: Code,
     stages: Vec<Stage>,
     /// The entry of copies that skip ingress.
     egress: Option<Stage>,
@@ -146,10 +147,27 @@ unsafe impl Send for Compiled {}
 // SAFETY: as above.
 unsafe impl Sync for Compiled {}
 
-impl Drop for Compiled {
+/// The memory of machine code, which is freed with it, also if a compilation fails.
+struct Code(ManuallyDrop<JITModule>);
+
+impl std::ops::Deref for Code {
+    type Target = JITModule;
+
+    fn deref(&self) -> &JITModule {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Code {
+    fn deref_mut(&mut self) -> &mut JITModule {
+        &mut self.0
+    }
+}
+
+impl Drop for Code {
     fn drop(&mut self) {
-        // SAFETY: engines hold an `Arc` of this, so no code of the module runs any more; the module is not used again.
-        unsafe { ManuallyDrop::take(&mut self.module).free_memory() };
+        // SAFETY: engines hold an `Arc` of what owns this, so no code of the module runs any more; the module is not used again.
+        unsafe { ManuallyDrop::take(&mut self.0).free_memory() };
     }
 }
 
@@ -364,7 +382,7 @@ impl Compiled {
         builder.symbol("p4jet_call_extern", runtime::call_extern as *const u8);
         builder.symbol("p4jet_make_copies", copies::make_copies as *const u8);
         builder.symbol("p4jet_make_queued_copies", copies::make_queued_copies as *const u8);
-        let mut module = JITModule::new(builder);
+        let mut module = Code(ManuallyDrop::new(JITModule::new(builder)));
 
         let signature = |module: &JITModule, params: usize, returns: Option<types::Type>| {
             let mut s = module.make_signature();
@@ -463,7 +481,7 @@ impl Compiled {
             None
         };
         Ok(Compiled {
-            module: ManuallyDrop::new(module),
+            _code: module,
             stages,
             egress,
             sites: sites.calls,
