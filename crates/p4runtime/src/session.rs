@@ -1,0 +1,394 @@
+//! Client arbitration: which stream is the primary of a role, and who hears of changes.
+//!
+//! P4Runtime specification 1.5, section 5 "Client arbitration and controller replication" and section 15 "Roles". This module is
+//! only the state machine: it knows no sockets and no messages.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// Names a stream for as long as the server runs.
+pub type StreamId = u64;
+
+/// A 128-bit election id. Unset is lower than every id and never primary.
+pub type ElectionId = u128;
+
+/// The longest name of a role, in bytes.
+pub const ROLE_NAME_MAX: usize = 256;
+/// The most roles that one server remembers.
+pub const ROLES_MAX: usize = 1024;
+
+/// What a client asks for in its `MasterArbitrationUpdate`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The device.
+    pub device: u64,
+    /// The role's name; empty for the default role.
+    pub role: String,
+    /// The election id, if set.
+    pub election_id: Option<ElectionId>,
+}
+
+/// What a stream hears of its role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The stream.
+    pub stream: StreamId,
+    /// The highest election id that was ever accepted for the role.
+    pub highest: Option<ElectionId>,
+    /// The stream's standing.
+    pub standing: Standing,
+}
+
+/// A stream's place among those of its role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is the primary.
+    Primary,
+    /// It is a backup, and there is a primary.
+    Backup,
+    /// It is a backup, and there is no primary.
+    NoPrimary,
+}
+
+/// Why a stream ends, or a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The device is not this one.
+    Device(u64, u64),
+    /// No stream has this role.
+    Role(String),
+    /// The request is malformed.
+    Invalid(String),
+    /// Another live stream of the role has this election id.
+    ElectionIdExists(ElectionId),
+    /// The stream already has another device or role.
+    Moved(&'static str),
+    /// There is no room for another stream or role.
+    Full(&'static str, usize),
+    /// The sender is not the primary of its role.
+    NotPrimary,
+}
+
+/// The result of an arbitration update.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Arbitrated {
+    /// Who hears what, in this order. The new primary comes last.
+    pub notices: Vec<Notice>,
+    /// Why the sender's stream ends, if it does. It is then deregistered.
+    pub ended: Option<Refusal>,
+}
+
+/// How a server arbitrates.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// The device's id; `None` if every id names the device.
+    pub device: Option<u64>,
+    /// The most streams of one role.
+    pub streams_max: usize,
+    /// True if a role's highest election id is forgotten when its last stream ends, as bmv2 does.
+    pub forgets: bool,
+}
+
+/// The streams of all roles.
+#[derive(Debug)]
+pub struct Sessions {
+    rules: Rules,
+    roles: HashMap<(u64, String), Role>,
+    of_stream: HashMap<StreamId, (u64, String)>,
+}
+
+#[derive(Debug, Default)]
+struct Role {
+    highest: Option<ElectionId>,
+    primary: Option<StreamId>,
+    streams: BTreeMap<StreamId, Option<ElectionId>>,
+}
+
+impl Role {
+    fn standing(&self, stream: StreamId) -> Standing {
+        match self.primary {
+            Some(primary) if primary == stream => Standing::Primary,
+            Some(_) => Standing::Backup,
+            None => Standing::NoPrimary,
+        }
+    }
+
+    fn notice(&self, stream: StreamId) -> Notice {
+        Notice { stream, highest: self.highest, standing: self.standing(stream) }
+    }
+
+    /// Notices for all streams, the primary's last.
+    fn notices(&self) -> Vec<Notice> {
+        let others = self.streams.keys().copied().filter(|stream| Some(*stream) != self.primary);
+        others.chain(self.primary).map(|stream| self.notice(stream)).collect()
+    }
+}
+
+impl Sessions {
+    /// No streams.
+    pub fn new(rules: Rules) -> Sessions {
+        Sessions { rules, roles: HashMap::new(), of_stream: HashMap::new() }
+    }
+
+    /// Takes an arbitration update of a stream.
+    pub fn update(&mut self, stream: StreamId, request: &Request) -> Arbitrated {
+        match self.accept(stream, request) {
+            Ok(notices) => Arbitrated { notices, ended: None },
+            // The stream ends. If it was the primary, its role hears of that.
+            Err(refusal) => Arbitrated { notices: self.close(stream), ended: Some(refusal) },
+        }
+    }
+
+    fn accept(&mut self, stream: StreamId, request: &Request) -> Result<Vec<Notice>, Refusal> {
+        self.check_device(request.device)?;
+        if request.role.len() > ROLE_NAME_MAX {
+            let text =
+                format!("the role's name has {} bytes, expected at most {ROLE_NAME_MAX}", request.role.len());
+            return Err(Refusal::Invalid(text));
+        }
+        let key = (request.device, request.role.clone());
+        match self.of_stream.get(&stream) {
+            Some((device, _)) if *device != request.device => return Err(Refusal::Moved("device id")),
+            Some((_, role)) if *role != request.role => return Err(Refusal::Moved("role")),
+            _ => {}
+        }
+        if !self.roles.contains_key(&key) && self.roles.len() >= ROLES_MAX {
+            return Err(Refusal::Full("roles", ROLES_MAX));
+        }
+        let role = self.roles.entry(key.clone()).or_default();
+        let is_new = !role.streams.contains_key(&stream);
+        if is_new && role.streams.len() >= self.rules.streams_max {
+            return Err(Refusal::Full("streams of a role", self.rules.streams_max));
+        }
+        if let Some(id) = request.election_id
+            && role.streams.iter().any(|(other, held)| *other != stream && *held == Some(id))
+        {
+            return Err(Refusal::ElectionIdExists(id));
+        }
+        let was_primary = role.primary == Some(stream);
+        role.streams.insert(stream, request.election_id);
+        self.of_stream.insert(stream, key);
+        // An id at least as high as every earlier one makes a primary.
+        let wins = request.election_id.is_some_and(|id| Some(id) >= role.highest);
+        if wins {
+            role.highest = request.election_id;
+            role.primary = Some(stream);
+            return Ok(role.notices());
+        }
+        if was_primary {
+            role.primary = None;
+            return Ok(role.notices());
+        }
+        Ok(vec![role.notice(stream)])
+    }
+
+    /// A stream has ended. Returns who hears of it: the rest of its role, if it was the primary.
+    pub fn close(&mut self, stream: StreamId) -> Vec<Notice> {
+        let Some(key) = self.of_stream.remove(&stream) else { return Vec::new() };
+        let Some(role) = self.roles.get_mut(&key) else { return Vec::new() };
+        role.streams.remove(&stream);
+        let was_primary = role.primary == Some(stream);
+        if was_primary {
+            role.primary = None;
+        }
+        let notices = if was_primary { role.notices() } else { Vec::new() };
+        if role.streams.is_empty() && (self.rules.forgets || role.highest.is_none()) {
+            self.roles.remove(&key);
+        }
+        notices
+    }
+
+    /// Refuses a device that is not this one.
+    ///
+    /// # Errors
+    /// The id of another device.
+    pub fn check_device(&self, device: u64) -> Result<(), Refusal> {
+        match self.rules.device {
+            Some(own) if own != device => Err(Refusal::Device(device, own)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a request that the primary of the role did not send.
+    ///
+    /// # Errors
+    /// Another device, a role that no stream has had, or a sender that is not the primary.
+    pub fn check_primary(&self, request: &Request) -> Result<(), Refusal> {
+        self.check_device(request.device)?;
+        let role = self.roles.get(&(request.device, request.role.clone()));
+        let Some(role) = role else {
+            // Nobody has opened a stream for the default role, which always exists.
+            return Err(if request.role.is_empty() {
+                Refusal::NotPrimary
+            } else {
+                Refusal::Role(request.role.clone())
+            });
+        };
+        let held = role.primary.and_then(|primary| role.streams[&primary]);
+        match held.is_some() && held == request.election_id {
+            true => Ok(()),
+            false => Err(Refusal::NotPrimary),
+        }
+    }
+
+    /// The device and role of a stream, after its first arbitration update.
+    pub fn role_of(&self, stream: StreamId) -> Option<&(u64, String)> {
+        self.of_stream.get(&stream)
+    }
+
+    /// True if the stream is the primary of its role.
+    pub fn is_primary(&self, stream: StreamId) -> bool {
+        let role = self.of_stream.get(&stream).and_then(|key| self.roles.get(key));
+        role.is_some_and(|role| role.primary == Some(stream))
+    }
+
+    /// The primaries of all roles with this name, one for each device id in use.
+    pub fn primaries(&self, role: &str) -> impl Iterator<Item = StreamId> {
+        self.roles.iter().filter(move |((_, name), _)| name == role).filter_map(|(_, role)| role.primary)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: Rules = Rules { device: Some(1), streams_max: 16, forgets: false };
+
+    fn request(role: &str, election_id: Option<u128>) -> Request {
+        Request { device: 1, role: role.to_string(), election_id }
+    }
+
+    fn standings(arbitrated: &Arbitrated) -> Vec<(StreamId, Standing)> {
+        assert_eq!(arbitrated.ended, None);
+        arbitrated.notices.iter().map(|notice| (notice.stream, notice.standing)).collect()
+    }
+
+    #[test]
+    fn a_8_another_stream_has_the_id() {
+        let mut sessions = Sessions::new(RULES);
+        sessions.update(1, &request("", Some(5)));
+        sessions.update(2, &request("", Some(4)));
+        // Its own id is no conflict.
+        assert_eq!(standings(&sessions.update(2, &request("", Some(4)))), [(2, Standing::Backup)]);
+        let arbitrated = sessions.update(2, &request("", Some(5)));
+        assert_eq!(arbitrated.ended, Some(Refusal::ElectionIdExists(5)));
+        // the state before stands, without the stream.
+        assert!(arbitrated.notices.is_empty() && sessions.is_primary(1) && sessions.role_of(2).is_none());
+        // other roles may have the same id at the same time.
+        assert_eq!(standings(&sessions.update(3, &request("other", Some(5)))), [(3, Standing::Primary)]);
+    }
+
+    #[test]
+    fn a_10_zero_is_an_id_and_unset_is_none() {
+        let mut sessions = Sessions::new(RULES);
+        assert_eq!(standings(&sessions.update(1, &request("", None))), [(1, Standing::NoPrimary)]);
+        let arbitrated = sessions.update(2, &request("", Some(0)));
+        assert_eq!(standings(&arbitrated), [(1, Standing::Backup), (2, Standing::Primary)]);
+        assert!(sessions.check_primary(&request("", Some(0))).is_ok());
+        assert_eq!(sessions.check_primary(&request("", None)), Err(Refusal::NotPrimary));
+        // `high` decides first.
+        let high = 1u128 << 64;
+        assert_eq!(
+            standings(&sessions.update(1, &request("", Some(high)))),
+            [(2, Standing::Backup), (1, Standing::Primary)]
+        );
+    }
+
+    #[test]
+    fn a_11_only_an_id_as_high_as_every_earlier_one_is_primary() {
+        let mut sessions = Sessions::new(RULES);
+        sessions.update(1, &request("", Some(7)));
+        assert_eq!(sessions.close(1), []);
+        // nobody is promoted, and an id lower than one seen earlier stays backup.
+        let arbitrated = sessions.update(2, &request("", Some(6)));
+        assert_eq!(standings(&arbitrated), [(2, Standing::NoPrimary)]);
+        assert_eq!(arbitrated.notices[0].highest, Some(7));
+        assert_eq!(
+            standings(&sessions.update(3, &request("", Some(7)))),
+            [(2, Standing::Backup), (3, Standing::Primary)]
+        );
+    }
+
+    #[test]
+    fn z_3_bmv2_forgets_ids_with_the_last_stream() {
+        let mut sessions = Sessions::new(Rules { device: None, forgets: true, ..RULES });
+        sessions.update(1, &request("", Some(1 << 64)));
+        sessions.close(1);
+        assert_eq!(standings(&sessions.update(2, &request("", Some(1)))), [(2, Standing::Primary)]);
+    }
+
+    #[test]
+    fn a_9_a_primary_can_step_back() {
+        let mut sessions = Sessions::new(RULES);
+        sessions.update(1, &request("", Some(7)));
+        sessions.update(2, &request("", Some(3)));
+        let arbitrated = sessions.update(1, &request("", Some(2)));
+        assert_eq!(standings(&arbitrated), [(1, Standing::NoPrimary), (2, Standing::NoPrimary)]);
+        assert_eq!(sessions.check_primary(&request("", Some(2))), Err(Refusal::NotPrimary));
+    }
+
+    #[test]
+    fn a_14_a_primary_that_repeats_its_update_reaches_everybody() {
+        let mut sessions = Sessions::new(RULES);
+        sessions.update(1, &request("", Some(7)));
+        sessions.update(2, &request("", Some(3)));
+        let all = [(2, Standing::Backup), (1, Standing::Primary)];
+        assert_eq!(standings(&sessions.update(1, &request("", Some(7)))), all);
+        // a backup that stays one is answered alone. A-19: nobody hears of its end.
+        assert_eq!(standings(&sessions.update(2, &request("", Some(4)))), [(2, Standing::Backup)]);
+        assert_eq!(sessions.close(2), []);
+    }
+
+    #[test]
+    fn a_18_all_hear_of_the_end_of_the_primary_once() {
+        let mut sessions = Sessions::new(RULES);
+        for (stream, id) in [(1, 7), (2, 3), (3, 4)] {
+            sessions.update(stream, &request("", Some(id)));
+        }
+        let notices = sessions.close(1);
+        let expected = |stream| Notice { stream, highest: Some(7), standing: Standing::NoPrimary };
+        assert_eq!(notices, [expected(2), expected(3)]);
+        assert_eq!(sessions.close(1), []);
+        // the id of a closed stream is free at once.
+        assert!(sessions.update(4, &request("", Some(7))).ended.is_none());
+    }
+
+    #[test]
+    fn a_7_a_stream_keeps_its_device_and_role() {
+        let mut sessions = Sessions::new(Rules { device: None, ..RULES });
+        sessions.update(1, &request("", Some(7)));
+        sessions.update(2, &request("", Some(1)));
+        let arbitrated = sessions.update(1, &Request { device: 2, ..request("", Some(7)) });
+        assert_eq!(arbitrated.ended, Some(Refusal::Moved("device id")));
+        // The stream was the primary: its role hears of the end.
+        assert_eq!(
+            arbitrated.notices,
+            [Notice { stream: 2, highest: Some(7), standing: Standing::NoPrimary }]
+        );
+        let arbitrated = sessions.update(2, &request("other", Some(7)));
+        assert_eq!(arbitrated.ended, Some(Refusal::Moved("role")));
+    }
+
+    #[test]
+    fn what_is_too_much_is_refused() {
+        let mut sessions = Sessions::new(Rules { streams_max: 2, ..RULES });
+        sessions.update(1, &request("", Some(1)));
+        sessions.update(2, &request("", None));
+        //
+        assert_eq!(sessions.update(3, &request("", None)).ended, Some(Refusal::Full("streams of a role", 2)));
+        //
+        let other = Request { device: 9, ..request("", None) };
+        assert_eq!(sessions.update(4, &other).ended, Some(Refusal::Device(9, 1)));
+        //
+        assert_eq!(
+            sessions.check_primary(&request("nobody", Some(1))),
+            Err(Refusal::Role("nobody".to_string()))
+        );
+        let long = request(&"x".repeat(257), None);
+        assert!(matches!(sessions.update(5, &long).ended, Some(Refusal::Invalid(_))));
+        for number in 0..2 * ROLES_MAX {
+            sessions.update(100 + number as u64, &request(&number.to_string(), Some(1)));
+            sessions.close(100 + number as u64);
+        }
+        assert!(sessions.roles.len() <= ROLES_MAX);
+    }
+}
