@@ -39,7 +39,7 @@ pub trait Host: Send + Sync {
     /// [`SharedControl::load_program`](crate::SharedControl::load_program) limits how many compile at once.
     fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, String>;
 
-    /// As [`Self::prepare`], of the program that runs: made anew for the output queues that are configured by now.
+    /// As [`Self::prepare`], for the running program: compiles it again for the configured output queues.
     fn prepare_queues(&self) -> Result<Swap, String>;
 
     /// As [`Self::prepare`], of the program that runs, with or without counts of its lookups and actions. None if it is so already.

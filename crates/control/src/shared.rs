@@ -89,7 +89,7 @@ impl Kept {
         journal.note(control, changes).err().map(unkept)
     }
 
-    /// Writes all that is set anew.
+    /// Writes a new snapshot of everything that is set.
     fn replace(&mut self) -> Option<String> {
         let Kept { control, journal: Some(journal) } = self else { return None };
         journal.replace(control).unwrap_or_else(|error| Some(unkept(error)))
@@ -109,7 +109,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 type Result<T> = std::result::Result<T, CommandError>;
 
-/// What a program that runs now has to say.
+/// The outcome of loading a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
     /// What was carried over and what was not: lines.
@@ -315,7 +315,7 @@ impl SharedControl {
         self.host()?.remove_port(number).map_err(device)
     }
 
-    /// Compiles the program that runs anew, with or without counts of its lookups and actions.
+    /// Compiles the running program again, with or without counts of its lookups and actions.
     pub fn count(&self, counted: bool, cancel: &Cancel) -> Result<()> {
         let host = self.host()?;
         let _one_of_few = Compilation::begin(&self.0.compilations)?;

@@ -840,7 +840,7 @@ impl<'c> Restoring<'c, '_> {
         let act = self.act(name, table, call)?;
         self.write(Update::Insert { table, key, priority, act }, Some(*handle))?;
         if let Some(timeout_ms) = *timeout_ms {
-            // It begins anew.
+            // The idle time starts again.
             let update = Update::SetTimeout { table, entry: (*handle).into(), timeout_ms };
             self.control.apply(update, None, &Made::default(), None)?;
         }

@@ -1,7 +1,8 @@
 //! Extern functions: what [`Op::Extern`] calls, and what each call may read or change.
 //!
 //! This is the only declaration of their names and effects. Crate externs computes them. To add a function, add a variant,
-//! its name and its effect here, and its computation there; the compiler names every place that is missing.
+//! its name and its effect here, and its computation there; the compiler reports each missing match arm. Also add it to
+//! [`Function::all`], by which IR text finds functions: the compiler does not report a function that is missing there.
 
 use crate::{InstanceId, Op};
 use std::fmt;
@@ -18,7 +19,7 @@ pub enum Function {
     LogMsg,
     /// `(condition)`: drops the packet if the condition is 0.
     Assert,
-    /// The same as [`Function::Assert`].
+    /// `(condition)`: drops the packet if the condition is 0. Its name is the only difference from [`Function::Assert`].
     Assume,
     /// `(index) -> value`: 0 beyond the end.
     RegisterRead,

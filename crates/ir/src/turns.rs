@@ -60,8 +60,8 @@ const GUARDS_MAX: usize = 16;
 const COPIES_KNOWN_MAX: usize = 16;
 
 impl Program {
-    /// Returns the number of turns with which a copy starts: those of the packet that creates it, but at least so many that
-    /// [`COPY_TURNS_MAX`] are left.
+    /// Returns the number of turns that a copy has taken when it starts: as many as the packet that creates it, or more if
+    /// that would leave more than [`COPY_TURNS_MAX`].
     pub fn turns_of_copy(turns: FieldId) -> Expr {
         let least = || Box::new(Expr::constant(TURNS_MAX - COPY_TURNS_MAX, 32));
         let taken = || Box::new(Expr::Field(turns));

@@ -135,9 +135,9 @@ fn carry_out_request(shared: &SharedControl, request: Request, rights: &Rights, 
             let (start, choices) = Commands::complete(shared, &line, position);
             Answer { ok: true, start: Some(start), choices, ..Answer::default() }
         }
-        Request::Subscribe { .. } => {
-            Answer::refused(WireError::request("nobody is there whom messages could be sent to"))
-        }
+        Request::Subscribe { .. } => Answer::refused(WireError::request(
+            "messages need a connection to the switch: use p4jet ctl subscribe",
+        )),
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// What an observing command has to say.
+/// The answer to an observing command.
 #[derive(Default)]
 pub(crate) struct Observed {
     /// For people: lines.

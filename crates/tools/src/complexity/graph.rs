@@ -40,7 +40,7 @@ pub fn dot(program: &Program) -> String {
     })
 }
 
-/// Returns the same as an SVG picture.
+/// Returns the graph as an SVG picture.
 pub fn svg(program: &Program) -> String {
     super::with_stack(|| {
         let mut sheet = Sheet::new();
