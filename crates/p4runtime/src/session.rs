@@ -3,7 +3,7 @@
 //! P4Runtime specification 1.5, section 5 "Client arbitration and controller replication" and section 15 "Roles". This module is
 //! only the state machine: it knows no sockets and no messages.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Names a stream for as long as the server runs.
 pub type StreamId = u64;
@@ -15,6 +15,16 @@ pub type ElectionId = u128;
 pub const ROLE_NAME_MAX: usize = 256;
 /// The most roles that one server remembers.
 pub const ROLES_MAX: usize = 1024;
+
+/// The part of the pipeline that a role may read and write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoleView {
+    /// The role's name; empty for the default role. Tables marked `@p4runtime_role` belong to the role of that name, and to
+    /// the default role.
+    pub name: String,
+    /// The ids of the P4Info that the role's configuration grants; `None` if it grants all.
+    pub ids: Option<BTreeSet<u32>>,
+}
 
 /// What a client asks for in its `MasterArbitrationUpdate`.
 #[derive(Clone, Debug, PartialEq, Eq)]
