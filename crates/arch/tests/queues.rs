@@ -4,11 +4,12 @@ mod common;
 
 use common::{lower, lower_queued};
 use p4jet_dataplane::{
-    COPIES_MAX, EngineKind, Event, ForwardStats, GENERATIONS_MAX, NewPort, Processed, QueueConfig,
-    QueueSettings, RING_DEFAULT, Rate, RunOptions, Running, Switch, Worker,
+    EngineKind, Event, ForwardStats, GENERATIONS_MAX, NewPort, Processed, QueueConfig, QueueSettings,
+    RING_DEFAULT, Rate, RunOptions, Running, Switch, Worker,
 };
 use p4jet_externs::{Replica, Session};
 use p4jet_ir::Program;
+use p4jet_ir::turns::COPIES_MAX;
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool};
 use p4jet_ports::{MemoryPort, Port, PortError, PortStats, Received, Sent, share};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -242,7 +243,7 @@ fn endless_recirculation_ends() {
         }
         assert_eq!(rounds, 2 * GENERATIONS_MAX as usize + 1);
         let refused = worker.take_refused();
-        assert_eq!(refused.map(|(_, count)| count), [1, 0, 0]);
+        assert_eq!(refused.map(|(_, count)| count), [1, 0, 0, 0]);
         assert!(refused[0].0.general_text().contains("too many copies"));
     }
 }

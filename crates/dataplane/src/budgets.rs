@@ -1,6 +1,6 @@
 //! The budget of copies: how many more copies a packet, its copies and theirs may create. They share one number.
 
-use crate::copies::COPIES_MAX;
+use p4jet_ir::turns::COPIES_MAX;
 
 /// A packet that has made no copy yet has no budget.
 pub(crate) const NO_BUDGET: u32 = u32::MAX;

@@ -3,14 +3,13 @@
 use crate::packet_log::Logged;
 use crate::queues::{Refusal, Serving};
 use p4jet_interp::{Outcome, Ran};
+use p4jet_ir::turns::COPIES_MAX;
 use p4jet_ir::{Begin, DropReason, Queued};
 use p4jet_packet::{Batch, Pool, PushError};
 use std::collections::VecDeque;
 
 /// Copies of copies of … a packet: a later one is dropped. A program that recirculates for ever does not get far beyond.
 pub const GENERATIONS_MAX: u32 = 1024;
-/// The maximum number of copies of one packet, and of copies that wait at one time.
-pub const COPIES_MAX: usize = 1 << 12;
 
 /// What became of one packet and its copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +23,13 @@ pub struct Processed {
 impl Processed {
     pub(crate) fn dropped(why: impl Into<String>) -> Processed {
         Processed { sent: Vec::new(), dropped: vec![why.into()] }
+    }
+
+    /// Adds the drop reason of copies beyond [`COPIES_MAX`], if there are any.
+    pub(crate) fn refuse_copies(&mut self, refused: u64) {
+        if refused > 0 {
+            self.dropped.push(TOO_MANY_COPIES.to_string());
+        }
     }
 }
 
@@ -47,11 +53,12 @@ pub(crate) struct Made<C> {
 
 /// What the interpreter says of one packet.
 pub(crate) fn copied(program: &p4jet_ir::Program, ran: Ran) -> Step<p4jet_interp::Copied> {
-    let processed = match ran.outcome {
+    let mut processed = match ran.outcome {
         Outcome::Sent { port, frame } => Processed { sent: vec![(port, frame)], dropped: Vec::new() },
         Outcome::Dropped { reason, .. } => Processed::dropped(reason.text(program)),
         Outcome::Done => Processed::default(),
     };
+    processed.refuse_copies(ran.refused_copies);
     let made = |copy: p4jet_interp::Copied| {
         let (made_in, begin, queue, bytes) = (copy.made_in, copy.begin, copy.queue, copy.frame.len());
         Made { made_in, begin, queue, bytes, copy }

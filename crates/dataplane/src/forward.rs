@@ -32,6 +32,9 @@ const REASONS_INDEXED: usize = 256;
 /// How often a worker checks the links of its ports. A busy worker reads the clock only every few rounds.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOK_ROUNDS: u32 = 1 << 10;
+/// Time after which copies pause, in [`ticks`] (2 to 8 ms), so that the worker checks its mailbox and its ports. A batch of copies
+/// that has begun runs to its end.
+const COPIES_SLICE: u64 = 1 << 23;
 
 /// What a worker, or all of them, have done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -402,15 +405,15 @@ impl Forwarder {
         }
     }
 
-    /// Goes on with another program's worker; gives back the old one, and its buffers, to be dropped elsewhere, unless
-    /// it has output queues, where packets may wait. Other packets on their way through it get to their end first.
+    /// Continues with another program's worker. Returns the old one, and its buffers, to be dropped elsewhere, unless packets
+    /// wait in it, in output queues or as copies that take long: they run beside the new program's.
     pub(crate) fn change_over(&mut self, mut worker: Worker, pool: Pool) -> Option<(Worker, Pool)> {
         self.run_copies(usize::MAX);
         self.keep_drops();
         worker.set_epoch(self.epoch);
         let worker = std::mem::replace(&mut self.worker, worker);
         let pool = std::mem::replace(&mut self.buffers.pool, pool);
-        if !worker.switch().program().is_queued() {
+        if !worker.switch().program().is_queued() && worker.copies_waiting() == 0 {
             Self::keep_tallies(&mut self.past, &worker);
             return Some((worker, pool));
         }
@@ -590,7 +593,7 @@ impl Forwarder {
 
     /// One batch from one port: all its way, or to the next thread.
     fn serve(&mut self, i: usize) {
-        if !self.ports[i].receives() {
+        if self.worker.is_behind() || !self.ports[i].receives() {
             return;
         }
         let mut load = match &mut self.segment {
@@ -736,13 +739,18 @@ impl Forwarder {
         }
     }
 
-    /// Runs the copies that wait, also in output queues, as far as they may leave these; about `most`.
+    /// Runs the copies that wait, also in output queues, as far as they may leave these; about `most`, and no longer than
+    /// [`COPIES_SLICE`].
     fn run_copies(&mut self, most: usize) {
         let mut ran = 0;
+        let start = ticks();
         self.mailbox.pulse.runs(&[]);
         loop {
             self.ask_for_room();
-            if ran >= most || !self.worker.process_copies(&mut self.buffers.pool, &mut self.buffers.batch) {
+            if ran >= most
+                || (ran > 0 && ticks().wrapping_sub(start) > COPIES_SLICE)
+                || !self.worker.process_copies(&mut self.buffers.pool, &mut self.buffers.batch)
+            {
                 break;
             }
             ran += self.buffers.batch.len();

@@ -32,7 +32,7 @@ mod watch;
 mod worker;
 
 pub use adapt::{Adaptation, Adapter};
-pub use copies::{COPIES_MAX, GENERATIONS_MAX, Processed};
+pub use copies::{GENERATIONS_MAX, Processed};
 pub use counted::{ProgramStats, TableStats};
 pub use forward::{Event, ForwardStats, Forwarder, Listener};
 pub use notices::{Notice, PortChange, Received, SUBSCRIBERS_MAX, Subscription, Topics, WAITING_MAX};
@@ -42,7 +42,9 @@ pub use observer::{
 };
 pub use p4jet_externs::{Digest, DigestCounts};
 pub use p4jet_interp::{LogLevel, Matched, Outcome, Trace, TraceEvent, value_text};
-pub use p4jet_jit::{Cancel, Seen, StageTime, THREADS_MAX, ticks};
+pub use p4jet_jit::{
+    COPIES_WAITING_BYTES_MAX, COPIES_WAITING_MAX, Cancel, Seen, StageTime, THREADS_MAX, ticks,
+};
 pub use p4jet_tables::{EntryHandle, Life};
 pub use packet_log::{LoggedPacket, PacketLog};
 pub use pipelined::{Pipelined, RING_DEFAULT, RING_MAX};

@@ -203,8 +203,8 @@ struct Seen {
     beat: u64,
     /// For how long it has not changed.
     still: Duration,
-    /// Whether the worker was reported as stuck.
-    told: bool,
+    /// True after the worker was reported as stuck.
+    reported: bool,
 }
 
 /// Checks the workers until `end` arrives, and reports those that get stuck and those that continue.
@@ -230,14 +230,14 @@ fn look(worker: usize, mailbox: &Mailbox, seen: &mut Seen, passed: Duration, lis
         // Before the event, so that a listener that acts on it finds a worker that is not stuck.
         pulse.still_ms.store(0, Ordering::Relaxed);
         let before = std::mem::replace(seen, Seen { beat, ..Seen::default() });
-        if before.told {
+        if before.reported {
             listener(Event::Unstuck(worker, before.still));
         }
         return;
     }
     pulse.still_ms.store(seen.still.as_millis() as u64, Ordering::Relaxed);
-    if !seen.told && pulse.stuck_for().is_some() {
-        seen.told = true;
+    if !seen.reported && pulse.stuck_for().is_some() {
+        seen.reported = true;
         listener(Event::Stuck(&pulse.report(worker)));
     }
 }

@@ -1,13 +1,12 @@
 //! Traces of packets that run through the interpreter.
 
-use crate::copies::{
-    COPIES_MAX, Carrier, Processed, Step, TOO_MANY_COPIES, copied, join, run_out, run_queued,
-};
+use crate::copies::{Carrier, Processed, Step, TOO_MANY_COPIES, copied, join, run_out, run_queued};
 use crate::queues::{Queues, Serving};
 use crate::switch::Switch;
 use p4jet_externs::Env;
 use p4jet_interp::{Arrival, Machine, Outcome, Trace, TraceEvent};
 use p4jet_ir as ir;
+use p4jet_ir::turns::COPIES_MAX;
 use std::sync::Arc;
 
 impl Switch {

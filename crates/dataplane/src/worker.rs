@@ -3,8 +3,8 @@
 
 use crate::budgets::{Budgets, NO_BUDGET};
 use crate::copies::{
-    COPIES_MAX, Carrier, Copied, GENERATIONS_MAX, Handed, Interpreted, Made, Processed, Step, Travelling,
-    generations, join, run_out, run_queued,
+    Carrier, Copied, GENERATIONS_MAX, Handed, Interpreted, Made, Processed, Step, Travelling, generations,
+    join, run_out, run_queued,
 };
 use crate::packet_log::{Logged, Logging};
 use crate::queues::{Inbox, Refusal, Serving, all_rest};
@@ -12,8 +12,9 @@ use crate::switch::{EngineKind, Place, Switch};
 use p4jet_externs::{Apart, Env};
 use p4jet_interp::{Arrival, Machine, Outcome, Ran, Trace, TraceEvent};
 use p4jet_ir::tallies::Tallies;
+use p4jet_ir::turns::COPIES_MAX;
 use p4jet_ir::{Begin, DropReason, Queued};
-use p4jet_jit::{Compiled, Engine, Flight, StageTime};
+use p4jet_jit::{COPIES_WAITING_BYTES_MAX, COPIES_WAITING_MAX, Compiled, Engine, Flight, StageTime};
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Packet, Pool, PushError, REASON_DONE};
 use p4jet_tables::{View, ViewHandle};
 use std::collections::VecDeque;
@@ -58,12 +59,41 @@ struct Queueing {
     arrived: u64,
 }
 
-/// Copies that were not made, or not put into a queue.
+/// Numbers of copies that were not created, or not put into a queue, by reason.
 #[derive(Default)]
 struct Refused {
     too_many: u64,
-    full: u64,
+    copies_full: u64,
+    queue_full: u64,
     no_queue: u64,
+}
+
+/// Copies that wait in no output queue.
+#[derive(Default)]
+struct WaitingCopies {
+    /// Oldest first.
+    copies: VecDeque<Waiting>,
+    /// Bytes of their frames.
+    bytes: usize,
+}
+
+impl WaitingCopies {
+    /// Returns true if no other copy of this size may wait.
+    fn is_full(&self, bytes: usize) -> bool {
+        self.copies.len() >= COPIES_WAITING_MAX || self.bytes + bytes > COPIES_WAITING_BYTES_MAX
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        self.bytes += waiting.copy.bytes();
+        self.copies.push_back(waiting);
+    }
+
+    /// Takes the oldest one, if it `fits`.
+    fn pop_if(&mut self, fits: impl FnOnce(&Copied) -> bool) -> Option<Waiting> {
+        let waiting = self.copies.pop_front_if(|waiting| fits(&waiting.copy))?;
+        self.bytes -= waiting.copy.bytes();
+        Some(waiting)
+    }
 }
 
 /// Copies that were made, and packets that changed workers, since somebody asked.
@@ -78,7 +108,7 @@ pub(crate) struct Moved {
 #[repr(align(128))]
 pub struct Worker {
     engine: Runner,
-    /// Whether the interpreter runs until machine code is there.
+    /// True while the interpreter runs until there is machine code.
     interim: bool,
     views: Vec<ViewHandle>,
     /// The views of the batch that runs.
@@ -95,8 +125,7 @@ pub struct Worker {
     running: Vec<Copied>,
     /// What the batch has made, with the number of the maker in the batch.
     made: Vec<(usize, Copied)>,
-    /// Copies that wait in no output queue, oldest first.
-    waiting: VecDeque<Waiting>,
+    waiting: WaitingCopies,
     budgets: Budgets,
     queueing: Option<Box<Queueing>>,
     /// If packets are logged.
@@ -130,7 +159,7 @@ impl Runner {
 impl Refused {
     fn count(&mut self, why: Refusal) {
         match why {
-            Refusal::Full => self.full += 1,
+            Refusal::Full => self.queue_full += 1,
             Refusal::NoQueue => self.no_queue += 1,
         }
     }
@@ -217,7 +246,7 @@ impl Worker {
             place,
             running: Vec::new(),
             made: Vec::new(),
-            waiting: VecDeque::new(),
+            waiting: WaitingCopies::default(),
             budgets: Budgets::default(),
             queueing,
             logging,
@@ -239,7 +268,7 @@ impl Worker {
     /// was machine code, or `new`. A worker that interprets in the meantime changes over in any case: it goes on
     /// interpreting the copies that the interpreter made.
     pub(crate) fn change_engine(&mut self, mut new: Box<Engine>) -> Result<Option<Box<Engine>>, Box<Engine>> {
-        let idle = self.made.is_empty() && self.waiting.is_empty() && self.queueing.is_none();
+        let idle = self.made.is_empty() && self.waiting.copies.is_empty() && self.queueing.is_none();
         match &mut self.engine {
             Runner::Jit(engine) if idle && self.place.switch().threads().is_none() => {
                 self.reads_time = self.logging.is_some() || new.code().reads_time();
@@ -336,17 +365,16 @@ impl Worker {
         if !self.queueing.as_ref().is_some_and(|queueing| queueing.follows) {
             self.take_incoming();
         }
-        while batch.len() < BATCH_MAX
-            && let Some(Waiting { generation, budget, copy }) = self.waiting.pop_front()
-        {
-            // A batch begins at one place and runs by one engine.
-            let fits = |first: &Copied| {
+        // A batch begins at one place and runs in one engine.
+        let fits = |running: &[Copied], copy: &Copied| {
+            running.first().is_none_or(|first| {
                 first.begin() == copy.begin() && first.is_interpreted() == copy.is_interpreted()
-            };
-            if !self.running.first().is_none_or(fits) {
-                self.waiting.push_front(Waiting { generation, budget, copy });
-                break;
-            }
+            })
+        };
+        while batch.len() < BATCH_MAX
+            && let Some(Waiting { generation, budget, copy }) =
+                self.waiting.pop_if(|copy| fits(&self.running, copy))
+        {
             let number = batch.len();
             if copy.push(pool, batch).is_err() {
                 // It grew, pass by pass, beyond what buffers hold.
@@ -367,7 +395,7 @@ impl Worker {
                 if self.running.first().is_some_and(|first| first.is_interpreted() != copy.is_interpreted()) {
                     copy.set_queued(queued);
                     // Such copies are the next batch.
-                    self.waiting.push_back(Waiting { generation, budget: budget as u32, copy });
+                    self.waiting.push(Waiting { generation, budget: budget as u32, copy });
                     break;
                 }
                 let number = batch.len();
@@ -439,8 +467,9 @@ impl Worker {
         }
         self.env.release();
         let refused = engine.take_copies(|copy| self.made.push((copy.maker(), Copied::Jit(copy))));
-        self.refused.too_many += refused;
-        self.moved.copies += refused;
+        self.refused.too_many += refused.too_many;
+        self.refused.copies_full += refused.full;
+        self.moved.copies += refused.too_many + refused.full;
     }
 
     /// Whether arriving packets are logged now.
@@ -464,6 +493,7 @@ impl Worker {
             Some(logging) if self.running.is_empty() => logging.log().number(batch.len()),
             _ => 0,
         };
+        let mut made_bytes = 0;
         let mut copies = self.running.drain(..);
         for (number, packet) in batch.packets_mut().iter_mut().enumerate() {
             crate::interrupt::interprets(number);
@@ -500,15 +530,24 @@ impl Worker {
                 count(tallies, &ran);
             }
             put_outcome(pool, packet, self.headroom, ran.outcome);
+            self.refused.too_many += ran.refused_copies;
+            self.moved.copies += ran.refused_copies;
             let mut as_what = match (&logged, &trace) {
                 (Some(logged), Some(trace)) => logged_copies(logged, trace),
                 _ => Vec::new(),
             }
             .into_iter();
-            self.made.extend(ran.copies.into_iter().map(|copy| {
+            for copy in ran.copies {
+                let bytes = copy.frame.len();
+                if self.made.len() >= COPIES_WAITING_MAX || made_bytes + bytes > COPIES_WAITING_BYTES_MAX {
+                    self.refused.copies_full += 1;
+                    self.moved.copies += 1;
+                    continue;
+                }
+                made_bytes += bytes;
                 let made = Interpreted { copy, logged: as_what.next() };
-                (number, Copied::Interp(Box::new(made)))
-            }));
+                self.made.push((number, Copied::Interp(Box::new(made))));
+            }
             if let (Some(logging), Some(logged), Some(trace)) = (&self.logging, logged, trace) {
                 logging.take(&logged, trace, self.env.take_log());
                 said_before.into_iter().for_each(|line| self.env.log(line));
@@ -524,11 +563,11 @@ impl Worker {
         } else {
             for (maker, copy) in self.made.drain(..) {
                 let Maker { generation, budget } = &mut makers[maker];
-                if *generation < GENERATIONS_MAX
-                    && self.waiting.len() < COPIES_MAX
-                    && self.budgets.charge(budget)
-                {
-                    self.waiting.push_back(Waiting { generation: *generation + 1, budget: *budget, copy });
+                if self.waiting.is_full(copy.bytes()) {
+                    self.refused.copies_full += 1;
+                    self.engine.recycle(copy);
+                } else if *generation < GENERATIONS_MAX && self.budgets.charge(budget) {
+                    self.waiting.push(Waiting { generation: *generation + 1, budget: *budget, copy });
                 } else {
                     self.refused.too_many += 1;
                     self.engine.recycle(copy);
@@ -552,17 +591,19 @@ impl Worker {
             let Maker { generation, budget } = &mut makers[maker];
             let generation = *generation + generations(copy.made_in(), copy.begin());
             let queue = copy.queue();
-            if generation > GENERATIONS_MAX
-                || (queue.is_none() && self.waiting.len() >= COPIES_MAX)
-                || !self.budgets.charge(budget)
-            {
+            if queue.is_none() && self.waiting.is_full(copy.bytes()) {
+                self.refused.copies_full += 1;
+                self.engine.recycle(copy);
+                continue;
+            }
+            if generation > GENERATIONS_MAX || !self.budgets.charge(budget) {
                 self.refused.too_many += 1;
                 self.engine.recycle(copy);
                 continue;
             }
             let budget = *budget;
             let Some(queue) = queue else {
-                self.waiting.push_back(Waiting { generation, budget, copy });
+                self.waiting.push(Waiting { generation, budget, copy });
                 continue;
             };
             if workers > 1 && queue.0 as usize % workers != own {
@@ -639,7 +680,7 @@ impl Worker {
 
     /// How long until [`Self::process_copies`] has something to do, without new packets; `None` if nothing waits.
     pub fn next_due(&self) -> Option<Duration> {
-        if !self.waiting.is_empty() || self.inbox().is_some_and(Inbox::is_filled) {
+        if !self.waiting.copies.is_empty() || self.inbox().is_some_and(Inbox::is_filled) {
             return Some(Duration::ZERO);
         }
         let queueing = self.queueing.as_ref()?;
@@ -665,7 +706,13 @@ impl Worker {
 
     /// Copies that wait, in output queues or without one.
     pub(crate) fn copies_waiting(&self) -> usize {
-        self.waiting.len() + self.waiting()
+        self.waiting.copies.len() + self.waiting()
+    }
+
+    /// Returns true if so many copies wait in no output queue that they must run before more packets come: then another
+    /// batch of packets has room for its copies.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.waiting.copies.len() >= COPIES_MAX
     }
 
     /// Gives its part of a sample: from now on others that have not take nothing that it hands over.
@@ -716,11 +763,12 @@ impl Worker {
     }
 
     /// Copies that were not made, or not put into a queue, since the last call: drop reasons and numbers.
-    pub fn take_refused(&mut self) -> [(DropReason, u64); 3] {
-        let Refused { too_many, full, no_queue } = std::mem::take(&mut self.refused);
+    pub fn take_refused(&mut self) -> [(DropReason, u64); 4] {
+        let Refused { too_many, copies_full, queue_full, no_queue } = std::mem::take(&mut self.refused);
         [
             (DropReason::TooManyCopies, too_many),
-            (DropReason::QueueFull, full),
+            (DropReason::CopiesFull, copies_full),
+            (DropReason::QueueFull, queue_full),
             (DropReason::NoQueue, no_queue),
         ]
     }
@@ -802,13 +850,15 @@ impl Worker {
         if push(self, pool, batch).is_err() {
             return Step { processed: Processed::dropped(TOO_LONG), copies: Vec::new() };
         }
+        let too_many = self.refused.too_many;
         self.run(pool, batch);
         let packet = batch.packets()[0];
-        let processed = match (packet.egress_port, packet.drop_reason) {
+        let mut processed = match (packet.egress_port, packet.drop_reason) {
             (PORT_DROP, REASON_DONE) => Processed::default(),
             (PORT_DROP, reason) => Processed::dropped(self.drop_reason(reason)),
             (port, _) => Processed { sent: vec![(port, pool.frame(&packet).to_vec())], dropped: Vec::new() },
         };
+        processed.refuse_copies(self.refused.too_many - too_many);
         let made = |(_, copy): (usize, Copied)| Made {
             made_in: copy.made_in(),
             begin: copy.begin(),

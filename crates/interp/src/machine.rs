@@ -8,7 +8,7 @@ use num_bigint::BigUint;
 use num_traits::{ToPrimitive, Zero};
 use p4jet_externs::Env;
 use p4jet_ir::eval::{eval, wrap};
-use p4jet_ir::turns::TURNS_MAX;
+use p4jet_ir::turns::{COPIES_MAX, TURNS_MAX};
 use p4jet_ir::{
     ActionId, Begin, Block, BlockId, BlockKind, Cfg, CopyFrame, DropReason, Effect, Expr, FieldId, FieldKind,
     HeaderId, Intrinsic, Keep, Loc, NodeId, Op, PacketCopy, Program, QUEUE_MAX, Queued, ReplicaList,
@@ -111,6 +111,8 @@ pub struct Ran {
     pub outcome: Outcome,
     /// The copies it created, in order.
     pub copies: Vec<Copied>,
+    /// The number of copies beyond [`COPIES_MAX`], which it did not create.
+    pub refused_copies: u64,
     /// The lookups in order: the table, the index of the action in its list (none: [`p4jet_tables::Action::NONE`]), and true
     /// if an entry matched.
     pub applied: Vec<(TableId, u32, bool)>,
@@ -219,6 +221,7 @@ impl<'a> Machine<'a> {
             port: start.port,
             half: start.begin,
             copies: Vec::new(),
+            refused_copies: 0,
             applied: Vec::new(),
             path: Vec::new(),
             step: 0,
@@ -271,7 +274,13 @@ impl<'a> Machine<'a> {
                 Outcome::Sent { port, frame: run.frame.bytes }
             }
         };
-        Ran { outcome, copies: run.copies, applied: run.applied, path: run.path }
+        Ran {
+            outcome,
+            copies: run.copies,
+            refused_copies: run.refused_copies,
+            applied: run.applied,
+            path: run.path,
+        }
     }
 }
 
@@ -321,6 +330,7 @@ struct Run<'a, 'e, 't> {
     port: u32,
     half: Begin,
     copies: Vec<Copied>,
+    refused_copies: u64,
     applied: Vec<(TableId, u32, bool)>,
     path: Vec<Visited>,
     /// The current block, as in [`Visited::step`].
@@ -645,7 +655,7 @@ impl Run<'_, '_, '_> {
         });
         let (begin, made_in, port, queued) = (copy.begin, self.half, self.port, None);
         let Some(replicas) = &copy.replicas else {
-            self.copies.push(Copied { begin, made_in, port, frame, queue, queued, cursor, fields, set });
+            self.create(Copied { begin, made_in, port, frame, queue, queued, cursor, fields, set });
             self.tell(|_| TraceEvent::Copied { begin: copy.begin, to: None, loc });
             return;
         };
@@ -665,7 +675,11 @@ impl Run<'_, '_, '_> {
         let ports = destinations.iter().map(|r| r.port).collect();
         self.tell(|_| TraceEvent::Copied { begin: copy.begin, to: Some((replicas.list, id, ports)), loc });
         set.extend([replicas.port, replicas.instance, replicas.class_of_service].into_iter().flatten());
-        for replica in destinations {
+        for (number, replica) in destinations.iter().enumerate() {
+            if self.copies.len() >= COPIES_MAX {
+                self.refused_copies += (destinations.len() - number) as u64;
+                break;
+            }
             let mut fields = fields.clone();
             for (field, value) in [
                 (replicas.port, replica.port),
@@ -681,7 +695,15 @@ impl Run<'_, '_, '_> {
                 None => (replica.port, number),
             });
             let (frame, set) = (frame.clone(), set.clone());
-            self.copies.push(Copied { begin, made_in, port, frame, queue, queued, cursor, fields, set });
+            self.create(Copied { begin, made_in, port, frame, queue, queued, cursor, fields, set });
+        }
+    }
+
+    /// Adds a copy, unless the packet has created [`COPIES_MAX`].
+    fn create(&mut self, copied: Copied) {
+        match self.copies.len() < COPIES_MAX {
+            true => self.copies.push(copied),
+            false => self.refused_copies += 1,
         }
     }
 

@@ -13,6 +13,8 @@ pub enum DropReason {
     EmitsTooMuch,
     /// Too many copies came of one packet.
     TooManyCopies,
+    /// Too many copies, of all packets together, waited in its worker.
+    CopiesFull,
     /// Its output queue was full.
     QueueFull,
     /// It was for an output queue that does not exist.
@@ -21,12 +23,13 @@ pub enum DropReason {
 
 impl DropReason {
     /// The reasons that are not the program's.
-    pub const EXECUTORS: [DropReason; 5] = [
+    pub const EXECUTORS: [DropReason; 6] = [
         DropReason::AssertionFailed,
         DropReason::EmitsTooMuch,
         DropReason::TooManyCopies,
         DropReason::QueueFull,
         DropReason::NoQueue,
+        DropReason::CopiesFull,
     ];
     /// The highest number of a reason. Higher ones are free for other uses.
     const NUMBER_MAX: u32 = u32::MAX - 1;
@@ -40,6 +43,7 @@ impl DropReason {
             DropReason::TooManyCopies => 2,
             DropReason::QueueFull => 3,
             DropReason::NoQueue => 4,
+            DropReason::CopiesFull => 5,
         };
         DropReason::NUMBER_MAX - behind
     }
@@ -69,6 +73,7 @@ impl DropReason {
             DropReason::TooManyCopies => {
                 "too many copies came of one packet (does it recirculate or clone itself forever?)"
             }
+            DropReason::CopiesFull => "too many copies of packets wait in its worker",
             DropReason::QueueFull => "its output queue is full",
             DropReason::NoQueue => {
                 "there is no such output queue (its priority is too high, or there are too many ports)"

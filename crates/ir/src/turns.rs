@@ -42,6 +42,8 @@ use crate::*;
 pub const TURNS_MAX: u32 = 1 << 16;
 /// Maximum number of counted turns of a copy, and of turns of all bounded loops of a program that copies packets.
 pub const COPY_TURNS_MAX: u32 = 1 << 10;
+/// Maximum number of copies of one packet, copies of its copies included.
+pub const COPIES_MAX: usize = 1 << 12;
 /// The work that one turn may do, in operations on 64-bit words. A turn that does more counts as several.
 pub const WORK_PER_TURN: u64 = 128;
 /// Maximum work between two advances of a progressing loop, so that a frame of 16 KiB causes as much as all turns.

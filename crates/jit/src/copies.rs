@@ -5,11 +5,14 @@
 use crate::graph::Graph;
 use crate::plan::Memory;
 use crate::runtime::Ctx;
+use p4jet_ir::turns::COPIES_MAX;
 use p4jet_ir::{Begin, CopyFrame, Intrinsic, QUEUE_MAX, Queued, ReplicaList};
 use p4jet_packet::{BATCH_MAX, Batch, Packet, Pool, PushError};
 
-/// Most copies that one batch makes.
-const MADE_MAX: usize = 1 << 14;
+/// The maximum number of copies that wait in one worker, those of the running batch included.
+pub const COPIES_WAITING_MAX: usize = 1 << 16;
+/// The maximum number of bytes in the frames of these copies.
+pub const COPIES_WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// A field in the image of a copy.
 #[derive(Clone, Copy, Debug)]
@@ -157,14 +160,29 @@ impl Copied {
     }
 }
 
+/// Numbers of copies that were not created.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RefusedCopies {
+    /// Their packets had created [`COPIES_MAX`].
+    pub too_many: u64,
+    /// The batch had created [`COPIES_WAITING_MAX`], or [`COPIES_WAITING_BYTES_MAX`].
+    pub full: u64,
+}
+
 /// The copies of one worker.
 pub struct Copies {
     /// What the running batch has made.
-    pub made: Vec<Copied>,
-    /// Copies that were not made because there were too many.
-    pub refused: u64,
+    made: Vec<Copied>,
+    /// Bytes of the frames of `made`.
+    made_bytes: usize,
+    /// The number of copies of each packet of the running batch.
+    made_by: [u32; BATCH_MAX],
+    /// Copies that were not created.
+    refused: RefusedCopies,
     /// To be used again.
     spare: Vec<Copied>,
+    /// Bytes of memory for frames in `spare`.
+    spare_bytes: usize,
     /// Where the running batch began.
     began_with: Begin,
     /// Its frames as they were then, if they are needed.
@@ -177,8 +195,11 @@ impl Copies {
     pub fn new() -> Copies {
         Copies {
             made: Vec::new(),
-            refused: 0,
+            made_bytes: 0,
+            made_by: [0; BATCH_MAX],
+            refused: RefusedCopies::default(),
             spare: Vec::new(),
+            spare_bytes: 0,
             began_with: Begin::Ingress,
             arrived: vec![Vec::new(); BATCH_MAX],
             whole: Vec::with_capacity(BATCH_MAX),
@@ -208,22 +229,49 @@ impl Copies {
         self.whole.extend(packets.iter().zip(copies).map(|(p, c)| (p.data.cast_const(), c.0.bytes.len())));
     }
 
+    /// Takes the copies that the batch created, in the order of the packets that created them, and returns the numbers of
+    /// those that were refused. `staged`: the packets ran stage by stage, so their copies came in another order.
+    pub fn take(&mut self, staged: bool, take: impl FnMut(Copied)) -> RefusedCopies {
+        if !self.made.is_empty() {
+            if staged {
+                self.made.sort_by_key(Copied::maker);
+            }
+            self.made.drain(..).for_each(take);
+            self.made_bytes = 0;
+            self.made_by.fill(0);
+        }
+        std::mem::take(&mut self.refused)
+    }
+
     /// Takes back a copy that has run.
     pub fn recycle(&mut self, copied: Copied) {
-        self.spare.push(copied);
+        let bytes = copied.0.bytes.capacity();
+        if self.spare_bytes + bytes <= COPIES_WAITING_BYTES_MAX && self.spare.len() < COPIES_WAITING_MAX {
+            self.spare_bytes += bytes;
+            self.spare.push(copied);
+        }
     }
 
     /// Memory for a copy that some other worker makes.
     pub fn take_spare(&mut self) -> Option<Copied> {
-        self.spare.pop()
+        let spare = self.spare.pop()?;
+        self.spare_bytes -= spare.0.bytes.capacity();
+        Some(spare)
     }
 
     fn push(&mut self, about: About, bytes: &[u8], image: &[u64]) -> Option<&mut [u64]> {
-        if self.made.len() >= MADE_MAX {
-            self.refused += 1;
+        let made_by = &mut self.made_by[about.maker as usize];
+        if *made_by as usize >= COPIES_MAX {
+            self.refused.too_many += 1;
             return None;
         }
-        let mut copied = match self.spare.pop() {
+        *made_by += 1;
+        if self.made.len() >= COPIES_WAITING_MAX || self.made_bytes + bytes.len() > COPIES_WAITING_BYTES_MAX {
+            self.refused.full += 1;
+            return None;
+        }
+        self.made_bytes += bytes.len();
+        let mut copied = match self.take_spare() {
             Some(Copied(mut content)) => {
                 content.about = about;
                 content.bytes.clear();

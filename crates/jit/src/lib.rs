@@ -46,7 +46,7 @@ mod stages;
 mod unused;
 mod widths;
 
-pub use copies::Copied;
+pub use copies::{COPIES_WAITING_BYTES_MAX, COPIES_WAITING_MAX, Copied, RefusedCopies};
 pub use emit::Error;
 pub use graph::{HotPath, Position, Step};
 pub use running_code::{RunningCode, running_code};
@@ -873,14 +873,10 @@ impl Engine {
         }
     }
 
-    /// Takes the copies that the last batch made, by the packets that made them, and how many were too many to make.
-    pub fn take_copies(&mut self, mut take: impl FnMut(Copied)) -> u64 {
-        // Stage by stage they came in another order.
-        if self.compiled.stages.len() > 1 {
-            self.copies.made.sort_by_key(Copied::maker);
-        }
-        self.copies.made.drain(..).for_each(&mut take);
-        std::mem::take(&mut self.copies.refused)
+    /// Takes the copies that the last batch created, in the order of the packets that created them, and returns the numbers of
+    /// those that were refused.
+    pub fn take_copies(&mut self, take: impl FnMut(Copied)) -> RefusedCopies {
+        self.copies.take(self.compiled.stages.len() > 1, take)
     }
 
     /// What each stage begins with; nothing unless they are measured.

@@ -1,0 +1,114 @@
+//! Many copies of many packets, on both engines.
+
+mod common;
+
+use common::lower;
+use p4jet_dataplane::{COPIES_WAITING_MAX, EngineKind, NewPort, RunOptions, Running, Switch};
+use p4jet_externs::Replica;
+use p4jet_ir::{DropReason, Program};
+use p4jet_packet::{BATCH_MAX, Batch};
+use p4jet_ports::{MemoryPort, share};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const FRAME: [u8; 64] = [7; 64];
+
+/// A program that replicates each packet to group 1. Egress runs `egress`.
+fn multicast(egress: &str) -> Program {
+    lower(&format!(
+        r#"
+#include <core.p4>
+#include <v1model.p4>
+struct headers {{}}
+struct metadata {{ bit<32> x; }}
+parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata_t s) {{
+    state start {{ transition accept; }}
+}}
+control V(inout headers hdr, inout metadata m) {{ apply {{}} }}
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t s) {{
+    apply {{ s.mcast_grp = 1; }}
+}}
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t s) {{ apply {{ {egress} }} }}
+control C(inout headers hdr, inout metadata m) {{ apply {{}} }}
+control D(packet_out b, in headers hdr) {{ apply {{}} }}
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#
+    ))
+}
+
+/// A switch whose group 1 has this many replicas.
+fn switch(program: Program, replicas: u32) -> Arc<Switch> {
+    let switch = Switch::new(program).expect("tables and state");
+    switch.state().change_destinations(|d| {
+        let replica = |instance| Replica { port: 1 + instance % 100, instance };
+        d.groups.insert(1, (0..replicas).map(replica).collect());
+    });
+    switch
+}
+
+/// Runs a full batch and its copies. Returns the number of copies that ran, and those that were refused.
+fn run_batch(engine: EngineKind, replicas: u32) -> (usize, Vec<(DropReason, u64)>) {
+    let mut worker = switch(multicast(""), replicas).worker(engine, 0).expect("an engine");
+    let mut pool = worker.pool(BATCH_MAX, 2048).expect("memory");
+    let mut batch = Batch::new();
+    for _ in 0..BATCH_MAX {
+        batch.push(&mut pool, 0, &FRAME).expect("there is room");
+    }
+    worker.process(&mut pool, &mut batch);
+    let mut ran = 0;
+    while worker.process_copies(&mut pool, &mut batch) {
+        ran += batch.len();
+    }
+    (ran, worker.take_refused().into_iter().filter(|(_, refused)| *refused > 0).collect())
+}
+
+#[test]
+fn each_packet_of_a_batch_has_its_own_limit_of_copies() {
+    for engine in [EngineKind::Interp, EngineKind::Jit] {
+        assert_eq!(run_batch(engine, 100), (64 * 100, Vec::new()), "{engine:?}");
+        assert_eq!(run_batch(engine, 1000), (64 * 1000, Vec::new()), "{engine:?}");
+    }
+}
+
+#[test]
+fn the_copies_that_wait_in_a_worker_are_limited() {
+    for engine in [EngineKind::Interp, EngineKind::Jit] {
+        let (ran, refused) = run_batch(engine, 1100);
+        assert_eq!(ran, COPIES_WAITING_MAX, "{engine:?}");
+        assert_eq!(refused, [(DropReason::CopiesFull, 64 * 1100 - ran as u64)], "{engine:?}");
+        let (ran, refused) = run_batch(engine, 4200);
+        assert_eq!(ran, COPIES_WAITING_MAX, "{engine:?}");
+        let too_many = (DropReason::TooManyCopies, 64 * (4200 - 4096));
+        assert_eq!(refused, [too_many, (DropReason::CopiesFull, 64 * 4096 - ran as u64)], "{engine:?}");
+    }
+}
+
+/// The worker carries out commands while copies that take seconds wait, and so does a new program.
+#[test]
+fn a_worker_answers_between_copies() {
+    let loops = "for (bit<32> i in 32w1..32w900) { m.x = m.x * 3 + i; if (m.x == 5) { m.x = 6; } }";
+    let switch = switch(multicast(loops), 4000);
+    let options = RunOptions { engine: EngineKind::Interp, frame_max: 2048, listener: Arc::new(|_| ()) };
+    let running = Running::start(&switch, options).expect("a thread");
+    let ports = (1..=100).map(|number| {
+        let (port, _) = MemoryPort::new();
+        NewPort { number, spec: "mem".to_string(), handles: share(Box::new(port), 1) }
+    });
+    running.add_ports(ports.collect()).expect("ports");
+    running.inject(1, FRAME.to_vec()).expect("there is room");
+    let stats = running.stats();
+    assert!(stats.waiting > 3000, "the answer came before the copies ended: {stats:?}");
+    // They run to their end beside another program.
+    let next = running.prepare(multicast(""), &Default::default()).expect("it compiles");
+    running.reload_prepared(next).expect("the worker answers");
+    let stats = running.stats();
+    assert!(stats.waiting > 2000, "the change came before the copies ended: {stats:?}");
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while running.stats().waiting > 0 {
+        assert!(Instant::now() < deadline, "{:?}", running.stats());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let stats = running.stats();
+    assert_eq!((stats.copies, stats.sent.values().sum::<u64>()), (4000, 4000), "{stats:?}");
+    running.finish().expect("it stops");
+}
