@@ -2,6 +2,7 @@
 
 use crate::error::CommandError;
 use p4jet_dataplane::{QUEUES_MAX, QueueConfig, QueueSettings, Rate};
+use p4jet_ir::Program;
 use serde::{Deserialize, Serialize};
 
 /// The largest weight: 64 times the quantum is a jumbo frame, more only makes turns longer.
@@ -13,7 +14,7 @@ pub const WEIGHT_MAX: u32 = 10_000;
 pub enum QueueUpdate {
     /// Sets how many packets may wait.
     Depth { packets: u32, of: Queue },
-    /// Sets how fast packets leave; none for no limit.
+    /// Sets how fast packets leave; none or 0 for no limit.
     Rate { rate: Option<Rate>, of: Queue },
     /// Sets the weight among queues of a port, 0 for strict priority.
     Weight { weight: u32, of: Queue },
@@ -41,9 +42,31 @@ impl Queue {
     }
 }
 
+/// A rate of 0 means no limit, as in bmv2.
+pub(crate) fn limit(rate: Option<Rate>) -> Option<Rate> {
+    rate.filter(|rate| !matches!(rate, Rate::Packets(0) | Rate::Bits(0)))
+}
+
+/// Refuses a port to which the program cannot send.
+pub(crate) fn check_port(program: &Program, port: u32) -> Result<(), CommandError> {
+    let max = program.port_max();
+    // The highest number drops packets, except in programs with 32-bit ports.
+    let last = if max < u32::MAX - 1 { max.saturating_sub(1) } else { max };
+    match port <= last {
+        true => Ok(()),
+        false => {
+            let message = format!("Error: found port {port}, expected 0 to {last}");
+            Err(CommandError::new(message).field("port"))
+        }
+    }
+}
+
 impl QueueUpdate {
-    /// Refuses a weight or a priority that no switch has.
-    pub(crate) fn check(&self) -> Result<(), CommandError> {
+    /// Refuses a weight or a priority that no switch has, and a port that the program does not have.
+    pub(crate) fn check(&self, program: &Program) -> Result<(), CommandError> {
+        if let Some(port) = self.port() {
+            check_port(program, port)?;
+        }
         if let QueueUpdate::Weight { weight, .. } = self
             && *weight > WEIGHT_MAX
         {
@@ -79,9 +102,9 @@ impl QueueUpdate {
     pub(crate) fn apply(&self, config: &mut QueueConfig) {
         match *self {
             QueueUpdate::Depth { packets, of } => of.change(config, |queue| queue.depth = Some(packets)),
-            QueueUpdate::Rate { rate, of } => of.change(config, |queue| queue.rate = rate),
+            QueueUpdate::Rate { rate, of } => of.change(config, |queue| queue.rate = limit(rate)),
             QueueUpdate::Weight { weight, of } => of.change(config, |queue| queue.weight = weight),
-            QueueUpdate::PortRate { rate, port } => config.change(port, |port| port.rate = rate),
+            QueueUpdate::PortRate { rate, port } => config.change(port, |port| port.rate = limit(rate)),
         }
     }
 }

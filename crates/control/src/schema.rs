@@ -197,9 +197,13 @@ impl Schema {
             Update::ResetDefault(table) => visible(program, *table).map(drop),
             Update::SetTimeout { table, .. } => check_timeouts(visible(program, *table)?),
 
-            Update::CreateMember { profile, .. }
-            | Update::ModifyMember { profile, .. }
-            | Update::DeleteMember { profile, .. } => self.profile_table(*profile).map(drop),
+            Update::CreateMember { profile, action } | Update::ModifyMember { profile, action, .. } => {
+                self.profile_table(*profile)?;
+                // Entries of every table that has the profile may name the member.
+                let mut tables = program.tables.iter().filter(|table| table.profile == Some(*profile));
+                tables.try_for_each(|table| check_entry_action(program, table, action.action))
+            }
+            Update::DeleteMember { profile, .. } => self.profile_table(*profile).map(drop),
             Update::CreateGroup { profile }
             | Update::DeleteGroup { profile, .. }
             | Update::AddToGroup { profile, .. }
@@ -295,7 +299,7 @@ impl Schema {
                     None => Ok(()),
                 }
             }
-            Update::Queue(update) => update.check(),
+            Update::Queue(update) => update.check(program),
             Update::DestroyMulticastGroup(_)
             | Update::Associate { .. }
             | Update::Dissociate { .. }

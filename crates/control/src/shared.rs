@@ -118,11 +118,13 @@ pub struct Loaded {
     pub note: Option<String>,
 }
 
-/// Updates of one client, which come one after the other: all or nothing. Other batches wait.
+/// Updates of one client, which come one after the other: all or nothing. Other batches wait. If it is dropped without
+/// [`Transaction::commit`], the switch keeps none of its changes.
 pub struct Transaction<'s> {
     shared: &'s SharedControl,
-    kept: MutexGuard<'s, Kept>,
+    // Before the lock: its changes are taken back while others wait.
     batch: Batch,
+    kept: MutexGuard<'s, Kept>,
 }
 
 impl Transaction<'_> {
@@ -239,7 +241,7 @@ impl SharedControl {
     pub fn transaction(&self, of: &Control, updates: usize) -> Option<Transaction<'_>> {
         let kept = self.lock_for(of)?;
         let batch = Batch::new(&kept.control, Atomicity::AllOrNothing, updates, kept.changes());
-        Some(Transaction { shared: self, kept, batch })
+        Some(Transaction { shared: self, batch, kept })
     }
 
     fn lock_for(&self, of: &Control) -> Option<MutexGuard<'_, Kept>> {

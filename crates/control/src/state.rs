@@ -6,6 +6,7 @@
 use crate::error::{CommandError, count};
 use crate::guard::{guarded, require_memory};
 use crate::named::{Call, NamedUpdate, RateRecord, Session, resolve_rates};
+use crate::queues::{check_port, limit};
 use crate::record::{
     Cells, Did, End, Group, GroupNode, Groups, Header, JournalHeader, KeyField, Member, OneQueue, Param,
     PortRecord, QueueRecord, Record, Register, Shape, TableDefault, TableEntry, ValueSet,
@@ -68,9 +69,10 @@ impl From<&PortSettings> for PortRecord {
 
 impl PortRecord {
     fn settings(&self) -> PortSettings {
-        let mut port = PortSettings { rate: self.rate.map(Rate::from), ..PortSettings::default() };
+        let mut port = PortSettings { rate: limit(self.rate.map(Rate::from)), ..PortSettings::default() };
         for (to, from) in port.queues.iter_mut().zip(&self.queues) {
-            *to = QueueSettings { depth: from.depth, rate: from.rate.map(Rate::from), weight: from.weight };
+            let rate = limit(from.rate.map(Rate::from));
+            *to = QueueSettings { depth: from.depth, rate, weight: from.weight };
         }
         port
     }
@@ -916,6 +918,9 @@ impl<'c> Restoring<'c, '_> {
             return Err(CommandError::new(format!(
                 "{per_port} queues of a port: expected 1 to {QUEUES_MAX}"
             )));
+        }
+        for port in ports.keys() {
+            check_port(self.control.program(), *port)?;
         }
         self.queues = Some(QueueConfig {
             queues_per_port: *per_port,

@@ -11,7 +11,7 @@ use p4jet_externs::{
     Affected, CounterValue, CrcParams, Multicast, MulticastError, Node, Rates, Replica, Session, StateError,
 };
 use p4jet_ir::{InstanceId, InstanceKind, Program, TableId};
-use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch, Life, TableError};
+use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch, SavedTimeout, TableError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,8 +39,9 @@ pub struct Written {
 
 /// How to take a change back.
 pub(crate) enum Undo {
-    /// The entry that was added goes. Nearly all changes are of this kind, so the others hide behind a pointer.
-    Insert(TableId, EntryHandle),
+    /// Removes an entry that was added, and restores the generation of its slot. Nearly all changes are of this kind, so
+    /// the others are behind a pointer.
+    Insert(TableId, EntryHandle, u8),
     /// Anything else.
     Other(Box<UndoOther>),
 }
@@ -56,8 +57,8 @@ pub(crate) enum UndoOther {
     Registers(InstanceId, Vec<(u32, BigUint)>),
     /// By index; for a direct meter that is an entry's handle.
     Meters(InstanceId, Vec<(u32, Option<Rates>)>),
-    /// Of a value set.
-    ValueSet(TableId, Vec<Entry>),
+    /// The timeout of an entry, which was changed at this time in microseconds.
+    Timeout(TableId, EntryHandle, SavedTimeout, u64),
     /// A multicast group that is gone, and its nodes.
     Group(u32, Vec<u32>),
     /// A multicast node that has left its group, and its position there.
@@ -92,7 +93,7 @@ pub(crate) struct Removed {
     entry: Entry,
     counts: Vec<(InstanceId, CounterValue)>,
     rates: Vec<(InstanceId, Option<Rates>)>,
-    life: Option<Life>,
+    timeout: Option<SavedTimeout>,
     /// Its age among entries of the same priority.
     age: Option<u64>,
 }
@@ -251,7 +252,7 @@ impl Made {
 }
 
 /// Updates that are carried out one after the other, as they come. Of a batch that can be taken back, the switch keeps all changes
-/// or none.
+/// or none; if it is dropped without [`Batch::commit`], the switch keeps none.
 pub struct Batch {
     control: Control,
     /// How to take the changes back; none if each update is for itself.
@@ -315,7 +316,10 @@ impl Batch {
     ///
     /// Memory is short. The changes of a batch that can be taken back are taken back.
     pub fn commit(mut self) -> Result<()> {
-        self.publish().map(drop).map_err(|error| self.take_back(error))
+        match self.publish() {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.take_back(error)),
+        }
     }
 
     /// The same, without its end; returns what the journal gets.
@@ -327,14 +331,29 @@ impl Batch {
         match guarded(publish) {
             // Without a log, the changes are there whatever this says.
             Err(error) if self.log.is_some() => Err(error),
-            _ => Ok(self.changes.take()),
+            _ => Ok(self.keep()),
         }
+    }
+
+    /// Keeps the changes: from now on they cannot be taken back. Returns what the journal gets.
+    fn keep(&mut self) -> Option<Changes> {
+        self.log = None;
+        self.changes.take()
     }
 
     /// Takes all changes back because of an error. Returns that error, with what could not be taken back.
     pub fn take_back(mut self, error: CommandError) -> CommandError {
         self.changes = None;
         self.control.without(self.log.take().unwrap_or_default(), error)
+    }
+}
+
+impl Drop for Batch {
+    /// Takes all changes back if the batch has not ended: none of them is in the journal.
+    fn drop(&mut self) {
+        if let Some(log) = self.log.take().filter(|log| !log.is_empty()) {
+            let _ = guarded(|| self.control.take_back(log));
+        }
     }
 }
 
@@ -392,7 +411,7 @@ impl Control {
             }
         }
         // One update is published already.
-        let published = if total == 1 { Ok(batch.changes.take()) } else { batch.publish() };
+        let published = if total == 1 { Ok(batch.keep()) } else { batch.publish() };
         match published {
             Ok(changes) => (Written { results, in_effect: true }, changes),
             Err(error) => {
@@ -445,6 +464,11 @@ impl Control {
             Ref::Handle(handle) => return Ok(handle),
             Ref::Made(place) => place,
         };
+        if place as usize >= made.handles.len() {
+            let earlier = count(made.handles.len(), "update");
+            let why = format!("update {place} of the batch is named here, but only {earlier} came before");
+            return Err(CommandError::new(why).field("handle"));
+        }
         match made.get(place) {
             Some((found, handle)) if found == kind => Ok(handle),
             found => {
@@ -527,20 +551,7 @@ impl Control {
             Update::Delete { table, entry } => {
                 let handle = self.entry(table, &entry, made)?;
                 check_entry_open(&self.program().tables[table.index()], handle.0)?;
-                let (counts, rates, life, age) = match log {
-                    None => (Vec::new(), Vec::new(), None, None),
-                    Some(_) => (
-                        self.direct_counts(table, handle),
-                        self.direct_rates(table, handle),
-                        self.life(table, handle),
-                        self.switch.table(table).age(handle),
-                    ),
-                };
-                let entry = self.switch.table(table).delete(handle).map_err(self.refused(table))?;
-                if let Some(log) = log {
-                    let removed = vec![Removed { handle, entry, counts, rates, life, age }];
-                    log.push(UndoOther::Entries(table, removed, Vec::new()).into());
-                }
+                self.delete(table, handle, log).map_err(self.refused(table))?;
             }
             Update::Clear(id) => self.clear(id, log)?,
             Update::SetDefault { table, act } => {
@@ -558,11 +569,13 @@ impl Control {
             }
             Update::SetTimeout { table, entry, timeout_ms } => {
                 let handle = self.entry(table, &entry, made)?;
-                let old = self.life(table, handle).map_or(0, |life| life.timeout_ms);
                 let now_us = self.switch.now_us();
                 let mut t = self.switch.table(table);
+                let old = t.saved_timeout(handle);
                 t.set_timeout(handle, timeout_ms, now_us).map_err(self.refused(table))?;
-                note(&|| Update::SetTimeout { table, entry: handle.0.into(), timeout_ms: old }.into());
+                if let Some(old) = old {
+                    note(&|| UndoOther::Timeout(table, handle, old, now_us).into());
+                }
             }
             Update::CreateMember { profile, action } => {
                 let (table, of) = self.profile_of(profile)?;
@@ -680,29 +693,22 @@ impl Control {
                 // As in bmv2, a value that is there already is no error.
                 if table.find(&key, 0).is_none() {
                     let action = Action { action: 0, data: Vec::new() };
+                    let generation = table.next_generation();
                     let inserted = table.insert(Entry { key, priority: 0, action });
                     let handle = inserted.map_err(|error| self.refused_by_set(set, &error))?;
                     if let Some(log) = log {
-                        log.push(Undo::Insert(set, handle));
+                        log.push(Undo::Insert(set, handle, generation));
                     }
                 }
             }
             Update::RemoveFromValueSet { set, key } => {
-                let mut table = self.switch.table(set);
+                let found = self.switch.table(set).find(&key, 0);
                 // Nor is one that is not there.
-                if let Some(handle) = table.find(&key, 0) {
-                    let entry = table.delete(handle).map_err(|error| self.refused_by_set(set, &error))?;
-                    note(&|| Update::AddToValueSet { set, key: entry.key.clone() }.into());
+                if let Some(handle) = found {
+                    self.delete(set, handle, log).map_err(|error| self.refused_by_set(set, &error))?;
                 }
             }
-            Update::ClearValueSet(set) => {
-                let mut table = self.switch.table(set);
-                if let Some(log) = log {
-                    let entries = table.entries().map(|(_, entry)| entry).collect();
-                    log.push(UndoOther::ValueSet(set, entries).into());
-                }
-                table.clear();
-            }
+            Update::ClearValueSet(set) => self.clear(set, log)?,
             Update::SetSession { session, to, bytes_max } => {
                 let new = match to {
                     Mirror::Port(port) => {
@@ -835,6 +841,23 @@ impl Control {
         Ok(made)
     }
 
+    /// Deletes an entry.
+    fn delete(
+        &self,
+        table: TableId,
+        handle: EntryHandle,
+        log: Option<&mut Vec<Undo>>,
+    ) -> std::result::Result<(), TableError> {
+        let Some(log) = log else { return self.switch.table(table).delete(handle).map(drop) };
+        let (counts, rates) = (self.direct_counts(table, handle), self.direct_rates(table, handle));
+        let mut t = self.switch.table(table);
+        let (timeout, age) = (t.saved_timeout(handle), t.age(handle));
+        let entry = t.delete(handle)?;
+        let removed = vec![Removed { handle, entry, counts, rates, timeout, age }];
+        log.push(UndoOther::Entries(table, removed, Vec::new()).into());
+        Ok(())
+    }
+
     /// Deletes all entries of a table but const ones.
     fn clear(&self, id: TableId, log: Option<&mut Vec<Undo>>) -> Result<()> {
         let declared = &self.program().tables[id.index()];
@@ -848,13 +871,11 @@ impl Control {
         };
         let removed: Vec<_> = entries
             .into_iter()
-            .map(|(handle, entry)| Removed {
-                handle,
-                entry,
-                counts: self.direct_counts(id, handle),
-                rates: self.direct_rates(id, handle),
-                life: self.life(id, handle),
-                age: self.switch.table(id).age(handle),
+            .map(|(handle, entry)| {
+                let (counts, rates) = (self.direct_counts(id, handle), self.direct_rates(id, handle));
+                let table = self.switch.table(id);
+                let (timeout, age) = (table.saved_timeout(handle), table.age(handle));
+                Removed { handle, entry, counts, rates, timeout, age }
             })
             .collect();
         let generations = self.switch.table(id).free_generations().collect();
@@ -885,10 +906,6 @@ impl Control {
         CommandError::refused("parser value set", "ERROR", why).entity(name)
     }
 
-    fn life(&self, table: TableId, handle: EntryHandle) -> Option<Life> {
-        self.switch.table(table).life(handle, self.switch.now_us())
-    }
-
     /// What a custom CRC is until it is set.
     pub(crate) fn usual_crc(&self, calculation: u32) -> CrcParams {
         if self.schema.crc_widths[calculation as usize] == 16 { CrcParams::CRC16 } else { CrcParams::CRC32 }
@@ -908,31 +925,31 @@ impl Control {
 
     /// Adds an entry.
     fn add(&self, table: TableId, entry: Entry, log: Option<&mut Vec<Undo>>) -> Result<EntryHandle> {
-        let handle = self.switch.table(table).insert(entry).map_err(self.refused(table))?;
-        self.reset_direct(table, handle)?;
+        let mut t = self.switch.table(table);
+        let generation = t.next_generation();
+        let inserted = t.insert_prepared(entry, |row| self.reset_direct(table, row));
+        let handle = inserted.map_err(self.refused(table))?;
         if let Some(log) = log {
-            log.push(Undo::Insert(table, handle));
+            log.push(Undo::Insert(table, handle, generation));
         }
         Ok(handle)
     }
 
     /// Adds an entry under a handle that it had before.
     fn add_at(&self, table: TableId, handle: u32, entry: Entry, log: Option<&mut Vec<Undo>>) -> Result<()> {
-        let got = {
-            let mut t = self.switch.table(table);
-            let got = t.restore(EntryHandle(handle), entry).map_err(self.refused(table))?;
-            if got.0 != handle {
-                let _ = t.delete(got);
-                return Err(CommandError::new(format!(
-                    "handle {handle}: another entry has its place, or the table has no such place: its size is {}",
-                    t.spec().size
-                )));
-            }
-            got
-        };
-        self.reset_direct(table, got)?;
+        let mut t = self.switch.table(table);
+        let (next, generation) = (t.next_generation(), t.free_generation(EntryHandle(handle)));
+        let restored = t.restore_prepared(EntryHandle(handle), entry, |row| self.reset_direct(table, row));
+        let got = restored.map_err(self.refused(table))?;
+        if got.0 != handle {
+            let _ = t.undo_insert(got, next);
+            return Err(CommandError::new(format!(
+                "handle {handle}: another entry has its place, or the table has no such place: its size is {}",
+                t.spec().size
+            )));
+        }
         if let Some(log) = log {
-            log.push(Undo::Insert(table, got));
+            log.push(Undo::Insert(table, got, generation));
         }
         Ok(())
     }
@@ -969,9 +986,11 @@ impl Control {
         };
         for undo in log.into_iter().rev() {
             let other = match undo {
-                Undo::Insert(table, handle) => {
+                Undo::Insert(table, handle, generation) => {
                     let refused = self.refused(table);
-                    settle(&mut || self.switch.table(table).delete(handle).map(drop).map_err(&refused));
+                    settle(&mut || {
+                        self.switch.table(table).undo_insert(handle, generation).map_err(&refused)
+                    });
                     continue;
                 }
                 Undo::Other(other) => *other,
@@ -987,27 +1006,30 @@ impl Control {
                         self.switch.table(table).set_free_generation(slot, generation);
                     }
                     let refused = self.refused(table);
-                    for Removed { handle, entry, counts, rates, life, age } in removed {
-                        let mut restored = None;
+                    let state = self.switch.state();
+                    for Removed { handle, entry, counts, rates, timeout, age } in removed {
+                        // Packets that find the entry again count and are metered as before.
+                        let prepare = |row| {
+                            for (counter, value) in &counts {
+                                let _ = state.counter_write(counter.0, row, *value);
+                            }
+                            for (meter, rates) in &rates {
+                                let _ = state.meter_set_rates(meter.0, row, *rates);
+                            }
+                        };
                         settle(&mut || {
-                            let again = self.switch.table(table).restore_aged(handle, entry.clone(), age);
-                            restored = Some(again.map_err(&refused)?);
+                            let mut table = self.switch.table(table);
+                            let restored = table.restore_aged(handle, entry.clone(), age, prepare);
+                            let handle = restored.map_err(&refused)?;
+                            if let Some(timeout) = timeout {
+                                table.restore_timeout(handle, timeout, None);
+                            }
                             Ok(())
                         });
-                        if let Some(handle) = restored {
-                            if let Some(life) = life {
-                                let hit_us = self.switch.now_us().saturating_sub(1000 * life.since_hit_ms);
-                                let mut table = self.switch.table(table);
-                                let _ = table.set_timeout(handle, life.timeout_ms, hit_us);
-                            }
-                            for (counter, value) in counts {
-                                let _ = self.write_counter(counter, handle.0, value);
-                            }
-                            for (meter, rates) in rates {
-                                let _ = self.set_meter(meter, handle.0, rates);
-                            }
-                        }
                     }
+                }
+                UndoOther::Timeout(table, handle, timeout, set_us) => {
+                    self.switch.table(table).restore_timeout(handle, timeout, Some(set_us));
                 }
                 UndoOther::Counters(counter, values) => {
                     for (index, value) in values {
@@ -1022,13 +1044,6 @@ impl Control {
                 UndoOther::Meters(meter, values) => {
                     for (index, rates) in values {
                         let _ = self.set_meter(meter, index, rates);
-                    }
-                }
-                UndoOther::ValueSet(set, entries) => {
-                    let refused = self.refused(set);
-                    for entry in entries {
-                        let again = || self.switch.table(set).insert(entry.clone());
-                        settle(&mut || again().map(drop).map_err(&refused));
                     }
                 }
                 UndoOther::Group(group, nodes) => self.put_back(Affected::Group(group), |m| {
@@ -1128,15 +1143,17 @@ impl Control {
             .collect()
     }
 
-    /// A new entry counts from 0 and has a meter without rates, whatever the row counted for an earlier entry.
-    pub(crate) fn reset_direct(&self, table: TableId, handle: EntryHandle) -> Result<()> {
+    /// Resets the direct counters and meters of a row for a new entry, before packets can find the entry. The row may have
+    /// counted for an earlier entry.
+    fn reset_direct(&self, table: TableId, row: u32) {
+        let state = self.switch.state();
+        // The cells exist: the table has the row.
         for counter in &self.schema.shapes[table.index()].direct_counters {
-            self.write_counter(*counter, handle.0, CounterValue::default())?;
+            let _ = state.counter_write(counter.0, row, CounterValue::default());
         }
         for meter in &self.schema.shapes[table.index()].direct_meters {
-            self.set_meter(*meter, handle.0, None)?;
+            let _ = state.meter_set_rates(meter.0, row, None);
         }
-        Ok(())
     }
 
     fn direct_counts(&self, table: TableId, handle: EntryHandle) -> Vec<(InstanceId, CounterValue)> {

@@ -292,11 +292,7 @@ impl Switch {
 
     /// The highest port number that the program can distinguish from others.
     pub fn port_max(&self) -> u32 {
-        let port = self.program.intrinsics.iter().find(|(i, _)| *i == ir::Intrinsic::IngressPort);
-        match port.map(|(_, field)| self.program.width(*field)) {
-            Some(width @ 0..=31) => (1 << width) - 1,
-            _ => u32::MAX - 1,
-        }
+        self.program.port_max()
     }
 
     /// Microseconds since the switch started.

@@ -1007,6 +1007,15 @@ impl Cfg {
 }
 
 impl Program {
+    /// Returns the highest port number that the program can distinguish from others.
+    pub fn port_max(&self) -> u32 {
+        let port = self.intrinsics.iter().find(|(intrinsic, _)| *intrinsic == Intrinsic::IngressPort);
+        match port.map(|(_, field)| self.width(*field)) {
+            Some(width @ 0..=31) => (1 << width) - 1,
+            _ => u32::MAX - 1,
+        }
+    }
+
     /// Returns the width of a field in bits.
     pub fn width(&self, field: FieldId) -> u32 {
         self.fields[field.index()].width

@@ -57,7 +57,7 @@ pub use explain::{Difference, Explanation, Hit, HitReason, Near};
 pub use memory::NoMemory;
 pub use profile::ActionProfile;
 pub use table::Table;
-pub use timeouts::{HIT_SHIFT, Idle, Life};
+pub use timeouts::{HIT_SHIFT, Idle, Life, SavedTimeout};
 pub use view::{Guard, Structure, View, ViewHandle, lookup_fast, pin, select_batch, structure_of};
 
 use num_bigint::BigUint;

@@ -14,7 +14,7 @@ use crate::profile::{ActionProfile, Shared};
 use crate::routes::Route;
 use crate::rows::{Rows, SLOTS_MAX, decode, encode, row_words};
 use crate::steps::{Step, Steps};
-use crate::timeouts::{HIT_SHIFT, Idle, Life, Timeouts, hit_word};
+use crate::timeouts::{HIT_SHIFT, Idle, Life, SavedTimeout, Timeouts, hit_word};
 use crate::view::{Parts, Structure, View, ViewHandle, structure_of};
 use crate::{Action, ActionSpec, Entry, EntryHandle, KeyMatch, Resolved, TableError, TableSpec};
 use num_bigint::BigUint;
@@ -491,20 +491,63 @@ impl Table {
     /// Adds an entry; clears the don't-care bits of its key. Only tables with a ternary, range or optional key use the
     /// priority; others store 0.
     pub fn insert(&mut self, entry: Entry) -> Result<EntryHandle, TableError> {
-        let slot = self.free_slots.first().copied().unwrap_or(self.slots_used);
+        self.insert_prepared(entry, |_| ())
+    }
+
+    /// Like [`Self::insert`], but calls `prepare` with the entry's row (see [`Self::row_of`]) before readers can find the
+    /// entry.
+    pub fn insert_prepared(
+        &mut self,
+        entry: Entry,
+        prepare: impl FnOnce(u32),
+    ) -> Result<EntryHandle, TableError> {
+        let slot = self.next_slot();
         let generation = self.generations.value(slot as usize).max(self.generation_min);
-        self.insert_at(slot, entry, false)?;
+        self.insert_at(slot, entry, false, prepare)?;
         self.set_generation(slot, generation);
         Ok(self.handle(slot))
     }
 
+    /// Returns the slot of the next new entry.
+    fn next_slot(&self) -> u32 {
+        self.free_slots.first().copied().unwrap_or(self.slots_used)
+    }
+
+    /// Returns the generation of the slot that [`Self::insert`] would use now. [`Self::undo_insert`] takes it.
+    pub fn next_generation(&self) -> u8 {
+        self.generations.value(self.next_slot() as usize)
+    }
+
+    /// Returns the generation of a handle's slot, which is free, before [`Self::restore`]. [`Self::undo_insert`] takes it.
+    pub fn free_generation(&self, handle: EntryHandle) -> u8 {
+        self.generations.value((handle.0 & (SLOTS_MAX - 1)) as usize)
+    }
+
+    /// Removes a new entry as if it had never been inserted: the next entry of its slot gets the same handle.
+    /// `generation` is what the slot had before.
+    pub fn undo_insert(&mut self, handle: EntryHandle, generation: u8) -> Result<(), TableError> {
+        self.delete(handle)?;
+        self.set_generation(handle.0 & (SLOTS_MAX - 1), generation);
+        Ok(())
+    }
+
     /// Restores a removed entry with its old handle. If its slot is in use by now, this is [`Self::insert`].
     pub fn restore(&mut self, handle: EntryHandle, entry: Entry) -> Result<EntryHandle, TableError> {
+        self.restore_prepared(handle, entry, |_| ())
+    }
+
+    /// Like [`Self::restore`], but calls `prepare` with the entry's row before readers can find the entry.
+    pub fn restore_prepared(
+        &mut self,
+        handle: EntryHandle,
+        entry: Entry,
+        prepare: impl FnOnce(u32),
+    ) -> Result<EntryHandle, TableError> {
         let slot = handle.0 & (SLOTS_MAX - 1);
         if self.row_in(slot).is_some() || slot >= self.spec.size {
-            return self.insert(entry);
+            return self.insert_prepared(entry, prepare);
         }
-        self.insert_at(slot, entry, true)?;
+        self.insert_at(slot, entry, true, prepare)?;
         self.set_generation(slot, (handle.0 >> 24) as u8);
         Ok(handle)
     }
@@ -516,16 +559,17 @@ impl Table {
         self.listed.get(slot).map(|stored| stored.rank.1)
     }
 
-    /// Like [`Self::restore`], but the entry keeps its age.
+    /// Like [`Self::restore_prepared`], but the entry keeps its age.
     pub fn restore_aged(
         &mut self,
         handle: EntryHandle,
         entry: Entry,
         age: Option<u64>,
+        prepare: impl FnOnce(u32),
     ) -> Result<EntryHandle, TableError> {
         let next = self.listed.sequence;
         self.listed.sequence = age.unwrap_or(next);
-        let restored = self.restore(handle, entry);
+        let restored = self.restore_prepared(handle, entry, prepare);
         self.listed.sequence = self.listed.sequence.max(next);
         restored
     }
@@ -541,6 +585,7 @@ impl Table {
         slot: u32,
         mut entry: Entry,
         empty_allowed: bool,
+        prepare: impl FnOnce(u32),
     ) -> Result<EntryHandle, TableError> {
         key::check(&self.spec, &mut entry.key)?;
         if key::order_of(&self.spec) != key::Order::Priority {
@@ -555,6 +600,7 @@ impl Table {
         }
         drop(self.old_views.take());
         let row = self.take_row(&entry.action, Some(slot), None, empty_allowed)?;
+        prepare(row);
         let Entry { key, priority, action } = entry;
         let step = self.step_of(&key);
         let inserted = self.change(step, |table| table.find_from_now(slot, key, priority, row));
@@ -860,6 +906,28 @@ impl Table {
             self.timeouts.set(slot, ms, now_us);
         }
         Ok(())
+    }
+
+    /// Returns an entry's timeout and the time of its last hit, for [`Self::restore_timeout`].
+    pub fn saved_timeout(&self, handle: EntryHandle) -> Option<SavedTimeout> {
+        let slot = self.slot_of(handle).ok().filter(|_| self.spec.idle_timeout)?;
+        let (ms, told) = (self.timeouts.get(slot), self.timeouts.told(slot));
+        Some(SavedTimeout { ms, hit: self.hit_in(slot), told })
+    }
+
+    /// Restores an entry's timeout and the time of its last hit. A later hit by a packet counts; that which
+    /// [`Self::set_timeout`] noted at `set_us` does not.
+    pub fn restore_timeout(&mut self, handle: EntryHandle, saved: SavedTimeout, set_us: Option<u64>) {
+        let Ok(slot) = self.slot_of(handle) else { return };
+        if !self.spec.idle_timeout {
+            return;
+        }
+        let row = self.row_in(slot).expect("checked by slot_of");
+        let word = self.rows.last_word(row);
+        let now = word.load(Ordering::Relaxed);
+        let hit = if set_us.map(hit_word) == Some(now) { saved.hit } else { saved.hit.max(now) };
+        word.store(hit, Ordering::Relaxed);
+        self.timeouts.restore(slot, saved.ms, hit, saved.told);
     }
 
     /// Returns the state of an entry with a timeout.

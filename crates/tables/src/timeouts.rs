@@ -24,6 +24,16 @@ pub struct Life {
     pub since_hit_ms: u64,
 }
 
+/// An entry's timeout with the time of its last hit (see [`Table::saved_timeout`](crate::Table::saved_timeout)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedTimeout {
+    pub(crate) ms: u32,
+    /// The time word of the last hit.
+    pub(crate) hit: u64,
+    /// The time word for which the entry was reported as idle.
+    pub(crate) told: Option<u64>,
+}
+
 /// The timeouts of a table.
 #[derive(Default)]
 pub(crate) struct Timeouts {
@@ -45,12 +55,22 @@ impl Timeouts {
         self.by_slot.get(&slot).map_or(0, |timeout| timeout.ms)
     }
 
+    /// Returns the time word for which the entry in a slot was reported as idle.
+    pub fn told(&self, slot: u32) -> Option<u64> {
+        self.by_slot.get(&slot).and_then(|timeout| timeout.told)
+    }
+
     pub fn set(&mut self, slot: u32, ms: u32, now_us: u64) {
+        self.restore(slot, ms, hit_word(now_us), None);
+    }
+
+    /// Sets the timeout of an entry that was last hit at this time word, and reported as idle for the time word `told`.
+    pub fn restore(&mut self, slot: u32, ms: u32, hit: u64, told: Option<u64>) {
         self.remove(slot);
         if ms > 0 {
-            let due_us = idle_from(hit_word(now_us), ms);
+            let due_us = idle_from(hit, ms);
             self.due.insert((due_us, slot));
-            self.by_slot.insert(slot, Timeout { ms, due_us, told: None });
+            self.by_slot.insert(slot, Timeout { ms, due_us, told });
         }
     }
 

@@ -122,3 +122,59 @@ fn without_the_property_there_are_no_timeouts() {
     assert_eq!(table.life(handle, 99 * MS), None);
     assert_eq!(swept(&mut table, 99_000 * MS), []);
 }
+
+/// Restoring a timeout reverses a change of it, but not hits by packets since.
+#[test]
+fn a_restored_timeout_keeps_the_time_of_the_last_hit() {
+    for (key, value) in keys() {
+        let mut table = table(key);
+        let handle = table.insert(Entry { key: vec![value(1)], priority: 1, action: action(1) }).unwrap();
+        table.set_timeout(handle, 100, 0).unwrap();
+        let saved = table.saved_timeout(handle).unwrap();
+        table.set_timeout(handle, 7, 80 * MS).unwrap();
+        table.restore_timeout(handle, saved, Some(80 * MS));
+        assert_eq!(table.life(handle, 80 * MS), Some(Life { timeout_ms: 100, since_hit_ms: 80 }));
+        assert_eq!(swept(&mut table, 100 * MS + UNIT), [handle]);
+        // It was reported, and is not reported again.
+        let saved = table.saved_timeout(handle).unwrap();
+        table.set_timeout(handle, 0, 200 * MS).unwrap();
+        table.restore_timeout(handle, saved, Some(200 * MS));
+        assert_eq!(swept(&mut table, 400 * MS), []);
+        // A packet hits it in between.
+        let saved = table.saved_timeout(handle).unwrap();
+        table.set_timeout(handle, 7, 500 * MS).unwrap();
+        table.hit(table.row_of(handle), 600 * MS);
+        table.restore_timeout(handle, saved, Some(500 * MS));
+        assert!(table.life(handle, 620 * MS).unwrap().since_hit_ms < 30);
+    }
+}
+
+/// The row of a new entry is prepared before lookups find the entry.
+#[test]
+fn a_new_entry_is_prepared_before_readers_find_it() {
+    for (key, value) in keys() {
+        let width = key.width;
+        let mut table = table(key);
+        let readers = table.view_handle();
+        let found = |n: u32| {
+            let guard = pin();
+            let key: num_bigint::BigUint = match value(n) {
+                KeyMatch::Exact(key) | KeyMatch::Lpm { value: key, .. } => key,
+                KeyMatch::Ternary { value, .. } => value,
+                other => panic!("{other:?}"),
+            };
+            let mut limbs = key.to_u64_digits();
+            limbs.resize(limbs.len().max(width.div_ceil(64) as usize), 0);
+            lookup_fast(readers.get(&guard), &limbs)
+        };
+        let entry = |n| Entry { key: vec![value(n)], priority: 1, action: action(n) };
+        let mut prepared = 0;
+        let handle = table
+            .insert_prepared(entry(1), |row| {
+                assert_eq!(found(1), 0);
+                prepared = row;
+            })
+            .unwrap();
+        assert_eq!((prepared, found(1)), (table.row_of(handle), table.row_of(handle)));
+    }
+}

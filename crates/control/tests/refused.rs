@@ -1,0 +1,360 @@
+//! A refused batch leaves no trace.
+
+mod common;
+
+use common::{control, set_up};
+use p4jet_control::{
+    Act, Atomicity, Cell, Control, EntryRef, Mirror, Queue, QueueUpdate, Ref, SharedControl, Update,
+};
+use p4jet_dataplane::Rate;
+use p4jet_externs::{CounterValue, CrcParams};
+use p4jet_ir::{InstanceId, TableId};
+use p4jet_tables::{Action, EntryHandle, KeyMatch};
+use std::collections::BTreeSet;
+
+/// Everything that is set, with the handles and generations of parser value sets.
+fn dump(control: &Control) -> String {
+    let sets = control.schema().value_sets.sorted().map(TableId);
+    let sets = sets.map(|set| {
+        let table = control.switch().table(set);
+        (table.entries().collect::<Vec<_>>(), table.next_generations().collect::<Vec<_>>())
+    });
+    format!("{}{:?}", control.dump(true), sets.collect::<Vec<_>>())
+}
+
+/// Random updates, most of which the sample program allows.
+struct Random<'c>(u64, &'c Control);
+
+impl Random<'_> {
+    fn below(&mut self, n: u32) -> u32 {
+        // xorshift64*
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 40) % u64::from(n)) as u32
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u32) as usize]
+    }
+
+    fn ports(&mut self) -> BTreeSet<u32> {
+        (0..self.below(3)).map(|_| self.below(4)).collect()
+    }
+
+    fn table(&mut self) -> TableId {
+        let name = self.of(&["l2", "ipv4_lpm", "acl", "next_hop", "route", "near"]);
+        self.1.schema().table(name).unwrap()
+    }
+
+    fn set(&mut self) -> TableId {
+        let name = self.of(&["value_set", "pairs", "masked"]);
+        self.1.schema().value_set(name).unwrap()
+    }
+
+    fn profile(&mut self) -> InstanceId {
+        let name = self.of(&["hops", "ecmp", "shared"]);
+        self.1.schema().profile(name).unwrap()
+    }
+
+    fn key(&mut self, table: TableId) -> Vec<KeyMatch> {
+        use p4jet_ir::MatchKind::*;
+        let kinds: Vec<_> = self.1.program().tables[table.index()].keys.iter().map(|key| key.kind).collect();
+        let field = |kind| {
+            let value = self.below(3);
+            match kind {
+                Exact => KeyMatch::Exact(value.into()),
+                Lpm => KeyMatch::Lpm { value: (value << 24).into(), prefix_len: 8 },
+                Ternary => KeyMatch::Ternary { value: value.into(), mask: 7u32.into() },
+                Range => KeyMatch::Range { lo: value.into(), hi: 9u32.into() },
+                Optional => KeyMatch::Optional((value > 0).then(|| value.into())),
+            }
+        };
+        kinds.into_iter().map(field).collect()
+    }
+
+    /// The handle of some entry, or of none.
+    fn entry(&mut self, table: TableId) -> EntryRef {
+        let handles: Vec<_> = self.1.switch().table(table).entries().map(|(handle, _)| handle.0).collect();
+        match handles.is_empty() {
+            true => self.below(4).into(),
+            false => self.of(&handles).into(),
+        }
+    }
+
+    fn action(&mut self, table: TableId) -> Action {
+        let program = self.1.program();
+        let listed = &program.tables[table.index()].actions;
+        let action = self.below(listed.len() as u32);
+        let params = &program.actions[listed[action as usize].action.index()].params;
+        Action { action, data: params.iter().map(|_| self.below(9).into()).collect() }
+    }
+
+    fn act(&mut self, table: TableId) -> Act {
+        match self.1.program().tables[table.index()].profile {
+            None => Act::Action(self.action(table)),
+            Some(_) if self.below(2) == 0 => Act::Member(self.below(3).into()),
+            Some(_) => Act::Group(self.below(2).into()),
+        }
+    }
+
+    fn cell(&mut self, instance: InstanceId) -> Cell {
+        match self.1.direct_table(instance) {
+            Some(table) => Cell::Entry(self.entry(table)),
+            None => Cell::Index(self.below(4)),
+        }
+    }
+
+    fn queue(&mut self) -> QueueUpdate {
+        let port = (self.below(4) > 0).then(|| self.below(3));
+        let of = Queue { port, queue: (self.below(2) > 0).then(|| self.below(8) as usize) };
+        let rate = self.of(&[None, Some(Rate::Packets(5)), Some(Rate::Bits(7))]);
+        match self.below(4) {
+            0 => QueueUpdate::Depth { packets: self.below(9), of },
+            1 => QueueUpdate::Rate { rate, of },
+            2 => QueueUpdate::Weight { weight: self.below(3), of },
+            _ => QueueUpdate::PortRate { rate, port },
+        }
+    }
+
+    fn update(&mut self) -> Update {
+        let schema = self.1.schema();
+        let (table, set, profile) = (self.table(), self.set(), self.profile());
+        let rates = self
+            .of(&[None, Some([1.0, 2.0])])
+            .map(|rates| rates.map(|per_us| p4jet_externs::Rate { per_us, burst: 9 }));
+        let member = Ref::Handle(self.below(3));
+        let (group, node) = (Ref::Handle(self.below(2)), Ref::Handle(self.below(4)));
+        let multicast = 1 + self.below(3);
+        let counter = schema.counter(self.of(&["seen", "hits"])).unwrap();
+        let register = schema.register(self.of(&["cells", "wide"])).unwrap();
+        let meter = schema.meter(self.of(&["ingress.police", "color"])).unwrap();
+        let direct = schema.table("l2").unwrap();
+        match self.below(44) {
+            0..=5 => {
+                let priority = if schema.needs_priority(table) { self.below(3) } else { 0 };
+                Update::Insert { table, key: self.key(table), priority, act: self.act(table) }
+            }
+            6 => Update::Modify { table, entry: self.entry(table), act: self.act(table) },
+            7..=9 => Update::Delete { table, entry: self.entry(table) },
+            10 => Update::Clear(table),
+            11 => Update::SetDefault { table, act: self.act(table) },
+            12 => Update::ResetDefault(table),
+            13 => Update::SetTimeout {
+                table: direct,
+                entry: self.entry(direct),
+                timeout_ms: self.below(3) * 5000,
+            },
+            14 | 15 => {
+                let action = self.action(schema.profile_table(profile).unwrap());
+                Update::CreateMember { profile, action }
+            }
+            16 => {
+                let action = self.action(schema.profile_table(profile).unwrap());
+                Update::ModifyMember { profile, member, action }
+            }
+            17 => Update::DeleteMember { profile, member },
+            18 => Update::CreateGroup { profile },
+            19 => Update::DeleteGroup { profile, group },
+            20 | 21 => Update::AddToGroup { profile, group, member },
+            22 => Update::RemoveFromGroup { profile, group, member },
+            23 => {
+                let value = CounterValue { packets: self.below(9).into(), bytes: self.below(99).into() };
+                Update::WriteCounter { counter, cell: self.cell(counter), value }
+            }
+            24 => Update::ResetCounter(counter),
+            25 => Update::WriteRegister { register, index: self.below(2), value: self.below(99).into() },
+            26 => Update::ResetRegister(register),
+            27 => Update::SetMeter { meter, cell: self.cell(meter), rates },
+            28 => Update::SetMeterArray { meter, rates },
+            29 => {
+                let crc = schema.crc("calc").unwrap();
+                Update::SetCrc { crc, params: CrcParams { init: self.below(9).into(), ..CrcParams::CRC16 } }
+            }
+            30 | 31 => Update::AddToValueSet { set, key: self.key(set) },
+            32 => Update::RemoveFromValueSet { set, key: self.key(set) },
+            33 => Update::ClearValueSet(set),
+            34 => Update::CreateMulticastGroup(multicast),
+            35 => match self.below(3) {
+                0 => Update::DestroyMulticastGroup(multicast),
+                1 => Update::DestroyNode(node),
+                _ => Update::UpdateNode { node, ports: self.ports(), lags: self.ports() },
+            },
+            36 | 37 => {
+                Update::CreateNode { instance: self.below(9), ports: self.ports(), lags: self.ports() }
+            }
+            38 => Update::Associate { group: multicast, node },
+            39 => Update::Dissociate { group: multicast, node },
+            40 => Update::SetLag { lag: self.below(3), ports: self.ports() },
+            41 => {
+                let to = self.of(&[Mirror::Port(1), Mirror::Group(2)]);
+                let bytes_max = self.of(&[None, Some(64)]);
+                match self.below(3) {
+                    0 => Update::DeleteSession(multicast),
+                    _ => Update::SetSession { session: multicast, to, bytes_max },
+                }
+            }
+            42 => Update::Queue(self.queue()),
+            _ if self.below(8) == 0 => Update::Reset,
+            _ => Update::ResetDefault(table),
+        }
+    }
+}
+
+/// Of two switches, only one sees refused batches. Both hold the same after each batch, and give the same handles.
+#[test]
+fn a_refused_batch_leaves_no_trace() {
+    let mut carried_out = 0;
+    for seed in 1..=40u64 {
+        let (tried, other) = (control(), control());
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), &tried);
+        for round in 0..25 {
+            let before = dump(&tried);
+            let mut batch = tried.batch(0);
+            let mut done = Vec::new();
+            for _ in 0..=random.below(14) {
+                let update = random.update();
+                if batch.write(update.clone()).is_ok() {
+                    done.push(update);
+                }
+            }
+            carried_out += done.len();
+            match round % 3 {
+                0 => drop(batch),
+                1 => {
+                    let error = batch.take_back(p4jet_control::CommandError::new("refused"));
+                    assert_eq!(error.message, "refused", "seed {seed}: {done:?}");
+                }
+                _ => {
+                    drop(batch);
+                    assert_eq!(dump(&tried), before, "seed {seed}, round {round}: {done:?}");
+                    done.push(Update::DeleteSession(99));
+                    assert!(!tried.write(done.clone(), Atomicity::AllOrNothing).in_effect);
+                }
+            }
+            assert_eq!(dump(&tried), before, "seed {seed}, round {round}: {done:?}");
+            let kept: Vec<_> = (0..6).map(|_| random.update()).collect();
+            let results = |control: &Control| {
+                let written = control.write(kept.clone(), Atomicity::ContinueOnError);
+                written.results.into_iter().map(|one| one.map_err(|e| e.message)).collect::<Vec<_>>()
+            };
+            assert_eq!(results(&tried), results(&other), "seed {seed}, round {round}: {kept:?}");
+            assert_eq!(dump(&tried), dump(&other), "seed {seed}, round {round}: {kept:?}");
+        }
+    }
+    assert!(carried_out > 3000, "only {carried_out} updates were carried out");
+}
+
+/// Several changes of one value set: what was there keeps its handle.
+#[test]
+fn a_refused_batch_keeps_value_sets() {
+    let control = control();
+    let set = control.schema().value_set("pairs").unwrap();
+    let key = |n: u32| vec![KeyMatch::Exact(0u32.into()), KeyMatch::Exact(n.into())];
+    set_up(
+        &control,
+        r#"{"add_to_value_set":{"set":"pairs","key":["0","1"]}}
+{"add_to_value_set":{"set":"pairs","key":["0","2"]}}
+{"add_to_value_set":{"set":"pairs","key":["0","3"]}}"#,
+    );
+    let before = dump(&control);
+    let batch = vec![
+        Update::RemoveFromValueSet { set, key: key(1) },
+        Update::AddToValueSet { set, key: key(7) },
+        Update::RemoveFromValueSet { set, key: key(2) },
+        Update::AddToValueSet { set, key: key(1) },
+        Update::ClearValueSet(set),
+        Update::AddToValueSet { set, key: key(8) },
+        Update::DeleteSession(99),
+    ];
+    assert!(!control.write(batch, Atomicity::AllOrNothing).in_effect);
+    assert_eq!(dump(&control), before);
+}
+
+/// A refused change of a timeout does not make the entry younger.
+#[test]
+fn a_refused_batch_keeps_the_age_of_entries() {
+    let control = control();
+    let table = control.schema().table("l2").unwrap();
+    set_up(
+        &control,
+        r#"{"insert":{"table":"l2","key":["1"],"do":{"action":"deny"}}}
+{"set_timeout":{"table":"l2","entry":0,"timeout_ms":5000}}"#,
+    );
+    let since_hit_ms = || {
+        let now_us = control.switch().now_us();
+        control.switch().table(table).life(EntryHandle(0), now_us).unwrap().since_hit_ms
+    };
+    std::thread::sleep(std::time::Duration::from_millis(120));
+    let entry = || EntryRef::Handle(Ref::Handle(0));
+    for first in [
+        Update::SetTimeout { table, entry: entry(), timeout_ms: 7 },
+        Update::Delete { table, entry: entry() },
+        Update::Clear(table),
+    ] {
+        let batch = vec![first, Update::DeleteSession(99)];
+        assert!(!control.write(batch, Atomicity::AllOrNothing).in_effect);
+        assert!(since_hit_ms() >= 110, "{}", since_hit_ms());
+    }
+}
+
+/// What was not committed is gone: it is in no journal.
+#[test]
+fn a_batch_that_is_dropped_leaves_no_trace() {
+    let control = control();
+    let clear = || Update::CreateMulticastGroup(5);
+    let before = dump(&control);
+    let mut batch = control.batch(1);
+    batch.write(clear()).unwrap();
+    drop(batch);
+    assert_eq!(dump(&control), before);
+    let shared = SharedControl::new(control.clone(), None);
+    let mut transaction = shared.transaction(&control, 1).unwrap();
+    transaction.write(clear()).unwrap();
+    drop(transaction);
+    assert_eq!(dump(&control), before);
+    let mut transaction = shared.transaction(&control, 1).unwrap();
+    transaction.write(clear()).unwrap();
+    transaction.commit().unwrap();
+    assert_ne!(dump(&control), before);
+}
+
+/// A rate of 0 means no limit, as in the command; ports end at 510.
+#[test]
+fn queue_updates_are_as_the_commands() {
+    let control = control();
+    let one = |update| control.write(vec![Update::Queue(update)], Atomicity::AllOrNothing).results.remove(0);
+    let of = |port| Queue { port: Some(port), queue: Some(1) };
+    one(QueueUpdate::Rate { rate: Some(Rate::Packets(0)), of: of(510) }).unwrap();
+    one(QueueUpdate::PortRate { rate: Some(Rate::Bits(0)), port: Some(3) }).unwrap();
+    let config = control.switch().queues().config();
+    assert!(config.ports.values().all(|port| port.rate.is_none() && port.queues[1].rate.is_none()));
+    let error = one(QueueUpdate::Depth { packets: 3, of: of(511) }).unwrap_err();
+    assert_eq!(error.message, "Error: found port 511, expected 0 to 510");
+    assert_eq!(error.field.as_deref(), Some("port"));
+    assert!(one(QueueUpdate::PortRate { rate: None, port: Some(70_000) }).is_err());
+    // Dumps are checked, too.
+    let text = control.dump(false).replace("\"510\":", "\"511\":");
+    let error = SharedControl::new(control.clone(), None).restore(&text).unwrap_err();
+    assert!(error.message.contains("found port 511"), "{error}");
+}
+
+/// Entries can have no `@defaultonly` action, nor can the members that they name.
+#[test]
+fn members_have_no_default_only_actions() {
+    let text = common::PROGRAM.replace(
+        "  action ingress.out\n  action ingress.deny\n  action NoAction\n  default NoAction()\n  size 4\n  profile ingress.ecmp",
+        "  action ingress.out\n  action ingress.deny defaultonly\n  action NoAction\n  default NoAction()\n  size 4\n  profile ingress.ecmp",
+    );
+    assert_ne!(text, common::PROGRAM);
+    let control = Control::new(p4jet_dataplane::Switch::new(p4jet_ir::text::parse(&text).unwrap()).unwrap());
+    let profile = control.schema().profile("ecmp").unwrap();
+    let write = |update| control.write(vec![update], Atomicity::AllOrNothing).results.remove(0);
+    let deny = || Action { action: 1, data: Vec::new() };
+    let error = write(Update::CreateMember { profile, action: deny() }).unwrap_err();
+    assert!(error.message.contains("@defaultonly"), "{error}");
+    let out = Action { action: 0, data: vec![1u32.into()] };
+    write(Update::CreateMember { profile, action: out }).unwrap();
+    let member = Ref::Handle(0);
+    assert!(write(Update::ModifyMember { profile, member, action: deny() }).is_err());
+}
