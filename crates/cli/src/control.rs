@@ -258,6 +258,10 @@ impl Host for Process {
         self.running.inject(port, frame).map_err(|e| e.to_string())
     }
 
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), String> {
+        self.running.hold_packets(change).map_err(|e| e.to_string())
+    }
+
     fn trace_packet(&self, port: u32, frame: &[u8]) -> Result<DryRun, String> {
         let max = self.running.frame_max();
         if frame.len() > max {

@@ -123,6 +123,13 @@ pub trait Host: Send + Sync {
         Err(NOT_OFFERED.into())
     }
 
+    /// Calls `change` once while no packets are processed, so that each packet sees all of the change or none of it. `change`
+    /// must not use the host. After an error it was not called.
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), String> {
+        let _ = change;
+        Err(NOT_OFFERED.into())
+    }
+
     /// Lets the switch end, soon.
     fn stop(&self);
 

@@ -35,6 +35,8 @@ const LOOK_ROUNDS: u32 = 1 << 10;
 /// Time after which copies pause, in [`ticks`] (2 to 8 ms), so that the worker checks its mailbox and its ports. A batch of copies
 /// that has begun runs to its end.
 const COPIES_SLICE: u64 = 1 << 23;
+/// How often a worker that is held checks whether the hold has ended; it is also woken then.
+const HOLD_LOOK: Duration = Duration::from_millis(50);
 
 /// What a worker, or all of them, have done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -164,6 +166,8 @@ pub struct Forwarder {
     pub(crate) ended: Arc<AtomicBool>,
     /// The number of the last sample that it gave its part of.
     epoch: u64,
+    /// The worker processes no packets before this gate is open, see [`crate::Running::hold_packets`].
+    held: Option<Arc<Gate>>,
 }
 
 /// Samples of received packets. Their memory is allocated at the start.
@@ -313,6 +317,7 @@ impl Forwarder {
             looked: Instant::now(),
             ended,
             epoch: 0,
+            held: None,
         })
     }
 
@@ -452,7 +457,10 @@ impl Forwarder {
                 // Before the letters, so that a caller who injects a packet finds more work.
                 self.ended.store(false, Ordering::SeqCst);
             }
-            letters.into_iter().for_each(|letter| letter(self));
+            for letter in letters {
+                letter(self);
+                self.wait_while_held();
+            }
             let before = self.counts.stats.received;
             let mut due: Option<Duration> = None;
             let relays = self.segment.as_ref().is_some_and(|segment| !segment.is_first());
@@ -508,6 +516,21 @@ impl Forwarder {
                 self.look_at_links();
                 self.sleep(due);
             }
+        }
+    }
+
+    /// Processes no packets, nor letters, from the end of this letter until the gate is open. The copies that wait run first.
+    pub(crate) fn hold(&mut self, gate: Arc<Gate>) {
+        self.run_copies(usize::MAX);
+        self.held = Some(gate);
+    }
+
+    fn wait_while_held(&mut self) {
+        let Some(gate) = self.held.take() else { return };
+        while !gate.is_open() {
+            self.mailbox.sleep(HOLD_LOOK, || gate.is_open());
+            // Letters that wait keep it awake.
+            std::thread::yield_now();
         }
     }
 

@@ -43,7 +43,7 @@ pub use observer::{
 pub use p4jet_externs::{Digest, DigestCounts};
 pub use p4jet_interp::{LogLevel, Matched, Outcome, Trace, TraceEvent, value_text};
 pub use p4jet_jit::{
-    COPIES_WAITING_BYTES_MAX, COPIES_WAITING_MAX, Cancel, Seen, StageTime, THREADS_MAX, ticks,
+    COPIES_WAITING_BYTES_MAX, COPIES_WAITING_MAX, Cancel, Options, Seen, StageTime, THREADS_MAX, ticks,
 };
 pub use p4jet_tables::{EntryHandle, Life};
 pub use packet_log::{LoggedPacket, PacketLog};

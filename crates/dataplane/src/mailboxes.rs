@@ -83,6 +83,11 @@ impl Mailboxes {
         Arc::new(Gate { left: AtomicUsize::new(self.all.len()), wakes: self.all.clone() })
     }
 
+    /// A gate that its owner opens by passing it once.
+    pub fn barrier(&self) -> Arc<Gate> {
+        Arc::new(Gate { left: AtomicUsize::new(1), wakes: self.all.clone() })
+    }
+
     /// The error if a worker is stuck.
     pub fn not_stuck(&self) -> Result<(), RunError> {
         match self.all.iter().position(|mailbox| mailbox.pulse.stuck_for().is_some()) {

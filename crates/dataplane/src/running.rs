@@ -362,6 +362,32 @@ impl Running {
         self.ask(|_| ()).map(drop)
     }
 
+    /// Calls `change` while no worker processes packets, so that each packet sees all of the change or none of it. Packets wait
+    /// in their ports meanwhile. A packet that waits in an output queue, or as one of many copies, may run its ingress before
+    /// the change and its egress after it. If a worker is stuck, that is the error, and `change` is not called.
+    ///
+    /// `change` must not wait for a worker: after five seconds the watchdog reports the workers as stuck, and requests to them
+    /// fail.
+    pub fn hold_packets<R>(&self, change: impl FnOnce() -> R) -> Result<R, RunError> {
+        /// Opens the gate, also after an error or a panic.
+        struct Hold(Arc<Gate>);
+        impl Drop for Hold {
+            fn drop(&mut self) {
+                self.0.pass();
+            }
+        }
+        let _one = lock(&self.changing);
+        self.responds()?;
+        let hold = Hold(self.mailboxes.barrier());
+        if self.slots.is_some() {
+            self.drain(Arc::clone(&hold.0))?;
+        } else {
+            let gate = Arc::clone(&hold.0);
+            self.ask(move |f| f.hold(Arc::clone(&gate)))?;
+        }
+        Ok(change())
+    }
+
     /// Adds ports. No worker receives from one of them before all can send to them: what one receives another may send.
     pub fn add_ports(&self, ports: Vec<NewPort>) -> Result<(), RunError> {
         let _one = lock(&self.changing);
