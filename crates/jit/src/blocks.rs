@@ -4,7 +4,7 @@ use cranelift_codegen::entity::SecondaryMap;
 use cranelift_codegen::ir::dfg::DataFlowGraph;
 use cranelift_codegen::ir::{Block, BlockCall, Function, Inst, Value};
 
-/// A way into a block: an instruction, and which of those that it has.
+/// An edge into a block: an instruction, and the number of the edge among those of the instruction.
 pub type Caller = (Inst, usize);
 
 /// The edges into each block.
@@ -19,17 +19,17 @@ pub fn callers(func: &Function) -> SecondaryMap<Block, Vec<Caller>> {
     callers
 }
 
-/// Where an instruction leads.
+/// The blocks to which an instruction leads.
 pub fn destinations(dfg: &DataFlowGraph, inst: Inst) -> &[BlockCall] {
     dfg.insts[inst].branch_destination(&dfg.jump_tables, &dfg.exception_tables)
 }
 
-/// What a caller passes as the block's parameter of that number.
+/// The argument that a caller passes for the block's parameter with this number.
 pub fn passed(dfg: &DataFlowGraph, (inst, call): Caller, number: usize) -> Option<Value> {
     destinations(dfg, inst)[call].args(&dfg.value_lists).nth(number)?.as_value()
 }
 
-/// Takes a parameter of a block away, which has that number, and what its callers pass as such.
+/// Removes the parameter of a block with this number, and the arguments that callers pass for it.
 pub fn remove_param(dfg: &mut DataFlowGraph, callers: &[Caller], number: usize, param: Value) {
     for &(inst, call) in callers {
         let calls = dfg.insts[inst].branch_destination_mut(&mut dfg.jump_tables, &mut dfg.exception_tables);

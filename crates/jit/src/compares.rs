@@ -13,7 +13,7 @@ use cranelift_codegen::ir::{
     Function, Inst, InstBuilder, InstructionData, Opcode, Type, Value, ValueDef, types,
 };
 
-/// Compares what is swapped for that alone unswapped.
+/// Compares values in the byte order of the frame if they are swapped only for the comparison.
 pub fn compare_unswapped(func: &mut Function) {
     let blocks: Vec<_> = func.layout.blocks().collect();
     let insts: Vec<Inst> = blocks.into_iter().flat_map(|block| func.layout.block_insts(block)).collect();
@@ -38,10 +38,10 @@ pub fn compare_unswapped(func: &mut Function) {
     }
 }
 
-/// What a 64-bit value is with its bytes swapped, in 16 or 32 bits, and these.
+/// The value before a byte swap of 16 or 32 bits and a zero extension to 64 bits, and its type, if `value` is the result of both.
 fn swapped(func: &Function, value: Value) -> Option<(Value, Type)> {
     let mut narrow = operand(func, value, Opcode::Uextend)?;
-    // Cut to what it is anyway.
+    // The mask keeps all bits that the value has.
     if let Some(wide) = operand(func, narrow, Opcode::Ireduce)
         && let Some(whole) = operand(func, wide, Opcode::Uextend)
         && func.dfg.value_type(whole) == func.dfg.value_type(narrow)
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use cranelift_codegen::ir::types::{I16, I32, I64};
 
-    /// `v0` and `v1` are words as the frame has them; whether `compared` makes of them is what is asked.
+    /// Tests that the pass turns `compared` of two words `v0` and `v1` of the frame into the expected code.
     fn check(ty: Type, compared: impl Fn(&mut FuncCursor, [Value; 2]) -> [Value; 2], expected: &[&str]) {
         let mut func = Function::new();
         let block = func.dfg.make_block();

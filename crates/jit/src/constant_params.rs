@@ -1,29 +1,29 @@
-//! A parameter of a block that is one value however packets come there is that value, also where blocks that lead back and forth
-//! pass it to each other. Cranelift finds the same, but takes time that grows with the square of such blocks.
+//! Replaces a block parameter for which every caller passes the same value by that value, also where blocks of a cycle
+//! pass the parameter to each other. Cranelift does the same, but its time grows with the square of the number of such blocks.
 
 use crate::blocks::{callers, passed, remove_param};
 use cranelift_codegen::entity::SecondaryMap;
 use cranelift_codegen::ir::{Block, Function, Value};
 
-/// What a parameter is, as far as is known.
+/// The values that are passed for a parameter, as far as they are known.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Known {
-    /// No parameter, or one that nothing is passed as yet.
+enum Passed {
+    /// No value yet, or the value is no parameter.
     #[default]
     Nothing,
     One(Value),
     Many,
 }
 
-/// Takes such parameters away.
+/// Removes such parameters.
 pub fn remove_constant_params(func: &mut Function) {
     let callers = callers(func);
     let dfg = &func.dfg;
-    // The first block's are the function's.
+    // The parameters of the first block are those of the function.
     let blocks: Vec<Block> = func.layout.blocks().skip(1).collect();
     let mut is_param: SecondaryMap<Value, bool> = SecondaryMap::new();
     blocks.iter().flat_map(|block| dfg.block_params(*block)).for_each(|&param| is_param[param] = true);
-    let mut known: SecondaryMap<Value, Known> = SecondaryMap::new();
+    let mut known: SecondaryMap<Value, Passed> = SecondaryMap::new();
     let mut passed_on: SecondaryMap<Value, Vec<Value>> = SecondaryMap::new();
     let mut work = Vec::new();
     for block in &blocks {
@@ -31,8 +31,8 @@ pub fn remove_constant_params(func: &mut Function) {
             for &caller in &callers[*block] {
                 match passed(dfg, caller, number).map(|value| dfg.resolve_aliases(value)) {
                     Some(value) if is_param[value] => passed_on[value].push(param),
-                    Some(value) => join(&mut known, &mut work, param, Known::One(value)),
-                    None => join(&mut known, &mut work, param, Known::Many),
+                    Some(value) => join(&mut known, &mut work, param, Passed::One(value)),
+                    None => join(&mut known, &mut work, param, Passed::Many),
                 }
             }
         }
@@ -46,7 +46,7 @@ pub fn remove_constant_params(func: &mut Function) {
     for block in blocks {
         let params: Vec<(usize, Value)> = func.dfg.block_params(block).iter().copied().enumerate().collect();
         for (number, param) in params.into_iter().rev() {
-            if let Known::One(value) = known[param] {
+            if let Passed::One(value) = known[param] {
                 remove_param(&mut func.dfg, &callers[block], number, param);
                 func.dfg.change_to_alias(param, value);
             }
@@ -54,12 +54,12 @@ pub fn remove_constant_params(func: &mut Function) {
     }
 }
 
-fn join(known: &mut SecondaryMap<Value, Known>, work: &mut Vec<Value>, param: Value, other: Known) {
+fn join(known: &mut SecondaryMap<Value, Passed>, work: &mut Vec<Value>, param: Value, other: Passed) {
     let joined = match (known[param], other) {
-        (Known::Nothing, other) => other,
-        (before, Known::Nothing) => before,
-        (Known::One(a), Known::One(b)) if a == b => Known::One(a),
-        _ => Known::Many,
+        (Passed::Nothing, other) => other,
+        (before, Passed::Nothing) => before,
+        (Passed::One(a), Passed::One(b)) if a == b => Passed::One(a),
+        _ => Passed::Many,
     };
     if known[param] != joined {
         known[param] = joined;

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::graph::Graph;
-use crate::plan::Memory;
+use crate::plan::PhvLayout;
 use crate::runtime::Ctx;
 use p4jet_ir::turns::COPIES_MAX;
 use p4jet_ir::{Begin, CopyFrame, Intrinsic, QUEUE_MAX, Queued, ReplicaList};
@@ -45,13 +45,13 @@ pub struct CopySite {
     pub replicas: Option<ReplicaSite>,
 }
 
-/// What differs between replicas.
+/// The properties in which replicas differ.
 pub struct ReplicaSite {
     pub list: ReplicaList,
     pub port: Option<Cell>,
     pub instance: Option<Cell>,
     pub class_of_service: Option<Cell>,
-    /// Whether the class of service says in which queue they wait.
+    /// True if the class of service selects the output queue.
     pub queue_by_class: bool,
 }
 
@@ -66,13 +66,13 @@ pub struct CopyLayout {
     image_limbs: usize,
     /// Intrinsics that some copy may inherit: set when a copy begins, unless that one has them.
     intrinsics: Vec<(Begin, Intrinsic, Cell)>,
-    /// Whether frames must be kept as they arrived.
+    /// True if frames must be kept as they arrived.
     keep_arrived: bool,
     pub sites: Vec<CopySite>,
 }
 
 impl CopyLayout {
-    pub fn new(graph: &Graph, memory: &Memory, sites: Vec<CopySite>) -> CopyLayout {
+    pub fn new(graph: &Graph, memory: &PhvLayout, sites: Vec<CopySite>) -> CopyLayout {
         let mut intrinsics = Vec::new();
         for begin in Begin::ALL {
             for &(intrinsic, field) in &graph.program.intrinsics {
@@ -88,14 +88,14 @@ impl CopyLayout {
     }
 }
 
-/// A copy that waits to run. It is moved about: what it has lies elsewhere.
+/// A copy that waits to run. It is a box because queues move it.
 #[derive(Debug)]
 pub struct Copied(Box<Content>);
 
 #[derive(Debug)]
 struct Content {
     about: About,
-    /// The frame, and what of its headers a session cut off: they are put together again from there.
+    /// The frame, with headers that a session's truncation cut off: deparsers still read them.
     bytes: Vec<u8>,
     image: Vec<u64>,
 }
@@ -116,22 +116,22 @@ struct About {
 }
 
 impl Copied {
-    /// Where it begins.
+    /// The half of the pipeline where the copy begins.
     pub fn begin(&self) -> Begin {
         self.0.about.begin
     }
 
-    /// Which half of the pipeline made it.
+    /// The half of the pipeline that made the copy.
     pub fn made_in(&self) -> Begin {
         self.0.about.made_in
     }
 
-    /// The output queue in which it waits: the port, and which of the port's.
+    /// The output queue in which the copy waits: the port, and the number of the queue.
     pub fn queue(&self) -> Option<(u32, u32)> {
         self.0.about.queue
     }
 
-    /// Bytes of its frame.
+    /// The length of its frame in bytes.
     pub fn length(&self) -> usize {
         self.0.about.length
     }
@@ -150,7 +150,7 @@ impl Copied {
     ///
     /// # Errors
     ///
-    /// As [`Batch::push`].
+    /// The errors of [`Batch::push`].
     pub fn push(&self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PushError> {
         batch.push(pool, self.0.about.port, &self.0.bytes)?;
         if let Some(packet) = batch.packets_mut().last_mut() {
@@ -171,7 +171,7 @@ pub struct RefusedCopies {
 
 /// The copies of one worker.
 pub struct Copies {
-    /// What the running batch has made.
+    /// The copies that the running batch has created.
     made: Vec<Copied>,
     /// Bytes of the frames of `made`.
     made_bytes: usize,
@@ -179,15 +179,15 @@ pub struct Copies {
     made_by: [u32; BATCH_MAX],
     /// Copies that were not created.
     refused: RefusedCopies,
-    /// To be used again.
+    /// Copies whose memory can be reused.
     spare: Vec<Copied>,
     /// Bytes of memory for frames in `spare`.
     spare_bytes: usize,
-    /// Where the running batch began.
+    /// The half of the pipeline where the running batch began.
     began_with: Begin,
-    /// Its frames as they were then, if they are needed.
+    /// The frames of the running batch as they arrived, if copies need them.
     arrived: Vec<Vec<u8>>,
-    /// If its packets are copies: where their bytes begin, and how many there are with what a session cut off.
+    /// If the packets of the batch are copies: the address of their bytes, and the number of bytes before a session's truncation.
     whole: Vec<(*const u8, usize)>,
 }
 
@@ -206,7 +206,7 @@ impl Copies {
         }
     }
 
-    /// Before a batch runs.
+    /// Prepares for a batch.
     ///
     /// # Safety
     /// The packets' frames are readable.
@@ -224,7 +224,7 @@ impl Copies {
         }
     }
 
-    /// Says, after [`Self::begin`], that the packets of the batch are these copies, in order.
+    /// Notes, after [`Self::begin`], that the packets of the batch are these copies, in order.
     pub fn begin_copies<'c>(&mut self, packets: &[Packet], copies: impl Iterator<Item = &'c Copied>) {
         self.whole.extend(packets.iter().zip(copies).map(|(p, c)| (p.data.cast_const(), c.0.bytes.len())));
     }
@@ -310,7 +310,7 @@ pub unsafe fn enter(layout: &CopyLayout, copied: &Copied, phv: *mut u64, now_us:
     }
 }
 
-/// Makes the copies of a statement. `cursor` is 0 unless they keep it; `id` says which replicas.
+/// Makes the copies of a statement. `cursor` is 0 unless they keep it; `id` selects the replicas.
 ///
 /// # Safety
 /// `ctx` is the running worker's; `site` is the index of one of its copy sites; `image` has the limbs that its layout
@@ -327,10 +327,10 @@ pub unsafe extern "C" fn make_copies(
     unsafe { make(ctx, site, image, packet, cursor, id, None) }
 }
 
-/// As [`make_copies`]; they wait in queue `number` of `port`, unless the replicas have their own.
+/// Like [`make_copies`]; the copies wait in queue `number` of `port`, unless replicas have their own queues.
 ///
 /// # Safety
-/// As for [`make_copies`].
+/// The conditions of [`make_copies`].
 pub unsafe extern "C" fn make_queued_copies(
     ctx: *mut Ctx,
     site: u64,
@@ -346,7 +346,7 @@ pub unsafe extern "C" fn make_queued_copies(
 }
 
 /// # Safety
-/// As for [`make_copies`].
+/// The conditions of [`make_copies`].
 unsafe fn make(
     ctx: *mut Ctx,
     site: u64,

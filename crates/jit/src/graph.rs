@@ -39,7 +39,7 @@ pub struct Position {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HotPath(pub Vec<(Position, Option<ActionId>)>);
 
-/// Where stages begin whatever the tables are: jumps never skip such a place.
+/// The places where stages begin with any table sizes. Jumps never skip such a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stops {
     /// Nowhere.
@@ -67,18 +67,18 @@ pub struct Graph<'a> {
     pub program: &'a Program,
     /// The slots of the program.
     pub slots: Slots,
-    /// How columns lie in each other.
+    /// The columns, and the whole columns of which they are parts.
     pub columns: Columns,
     blocks: PrimaryMap<Step, &'a Block>,
     /// The first place of each step.
     first: PrimaryMap<Step, Place>,
     /// All nodes of all steps, then those of the hot paths.
     positions: PerPlace<Position>,
-    /// How many places are on no hot path.
+    /// The number of places that are on no hot path.
     general: usize,
     /// For each place of a hot path: where the path continues.
     hot_edges: Vec<Vec<HotEdge>>,
-    /// Where packets arrive.
+    /// The place where packets arrive.
     start: Option<Place>,
     stops: Stops,
     successors: PerPlace<Vec<Place>>,
@@ -87,7 +87,7 @@ pub struct Graph<'a> {
     /// The places that packets can reach, in reverse post-order.
     reached: Vec<Place>,
     in_cycle: PerPlace<bool>,
-    /// Whether packets other than arriving ones begin there, by [`Begin`].
+    /// True if packets other than arriving ones begin there, by [`Begin`].
     has_copies: [bool; 2],
 }
 
@@ -126,6 +126,11 @@ impl<'a> Graph<'a> {
             in_cycle: std::iter::repeat_n(false, count).collect(),
             has_copies: [false; 2],
         };
+        // The verifier refuses it. The analyses treat it as the end of all paths, and emission as an internal error.
+        debug_assert!(
+            graph.places().all(|place| graph.node(place).terminator != Terminator::Exit),
+            "only actions exit"
+        );
         graph.successors = graph.places().map(|place| graph.find_successors(place)).collect();
         let start = graph.start();
         graph.number(start.into_iter());
@@ -163,12 +168,12 @@ impl<'a> Graph<'a> {
         self.order[place]
     }
 
-    /// Whether packets can reach a place, as far as the graph shows.
+    /// True if packets can reach a place, as far as the graph shows.
     pub fn is_reached(&self, place: Place) -> bool {
         self.order[place].is_some()
     }
 
-    /// Whether a place can reach itself.
+    /// True if a place can reach itself.
     pub fn is_in_cycle(&self, place: Place) -> bool {
         self.in_cycle[place]
     }
@@ -214,12 +219,12 @@ impl<'a> Graph<'a> {
         self.blocks[step]
     }
 
-    /// The places that may follow.
+    /// The successors of a place.
     pub fn successors(&self, place: Place) -> &[Place] {
         &self.successors[place]
     }
 
-    /// Where packets arrive, if anything runs at all.
+    /// The place where packets arrive, if the program has any.
     pub fn start(&self) -> Option<Place> {
         self.start
     }
@@ -229,7 +234,7 @@ impl<'a> Graph<'a> {
         self.first.get(self.egress_step()).copied()
     }
 
-    /// Where copies begin.
+    /// The place where copies begin.
     pub fn entry(&self, begin: Begin) -> Option<Place> {
         match begin {
             Begin::Ingress => self.start(),
@@ -237,7 +242,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Whether packets other than arriving ones can begin there.
+    /// True if packets other than arriving ones can begin there.
     pub fn has_copies(&self, begin: Begin) -> bool {
         self.has_copies[begin as usize]
     }
@@ -253,7 +258,7 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// Whether the block of a place is the last one of ingress.
+    /// True if the block of a place is the last one of ingress.
     pub fn ends_ingress(&self, place: Place) -> bool {
         self.step(place).index() + 1 == self.program.ingress.len()
     }
@@ -268,17 +273,17 @@ impl<'a> Graph<'a> {
         self.follow(place, Some(action), self.general(Position { step: self.step(place), node }))
     }
 
-    /// Where the next step begins; `None` after the last step.
+    /// The first place of the next step; `None` after the last step.
     pub fn next_step(&self, place: Place) -> Option<Place> {
         Some(self.follow(place, None, self.next_step_on_error(place)?))
     }
 
-    /// Where a packet goes after a parser error, which is on no hot path.
+    /// The place where a packet goes after a parser error, which is on no hot path.
     pub fn next_step_on_error(&self, place: Place) -> Option<Place> {
         self.first.get(Step::new(self.step(place).index() + 1)).copied()
     }
 
-    /// Where a packet goes whose block, or whose ingress, ends at a place; `None` if the packet leaves the switch.
+    /// The place where a packet goes whose block, or whose ingress, ends at a place; `None` if the packet leaves the switch.
     pub fn after(&self, place: Place) -> Option<Place> {
         match self.node(place).terminator {
             Terminator::Egress => Some(self.follow(place, None, self.egress_start()?)),
@@ -302,12 +307,12 @@ impl<'a> Graph<'a> {
         general(&self.first, at)
     }
 
-    /// Whether a place is on a hot path.
+    /// True if a place is on a hot path.
     pub fn is_hot(&self, place: Place) -> bool {
         place.index() >= self.general
     }
 
-    /// Whether packets rarely reach a place, as far as known: there are hot paths, and the place is on none.
+    /// True if packets rarely reach a place, as far as known: there are hot paths, and the place is on none.
     pub fn is_cold(&self, place: Place) -> bool {
         !self.hot_edges.is_empty() && !self.is_hot(place)
     }
@@ -317,7 +322,7 @@ impl<'a> Graph<'a> {
         self.hot_edges_of(place)?.first()?.action
     }
 
-    /// Whether a stage begins at a place whatever the tables are.
+    /// True if a stage begins at a place whatever the tables are.
     pub fn stops_at(&self, place: Place) -> bool {
         let position = self.positions[place];
         let Some(step) = position.step.index().checked_sub(1) else { return false };
@@ -360,12 +365,12 @@ impl<'a> Graph<'a> {
         self.steps().filter(|&step| self.blocks[step].kind == BlockKind::Deparser)
     }
 
-    /// Whether a deparser may have run before a place.
+    /// True if a deparser may have run before a place.
     pub fn deparsed_before(&self, place: Place) -> bool {
         self.deparsers().next().is_some_and(|step| step < self.step(place))
     }
 
-    /// Whether the cursor is certainly at the start of the frame because a deparser has run and no parser since.
+    /// True if the cursor is at the start of the frame on all paths, because a deparser has run and no parser since.
     pub fn just_deparsed(&self, place: Place) -> bool {
         let step = self.step(place);
         // Egress may begin with a copy or behind a block that ends ingress early.
@@ -375,7 +380,7 @@ impl<'a> Graph<'a> {
         last.is_some_and(|step| self.blocks[step].kind == BlockKind::Deparser)
     }
 
-    /// Whether the frame of a copy still has the headers where the copy's offsets say, with the values that the packet
+    /// True if the frame of a copy still has the headers where the copy's offsets say, with the values that the packet
     /// had when they were extracted, if no statement set them.
     pub fn keeps_headers(&self, place: Place, copy: &PacketCopy) -> bool {
         copy.begin == Begin::Egress
@@ -384,7 +389,7 @@ impl<'a> Graph<'a> {
             && !self.deparsed_before(place)
     }
 
-    /// Whether the frame as it arrived is needed when it may have changed.
+    /// True if the frame as it arrived is needed when it may have changed.
     pub fn needs_arrived(&self) -> bool {
         let truncates = self.truncates();
         self.copies().any(|(place, copy)| {
@@ -392,7 +397,7 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// Whether any statement truncates frames.
+    /// True if any statement truncates frames.
     pub fn truncates(&self) -> bool {
         let mut stmts = self.places().flat_map(|place| &self.node(place).stmts);
         stmts.any(|stmt| matches!(stmt.op, Op::Truncate { .. }))
@@ -409,7 +414,7 @@ impl<'a> Graph<'a> {
             .then(|| self.program.block_emitted_bytes_max(block))
     }
 
-    /// Whether a packet may come to a node again, in a block or in an action.
+    /// True if a packet may come to a node again, in a block or in an action.
     pub fn may_loop(&self) -> bool {
         let leads_back = |body: &p4jet_ir::Cfg| {
             body.nodes.iter().enumerate().any(|(number, node)| {
@@ -422,7 +427,7 @@ impl<'a> Graph<'a> {
             || self.program.actions.iter().any(|action| leads_back(&action.body))
     }
 
-    /// Bits of a header without varbit fields; `None` with.
+    /// The bits of a header; `None` if it has varbit fields.
     pub fn header_bits(&self, header: HeaderId) -> Option<u32> {
         let header = &self.program.headers[header.index()];
         header
@@ -448,7 +453,7 @@ impl<'a> Graph<'a> {
         self.slots.as_field(slot).map_or(64, |field| self.program.width(field))
     }
 
-    /// How many edges packets may take from a place, at most.
+    /// The most edges that packets may take from a place.
     pub fn edges(&self, place: Place) -> usize {
         let node = self.node(place);
         let targets = match &node.terminator {
@@ -488,10 +493,8 @@ impl<'a> Graph<'a> {
                     out.push(self.sibling_after(place, action.action, *exit));
                 }
             }
-            Terminator::Return | Terminator::Reject(_) | Terminator::Exit | Terminator::Egress => {
-                out.extend(self.after(place))
-            }
-            Terminator::Drop(_) | Terminator::Done => {}
+            Terminator::Return | Terminator::Reject(_) | Terminator::Egress => out.extend(self.after(place)),
+            Terminator::Drop(_) | Terminator::Done | Terminator::Exit => {}
         }
         out.sort_unstable();
         out.dedup();

@@ -34,8 +34,8 @@ mod copies;
 mod emit;
 mod graph;
 mod long_ranges;
+mod memo_cells;
 mod memory_params;
-mod memos;
 mod plan;
 mod running_code;
 mod runtime;
@@ -52,7 +52,7 @@ pub use graph::{HotPath, Position, Step};
 pub use running_code::{RunningCode, running_code};
 pub use stages::{StageTime, ticks};
 
-use analysis::liveness::At;
+use analysis::memos::Memo;
 use copies::{Copies, CopyLayout};
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
@@ -64,16 +64,14 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
 use emit::{Helpers, Sites};
 use graph::{Graph, Stops};
-use memos::{Memo, Memory};
+use memo_cells::MemoCells;
 use p4jet_externs::{Apart, CallSite, Env, State};
 use p4jet_ir::tallies::Tallies;
-use p4jet_ir::{
-    Access, Begin, InstanceId, InstanceKind, Loc, Node, Program, SourceLoc, Table, TableId, Terminator,
-};
+use p4jet_ir::{Access, Begin, InstanceId, InstanceKind, Loc, Node, Program, SourceLoc, Table, Terminator};
 use p4jet_packet::{BATCH_MAX, Packet};
-use p4jet_tables::{Structure, TableSpec, View, select_batch};
-use plan::{Entry, Plan, Shapes};
-use running_code::{Inside, Sources};
+use p4jet_tables::{TableSpec, View, select_batch};
+use plan::{BatchWork, Entry, Plan, Shapes};
+use running_code::{Inside, StageSources};
 use runtime::Ctx;
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
@@ -94,22 +92,22 @@ pub const ENTRIES_STEPS: [u32; 2] = [plan::GENERIC_ENTRIES_MIN, CUT_ENTRIES_MIN]
 /// compiled in a seventh of the time when that became this, while programs of ten tables keep all in registers.
 const LIVE_LIMBS_MAX: usize = 20_000;
 
-/// The same limit when recompiling for observed traffic, for which packets do not wait.
+/// The same limit for recompilation, for which packets do not wait.
 const LIVE_LIMBS_MAX_SEEN: usize = 100_000;
 
 type Stage = unsafe extern "C" fn(*mut Ctx, *mut Packet, u64);
 
 /// A program's machine code.
 pub struct Compiled {
-    /// What [`Self::stages`] run.
+    /// The memory of the machine code.
     _code: Code,
     stages: Vec<Stage>,
     /// The entry of copies that skip ingress.
     egress: Option<Stage>,
     sites: Vec<CallSite>,
     copies: CopyLayout,
-    /// For each stage: work that is done first for all packets that wait for it.
-    ahead: Vec<Option<Ahead>>,
+    /// For each stage: the work for all waiting packets before it runs.
+    batch_work: Vec<Option<BatchWork>>,
     memos: Vec<Memo>,
     /// PHV offset of the keys, in limbs.
     key_limb: usize,
@@ -117,29 +115,20 @@ pub struct Compiled {
     scratch_bytes: usize,
     instances: usize,
     reads_time: bool,
-    /// Whether code stores which packet's turn it is.
+    /// True if code stores which packet it processes.
     may_loop: bool,
     listing: Option<String>,
     /// The text of the compilation plan, if it was asked for.
     plan: Option<String>,
     /// The stages of each thread; of one unless they are cut for several.
     threads: Vec<Range<usize>>,
-    /// Of the stages and of the start of copies; empty if they are not measured.
+    /// The names of the stages and of the start of copies; empty unless they are measured.
     names: Vec<String>,
     counted: bool,
-    /// Where the code of each stage comes from.
-    sources: Vec<Sources>,
+    /// The source places of the code of each stage.
+    sources: Vec<StageSources>,
     /// [`Program::locs`].
     locs: Vec<SourceLoc>,
-}
-
-/// Work that is cheaper for many packets at once.
-#[derive(Clone, Copy)]
-enum Ahead {
-    /// [`View::lookup_batch`].
-    Lookup(TableId),
-    /// [`select_batch`].
-    Select(TableId),
 }
 
 // SAFETY: after `finalize_definitions` the module is only memory: code that is never written again, freed on drop.
@@ -171,7 +160,7 @@ impl Drop for Code {
     }
 }
 
-/// How to compile.
+/// Options of compilation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Keep the assembly text ([`Compiled::listing`]).
@@ -194,7 +183,7 @@ pub struct Options {
     pub threads: Option<usize>,
 }
 
-/// What code is made for, as far as it was seen when programs ran; with nothing seen, for whatever may come.
+/// The observed traffic and table sizes for which code is compiled; empty if nothing was observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Seen {
     /// The hot paths, the most frequent first.
@@ -203,11 +192,11 @@ pub struct Seen {
     pub entries: Vec<u32>,
 }
 
-/// In smaller programs all that holds on a path is known without nodes of its own, which take a little time themselves.
+/// In smaller programs the facts of a path are known without nodes of its own, which take a little time themselves.
 const HOT_PATHS_NODES_MIN: usize = 100;
 
 impl Seen {
-    /// Leaves out what does not make this program's code faster: hot paths, if it is small.
+    /// Removes observations that do not make this program's code faster: hot paths, if the program is small.
     pub fn keep_what_pays(&mut self, program: &Program) {
         if nodes(program) < HOT_PATHS_NODES_MIN {
             self.hot_paths.clear();
@@ -232,7 +221,7 @@ const SIZE_MAX: usize = 500_000;
 /// Nodes times slots beyond which machine code is refused: a set of slots for each node takes 128 MiB then, and there are up to four.
 const LIVENESS_BITS_MAX: usize = 1 << 30;
 
-/// Words of sets of slots that the analyses of a program may look at until they change no more.
+/// Words of sets of slots that the analyses of a program may visit until they reach a fixed point.
 const ANALYSIS_STEPS_MAX: usize = 1 << 29;
 
 /// Bytes of stack for one function: threads have 2 MiB.
@@ -253,7 +242,7 @@ const OPTIMISED_TOTAL_MAX: usize = 64_000;
 /// Values that are passed to blocks, counted on each edge, beyond which a function is compiled quickly.
 const OPTIMISED_PASSED_MAX: usize = 40_000;
 
-/// The same limit when recompiling for observed traffic, for which packets do not wait.
+/// The same limit for recompilation, for which packets do not wait.
 const OPTIMISED_INSTRUCTIONS_MAX_SEEN: usize = 40_000;
 
 /// Cancels a compilation. Clones cancel the same one.
@@ -261,12 +250,12 @@ const OPTIMISED_INSTRUCTIONS_MAX_SEEN: usize = 40_000;
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Ends it, soon: it is asked between passes and between functions, each of which is bounded.
+    /// Cancels the compilation. The compiler checks for it between passes and between functions, each of which is bounded.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it shall end.
+    /// True if the compilation is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -287,7 +276,7 @@ fn too_large(what: &str, found: usize, most: usize) -> Error {
     Error { message, loc: Loc(0) }
 }
 
-/// The same where the search ends with the limit.
+/// Like [`too_large`], for a count that ended at the limit.
 fn more_than(what: &str, most: usize) -> Error {
     let message = format!(
         "not supported yet: machine code for a program of more than {most} {what} (at most {most}); `--engine interp` runs it \
@@ -304,13 +293,13 @@ fn too_many_instructions() -> Error {
     more_than("instructions and entries of jump tables", INSTRUCTIONS_MAX)
 }
 
-/// Instructions and entries of jump tables.
+/// The size of a function: its instructions and entries of jump tables.
 fn size_of(func: &Function) -> usize {
     func.dfg.num_insts()
         + func.dfg.jump_tables.values().map(|table| table.all_branches().len()).sum::<usize>()
 }
 
-/// Values that are passed to blocks, for each way there.
+/// The number of block arguments, on all edges together.
 fn passed(func: &Function) -> usize {
     let of_inst = |inst| -> usize {
         blocks::destinations(&func.dfg, inst).iter().map(|call| call.len(&func.dfg.value_lists)).sum()
@@ -361,12 +350,13 @@ impl Compiled {
         if options.threads.is_some() {
             refuse_shared_registers(&graph)?;
         }
-        let planning = plan::Options {
+        let planning = plan::PlanOptions {
             live_limbs_max: options.live_limbs_max.unwrap_or(match hot_paths {
                 [] => LIVE_LIMBS_MAX,
                 _ => LIVE_LIMBS_MAX_SEEN,
             }),
             is_measured: options.measured,
+            is_counted: options.counted,
         };
         let shapes = shapes(program, tables, seen, options);
         let plan = Plan::new(&graph, shapes, planning).map_err(|_| too_many_steps())?;
@@ -433,7 +423,7 @@ impl Compiled {
             let frontend = module.target_config();
             let b = FunctionBuilder::new(&mut cx.func, &mut builder_cx);
             let (tallies, size_max) = (tallies.as_ref(), INSTRUCTIONS_MAX - instructions);
-            let inputs = emit::Inputs { plan: &plan, tallies, helpers, size_max };
+            let inputs = emit::EmitInputs { plan: &plan, tallies, helpers, size_max };
             emit::emit(b, inputs, &mut sites, stage_plan, frontend)?;
             instructions += size_of(&cx.func);
             if instructions > INSTRUCTIONS_MAX {
@@ -486,7 +476,9 @@ impl Compiled {
             egress,
             sites: sites.calls,
             copies: CopyLayout::new(&graph, &plan.memory, sites.copies),
-            ahead: std::iter::once(None).chain(plan.cuts.iter().map(|cut| ahead(&plan, cut.cut))).collect(),
+            batch_work: std::iter::once(None)
+                .chain(plan.cuts.iter().map(plan::CutPlan::batch_work))
+                .collect(),
             memos: plan.memos.list().to_vec(),
             key_limb: plan.memory.key as usize / 8,
             phv_stride: plan.memory.stride as usize,
@@ -514,7 +506,7 @@ impl Compiled {
         self.listing.as_deref()
     }
 
-    /// Whether it matters what time it is.
+    /// True if the code reads the time.
     pub fn reads_time(&self) -> bool {
         self.reads_time
     }
@@ -530,7 +522,7 @@ impl Compiled {
     }
 }
 
-/// What the tables of a program are like.
+/// The properties of a program's tables that decide about cuts and remembered lookups.
 fn shapes(program: &Program, tables: &[TableSpec], seen: &Seen, options: Options) -> Shapes {
     let are_observed = seen.entries.len() == tables.len();
     Shapes {
@@ -544,21 +536,8 @@ fn shapes(program: &Program, tables: &[TableSpec], seen: &Seen, options: Options
     }
 }
 
-/// Work that is done for all packets that wait at a cut, before its stage runs.
-fn ahead(plan: &Plan, cut: plan::Cut) -> Option<Ahead> {
-    let Terminator::Apply { table, .. } = plan.graph.node(cut.place).terminator else { return None };
-    match cut.at {
-        At::Lookup => (plan.shapes.structure(table) == Structure::Generic).then_some(Ahead::Lookup(table)),
-        At::Action => {
-            let has_profile = plan.graph.program.tables[table.index()].profile.is_some();
-            has_profile.then_some(Ahead::Select(table))
-        }
-        At::Place => None,
-    }
-}
-
-/// Where the code of a function, which lies in memory, comes from.
-fn sources(module: &JITModule, id: FuncId, cx: &Context) -> Sources {
+/// The source places of a function whose code lies in memory.
+fn sources(module: &JITModule, id: FuncId, cx: &Context) -> StageSources {
     let buffer = cx.compiled_code().map(|code| &code.buffer);
     let mut places: Vec<(u32, Loc)> = Vec::new();
     for range in buffer.iter().flat_map(|buffer| buffer.get_srclocs_sorted()) {
@@ -568,13 +547,13 @@ fn sources(module: &JITModule, id: FuncId, cx: &Context) -> Sources {
         }
     }
     let bytes = buffer.map_or(0, |buffer| buffer.data().len());
-    Sources { begin: module.get_finalized_function(id) as usize, bytes, places }
+    StageSources { begin: module.get_finalized_function(id) as usize, bytes, places }
 }
 
-/// On threads the next packet comes to a register in one part while the last one is still on its way to another.
+/// Refuses registers that two threads use: the next packet would reach a register in one part before the last packet reaches it in another.
 fn refuse_shared_registers(graph: &Graph) -> Result<(), Error> {
     let program = graph.program;
-    // By instance: a bit for each thread, and whether anything writes it.
+    // By instance: a bit for each thread that accesses it, and whether a statement writes it.
     let mut accesses: HashMap<InstanceId, (u32, bool)> = HashMap::new();
     for place in graph.reached() {
         let node = graph.node(place);
@@ -610,7 +589,7 @@ fn threads(plan: &Plan, count: usize) -> Vec<Range<usize>> {
     (0..count).map(|thread| if thread == 0 { 0..of(0) } else { of(thread - 1)..of(thread) }).collect()
 }
 
-/// This machine, with code that runs fast or code that is made fast.
+/// This machine, as a target for optimised code or for quick compilation.
 fn target(optimising: bool) -> Result<Arc<dyn TargetIsa>, Error> {
     let mut flags = settings::builder();
     let (level, allocator) = if optimising { ("speed", "backtracking") } else { ("none", "single_pass") };
@@ -619,13 +598,13 @@ fn target(optimising: bool) -> Result<Arc<dyn TargetIsa>, Error> {
     flags.set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }).map_err(internal)?;
     flags.set("is_pic", "false").map_err(internal)?;
     flags.set("use_colocated_libcalls", "false").map_err(internal)?;
-    // Packets do not carry secrets of ours, and the guard costs a fifth of the router's rate.
+    // Generated code handles no secrets, and the mitigation costs a fifth of the router's rate.
     flags.set("enable_table_access_spectre_mitigation", "false").map_err(internal)?;
     let isa = cranelift_native::builder().map_err(internal)?;
     isa.finish(settings::Flags::new(flags)).map_err(internal)
 }
 
-/// For which target a function is compiled.
+/// The targets of compilation.
 #[derive(Clone, Copy)]
 struct Targets<'t> {
     optimising: &'t dyn TargetIsa,
@@ -634,7 +613,7 @@ struct Targets<'t> {
     optimised_max: usize,
 }
 
-/// Makes machine code of all functions, on as many processors as there are.
+/// Compiles all functions to machine code, on all processors.
 fn compile_all(
     targets: Targets<'_>,
     functions: &mut [(FuncId, Context)],
@@ -651,7 +630,7 @@ fn compile_all(
     let compile = |cx: &mut Context| {
         cancel.check()?;
         let is_small = size_of(&cx.func) <= largest;
-        // In long chains of aliases each look takes long.
+        // Following long chains of aliases takes long.
         cx.func.dfg.resolve_all_aliases();
         same_params::remove_same_params(&mut cx.func);
         compares::compare_unswapped(&mut cx.func);
@@ -673,7 +652,7 @@ fn compile_all(
         Ok(())
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(functions.len());
-    // The largest first: what is left over is small.
+    // The largest function first, so that the last ones are small.
     let mut order: Vec<_> = functions.iter_mut().map(|(_, cx)| cx).collect();
     order.sort_by_key(|cx| cx.func.dfg.num_insts());
     if threads < 2 {
@@ -713,23 +692,23 @@ fn declare_prefetch(module: &mut JITModule) -> Result<Option<FuncId>, Error> {
     Ok(Some(id))
 }
 
-/// Runs compiled code for one worker. What it writes shares no cache line with what another one has.
+/// Runs compiled code for one worker. It shares no cache line with the engines of other workers.
 #[repr(align(128))]
 pub struct Engine {
     compiled: Arc<Compiled>,
     flight: Flight,
     rows: Apart<u32>,
     selected: Apart<*const u64>,
-    memos: Vec<Memory>,
+    memos: Vec<MemoCells>,
     memo_bases: Vec<*mut u64>,
     ages: Apart<u64>,
     scratch: Apart<u8>,
     registers: Vec<*mut u64>,
     counters: Vec<*mut u64>,
     copies: Copies,
-    /// One for each name.
+    /// The cost of each stage, in the order of the names.
     times: Vec<StageTime>,
-    /// If they are counted.
+    /// The tallies, if the code counts.
     tallies: Option<Tallies>,
 }
 
@@ -739,7 +718,7 @@ pub struct Flight {
     queue_bases: Vec<*mut u32>,
     counts: Apart<u64>,
     phv: Apart<u64>,
-    /// When it set out.
+    /// The time at which the batch set out, in microseconds.
     now_us: u64,
 }
 
@@ -747,7 +726,7 @@ pub struct Flight {
 unsafe impl Send for Flight {}
 
 impl Flight {
-    /// For batches that run this code.
+    /// The state of a batch that has not run yet.
     pub fn new(compiled: &Compiled) -> Flight {
         let stages = compiled.stages.len();
         let mut queues = Apart::<[u32; BATCH_MAX]>::zeroed(stages);
@@ -772,7 +751,7 @@ unsafe impl Send for Engine {}
 impl Engine {
     /// An engine for worker `worker` of `state`, which must be the state of the compiled program and outlive the engine.
     pub fn new(compiled: Arc<Compiled>, program: &Program, state: &State, worker: usize) -> Engine {
-        let mut memos: Vec<Memory> = compiled.memos.iter().map(|_| Memory::new()).collect();
+        let mut memos: Vec<MemoCells> = compiled.memos.iter().map(|_| MemoCells::new()).collect();
         let mut registers = vec![std::ptr::null_mut(); compiled.instances];
         let mut counters = vec![std::ptr::null_mut(); compiled.instances];
         for (i, instance) in program.instances.iter().enumerate() {
@@ -789,7 +768,7 @@ impl Engine {
             rows: Apart::zeroed(BATCH_MAX),
             selected: Apart::zeroed(BATCH_MAX),
             ages: Apart::zeroed(memos.len()),
-            memo_bases: memos.iter_mut().map(Memory::cells).collect(),
+            memo_bases: memos.iter_mut().map(MemoCells::cells).collect(),
             memos,
             scratch: Apart::zeroed(compiled.scratch_bytes),
             registers,
@@ -801,26 +780,26 @@ impl Engine {
         }
     }
 
-    /// Begins with what another engine has counted, whose place it takes.
+    /// Takes over the tallies of the engine that it replaces.
     pub fn go_on_counting(&mut self, other: &mut Engine) {
         if self.tallies.is_some() && other.tallies.is_some() {
             std::mem::swap(&mut self.tallies, &mut other.tallies);
         }
     }
 
-    /// Begins with what was counted before it ran; nothing unless it was compiled to count.
+    /// Sets the tallies at the start; does nothing unless the code counts.
     pub fn set_tallies(&mut self, tallies: Tallies) {
         if self.tallies.is_some() {
             self.tallies = Some(tallies);
         }
     }
 
-    /// For what is counted outside its code.
+    /// The tallies, for events outside the code.
     pub fn tallies_mut(&mut self) -> Option<&mut Tallies> {
         self.tallies.as_mut()
     }
 
-    /// The code that it runs.
+    /// The code that the engine runs.
     pub fn code(&self) -> &Compiled {
         &self.compiled
     }
@@ -850,7 +829,7 @@ impl Engine {
     /// of them, in order ([`Copied::push`]).
     ///
     /// # Safety
-    /// As for [`Self::run`]; an engine of the same code made the copies.
+    /// The conditions of [`Self::run`]; an engine of the same code made the copies.
     pub unsafe fn run_copies<'c>(
         &mut self,
         packets: &mut [Packet],
@@ -879,12 +858,12 @@ impl Engine {
         self.copies.take(self.compiled.stages.len() > 1, take)
     }
 
-    /// What each stage begins with; nothing unless they are measured.
+    /// The names of the stages; empty unless they are measured.
     pub fn stage_names(&self) -> &[String] {
         &self.compiled.names
     }
 
-    /// What the stages have cost so far, in the order of [`Self::stage_names`].
+    /// The cost of the stages so far, in the order of [`Self::stage_names`].
     pub fn stage_times(&self) -> &[StageTime] {
         &self.times
     }
@@ -894,7 +873,7 @@ impl Engine {
         self.copies.take_spare()
     }
 
-    /// What it has counted so far; nothing unless it was compiled to count.
+    /// The tallies so far; `None` unless the code counts.
     pub fn tallies(&self) -> Option<&Tallies> {
         self.tallies.as_ref()
     }
@@ -908,7 +887,7 @@ impl Engine {
     /// the parts before.
     ///
     /// # Safety
-    /// As for [`Self::run`]; `flight` is of the same code, which makes no copies.
+    /// The conditions of [`Self::run`]; `flight` belongs to the same code, which makes no copies.
     pub unsafe fn run_part(
         &mut self,
         thread: usize,
@@ -933,7 +912,7 @@ impl Engine {
     }
 
     /// # Safety
-    /// As for [`Self::run`]; the PHVs are those of copies if `of_copies`.
+    /// The conditions of [`Self::run`]; the PHVs are those of copies if `of_copies`.
     unsafe fn go(
         &mut self,
         packets: &mut [Packet],
@@ -963,7 +942,7 @@ impl Engine {
         }
     }
 
-    /// What code is called with, valid as long as what is given here; `fresh` if no stage has run yet.
+    /// The argument of stages, valid as long as the arguments here. `fresh`: no stage has run yet.
     ///
     /// # Safety
     /// The views are valid.
@@ -1009,10 +988,10 @@ impl Engine {
         }
     }
 
-    /// Runs these stages but the first of all.
+    /// Runs these stages, except stage 0.
     ///
     /// # Safety
-    /// As for [`Self::run`]; the context is of these packets and views.
+    /// The conditions of [`Self::run`]; the context belongs to these packets and views.
     #[inline(always)]
     unsafe fn stages(
         &mut self,
@@ -1030,7 +1009,7 @@ impl Engine {
             if count == 0 {
                 continue;
             }
-            if let Some(ahead) = self.compiled.ahead[stage] {
+            if let Some(work) = self.compiled.batch_work[stage] {
                 let mut keys = [std::ptr::null::<u64>(); BATCH_MAX];
                 let count = count as usize;
                 let (queue, stride) = (self.flight.queue_bases[stage], self.compiled.phv_stride / 8);
@@ -1041,17 +1020,17 @@ impl Engine {
                         ctx.phv.cast::<u64>().cast_const().add(number * stride + self.compiled.key_limb)
                     };
                 }
-                match ahead {
-                    Ahead::Lookup(table) => {
+                match work {
+                    BatchWork::Lookup(table) => {
                         let view = views[table.index()];
                         // SAFETY: the view is valid for the call; stage code has put a whole key into each PHV.
                         unsafe { ((*view).lookup_batch)(view, keys.as_ptr(), ctx.rows, count) };
                     }
-                    Ahead::Select(table) => {
+                    BatchWork::Select(table) => {
                         let mut selectors = [0; BATCH_MAX];
                         let waiting = keys.iter().zip(self.rows.iter_mut()).zip(&mut selectors).take(count);
                         for ((key, row), selector) in waiting {
-                            // SAFETY: there the row lies, and what selects behind it.
+                            // SAFETY: the row lies there, and the selector behind it.
                             unsafe { (*row, *selector) = (**key as u32, *key.add(1)) };
                         }
                         let (rows, found) = (&self.rows[..count], &mut self.selected[..count]);

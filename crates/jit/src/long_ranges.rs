@@ -17,12 +17,12 @@ const NEAR_BLOCKS: u32 = 32;
 /// So does a value that at least one block in this many uses.
 const BLOCKS_PER_USE: u32 = 8;
 
-/// Where a value is mentioned, by block number in code order.
+/// The blocks that mention a value, by number in code order.
 #[derive(Clone, Copy, Default)]
 struct Met {
     first: u32,
     last: u32,
-    /// In how many blocks it is used.
+    /// The number of blocks that use it.
     blocks: u32,
 }
 
@@ -110,7 +110,7 @@ pub fn spill_long_ranges(func: &mut Function) {
     }
 }
 
-/// Where the function mentions each value.
+/// The blocks in which the function mentions each value.
 fn find(func: &Function, order: &[Block]) -> SecondaryMap<Value, Met> {
     let dfg = &func.dfg;
     let mut met: SecondaryMap<Value, Met> = SecondaryMap::with_capacity(dfg.num_values());
@@ -146,7 +146,7 @@ fn constant(func: &Function, value: Value) -> Option<Imm64> {
 mod tests {
     use super::*;
 
-    /// A chain of blocks; the last one uses what the first one made, each one what the one before made.
+    /// A chain of blocks. Each block uses the value that the block before defines; the last block also uses the value of the first one.
     fn chain(blocks: usize) -> Function {
         let mut func = Function::new();
         let all: Vec<Block> = (0..blocks).map(|_| func.dfg.make_block()).collect();

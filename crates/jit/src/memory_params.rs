@@ -1,5 +1,5 @@
-//! What is passed to blocks goes through memory: one store and one load take the register allocator and other passes less time
-//! than parameters of many blocks that lead back and forth.
+//! Passes block arguments through memory: one store and one load take the register allocator and other passes less time
+//! than parameters of many blocks in cycles.
 
 use crate::blocks::destinations;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
@@ -8,10 +8,10 @@ use cranelift_codegen::ir::{
     Block, Function, InstBuilder, Opcode, StackSlotData, StackSlotKind, Value, types,
 };
 
-/// Stores what is passed to blocks where it is passed, and loads it there. What is passed by jump tables is stored behind them.
+/// Stores the arguments of blocks before the jumps and loads them in the blocks. Arguments that a jump table passes are stored behind it.
 pub fn pass_in_memory(func: &mut Function) {
     let blocks: Vec<Block> = func.layout.blocks().collect();
-    // The first block's are the function's.
+    // The parameters of the first block are those of the function.
     let of = |func: &Function, block: &Block| func.dfg.block_params(*block).to_vec();
     let mut offsets: SecondaryMap<Value, i32> = SecondaryMap::new();
     let mut bytes = 0;

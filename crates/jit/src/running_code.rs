@@ -18,7 +18,7 @@ thread_local! {
     static ENTERED: Cell<Option<Entered>> = const { Cell::new(None) };
 }
 
-/// While it lives, this thread runs the code, called with the context.
+/// While this value lives, this thread runs the code with the context.
 pub(crate) struct Inside(());
 
 impl Inside {
@@ -35,7 +35,7 @@ impl Drop for Inside {
     }
 }
 
-/// What generated code is doing.
+/// The packet and the source place that generated code is processing.
 #[derive(Clone, Copy, Debug)]
 pub struct RunningCode {
     /// The number of the packet in the batch; `usize::MAX` if the program has no loop and so cannot get stuck.
@@ -44,7 +44,7 @@ pub struct RunningCode {
     pub place: *const SourceLoc,
 }
 
-/// What this thread's generated code was doing when a signal interrupted the thread; `None` if none was running, or the place
+/// The position of this thread's generated code when a signal interrupted the thread; `None` if no generated code was running, or the place
 /// is not known. It neither allocates nor locks: a signal handler may call it.
 ///
 /// # Safety
@@ -69,17 +69,17 @@ pub unsafe fn running_code(counter: usize, stack: usize) -> Option<RunningCode> 
 }
 
 /// The places in the text that the code of a stage comes from.
-pub(crate) struct Sources {
-    /// Where the code lies.
+pub(crate) struct StageSources {
+    /// The address of the code.
     pub begin: usize,
-    /// Its bytes.
+    /// The length of the code in bytes.
     pub bytes: usize,
-    /// From which byte on it comes from which place, in order.
+    /// The first byte of each part of the code, and the source place of the part, in order.
     pub places: Vec<(u32, Loc)>,
 }
 
 impl Compiled {
-    /// The place that an instruction comes from; that of the last one before if it has none.
+    /// The source place of an instruction, or of the last instruction before it that has one.
     fn source_of(&self, address: usize) -> Option<&SourceLoc> {
         let stage = self.sources.iter().find(|s| address.wrapping_sub(s.begin) < s.bytes)?;
         let byte = (address - stage.begin) as u32;

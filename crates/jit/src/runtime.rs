@@ -7,7 +7,7 @@ use p4jet_externs::{CallSite, Env};
 use p4jet_packet::Packet;
 use p4jet_tables::View;
 
-/// What a stage is called with: everything of one worker that generated code needs to reach.
+/// The argument of a stage: the state of one worker that generated code uses.
 #[repr(C)]
 pub struct Ctx {
     /// The current view of each table.
@@ -18,37 +18,37 @@ pub struct Ctx {
     pub now_us: u64,
     /// For each stage, the numbers of the packets that wait for it.
     pub queues: *const *mut u32,
-    /// For each stage, how many wait.
+    /// For each stage, the number of packets that wait for it.
     pub counts: *mut u64,
-    /// The rows that were found for the packets that wait for the stage, if they were looked up at once.
+    /// The rows of the packets that wait for the stage, if the engine looked up their keys in one call.
     pub rows: *mut u32,
-    /// The words of the actions that these come to, if they were found at once.
+    /// The words of the selected members, if the engine selected them in one call.
     pub selected: *const *const u64,
-    /// The cells of each memo.
+    /// The cells of each remembered lookup.
     pub memos: *const *mut u64,
-    /// What is above the row in those that are not too old.
+    /// For each remembered lookup, the bits above the row in cells that are still valid.
     pub ages: *const u64,
     /// Cells of each register instance (null for others).
     pub registers: *const *mut u64,
     /// This worker's cells of each counter instance: packets and bytes (null for others).
     pub counters: *const *mut u64,
-    /// What happens, if that is counted ([`p4jet_ir::tallies::Tallies::cells`]).
+    /// The tallies of tables and drops, if the code counts them ([`p4jet_ir::tallies::Tallies::cells`]).
     pub tallies: *mut u64,
-    /// Where headers are put together.
+    /// The scratch memory in which deparsers put headers together.
     pub scratch: *mut u8,
-    /// For extern functions.
+    /// The environment of extern functions.
     pub env: *mut Env<'static>,
-    /// Their call sites.
+    /// The call sites of extern functions.
     pub sites: *const CallSite,
     /// The batch.
     pub packets: *const Packet,
-    /// 1 if it is of copies, whose PHVs begin with what they bring along.
+    /// 1 if the batch consists of copies, whose PHVs begin with their images.
     pub of_copies: u64,
-    /// What copies look like.
+    /// The layout of copies.
     pub copy_layout: *const CopyLayout,
-    /// Where they go.
+    /// The copies that wait.
     pub copies: *mut Copies,
-    /// The packet whose turn it is, written by the code of a program that has loops.
+    /// The packet that is being processed, stored by the code of a program with loops.
     pub packet: *const Packet,
 }
 

@@ -7,20 +7,20 @@ use cranelift_codegen::ir::{Block, Function, Value, ValueDef};
 use cranelift_codegen::packed_option::PackedOption;
 use std::collections::{BTreeMap, HashMap};
 
-/// How often each value that is passed to a block is looked at, on average: what takes longer to be found is not worth it.
+/// The number of times that each block argument is looked at, on average. Finding more is not worth the time.
 const LOOKS_MAX: usize = 16;
 
 /// A parameter of a block: the block's place in the order of blocks, and its number.
 type Param = (usize, usize);
 
-/// Takes such parameters away.
+/// Removes such parameters.
 pub fn remove_same_params(func: &mut Function) {
     let blocks: Vec<Block> = func.layout.blocks().collect();
     let callers = callers(func);
     let mut search = Search::new(func, &blocks, &callers);
     search.run();
     let Search { same, found, .. } = search;
-    // From the last parameter of each block on: numbers of those before stay what they are.
+    // From the last parameter of each block on, so that the numbers of those before do not change.
     for ((block, number), param) in found.into_iter().rev() {
         let callers = &callers[blocks[block]];
         remove_param(&mut func.dfg, callers, number, param);
@@ -28,25 +28,25 @@ pub fn remove_same_params(func: &mut Function) {
     }
 }
 
-/// What was found so far.
+/// The results so far.
 struct Search<'f> {
     func: &'f Function,
     blocks: &'f [Block],
     callers: &'f SecondaryMap<Block, Vec<Caller>>,
     same: Same,
-    /// Where each parameter is passed on, and those that are the same as it.
+    /// For each value, the parameters for which blocks pass it, also under equal names.
     passed_on: HashMap<Value, Vec<Param>>,
     found: BTreeMap<Param, Value>,
     work: Vec<Param>,
-    /// How many values may still be looked at.
+    /// The number of values that may still be looked at.
     left: usize,
 }
 
-/// For each parameter that was found to be another value: which. That may have been found to be another one since.
+/// The value that replaces each parameter. A later step may have replaced that value, too.
 struct Same(SecondaryMap<Value, PackedOption<Value>>);
 
 impl Same {
-    /// What a value is in the end.
+    /// The value to which a chain of replacements leads.
     fn at(&self, mut value: Value) -> Value {
         while let Some(next) = self.0[value].expand() {
             value = next;
@@ -54,7 +54,7 @@ impl Same {
         value
     }
 
-    /// The same; finds it sooner next time.
+    /// Like [`Self::at`], and shortens the chain.
     fn find(&mut self, value: Value) -> Value {
         let last = self.at(value);
         let mut now = value;
@@ -77,7 +77,7 @@ impl<'f> Search<'f> {
         let mut passed_on: HashMap<Value, Vec<Param>> = HashMap::new();
         let mut work = Vec::new();
         let mut left = 0;
-        // The first block's are the function's.
+        // The parameters of the first block are those of the function.
         for (at, block) in blocks.iter().enumerate().skip(1) {
             let callers = &callers[*block];
             for number in 0..func.dfg.num_block_params(*block) {
@@ -112,7 +112,7 @@ impl<'f> Search<'f> {
             let Some(value) = value else { continue };
             self.found.insert((at, number), param);
             self.same.0[param] = value.into();
-            // Where it was passed on, the other value is now.
+            // The other value now takes its place where the parameter was passed on.
             let there = self.passed_on.remove(&param).unwrap_or_default();
             self.left = self.left.saturating_sub(there.len());
             self.work.extend(&there);

@@ -8,7 +8,7 @@ use p4jet_ir::{Algorithm, Cfg, Expr, FieldId, HeaderId, Op, Program, TableId};
 pub struct Slot(u32);
 entity_impl!(Slot, "slot");
 
-/// What a slot holds.
+/// The kind of value that a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotKind {
     /// A field of the program.
@@ -89,7 +89,7 @@ impl Slots {
         Slot::new(self.fields + 1 + self.headers + table.index())
     }
 
-    /// What a slot holds.
+    /// The kind of value that a slot holds.
     pub fn kind(&self, slot: Slot) -> SlotKind {
         let number = slot.index();
         let Some(number) = number.checked_sub(self.fields) else {
@@ -125,7 +125,7 @@ fn sums_in(body: &Cfg) -> impl Iterator<Item = &[Expr]> {
     body.nodes.iter().flat_map(|node| &node.stmts).filter_map(|stmt| summed(&stmt.op))
 }
 
-/// What a statement computes a checksum of.
+/// The arguments of a statement that computes a checksum.
 pub fn summed(op: &Op) -> Option<&[Expr]> {
     match op {
         Op::Extern { function, args, .. } if function.plain_hash() == Some(Algorithm::Csum16) => Some(args),
@@ -163,17 +163,17 @@ impl SlotSet {
         self.remove(Slot::new(field.index()));
     }
 
-    /// Whether no slot is in the set.
+    /// True if no slot is in the set.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// Whether `slot` is in the set.
+    /// True if `slot` is in the set.
     pub fn contains(&self, slot: Slot) -> bool {
         self.0[slot.index() / 64] >> (slot.index() % 64) & 1 == 1
     }
 
-    /// Whether the slot of a field is in the set.
+    /// True if the slot of a field is in the set.
     pub fn contains_field(&self, field: FieldId) -> bool {
         self.contains(Slot::new(field.index()))
     }

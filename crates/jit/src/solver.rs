@@ -15,8 +15,8 @@ pub type PerPlace<T> = PrimaryMap<Place, T>;
 #[derive(Clone, Copy, Debug)]
 pub struct Exceeded;
 
-/// The steps that an analysis may still take.
-#[derive(Clone, Copy, Debug)]
+/// The steps that the analyses which share the budget may still take. It cannot be copied, so every step counts.
+#[derive(Debug)]
 pub struct Budget(usize);
 
 impl Budget {

@@ -4,7 +4,7 @@ use crate::analysis::liveness::At;
 use crate::plan::Plan;
 use p4jet_ir::{BlockKind, Terminator};
 
-/// What a stage has cost so far.
+/// The cost of a stage so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTime {
     /// By [`ticks`].

@@ -40,7 +40,7 @@ pub fn remove_unused(func: &mut Function) {
         func.layout.remove_inst(inst);
     }
     let dfg = &mut func.dfg;
-    // The first block's are the function's.
+    // The parameters of the first block are those of the function.
     for &block in &blocks[1..] {
         let params: Vec<(usize, Value)> = dfg.block_params(block).iter().copied().enumerate().collect();
         for (number, param) in params.into_iter().rev().filter(|&(_, param)| !needed.contains(param)) {
@@ -49,7 +49,7 @@ pub fn remove_unused(func: &mut Function) {
     }
 }
 
-/// Whether an instruction does anything but give a result.
+/// True if an instruction has an effect besides its result.
 fn has_effect(func: &Function, inst: Inst) -> bool {
     let data = &func.dfg.insts[inst];
     let opcode = data.opcode();

@@ -34,7 +34,7 @@ impl Clone for Facts {
 }
 
 impl Facts {
-    /// Keeps what both know. Whether that is less than it was.
+    /// Keeps the facts that both have. Returns true if some were lost.
     fn join(&mut self, other: &Facts) -> bool {
         let mut changed = false;
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
@@ -68,14 +68,34 @@ pub struct Evaluator<'a> {
 
 /// The constant facts of a program.
 pub struct Constants<'a> {
-    /// What statements and conditions do to facts.
+    /// The effect of statements and conditions on facts.
     pub eval: Evaluator<'a>,
-    /// Before each place; `None` where no packet comes.
+    /// The facts before each place; `None` where no packet comes.
     before: PerPlace<Option<Facts>>,
     /// Where each place leads, past nodes that only test constant facts; `None` where no packet comes.
     successors: PerPlace<Option<Vec<Place>>>,
-    /// The edges of each place in order, and where they lead.
-    pub jumps: PerPlace<Vec<(Edge, Option<Place>)>>,
+    /// Where the edges of places lead.
+    pub jumps: Jumps,
+    /// The result of the condition of each place that ends with an `if`, where it is known.
+    conditions: PerPlace<Option<bool>>,
+}
+
+/// Where the edges of places lead.
+#[derive(Default)]
+pub struct Jumps(PerPlace<Vec<(Edge, Option<Place>)>>);
+
+impl Jumps {
+    /// The edges by which packets leave a place, in order, with the places to which they lead (`None`: out of the switch).
+    pub fn of(&self, place: Place) -> &[(Edge, Option<Place>)] {
+        &self.0[place]
+    }
+
+    /// Where an edge leads; `None` if packets never take it.
+    pub fn get(&self, place: Place, edge: Edge) -> Option<Option<Place>> {
+        let jumps = self.of(place);
+        let found = jumps.binary_search_by_key(&edge, |jump| jump.0).ok()?;
+        Some(jumps[found].1)
+    }
 }
 
 /// An edge by which a packet leaves a node.
@@ -84,7 +104,7 @@ pub enum Edge {
     /// A parser error in the statement with this number.
     Error(usize),
     /// The target of the terminator with this number, in the order of the terminator's targets; 0 if the condition of an `if` is
-    /// known.
+    /// tracked.
     Target(usize),
     /// After the action with this number of the table; whether by the action's `exit`.
     Action(usize, bool),
@@ -98,12 +118,12 @@ pub enum Edge {
 const SKIPS_MAX: usize = 64;
 /// A jump skips no `Switch` of more cases.
 const CASES_MAX: usize = 256;
-/// Most facts that are compared, summed over all edges on all visits: a fifth of a second. Where more would be needed, nothing is
-/// known.
+/// The limit of compared facts, summed over all edges on all visits: a fifth of a second. Beyond it, no field is
+/// tracked.
 const COMPARED_MAX: usize = 1 << 26;
 
-/// Most facts that are kept, summed over the places: 64 MiB. Of a larger program only the cursor is tracked, so its code
-/// asks for what it could know.
+/// The limit of facts, summed over the places: 64 MiB. In a larger program only the cursor is tracked, so its code
+/// tests conditions that more facts would decide.
 const FACTS_MAX: usize = 4 << 20;
 
 /// Finds the constant facts.
@@ -117,23 +137,24 @@ pub fn constants<'a>(graph: &'a Graph<'a>, inherited: &Inherited, written: &Writ
         }
     }
     let nothing = eval.nothing();
+    let mut conditions = graph.per_place(None);
     let jumps = before.iter().map(|(place, facts)| {
         let mut jumps = Vec::new();
         let facts = facts.as_ref().unwrap_or(&nothing);
-        eval.for_each_edge(place, facts, &mut |edge, to, _| jumps.push((edge, to)));
+        conditions[place] = eval.for_each_edge(place, facts, &mut |edge, to, _| jumps.push((edge, to)));
         jumps.sort_unstable();
         jumps
     });
-    let jumps: PerPlace<Vec<(Edge, Option<Place>)>> = jumps.collect();
+    let jumps = Jumps(jumps.collect());
     let successors = before.iter().map(|(place, facts)| {
         facts.as_ref()?;
-        let mut successors: Vec<Place> = jumps[place].iter().filter_map(|(_, to)| *to).collect();
+        let mut successors: Vec<Place> = jumps.of(place).iter().filter_map(|(_, to)| *to).collect();
         successors.sort_unstable();
         successors.dedup();
         Some(successors)
     });
     let successors = successors.collect();
-    Constants { eval, before, successors, jumps }
+    Constants { eval, before, successors, jumps, conditions }
 }
 
 impl Constants<'_> {
@@ -150,6 +171,11 @@ impl Constants<'_> {
         facts
     }
 
+    /// The result of the condition with which a place ends, if it is known.
+    pub fn condition(&self, place: Place) -> Option<bool> {
+        self.conditions[place]
+    }
+
     /// The places to which jumps from a place may lead.
     pub fn successors(&self, place: Place) -> &[Place] {
         self.successors[place].as_deref().unwrap_or_else(|| self.eval.graph.successors(place))
@@ -157,7 +183,7 @@ impl Constants<'_> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// Nothing is implied yet.
+    /// An evaluator for which no header implies another.
     fn new(graph: &'a Graph<'a>) -> Evaluator<'a> {
         Evaluator {
             graph,
@@ -176,12 +202,12 @@ impl<'a> Evaluator<'a> {
         self.known(facts, self.graph.slots.field(field))
     }
 
-    /// Whether a header is valid, if that is known.
+    /// The validity of a header, if it is known.
     pub fn known_valid(&self, facts: &Facts, header: HeaderId) -> Option<bool> {
         self.known(facts, self.valid_slot(header)).map(|valid| valid == 1)
     }
 
-    /// Nothing is known.
+    /// Facts that know no value.
     pub fn nothing(&self) -> Facts {
         Facts(vec![None; self.tracked.count])
     }
@@ -216,7 +242,7 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// What a statement that went well leaves known.
+    /// Changes facts to those after a statement without parser error.
     pub fn learn(&self, facts: &mut Facts, op: &Op) {
         if let Some(settled) = self.settled(facts, op) {
             settled.iter().for_each(|op| self.learn(facts, op));
@@ -230,7 +256,7 @@ impl<'a> Evaluator<'a> {
             op => {
                 op.for_each_write(&self.graph.program.headers, &mut |f| self.forget(facts, f));
                 let cursor = self.known(facts, self.graph.slots.cursor());
-                // What is far behind the longest frame was never reached.
+                // No cursor lies far behind the longest frame.
                 let behind =
                     |bits: Option<u64>| match cursor? + bits?.is_multiple_of(8).then_some(bits? / 8)? {
                         cursor if cursor < 1 << 16 => Some(cursor),
@@ -270,20 +296,16 @@ impl<'a> Evaluator<'a> {
     pub fn facts_in_action(&self, facts: &Facts, action: ActionId) -> Facts {
         let of_action = &self.graph.program.actions[action.index()];
         if of_action.body.nodes.len() > 1 {
-            return self.facts_after_action(facts, action);
+            let mut facts = facts.clone();
+            self.learn_action(&mut facts, action);
+            return facts;
         }
         let mut facts = facts.clone();
         of_action.params.iter().for_each(|&param| self.forget(&mut facts, param));
         facts
     }
 
-    /// The constant facts after an action, on every path through it.
-    pub fn facts_after_action(&self, facts: &Facts, action: ActionId) -> Facts {
-        let mut facts = facts.clone();
-        self.learn_action(&mut facts, action);
-        facts
-    }
-
+    /// Changes facts to those after an action, on every path through it.
     fn learn_action(&self, facts: &mut Facts, action: ActionId) {
         let action = &self.graph.program.actions[action.index()];
         action.params.iter().for_each(|&param| self.forget(facts, param));
@@ -378,7 +400,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Where a jump to a place leads in the end: past nodes that only test constant facts.
-    pub fn resolve(&self, to: Option<Place>, facts: &Facts) -> Option<Place> {
+    fn resolve(&self, to: Option<Place>, facts: &Facts) -> Option<Place> {
         let mut place = to?;
         for _ in 0..SKIPS_MAX {
             let node = self.graph.node(place);
@@ -401,31 +423,30 @@ impl<'a> Evaluator<'a> {
                     }
                     _ => break,
                 },
-                Terminator::Return | Terminator::Exit if !self.ends_with_work(place) => {
-                    match self.graph.next_step(place) {
-                        Some(next) => next,
-                        None => break,
-                    }
-                }
+                Terminator::Return if !self.ends_with_work(place) => match self.graph.next_step(place) {
+                    Some(next) => next,
+                    None => break,
+                },
                 _ => break,
             };
         }
         Some(place)
     }
 
-    /// Whether more than a jump happens where the block of a place is left.
+    /// True if more than a jump happens where the block of a place is left.
     fn ends_with_work(&self, place: Place) -> bool {
         self.graph.block(place).kind == BlockKind::Deparser || self.graph.ends_ingress(place)
     }
 
     /// Calls `visit` with each edge by which packets leave a place, where the edge leads by the facts before the place (`None`: out of
-    /// the switch), and the constant facts there.
-    pub fn for_each_edge(
+    /// the switch), and the constant facts there. Returns the result of the condition of an `if`, if it is known.
+    fn for_each_edge(
         &self,
         place: Place,
         before: &Facts,
         visit: &mut dyn FnMut(Edge, Option<Place>, &Facts),
-    ) {
+    ) -> Option<bool> {
+        let mut condition = None;
         let node = self.graph.node(place);
         let mut facts = before.clone();
         // The facts behind one of several edges, in memory that the next edge reuses.
@@ -448,6 +469,7 @@ impl<'a> Evaluator<'a> {
             Terminator::Goto(next) => edge(Edge::Target(0), Some(self.graph.sibling(place, *next)), &facts),
             Terminator::If { cond, then, otherwise } => {
                 let known = self.value(&facts, cond);
+                condition = known.map(|known| known != 0);
                 let mut number = 0;
                 for (value, node) in [(1, then), (0, otherwise)] {
                     if known.is_none_or(|known| known == value) {
@@ -491,7 +513,7 @@ impl<'a> Evaluator<'a> {
                     edge(Edge::NoAction, Some(self.graph.sibling(place, *next)), &facts);
                 }
             }
-            Terminator::Return | Terminator::Exit => {
+            Terminator::Return => {
                 self.learn_end(&mut facts, place);
                 edge(Edge::End, self.graph.next_step(place), &facts)
             }
@@ -500,8 +522,9 @@ impl<'a> Evaluator<'a> {
                 edge(Edge::End, self.graph.after(place), &there);
             }
             Terminator::Egress => edge(Edge::End, self.graph.after(place), &facts),
-            Terminator::Drop(_) | Terminator::Done => {}
+            Terminator::Drop(_) | Terminator::Done | Terminator::Exit => {}
         }
+        condition
     }
 
     /// The constant facts where packets or copies begin: fields that copies do not inherit are 0.
@@ -603,8 +626,8 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Whether an action may end the block that runs it.
-pub fn may_exit(program: &Program, action: ActionId) -> bool {
+/// True if an action may end the block that runs it.
+fn may_exit(program: &Program, action: ActionId) -> bool {
     let nodes = &program.actions[action.index()].body.nodes;
     nodes.iter().any(|node| matches!(node.terminator, Terminator::Exit))
 }

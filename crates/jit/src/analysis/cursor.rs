@@ -11,9 +11,9 @@ enum Cursor {
     /// No packet reaches the point.
     #[default]
     Unreached,
-    /// Always this many bits.
+    /// The cursor is always at this bit.
     Bits(u32),
-    /// Differs from packet to packet.
+    /// The cursor differs between packets.
     Varying,
 }
 
@@ -90,7 +90,7 @@ pub fn extracts(graph: &Graph) -> Extracts {
     }
 }
 
-/// The cursor after a place, and where the parser gives up. Calls `extracted` with the cursor where a header begins.
+/// The cursor after a place, and at its parser errors. Calls `extracted` with the cursor where a header begins.
 fn through(
     graph: &Graph,
     place: Place,

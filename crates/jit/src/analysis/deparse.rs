@@ -1,4 +1,4 @@
-//! How the frame that leaves is made.
+//! The way in which deparsers make frames.
 //!
 //! If the headers that leave are those that arrived, perhaps with others before them or without the first ones, changed fields are
 //! written in place. Otherwise the headers are put together in a scratch area and copied before the payload. The payload never
@@ -15,12 +15,12 @@ use std::cell::Cell;
 /// How a deparser works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Whatever path a packet took, it leaves with the headers it came with, where they were: changed fields are written
+    /// Every packet leaves with the headers that it arrived with, at their places: changed fields are written
     /// back in place.
     InPlace,
-    /// Decided per packet: in place if the headers match, else put together again.
+    /// Code decides for each packet: in place if the headers match, else in the scratch memory.
     Checked,
-    /// Always put together as the emits run (control flow in the deparser).
+    /// The emits put the headers together in the scratch memory (control flow in the deparser).
     Scratch,
 }
 
@@ -41,7 +41,7 @@ impl Deparsers {
         &self.emits[step]
     }
 
-    /// Whether frames stay where they are, as long as they are.
+    /// True if frames stay where they are, as long as they are.
     pub fn frames_stay(&self, graph: &Graph) -> bool {
         self.modes.values().flatten().all(|mode| *mode == Mode::InPlace) && !graph.truncates()
     }
@@ -96,7 +96,7 @@ fn straight_emits(graph: &Graph, written: &Written, step: Step) -> Option<Vec<He
     (!varbit_written).then_some(emits)
 }
 
-/// Whether packets always leave a deparser with exactly the headers extracted since the one before, if there is one:
+/// True if packets always leave a deparser with exactly the headers extracted since the one before, if there is one:
 /// nothing else changes validity, every header is extracted at most once and in the order of the emits, everything
 /// extracted is emitted, and nothing is skipped.
 fn is_always_in_place(graph: &Graph, written: &Written, step: Step, emits: &[HeaderId]) -> bool {
@@ -126,7 +126,7 @@ fn is_always_in_place(graph: &Graph, written: &Written, step: Step, emits: &[Hea
     let mut extracted = Vec::new();
     for place in graph.places() {
         for stmt in &graph.node(place).stmts {
-            // It is unknown which header that is, and whether it is one that comes later.
+            // The index may find any header of the column, in any order.
             if matches!(stmt.op, Op::ExtractElement { .. }) {
                 return false;
             }
@@ -147,7 +147,7 @@ fn is_always_in_place(graph: &Graph, written: &Written, step: Step, emits: &[Hea
     !valid_written && extracts_in_order(graph, emits, between)
 }
 
-/// Whether all paths through these places extract headers in the order of the emits.
+/// True if all paths through these places extract headers in the order of the emits.
 fn extracts_in_order(graph: &Graph, emits: &[HeaderId], between: impl Fn(Place) -> bool) -> bool {
     let rank = |h: HeaderId| {
         let mut at = emits.iter().enumerate().filter(|(_, e)| **e == h).map(|(i, _)| i);

@@ -14,19 +14,19 @@ pub struct Extracts {
     pub is_extracted: Vec<bool>,
 }
 
-/// Where in the frame a header, or part of it, begins.
+/// The position of a header, or of a part of it, in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFrame {
     /// The header.
     pub header: HeaderId,
     /// Bits from the start of the frame if the header is always at the same place, else from the start of the header.
     pub bit: u32,
-    /// Whether the header is always at the same place.
+    /// True if the header is always at the same place.
     pub is_fixed: bool,
 }
 
 impl Extracts {
-    /// Whether some parser extracts a header.
+    /// True if some parser extracts a header.
     pub fn contains(&self, header: HeaderId) -> bool {
         self.is_extracted[header.index()]
     }

@@ -7,7 +7,8 @@ use p4jet_ir::{Expr, FieldId, Node, Op, for_each_column_of};
 
 /// Finds for each whole column whether some index into it is unknown.
 pub fn indexed(graph: &Graph, constants: &Constants) -> Vec<bool> {
-    let mut found = Found { columns: &graph.columns, is_indexed: vec![false; graph.columns.whole.len()] };
+    let mut found =
+        IndexSearch { columns: &graph.columns, is_indexed: vec![false; graph.columns.whole.len()] };
     if found.is_indexed.is_empty() {
         return found.is_indexed;
     }
@@ -23,12 +24,12 @@ pub fn indexed(graph: &Graph, constants: &Constants) -> Vec<bool> {
     found.is_indexed
 }
 
-struct Found<'a> {
+struct IndexSearch<'a> {
     columns: &'a Columns,
     is_indexed: Vec<bool>,
 }
 
-impl Found<'_> {
+impl IndexSearch<'_> {
     fn in_node(&mut self, eval: &Evaluator, facts: &mut Facts, node: &Node, learns: bool) {
         for stmt in &node.stmts {
             self.in_op(eval, facts, &stmt.op);

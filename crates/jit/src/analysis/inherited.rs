@@ -14,7 +14,7 @@ impl Inherited {
         &self.0[begin as usize]
     }
 
-    /// Whether any copy may inherit a field.
+    /// True if any copy may inherit a field.
     pub fn contains(&self, graph: &Graph, field: FieldId) -> bool {
         Begin::ALL.iter().any(|&begin| graph.has_copies(begin) && self.at(begin).contains_field(field))
     }

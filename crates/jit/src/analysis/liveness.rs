@@ -9,26 +9,26 @@ use super::effects::{apply_sets, copy_sets};
 use super::extracts::Extracts;
 use super::inherited::Inherited;
 use super::may_defined::{MayDefined, set_steps};
+use super::memos::Memos;
 use super::reads::{ActionPlan, Nodes, Reads};
 use super::sources::{Origin, Sources};
 use super::sums::Sum;
 use super::written::Written;
 use crate::graph::{Graph, Place};
-use crate::memos::Memos;
 use crate::slots::{Slot, SlotSet};
 use crate::solver::{self, Budget, Exceeded, PerPlace};
 use p4jet_ir::{Begin, CopyFrame, FieldId, Keep, Op, PacketCopy, Terminator};
 use std::cell::LazyCell;
 use std::collections::HashMap;
 
-/// What a stage begins with.
+/// The part of a place with which a stage begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum At {
-    /// The place as a whole.
+    /// The whole place.
     Place,
     /// The lookup of the table that is applied there.
     Lookup,
-    /// What the table's lookup leads to: counting, the action.
+    /// The rest after the lookup: direct counters and the action.
     Action,
 }
 
@@ -40,10 +40,10 @@ pub type Carried = (Slot, Origin);
 
 /// Results that liveness depends on.
 #[derive(Clone, Copy)]
-pub struct Inputs<'a> {
-    /// Where values come from.
+pub struct LivenessInputs<'a> {
+    /// The sources of values.
     pub sources: Sources<'a>,
-    /// What each node reads.
+    /// The reads of each node.
     pub nodes: &'a Nodes,
     /// Constant facts.
     pub constants: &'a Constants<'a>,
@@ -51,7 +51,7 @@ pub struct Inputs<'a> {
     pub defined: &'a MayDefined,
     /// Slots that copies inherit.
     pub inherited: &'a Inherited,
-    /// How frames are made.
+    /// The way in which deparsers make frames.
     pub deparsers: &'a Deparsers,
     /// Where headers lie.
     pub extracts: &'a Extracts,
@@ -63,15 +63,15 @@ pub struct Inputs<'a> {
 
 /// The live slots of a program.
 pub struct Liveness<'a> {
-    inputs: Inputs<'a>,
+    inputs: LivenessInputs<'a>,
     ends: Ends,
-    /// Live where copies and packets begin, if `ends` are known.
+    /// The slots that are live where copies and packets begin, if `ends` are known.
     entries: Option<[SlotSet; 2]>,
     before: PerPlace<SlotSet>,
 }
 
 /// Finds the slots that are live in the whole pipeline.
-pub fn liveness<'a>(inputs: Inputs<'a>, budget: &mut Budget) -> Result<Liveness<'a>, Exceeded> {
+pub fn liveness<'a>(inputs: LivenessInputs<'a>, budget: &mut Budget) -> Result<Liveness<'a>, Exceeded> {
     solve(inputs, Ends::new(), None, budget)
 }
 
@@ -89,7 +89,7 @@ pub fn liveness_in_stages<'a>(
 }
 
 fn solve<'a>(
-    inputs: Inputs<'a>,
+    inputs: LivenessInputs<'a>,
     ends: Ends,
     entries: Option<[SlotSet; 2]>,
     budget: &mut Budget,
@@ -110,12 +110,12 @@ fn solve<'a>(
 }
 
 impl<'a> Liveness<'a> {
-    /// Live before each place.
+    /// The slots that are live before each place.
     pub fn sets(&self) -> impl Iterator<Item = (Place, &SlotSet)> {
         self.before.iter()
     }
 
-    /// What a stage needs that begins there.
+    /// The slots that are live where a stage begins.
     pub fn from(&self, place: Place, at: At) -> SlotSet {
         self.with(|live| match at {
             At::Place => live.before_statements(place, &mut |_, _| ()),
@@ -124,7 +124,7 @@ impl<'a> Liveness<'a> {
         })
     }
 
-    /// Live after each statement of a place.
+    /// The slots that are live after each statement of a place.
     pub fn after_statements(&self, place: Place) -> Vec<SlotSet> {
         let graph = self.inputs.sources.graph;
         let mut all = vec![graph.slots.none(); graph.node(place).stmts.len()];
@@ -132,7 +132,7 @@ impl<'a> Liveness<'a> {
         all
     }
 
-    /// Live where copies or packets begin, in any stage.
+    /// The slots that are live where copies or packets begin, in any stage.
     pub fn at_begin(&self, begin: Begin) -> SlotSet {
         self.with(|live| live.at_begin(begin))
     }
@@ -146,7 +146,7 @@ impl<'a> Liveness<'a> {
 
     /// The slots that live across a cut, and how each gets its value back.
     pub fn carried(&self, place: Place, at: At) -> Vec<Carried> {
-        let Inputs { constants, defined, memos, .. } = self.inputs;
+        let LivenessInputs { constants, defined, memos, .. } = self.inputs;
         let graph = self.inputs.sources.graph;
         if at == At::Place {
             let facts = constants.before(place);
@@ -165,7 +165,7 @@ impl<'a> Liveness<'a> {
         carried
     }
 
-    /// Whether ingress or egress needs the time.
+    /// True if ingress or egress needs the time.
     pub fn reads_time(&self) -> bool {
         use p4jet_ir::Intrinsic;
         let live = Begin::ALL.map(|begin| self.at_begin(begin));
@@ -203,10 +203,10 @@ fn with_origins(
     live.iter().map(|slot| (slot, origin(slot))).collect()
 }
 
-/// What liveness is computed from.
+/// The inputs of the liveness equations.
 #[derive(Clone, Copy)]
 struct Problem<'s, 'a> {
-    inputs: Inputs<'a>,
+    inputs: LivenessInputs<'a>,
     ends: &'s Ends,
     entries: &'s Option<[SlotSet; 2]>,
 }
@@ -223,13 +223,7 @@ impl<'s, 'a> Problem<'s, 'a> {
         let entries = Begin::ALL.map(|begin| graph.entry(begin));
         for place in graph.reached() {
             let mut next = self.inputs.constants.successors(place).to_vec();
-            let applies = self.inputs.nodes.applies.get(&place).into_iter();
-            next.extend(
-                applies
-                    .flat_map(|apply| &apply.actions)
-                    .flat_map(|action| [action.next, action.exit.flatten()])
-                    .flatten(),
-            );
+            next.extend(self.inputs.constants.jumps.of(place).iter().filter_map(|(_, to)| *to));
             if graph.node(place).stmts.iter().any(|stmt| matches!(stmt.op, Op::Copy(_))) {
                 next.extend(entries.iter().flatten());
             }
@@ -252,7 +246,7 @@ impl<'s, 'a> Live<'s, 'a> {
         self.problem.inputs.sources.graph
     }
 
-    fn inputs(&self) -> Inputs<'a> {
+    fn inputs(&self) -> LivenessInputs<'a> {
         self.problem.inputs
     }
 
@@ -262,7 +256,7 @@ impl<'s, 'a> Live<'s, 'a> {
             return entries[begin as usize].clone();
         }
         match graph.entry(begin) {
-            // A copy must say where what a stage reloads from the frame lies.
+            // Copies inherit the offsets of headers from which a stage reloads fields.
             Some(place) if graph.has_copies(begin) => {
                 let (live, set) = (self.before[place].clone(), inputs.defined.before(place));
                 let facts = inputs.constants.before(place);
@@ -302,7 +296,7 @@ impl<'s, 'a> Live<'s, 'a> {
         live
     }
 
-    /// Live after the terminator of a place has read its operands; for a table, after its lookup.
+    /// The slots that are live after the terminator of a place has read its operands; for a table, after its lookup.
     fn after(&self, place: Place) -> SlotSet {
         match self.problem.ends.get(&(place, At::Action)) {
             Some(stored) => stored.clone(),
@@ -310,7 +304,7 @@ impl<'s, 'a> Live<'s, 'a> {
         }
     }
 
-    /// The same; for a table, before its action runs.
+    /// Like [`Self::after`], but for a table before its action runs.
     fn before_actions(&self, place: Place) -> SlotSet {
         let (graph, inputs) = (self.graph(), self.inputs());
         let mut live = graph.slots.none();
@@ -330,10 +324,7 @@ impl<'s, 'a> Live<'s, 'a> {
             }
             terminator => {
                 self.add_before(inputs.constants.successors(place), &mut live);
-                if matches!(
-                    terminator,
-                    Terminator::Return | Terminator::Reject(_) | Terminator::Exit | Terminator::Egress
-                ) {
+                if matches!(terminator, Terminator::Return | Terminator::Reject(_) | Terminator::Egress) {
                     let mode = inputs.deparsers.mode_at(graph, place);
                     if matches!(mode, Some(Mode::Checked | Mode::Scratch)) {
                         live.insert(graph.slots.cursor());
@@ -369,7 +360,7 @@ impl<'s, 'a> Live<'s, 'a> {
             for (node, plan) in nodes.iter().zip(plans) {
                 plan.reads.add_to(graph, &mut live);
                 for (stmt, plan) in node.stmts.iter().zip(&plan.stmts) {
-                    // What an action sets on one of its paths stays live before it.
+                    // A slot that an action sets on only one of its paths stays live before it.
                     let mut before = live.clone();
                     self.through(place, &stmt.op, &plan.reads, &|_| true, &mut before);
                     live.union(&before);
@@ -400,8 +391,8 @@ impl<'s, 'a> Live<'s, 'a> {
         }
     }
 
-    /// From what is live after a statement to what is live before it. `is_changed`: of the fields that a deparser emits,
-    /// those that may differ from the frame.
+    /// Turns the slots that are live after a statement into those live before it. `is_changed`: true for the emitted fields that may
+    /// differ from the frame.
     fn through(
         &self,
         place: Place,
@@ -429,7 +420,7 @@ impl<'s, 'a> Live<'s, 'a> {
                 }
                 live.remove(slots.offset(*header));
             }
-            // The other elements stay what they are.
+            // The other elements keep their values.
             Op::SetElement { .. } | Op::ExtractElement { .. } => {}
             Op::Advance { .. } => {}
             Op::Truncate { .. } => live.insert(slots.cursor()),
@@ -438,7 +429,7 @@ impl<'s, 'a> Live<'s, 'a> {
                 let h = &graph.program.headers[header.index()];
                 let in_place = inputs.deparsers.mode_at(graph, place) == Some(Mode::InPlace);
                 let is_set = |f: &FieldId| is_changed(*f) && inputs.written.contains(*f);
-                // It stays where it is as it is.
+                // The deparser leaves the header as it is.
                 if in_place && !h.fields.iter().any(|f| is_set(&f.field)) {
                     return;
                 }
@@ -456,7 +447,7 @@ impl<'s, 'a> Live<'s, 'a> {
         }
         if op.may_reject() {
             live.insert(slots.cursor());
-            // After an error, what was there before is read. This is not told apart from where the place leads otherwise.
+            // A parser error leads to one of these places too; the successors are not told apart.
             self.add_before(inputs.constants.successors(place), live);
         }
         reads.add_to(graph, live);

@@ -13,12 +13,12 @@ use p4jet_ir::{ActionId, Begin, Intrinsic, Op, Terminator};
 pub struct MayDefined(PerPlace<SlotSet>);
 
 impl MayDefined {
-    /// Before the statements of a place.
+    /// The slots that may be set before the statements of a place.
     pub fn before(&self, place: Place) -> &SlotSet {
         &self.0[place]
     }
 
-    /// Before the terminator of a place.
+    /// The slots that may be set before the terminator of a place.
     pub fn at_end(&self, graph: &Graph, place: Place) -> SlotSet {
         let mut set = self.0[place].clone();
         let stmts = graph.node(place).stmts.iter();
@@ -26,7 +26,7 @@ impl MayDefined {
         set
     }
 
-    /// Before the actions of a place's table run.
+    /// The slots that may be set before the actions of a place's table run.
     pub fn before_actions(&self, graph: &Graph, place: Place) -> SlotSet {
         let mut set = self.at_end(graph, place);
         apply_sets(&graph.node(place).terminator, &mut |f| set.insert_field(f));

@@ -1,6 +1,7 @@
-//! What is known about a program before code is emitted. Each file has one analysis: a function that takes the graph and the results
+//! The analyses of a program before code is emitted. Each file has one analysis: a function that takes the graph and the results
 //! that it depends on, and returns its own result. The dataflow analyses run on the [`crate::solver`].
 
+pub mod calls;
 pub mod constants;
 pub mod cursor;
 pub mod deparse;
@@ -10,6 +11,7 @@ pub mod indexed;
 pub mod inherited;
 pub mod liveness;
 pub mod may_defined;
+pub mod memos;
 pub mod needed;
 pub mod reads;
 pub mod sources;
@@ -17,9 +19,7 @@ pub mod sums;
 pub mod uncut;
 pub mod written;
 
-use crate::ANALYSIS_STEPS_MAX;
 use crate::graph::Graph;
-use crate::memos::{self, Memos};
 use crate::slots::{Slot, SlotKind, SlotSet};
 use crate::solver::{Budget, Exceeded, PerPlace};
 use constants::Constants;
@@ -27,6 +27,7 @@ use deparse::Deparsers;
 use extracts::Extracts;
 use inherited::Inherited;
 use may_defined::MayDefined;
+use memos::Memos;
 use sources::Sources;
 use sums::{Sum, Sums};
 use written::Written;
@@ -45,26 +46,27 @@ pub struct Analyses<'a> {
     pub extracts: Extracts,
     /// Fields that statements set.
     pub written: Written,
-    /// How frames are made.
+    /// The way in which deparsers make frames.
     pub deparsers: Deparsers,
     /// Constant facts.
     pub constants: Constants<'a>,
     /// Whole columns into which an index leads that is unknown at compile time.
     pub is_indexed: Vec<bool>,
-    /// Fields whose value anything needs.
+    /// Needed fields.
     pub needed: SlotSet,
     /// May-defined slots.
     pub defined: MayDefined,
     /// Related checksums.
     pub sums: Sums,
-    /// What the analyses may still spend.
-    pub budget: Budget,
 }
 
 impl<'a> Analyses<'a> {
     /// Analyses a program; `memoized` are the tables whose lookups are remembered by row where that is possible.
-    pub fn new(graph: &'a Graph<'a>, memoized: &[bool]) -> Result<Analyses<'a>, Exceeded> {
-        let mut budget = Budget::new(ANALYSIS_STEPS_MAX);
+    pub fn new(
+        graph: &'a Graph<'a>,
+        memoized: &[bool],
+        budget: &mut Budget,
+    ) -> Result<Analyses<'a>, Exceeded> {
         let inherited = inherited::inherited(graph);
         let uncut = uncut::uncut(graph);
         let memos = memos::memos(graph, &inherited, memoized);
@@ -74,7 +76,7 @@ impl<'a> Analyses<'a> {
         let constants = constants::constants(graph, &inherited, &written);
         let is_indexed = indexed::indexed(graph, &constants);
         let needed = needed::needed(graph, &written);
-        let defined = may_defined::may_defined(graph, &constants, &mut budget)?;
+        let defined = may_defined::may_defined(graph, &constants, budget)?;
         // Sums of what the frame still has need no fields.
         let sums = sums::sums(graph, &extracts, &constants, &defined);
         Ok(Analyses {
@@ -90,18 +92,17 @@ impl<'a> Analyses<'a> {
             needed,
             defined,
             sums,
-            budget,
         })
     }
 
-    /// The decisions where values come from.
+    /// The sources of values.
     pub fn sources(&self) -> Sources<'_> {
         Sources::new(self.graph, &self.extracts, &self.constants.eval)
     }
 
-    /// What decides reads.
-    pub fn read_inputs(&self) -> reads::Inputs<'_> {
-        reads::Inputs {
+    /// The inputs of the analysis of reads.
+    pub fn read_inputs(&self) -> reads::ReadInputs<'_> {
+        reads::ReadInputs {
             sources: self.sources(),
             constants: &self.constants,
             defined: &self.defined,
@@ -110,9 +111,9 @@ impl<'a> Analyses<'a> {
         }
     }
 
-    /// What decides liveness.
-    pub fn live_inputs<'s>(&'s self, nodes: &'s reads::Nodes) -> liveness::Inputs<'s> {
-        liveness::Inputs {
+    /// The inputs of liveness.
+    pub fn live_inputs<'s>(&'s self, nodes: &'s reads::Nodes) -> liveness::LivenessInputs<'s> {
+        liveness::LivenessInputs {
             sources: self.sources(),
             nodes,
             constants: &self.constants,
@@ -125,7 +126,7 @@ impl<'a> Analyses<'a> {
         }
     }
 
-    /// Whether anything uses a slot.
+    /// True if some code uses a slot.
     pub fn is_used(&self, slot: Slot) -> bool {
         match self.graph.slots.kind(slot) {
             SlotKind::Field(_) => self.needed.contains(slot),

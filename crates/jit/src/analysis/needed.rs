@@ -1,11 +1,11 @@
-//! Fields whose value anything needs. The others get no home.
+//! Needed fields: those whose value some code reads. The others get no home.
 
 use super::written::Written;
 use crate::graph::Graph;
 use crate::slots::SlotSet;
 use p4jet_ir::{FieldId, FieldKind, Op, Terminator};
 
-/// Finds the fields whose value anything needs.
+/// Finds the needed fields.
 pub fn needed(graph: &Graph, written: &Written) -> SlotSet {
     let program = graph.program;
     let mut needed = graph.slots.none();

@@ -1,13 +1,14 @@
-//! What each statement and terminator reads, and from where; and what is left of it once constant facts have decided which element
-//! of a column it means and which side of a select it takes.
+//! The reads of each statement and terminator, with their sources; and the simplification of each by constant facts, which decide the element
+//! of a column and the side of a select.
 
-use super::constants::{Constants, Evaluator, Facts, may_exit};
+use super::calls::{Call, call};
+use super::constants::{Constants, Edge, Evaluator, Facts};
 use super::effects::{element, op_sets};
 use super::may_defined::{self, MayDefined};
+use super::memos::Memos;
 use super::sources::{Source, Sources};
 use super::sums::{Sum, Summand, Sums, summands};
 use crate::graph::{Graph, Place};
-use crate::memos::Memos;
 use crate::slots::{Slot, SlotKind, SlotSet, summed};
 use crate::solver::PerPlace;
 use p4jet_ir::{ActionId, Expr, FieldId, Node, Op, Terminator};
@@ -16,9 +17,9 @@ use std::collections::HashMap;
 /// One read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// What is read.
+    /// The slot that is read.
     pub slot: Slot,
-    /// Where its value comes from.
+    /// The source of its value.
     pub source: Source,
 }
 
@@ -43,7 +44,7 @@ impl Reads {
     fn kept<'s>(&'s self, graph: &'s Graph) -> impl Iterator<Item = Slot> + 's {
         let is_kept = |read: &&Read| {
             let kind = graph.slots.kind(read.slot);
-            // Statements that move the cursor say themselves that it is live.
+            // Liveness adds the cursor at the statements that use it.
             kind != SlotKind::Cursor && (read.source == Source::Kept || matches!(kind, SlotKind::Offset(_)))
         };
         self.0.iter().filter(is_kept).map(|read| read.slot)
@@ -55,14 +56,14 @@ impl Reads {
     }
 }
 
-/// What is left of a statement or terminator.
+/// A statement or terminator after its simplification by constant facts.
 #[derive(Clone, Debug)]
 pub enum Settled<T> {
-    /// All of it.
+    /// The statement or terminator of the program.
     AsWritten,
-    /// This one does the same.
+    /// An equivalent one.
     Instead(Box<T>),
-    /// It has no effect.
+    /// None: it has no effect.
     Nothing,
 }
 
@@ -77,14 +78,16 @@ impl<T> Settled<T> {
     }
 }
 
-/// How a statement runs.
+/// The plan of a statement.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// What is left of it.
+    /// The statement to run.
     pub op: Settled<Op>,
-    /// What it reads.
+    /// The reads of the statement.
     pub reads: Reads,
-    /// What it adds up, if it computes a checksum.
+    /// The way in which it calls an extern function, if it does.
+    pub call: Option<Call>,
+    /// The sum, if it computes a checksum.
     pub sum: Option<Box<SumPlan>>,
     /// The cursor, if it is known.
     pub cursor: Option<u64>,
@@ -92,23 +95,23 @@ pub struct Statement {
     pub known: Known,
 }
 
-/// How a checksum is computed.
+/// The plan of a checksum.
 #[derive(Clone, Debug)]
 pub struct SumPlan {
-    /// What is added up, unless an earlier sum is corrected.
+    /// The summands, unless an earlier sum is corrected.
     pub summands: Vec<Summand>,
     /// The relation to another sum.
     pub related: Option<Sum>,
 }
 
-/// How a node runs: the node of a place, or one of an action that the table of the place runs.
+/// The plan of a node: the node of a place, or one of an action that the table of the place runs.
 #[derive(Clone, Debug)]
 pub struct NodePlan {
     /// Its statements, in order.
     pub stmts: Vec<Statement>,
-    /// What is left of the terminator.
+    /// The terminator to run.
     pub terminator: Settled<Terminator>,
-    /// What the terminator reads.
+    /// The reads of the terminator.
     pub reads: Reads,
 }
 
@@ -123,15 +126,17 @@ pub struct ActionPlan {
     pub next: Option<Place>,
     /// Where the packet goes when the action exits; `None` if it never does.
     pub exit: Option<Option<Place>>,
+    /// True if the action has no effect: code jumps directly to where the packet goes next.
+    pub is_empty: bool,
 }
 
-/// What follows the lookup of a place.
+/// The plan of the actions after the lookup of a place.
 #[derive(Clone, Debug)]
 pub struct ApplyPlan {
     /// The actions of the table, in order.
     pub actions: Vec<ActionPlan>,
-    /// Where the packet goes when no action runs.
-    pub none: Option<Place>,
+    /// Where the packet goes when no action runs; `None` if an action always runs.
+    pub none: Option<Option<Place>>,
 }
 
 /// Slots with a known value, in order.
@@ -155,18 +160,18 @@ impl Known {
     }
 }
 
-/// How the program runs.
+/// The plans of all nodes.
 pub struct Nodes {
     /// The node of each place that packets can reach.
     pub of_place: PerPlace<Option<NodePlan>>,
-    /// What follows the lookup of each place that applies a table.
+    /// The plan of the actions at each place that applies a table.
     pub applies: HashMap<Place, ApplyPlan>,
 }
 
 /// Results that reads depend on.
 #[derive(Clone, Copy)]
-pub struct Inputs<'a> {
-    /// The decisions.
+pub struct ReadInputs<'a> {
+    /// The sources of values.
     pub sources: Sources<'a>,
     /// Constant facts.
     pub constants: &'a Constants<'a>,
@@ -179,7 +184,7 @@ pub struct Inputs<'a> {
 }
 
 /// Decides all reads.
-pub fn reads(inputs: Inputs) -> Nodes {
+pub fn reads(inputs: ReadInputs) -> Nodes {
     let graph = inputs.sources.graph;
     let mut nodes = Nodes { of_place: graph.per_place(None), applies: HashMap::new() };
     for place in graph.reached() {
@@ -191,7 +196,7 @@ pub fn reads(inputs: Inputs) -> Nodes {
     nodes
 }
 
-fn of_place(inputs: Inputs, place: Place) -> NodePlan {
+fn of_place(inputs: ReadInputs, place: Place) -> NodePlan {
     let mut point = Point {
         inputs,
         place,
@@ -207,38 +212,36 @@ fn of_place(inputs: Inputs, place: Place) -> NodePlan {
     plan
 }
 
-fn of_apply(inputs: Inputs, place: Place) -> Option<ApplyPlan> {
+fn of_apply(inputs: ReadInputs, place: Place) -> Option<ApplyPlan> {
     let (graph, eval) = (inputs.sources.graph, inputs.sources.eval);
     let node = graph.node(place);
-    let Terminator::Apply { table, next, exit, .. } = &node.terminator else { return None };
+    let Terminator::Apply { table, .. } = &node.terminator else { return None };
     let set = inputs.defined.before_actions(graph, place);
     let mut facts = inputs.constants.at_end(place);
     node.terminator.for_each_result(&mut |f| eval.forget(&mut facts, f));
-    let of_action = |action: ActionId| {
+    let jump = |edge: Edge| inputs.constants.jumps.get(place, edge);
+    let of_action = |(number, action): (usize, ActionId)| {
         let defined = may_defined::in_action(graph, &set, action);
         let inside = eval.facts_in_action(&facts, action);
         let of_node = |node: &Node| {
             Point { inputs, place, defined: defined.clone(), facts: inside.clone() }.node(node, false)
         };
-        let after = eval.facts_after_action(&facts, action);
-        let to = |node| eval.resolve(Some(graph.sibling_after(place, action, node)), &after);
+        let body = &graph.program.actions[action.index()].body.nodes;
         ActionPlan {
             action,
-            nodes: graph.program.actions[action.index()].body.nodes.iter().map(of_node).collect(),
-            next: to(*next),
-            exit: may_exit(graph.program, action).then(|| to(*exit)),
+            is_empty: body[0].stmts.is_empty() && body[0].terminator == Terminator::Return,
+            nodes: body.iter().map(of_node).collect(),
+            next: jump(Edge::Action(number, false)).flatten(),
+            exit: jump(Edge::Action(number, true)),
         }
     };
-    let actions = graph.program.tables[table.index()].actions.iter();
-    Some(ApplyPlan {
-        actions: actions.map(|a| of_action(a.action)).collect(),
-        none: eval.resolve(Some(graph.sibling(place, *next)), &facts),
-    })
+    let actions = graph.program.tables[table.index()].actions.iter().map(|action| action.action);
+    Some(ApplyPlan { actions: actions.enumerate().map(of_action).collect(), none: jump(Edge::NoAction) })
 }
 
 /// A program point, with what holds there.
 struct Point<'a> {
-    inputs: Inputs<'a>,
+    inputs: ReadInputs<'a>,
     place: Place,
     defined: SlotSet,
     facts: Facts,
@@ -263,14 +266,14 @@ impl<'a> Point<'a> {
             op_sets(&stmt.op, &mut |f| self.defined.insert_field(f));
         }
         let mut reads = Vec::new();
-        let terminator = self.settle_terminator(&node.terminator);
+        let terminator = self.settle_terminator(&node.terminator, is_own);
         if let Some(terminator) = terminator.of(&node.terminator) {
             terminator.for_each_expr(&mut |e| self.read_expr(e, &mut reads));
         }
         let program = self.graph().program;
         let field = match node.terminator {
             Terminator::Turn { .. } => program.turns,
-            // Read where all paths to the drop have met.
+            // The code of the drop, where all paths have met, reads it.
             Terminator::Drop(_) => program.drop_place,
             _ => None,
         };
@@ -306,10 +309,16 @@ impl<'a> Point<'a> {
             (None, Some(op)) => op.for_each_expr(&mut |e| self.read_expr(e, &mut reads)),
             (_, None) => {}
         }
+        let call = match settled.of(op) {
+            Some(Op::Extern { function, instance, args, outs, .. }) => {
+                Some(call(graph.program, function, *instance, args, outs))
+            }
+            _ => None,
+        };
         let cursor = self.eval().known(&self.facts, graph.slots.cursor());
         let inherits = matches!(op, Op::Copy(_)).then(|| graph.slots.all()).into_iter().flatten();
         let known = Known::of(self.eval(), &self.facts, inherits);
-        Statement { op: settled, reads: sorted(reads), sum, cursor, known }
+        Statement { op: settled, reads: sorted(reads), call, sum, cursor, known }
     }
 
     /// Reads a field.
@@ -322,7 +331,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// Reads what says where in the frame that is, and whether it is there.
+    /// Reads the slots that tell the position of a header, and its validity.
     fn read_position(&self, at: super::extracts::InFrame, reads: &mut Vec<Read>) {
         self.read(self.graph().program.headers[at.header.index()].valid, reads);
         if !at.is_fixed {
@@ -335,7 +344,7 @@ impl<'a> Point<'a> {
         reads.push(Read { slot, source: self.inputs.sources.source_as_is(slot, &self.facts) });
     }
 
-    /// Reads what an expression does. An unknown index may choose any field of its column: all have to be where the index finds
+    /// Adds the reads of an expression. An unknown index may choose any field of its column, so all of them must be where the index finds
     /// them.
     fn read_expr(&self, expr: &Expr, reads: &mut Vec<Read>) {
         match expr {
@@ -380,11 +389,14 @@ impl<'a> Point<'a> {
         }
     }
 
-    fn settle_terminator(&self, terminator: &Terminator) -> Settled<Terminator> {
+    fn settle_terminator(&self, terminator: &Terminator, is_own: bool) -> Settled<Terminator> {
         if let Terminator::If { cond, then, otherwise } = terminator
-            && let Some(known) = self.eval().value(&self.facts, cond)
+            && let Some(known) = match is_own {
+                true => self.inputs.constants.condition(self.place),
+                false => self.eval().value(&self.facts, cond).map(|known| known != 0),
+            }
         {
-            let to = if known == 0 { *otherwise } else { *then };
+            let to = if known { *then } else { *otherwise };
             return Settled::Instead(Box::new(Terminator::Goto(to)));
         }
         let mut has_choice = false;
@@ -397,7 +409,7 @@ impl<'a> Point<'a> {
         Settled::Instead(Box::new(settled))
     }
 
-    /// Whether constant facts decide a select or an index inside an expression.
+    /// True if constant facts decide a select or an index inside an expression.
     fn has_choice(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Const { .. } | Expr::Field(_) => false,
@@ -440,7 +452,7 @@ impl<'a> Point<'a> {
     }
 }
 
-/// In order, each slot once.
+/// Sorts reads by slot and removes duplicates.
 fn sorted(mut reads: Vec<Read>) -> Reads {
     reads.sort_by_key(|read| (read.slot, read.source == Source::Kept));
     reads.dedup();

@@ -1,4 +1,4 @@
-//! Where a value comes from when it is read. This module decides it, once for each read and once for each value that a stage takes
+//! The source of each read. This module decides it, once for each read and once for each value that a stage takes
 //! over from the one before; code generation and liveness follow.
 
 use super::constants::{Evaluator, Facts};
@@ -10,11 +10,11 @@ use p4jet_ir::{Begin, FieldId, FieldKind, HeaderId, Intrinsic};
 /// Where the value of a slot comes from when it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// It is this constant.
+    /// This constant.
     Known(u64),
-    /// It is 0: a field of a header that is not there, and was not before, and that no statement has set.
+    /// 0: no statement has set the field, and its header is invalid and always was.
     Zero,
-    /// The frame still has it.
+    /// The frame, which still has the value.
     Frame(InFrame),
     /// Like [`Source::Frame`] if the header is valid; 0 if not.
     FrameIfValid(InFrame),
@@ -25,19 +25,19 @@ pub enum Source {
 /// How a slot gets its value back when a stage begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nothing has set it: it is 0.
+    /// 0: nothing has set the slot.
     Zero,
-    /// It is this constant.
+    /// This constant.
     Known(u64),
-    /// An intrinsic that was never set.
+    /// An intrinsic, which no statement has set.
     Intrinsic(Intrinsic),
-    /// Still in the frame if the header is valid; else 0.
+    /// The frame if the header is valid; else 0.
     Frame(InFrame),
-    /// Stored in the PHV.
+    /// The PHV, where the stage before stored it.
     Phv,
 }
 
-/// What the decisions depend on.
+/// The inputs of the decisions.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
     /// The graph.
@@ -46,12 +46,12 @@ pub struct Sources<'a> {
     pub extracts: &'a Extracts,
     /// Constant facts.
     pub eval: &'a Evaluator<'a>,
-    /// Whether the length of frames may change before egress ends.
+    /// True if the length of frames may change before egress ends.
     truncates: bool,
 }
 
 impl<'a> Sources<'a> {
-    /// Decisions from these results.
+    /// Bases the decisions on these results.
     pub fn new(graph: &'a Graph<'a>, extracts: &'a Extracts, eval: &'a Evaluator<'a>) -> Sources<'a> {
         Sources { graph, extracts, eval, truncates: graph.truncates() }
     }
@@ -128,7 +128,7 @@ impl<'a> Sources<'a> {
         self.graph.program.headers[header.index()].valid
     }
 
-    /// Where in the frame a field begins that is still as the frame has it if its header is valid, and else 0.
+    /// The position of a field whose value the frame still has if its header is valid, and which is 0 otherwise.
     fn framed(&self, place: Place, slot: Slot, defined: &SlotSet) -> Option<InFrame> {
         let field = self.graph.slots.as_field(slot)?;
         let FieldKind::Header(header) = self.graph.program.fields[field.index()].kind else { return None };
@@ -138,7 +138,7 @@ impl<'a> Sources<'a> {
         self.extracts.in_frame(self.graph, place, header, field)
     }
 
-    /// Whether it is a field of a header that is not there, and was not before, and that no statement has set: it is 0.
+    /// True if a slot is a field that no statement has set, of a header that is invalid and always was: the field is 0.
     fn is_untouched(&self, slot: Slot, defined: &SlotSet, facts: &Facts) -> bool {
         let Some(field) = self.graph.slots.as_field(slot) else { return false };
         let FieldKind::Header(header) = self.graph.program.fields[field.index()].kind else { return false };

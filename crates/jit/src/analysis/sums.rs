@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 /// A sum over the frame is corrected for at most this many fields; for more, adding up again is as cheap.
 const CHANGED_MAX: usize = 2;
-/// Of more checksums than this, each is computed by itself.
+/// If a program has more checksums than this, each is computed by itself.
 const SUMS_MAX: usize = 64;
 
 /// Size of the words in which the frame is added up when this many bytes are left.
@@ -21,7 +21,7 @@ pub fn summed_bytes(left: u32) -> u32 {
     if left >= 4 { 4 } else { 2 }
 }
 
-/// What a checksum adds up.
+/// A part of the data that a checksum adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Summand {
     /// The argument with this number, followed by this many bits.
@@ -53,13 +53,13 @@ pub struct Changed {
 /// Related checksums, by place and number of the statement.
 pub type Sums = HashMap<(Place, usize), Sum>;
 
-/// A checksum over bytes of the frame: its statement, and what may have changed before.
-type Site = (Place, usize, Vec<Changed>);
+/// A checksum over bytes of the frame: its statement, and the fields that may have changed before.
+type SumSite = (Place, usize, Vec<Changed>);
 
 /// Finds related checksums, up to [`SUMS_MAX`].
 pub fn sums(graph: &Graph, extracts: &Extracts, constants: &Constants, defined: &MayDefined) -> Sums {
     // By what is added up where nothing has changed: the places and statements, and the fields that may have changed.
-    let mut sites: Vec<(Vec<Summand>, Vec<Site>)> = Vec::new();
+    let mut sites: Vec<(Vec<Summand>, Vec<SumSite>)> = Vec::new();
     let mut found = 0;
     for place in graph.reached() {
         if found > SUMS_MAX {
@@ -105,7 +105,7 @@ pub fn sums(graph: &Graph, extracts: &Extracts, constants: &Constants, defined: 
     sums
 }
 
-/// What `csum16` of `args` adds up when `defined` are the slots that statements may have set.
+/// The summands of `csum16` of `args` where statements may have set the `defined` slots.
 pub fn summands(
     graph: &Graph,
     extracts: &Extracts,
@@ -127,8 +127,8 @@ pub fn summands(
     summands
 }
 
-/// If `args` begin with neighbouring header fields that are still as the frame has them, in whole 16-bit words of the
-/// frame and of the sum: how many they are.
+/// The number of `args`, from the first on, that are neighbouring header fields whose values the frame still has. They must fill whole
+/// 16-bit words of the frame and of the sum; `None` if there are none.
 fn frame_run(
     graph: &Graph,
     extracts: &Extracts,
@@ -203,7 +203,7 @@ fn missing_before(graph: &Graph, constants: &Constants, gives: impl Fn(Place) ->
         graph.start() == Some(place)
             || graph.has_copies(Begin::Egress) && graph.entry(Begin::Egress) == Some(place)
     };
-    // A parser that gives up on the way has not been through all of its node.
+    // A parser error may leave a node before its end.
     let gives_whole =
         |place: Place| gives(place) && !graph.node(place).stmts.iter().any(|stmt| stmt.op.may_reject());
     let mut missing: PerPlace<bool> = graph.places().map(is_entry).collect();
@@ -273,12 +273,12 @@ ingress "parse", "verify", "update"
 egress_port meta.port
 "#;
 
-    /// The sums of the program, changed.
+    /// The sums of the program after a change of its text.
     fn sums(from: &str, to: &str) -> Vec<Sum> {
         assert!(VERIFIED_AND_UPDATED.contains(from));
         let program = p4jet_ir::text::parse(&VERIFIED_AND_UPDATED.replace(from, to)).unwrap();
         let graph = Graph::new(&program, Stops::Nowhere, &[]);
-        let analyses = Analyses::new(&graph, &[]).unwrap();
+        let analyses = Analyses::new(&graph, &[], &mut Budget::unlimited()).unwrap();
         let mut sums: Vec<_> = analyses.sums.clone().into_iter().collect();
         sums.sort_by_key(|(at, _)| *at);
         sums.into_iter().map(|(_, sum)| sum).collect()
@@ -300,13 +300,13 @@ egress_port meta.port
 
     #[test]
     fn a_sum_is_not_kept_that_could_not_be_corrected_or_may_not_be_there() {
-        // No word of the machine has it.
+        // The word is no machine word.
         assert_eq!(sums("h.a = 0x1:8", "h.b = 0x1:24"), []);
-        // Other bytes.
+        // The bytes differ.
         assert_eq!(sums("h.sum = call csum16(h.a, h.b, h.c)", "h.sum = call csum16(h.a, h.b)"), []);
-        // One way leads past it.
+        // One path bypasses it.
         assert_eq!(sums("else n3", "else n4"), []);
-        // The header may not be there.
+        // The header may be invalid.
         assert_eq!(sums("drop \"no header\"", "return"), []);
     }
 }

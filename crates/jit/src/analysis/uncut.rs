@@ -1,5 +1,5 @@
-//! Places where no stage may end, because the next packet would come too early to a register or meter: those inside atomic parts, and those
-//! with accesses before and after, one of them a write.
+//! Places where no stage may end, because the next packet would reach a register or meter too early: places inside atomic parts, and
+//! places with accesses of one instance before and after, one of them a write.
 
 use crate::graph::{Graph, Place};
 use crate::slots::{Slot, SlotSet};

@@ -10,12 +10,12 @@ use p4jet_ir::{FieldId, HeaderId, Keep, Op};
 pub struct Written(SlotSet);
 
 impl Written {
-    /// Whether any statement sets a field.
+    /// True if any statement sets a field.
     pub fn contains(&self, field: FieldId) -> bool {
         self.0.contains_field(field)
     }
 
-    /// Whether anything but extraction sets a varbit field of the header or its length.
+    /// True if anything but extraction sets a varbit field of the header or its length.
     pub fn has_varbit_of(&self, graph: &Graph, header: HeaderId) -> bool {
         graph.program.headers[header.index()]
             .fields

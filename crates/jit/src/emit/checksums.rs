@@ -15,7 +15,7 @@ impl<'a> Codegen<'a, '_> {
         let related = plan.related.as_ref();
         let sum = match related {
             Some(Sum::Corrected(slot, changed)) => {
-                // What a field adds is part of the sum as an integer, so taking it away gives the sum of the others.
+                // The sum is an integer to which each field adds its own part, so subtracting a field's part gives the sum of the others.
                 let mut sum = self.get(*slot)[0];
                 for c in changed {
                     let width = self.program().width(c.field);

@@ -17,13 +17,13 @@ use p4jet_packet::Packet;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 
-/// A jump table of more entries leads to blocks of its own, which continue at the targets: what is passed to a block is
-/// searched among all entries of each table that leads there.
+/// A jump table with more entries leads to blocks of its own, which continue at the targets. Cranelift searches the arguments of a block
+/// among all entries of each table that leads to the block.
 const DIRECT_ENTRIES_MAX: usize = 64;
 
-/// Where a node's terminator leads.
+/// The owner of a node, which decides where the node's terminator leads.
 pub(super) enum Scope<'s> {
-    /// The node of a block.
+    /// A node of a block.
     Place(Place),
     /// A node of an action that a table at `place` runs.
     Action { place: Place, blocks: &'s [Block], next: Block, exit: Block },
@@ -53,11 +53,11 @@ impl<'a> Codegen<'a, '_> {
         }
     }
 
-    /// The block of a place, to jump to from where code is emitted now; without a place the packet leaves.
+    /// The block of a place, as the target of a jump from the current code; without a place, the block where the packet leaves.
     pub(super) fn target_block(&mut self, to: Option<Place>) -> Block {
         let Some(place) = to else { return self.blocks.finish };
         if self.is_cold(place) && self.blocks.current.is_some_and(|from| !self.is_cold(from)) {
-            // What only the place needs is done in a block between: not on the hot path.
+            // A block between the two keeps values that only the cold place needs off the hot path.
             let block = self.b.create_block();
             self.b.set_cold_block(block);
             self.blocks.cold_exits.push((block, place));
@@ -66,7 +66,7 @@ impl<'a> Codegen<'a, '_> {
         self.block_of(place)
     }
 
-    /// Whether few of the packets of this stage reach a place.
+    /// True if few of the packets of this stage reach a place.
     fn is_cold(&self, place: Place) -> bool {
         self.stage.begins_hot && self.graph().is_cold(place)
     }
@@ -143,14 +143,14 @@ impl<'a> Codegen<'a, '_> {
         Ok(())
     }
 
-    /// What is emitted from now on comes from this place in the text.
+    /// Sets the source place of the instructions that follow.
     fn set_source(&mut self, loc: Loc) {
         if loc != Loc(0) {
             self.b.set_srcloc(SourceLoc::new(loc.0));
         }
     }
 
-    /// Ends the block of `place`: does what its end demands, and follows an edge.
+    /// Emits the work at the end of the block of `place`, and follows an edge.
     pub(super) fn leave_step(&mut self, place: Place, edge: Edge) {
         if let Some(plan) = self.plan.ends.get(&place)
             && edge == Edge::End
@@ -171,7 +171,7 @@ impl<'a> Codegen<'a, '_> {
 
     /// The block to which an edge leads.
     pub(super) fn edge_block(&mut self, place: Place, edge: Edge) -> Block {
-        match self.plan.jump(place, edge) {
+        match self.plan.jumps.get(place, edge) {
             Some(to) => self.target_block(to),
             None => {
                 self.note_unplanned(format_args!("a jump from {place}"));
@@ -247,7 +247,7 @@ impl<'a> Codegen<'a, '_> {
                 }
             },
             Terminator::Exit => match scope {
-                Scope::Place(place) => self.leave_step(*place, Edge::End),
+                Scope::Place(place) => self.note_unplanned(format_args!("an exit at {place}")),
                 Scope::Action { exit, .. } => {
                     self.b.ins().jump(*exit, &[]);
                 }
@@ -329,7 +329,7 @@ impl<'a> Codegen<'a, '_> {
         }
     }
 
-    /// Whether two values of the same width are equal.
+    /// True if two values of the same width are equal.
     pub(super) fn equal(&mut self, x: &[Value], y: &[Value]) -> Value {
         if x.len() == 1 {
             return self.b.ins().icmp(IntCC::Equal, x[0], y[0]);

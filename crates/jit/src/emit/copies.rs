@@ -1,59 +1,47 @@
 //! Copies of packets.
 
-use super::slots::Reading;
+use super::statements::StatementSite;
 use super::values::Limbs;
 use super::{Codegen, Error, plain};
 use crate::analysis::effects::copy_sets;
-use crate::analysis::reads::Statement;
 use crate::copies::{CopySite, ReplicaSite, intrinsic_bit};
 use crate::graph::Place;
-use crate::slots::{Slot, SlotKind};
+use crate::plan::CopiedValue;
+use crate::slots::Slot;
 use crate::widths::limb_count;
 use cranelift_codegen::ir::InstBuilder;
-use p4jet_ir::{Begin, CopyFrame, FieldId, Keep, PacketCopy};
-use std::collections::HashMap;
+use p4jet_ir::{FieldId, PacketCopy};
 
 impl<'a> Codegen<'a, '_> {
-    /// Hands what the copies bring along to [`crate::copies::make_copies`].
-    pub(super) fn copy(
-        &mut self,
-        copy: &'a PacketCopy,
-        plan: &'a Statement,
-        place: Place,
-    ) -> Result<(), Error> {
-        let memory = &self.plan.memory;
-        let keeps_headers = self.graph().keeps_headers(place, copy);
-        let at_cursor = copy.begin == Begin::Egress && copy.frame == CopyFrame::Current;
-        let entered = &memory.entered[copy.begin as usize];
-        let mut values: HashMap<Slot, Limbs> = HashMap::new();
-        for (field, value) in &copy.set {
-            let slot = self.slots().field(*field);
-            if entered.binary_search(&slot).is_ok() {
-                values.insert(slot, self.expr(value)?);
+    /// Passes the image of the copies to [`crate::copies::make_copies`].
+    pub(super) fn copy(&mut self, copy: &'a PacketCopy, site: StatementSite) -> Result<(), Error> {
+        let StatementSite { place, number } = site;
+        let Some(plan) = self.plan.copies.get(&(place, number)) else {
+            return Err(crate::internal(format!("the copies of {place} are not planned")));
+        };
+        let mut is_set = vec![false; copy.set.len()];
+        for &(.., value) in &plan.image {
+            if let CopiedValue::Set(n) = value {
+                is_set[n] = true;
             }
         }
-        let slots = self.slots();
-        let kept = |slot: Slot| match (slots.kind(slot), &copy.keep) {
-            (SlotKind::Field(_), Keep::All) => true,
-            (SlotKind::Field(field), Keep::Fields(fields)) => fields.contains(&field),
-            (SlotKind::Cursor, _) => at_cursor,
-            _ => keeps_headers,
-        };
-        let image = self.buffer(6, memory.image_bytes as usize / 8);
+        let mut values: Vec<Limbs> = Vec::with_capacity(copy.set.len());
+        for ((_, value), is_set) in copy.set.iter().zip(is_set) {
+            values.push(if is_set { self.expr(value)? } else { Limbs::new() });
+        }
+        let image = self.buffer(6, self.plan.memory.image_bytes as usize / 8);
         let zero = self.iconst(0);
-        // What a copy inherits is live as it is, be it in the frame or not.
-        self.reading(Reading::AsIs(&plan.known), |cg| {
-            for &slot in entered {
-                let limbs = match values.remove(&slot) {
-                    Some(limbs) => limbs,
-                    None if kept(slot) => cg.get(slot),
-                    None => vec![zero; limb_count(cg.graph().slot_width(slot))],
-                };
-                for (i, limb) in limbs.into_iter().enumerate() {
-                    cg.b.ins().store(plain(), limb, image, memory.phv[&slot] + 8 * i as i32);
-                }
+        for &(slot, offset, value) in &plan.image {
+            let limbs = match value {
+                CopiedValue::Set(n) => std::mem::take(&mut values[n]),
+                CopiedValue::Known(known) => vec![self.iconst(known)],
+                CopiedValue::Kept => self.get_kept(slot),
+                CopiedValue::Zero => vec![zero; limb_count(self.graph().slot_width(slot))],
+            };
+            for (i, limb) in limbs.into_iter().enumerate() {
+                self.b.ins().store(plain(), limb, image, offset + 8 * i as i32);
             }
-        });
+        }
         let id = match &copy.replicas {
             Some(replicas) => self.saturated_index(&replicas.id)?,
             None => zero,
@@ -61,7 +49,7 @@ impl<'a> Codegen<'a, '_> {
         let site = self.copy_site(copy, place);
         self.sites.copies.push(site);
         let site = self.iconst(self.sites.copies.len() as u64 - 1);
-        let cursor = if at_cursor { self.cursor() } else { zero };
+        let cursor = if plan.keeps_cursor { self.cursor() } else { zero };
         let args = [self.current.ctx, site, image, self.current.packet, cursor, id];
         match &copy.queue {
             Some(queue) => {

@@ -27,7 +27,8 @@ impl<'a> Codegen<'a, '_> {
         self.b.ins().store(plain(), bytes, at, 8);
     }
 
-    /// Stores the time of this hit in the last of the row's `words`, unless it is there already. Row 0, a miss, is never asked for it.
+    /// Stores the time of this hit in the last of the row's `words`, unless it is there already. Nothing reads the time of row 0, a
+    /// miss.
     pub(super) fn note_hit(&mut self, row: Value, words: usize) {
         let last = 8 * (words as i32 - 1);
         let now = self.once(Once::Ctx(offset_of!(Ctx, now_us)));

@@ -1,4 +1,4 @@
-//! Deparsing: what leaves in front of the payload.
+//! Deparsing: the headers in front of the payload.
 
 use super::slots::Reading;
 use super::{Codegen, fixed, plain};
@@ -11,7 +11,7 @@ use p4jet_packet::Packet;
 use std::mem::offset_of;
 
 impl<'a> Codegen<'a, '_> {
-    /// Bytes of a header now.
+    /// The current length of a header in bytes.
     pub(super) fn header_bytes(&mut self, header: HeaderId) -> Value {
         let program = self.program();
         let mut fixed = 0;
@@ -63,7 +63,7 @@ impl<'a> Codegen<'a, '_> {
 
     /// Writes the headers in place if they leave as they came; puts them together in the scratch memory if not.
     fn check_in_place(&mut self, emits: &'a [EmitPlan]) {
-        // Where each header begins in the frame that leaves, behind its start.
+        // The offset of each header in the frame that leaves.
         let mut begins = Vec::new();
         let mut total = self.iconst(0);
         for emit in emits {
@@ -172,7 +172,7 @@ impl<'a> Codegen<'a, '_> {
         self.b.def_var(self.frame.length, length);
     }
 
-    /// What follows happens only if the header is valid, until [`Self::end_if`]; `None` if it never is.
+    /// Begins code that runs only if the header is valid, until [`Self::end_if`]; `None` if the header is never valid.
     fn if_valid(&mut self, emit: &'a EmitPlan) -> Option<Option<Block>> {
         match emit.valid {
             Some(false) => return None,

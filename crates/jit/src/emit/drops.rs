@@ -60,7 +60,7 @@ impl Codegen<'_, '_> {
             return block;
         }
         let block = self.b.create_block();
-        // Where copies continue in the packet's place it may be most packets.
+        // A packet that is done may be the common case, if copies continue in its place.
         if reason.0.is_some() {
             self.b.set_cold_block(block);
         }

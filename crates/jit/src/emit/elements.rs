@@ -8,16 +8,22 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 use p4jet_ir::columns::Part;
 use p4jet_ir::{Expr, FieldId, Loc};
 
-/// Where an element is.
-pub(super) struct Found {
-    /// Whether there is one.
+/// The address of an element.
+pub(super) struct ElementAddress {
+    /// True if the element exists.
     pub inside: Value,
     pub address: Value,
 }
 
 impl<'a> Codegen<'a, '_> {
-    /// The address of the element that an index finds in a column; if there is none, the address of a spare element that nothing reads.
-    pub(super) fn element(&mut self, column: &[FieldId], index: Value, loc: Loc) -> Result<Found, Error> {
+    /// The address of the element that an index finds in a column. If there is none, this is the address of a spare element that
+    /// nothing reads.
+    pub(super) fn element(
+        &mut self,
+        column: &[FieldId],
+        index: Value,
+        loc: Loc,
+    ) -> Result<ElementAddress, Error> {
         let graph = self.graph();
         let part = graph.columns.part(column);
         let Some((part, begin)) =
@@ -37,15 +43,15 @@ impl<'a> Codegen<'a, '_> {
         bytes: i64,
         begin: i32,
         index: Value,
-    ) -> Found {
+    ) -> ElementAddress {
         let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, count as i64);
         let behind = self.b.ins().imul_imm_u(index, part.step as i64 * bytes);
-        // Past the last one, whatever the part.
+        // The spare element lies behind the last one of the whole column.
         let beyond = self.iconst((whole - part.first) as u64 * bytes as u64);
         let behind = self.b.ins().select(inside, behind, beyond);
         let at = self.b.ins().iadd(self.current.phv, behind);
         let first = i64::from(self.plan.memory.columns.at + begin) + part.first as i64 * bytes;
-        Found { inside, address: self.b.ins().iadd_imm_s(at, first) }
+        ElementAddress { inside, address: self.b.ins().iadd_imm_s(at, first) }
     }
 
     /// The value of the element that an index finds; 0 if there is none.

@@ -3,98 +3,85 @@
 use super::once::Once;
 use super::values::Limbs;
 use super::{Codegen, Error, fixed, plain};
-use crate::analysis::reads::Statement;
+use crate::analysis::calls::Call;
+use crate::analysis::reads::SumPlan;
 use crate::runtime::Ctx;
 use crate::widths::limb_count;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
 use p4jet_externs::CallSite;
-use p4jet_ir::{Algorithm, DropReason, Expr, FieldId, Function, InstanceKind, Loc};
+use p4jet_ir::{Algorithm, DropReason, Expr, FieldId, Function, InstanceId, Loc};
 use std::mem::offset_of;
 
+/// The operands of a call.
+#[derive(Clone, Copy)]
+pub(super) struct Callee<'a> {
+    pub function: &'a Function,
+    pub instance: Option<InstanceId>,
+    pub args: &'a [Expr],
+    pub outs: &'a [FieldId],
+    pub text: &'a [String],
+    pub loc: Loc,
+}
+
 impl<'a> Codegen<'a, '_> {
-    #[allow(clippy::too_many_arguments)]
+    /// Emits a call as planned.
     pub(super) fn call_extern(
         &mut self,
-        function: &Function,
-        instance: Option<p4jet_ir::InstanceId>,
-        args: &'a [Expr],
-        outs: &'a [FieldId],
-        text: &[String],
-        loc: Loc,
-        plan: &'a Statement,
+        callee: Callee<'a>,
+        call: Call,
+        sum: Option<&'a SumPlan>,
     ) -> Result<(), Error> {
-        let program = self.program();
-        let kind = instance.map(|i| &program.instances[i.index()].kind);
-        match (function, kind) {
-            // No stage ends between them.
-            (Function::AtomicBegin | Function::AtomicEnd, _) => return Ok(()),
-            _ if let Some(plan) = &plan.sum => {
-                let sum = self.csum16(args, plan)?;
-                if let [out] = outs {
-                    self.set_word(*out, sum);
-                    return Ok(());
-                }
+        let Callee { args, outs, .. } = callee;
+        match call {
+            Call::Mark => {}
+            Call::Checksum => {
+                let Some(sum) = sum else { return Err(crate::internal("a checksum that is not planned")) };
+                let sum = self.csum16(args, sum)?;
+                self.set_word(outs[0], sum);
             }
-            _ if let Some(algorithm @ (Algorithm::Identity | Algorithm::Crc16 | Algorithm::Crc32)) =
-                function.plain_hash() =>
-            {
-                let bits: u32 = args.iter().map(|a| a.width(program)).sum();
-                if let [out] = outs
-                    && args.iter().all(|a| a.width(program) > 0)
-                    && (8..=64).contains(&bits)
-                    && bits.is_multiple_of(8)
-                {
-                    let value = self.word_hash(algorithm, args, bits / 8)?;
-                    self.set_word(*out, value);
-                    return Ok(());
-                }
+            Call::Hash(algorithm, bytes) => {
+                let value = self.word_hash(algorithm, args, bytes)?;
+                self.set_word(outs[0], value);
             }
-            (Function::Count, Some(InstanceKind::Counter { size, .. })) => {
+            Call::Count(instance, size) => {
                 let index = self.saturated_index(&args[0])?;
-                let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, i64::from(*size));
-                let yes = self.b.create_block();
-                let go_on = self.b.create_block();
-                self.b.ins().brif(inside, yes, &[], go_on, &[]);
-                self.b.switch_to_block(yes);
-                self.count(instance.expect("matched").index(), index);
-                self.b.ins().jump(go_on, &[]);
-                self.b.switch_to_block(go_on);
-                return Ok(());
+                self.if_inside(index, size, |cg| cg.count(instance.index(), index));
             }
-            (Function::RegisterRead, Some(InstanceKind::Register { width, size, .. }))
-                if *width <= 64 && *size > 0 =>
-            {
-                if !self.is_needed(outs[0]) {
-                    return Ok(());
-                }
+            Call::RegisterRead(..) if !self.is_needed(outs[0]) => {}
+            Call::RegisterRead(instance, size) => {
                 let index = self.saturated_index(&args[0])?;
-                let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, i64::from(*size));
+                let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, i64::from(size));
                 let zero = self.iconst(0);
                 let safe = self.b.ins().select(inside, index, zero);
-                let at = self.register_cell(instance.expect("matched").index(), safe);
+                let at = self.register_cell(instance.index(), safe);
                 let value = self.b.ins().load(types::I64, plain(), at, 0);
                 let value = self.b.ins().select(inside, value, zero);
                 self.set_field(outs[0], &[value]);
-                return Ok(());
             }
-            (Function::RegisterWrite, Some(InstanceKind::Register { width, size, .. })) if *width <= 64 => {
+            Call::RegisterWrite(instance, size) => {
                 let index = self.saturated_index(&args[0])?;
-                let value = self.expr(&args[1])?;
-                let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, i64::from(*size));
-                let yes = self.b.create_block();
-                let go_on = self.b.create_block();
-                self.b.ins().brif(inside, yes, &[], go_on, &[]);
-                self.b.switch_to_block(yes);
-                let at = self.register_cell(instance.expect("matched").index(), index);
-                self.b.ins().store(plain(), value[0], at, 0);
-                self.b.ins().jump(go_on, &[]);
-                self.b.switch_to_block(go_on);
-                return Ok(());
+                let value = self.expr(&args[1])?[0];
+                self.if_inside(index, size, |cg| {
+                    let at = cg.register_cell(instance.index(), index);
+                    cg.b.ins().store(plain(), value, at, 0);
+                });
             }
-            _ => {}
+            Call::OutOfLine => self.call_extern_out_of_line(callee)?,
         }
-        self.call_extern_out_of_line(function, instance, args, outs, text, loc)
+        Ok(())
+    }
+
+    /// Emits code that runs if an index is less than `size`.
+    fn if_inside(&mut self, index: Value, size: u32, emit: impl FnOnce(&mut Self)) {
+        let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, i64::from(size));
+        let yes = self.b.create_block();
+        let go_on = self.b.create_block();
+        self.b.ins().brif(inside, yes, &[], go_on, &[]);
+        self.b.switch_to_block(yes);
+        emit(self);
+        self.b.ins().jump(go_on, &[]);
+        self.b.switch_to_block(go_on);
     }
 
     /// An index of any width as one limb; larger than any array if it does not fit.
@@ -145,15 +132,8 @@ impl<'a> Codegen<'a, '_> {
         Ok(sum)
     }
 
-    pub(super) fn call_extern_out_of_line(
-        &mut self,
-        function: &Function,
-        instance: Option<p4jet_ir::InstanceId>,
-        args: &'a [Expr],
-        outs: &'a [FieldId],
-        text: &[String],
-        loc: Loc,
-    ) -> Result<(), Error> {
+    fn call_extern_out_of_line(&mut self, callee: Callee<'a>) -> Result<(), Error> {
+        let Callee { function, instance, args, outs, text, loc } = callee;
         let program = self.program();
         let arg_widths = args.iter().map(|a| a.width(program)).collect();
         let out_widths = outs.iter().map(|&o| program.width(o)).collect();

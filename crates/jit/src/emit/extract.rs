@@ -1,6 +1,6 @@
 //! Parsing: extraction, and moves of the cursor.
 
-use super::statements::Site;
+use super::statements::StatementSite;
 use super::{Codegen, Error, plain};
 use crate::analysis::constants::Edge;
 use crate::widths::limb_count;
@@ -11,11 +11,11 @@ use p4jet_ir::{Expr, FieldId, Header, HeaderId, Loc};
 use p4jet_packet::Packet;
 use std::mem::offset_of;
 
-/// What is extracted.
+/// The headers that an extraction may extract.
 #[derive(Clone, Copy)]
 pub(super) enum Extracted<'h> {
     Header(HeaderId),
-    /// One of these; there is such a one.
+    /// One of these headers, chosen by an index that is inside the column.
     Element {
         headers: &'h [HeaderId],
         index: Value,
@@ -25,7 +25,7 @@ pub(super) enum Extracted<'h> {
 
 impl<'a> Codegen<'a, '_> {
     /// Ends the block with an error unless `ok`; continues in a new block.
-    pub(super) fn check(&mut self, ok: Value, code: u32, site: Site) {
+    pub(super) fn check(&mut self, ok: Value, code: u32, site: StatementSite) {
         let fail = self.b.create_block();
         let go_on = self.b.create_block();
         self.b.set_cold_block(fail);
@@ -40,7 +40,7 @@ impl<'a> Codegen<'a, '_> {
     }
 
     /// Makes sure that `bytes` lie behind the cursor; gives the cursor's address.
-    pub(super) fn require(&mut self, bytes: u64, site: Site) -> Value {
+    pub(super) fn require(&mut self, bytes: u64, site: StatementSite) -> Value {
         let cursor = self.cursor();
         let end = self.b.ins().iadd_imm_u(cursor, bytes as i64);
         let length = self.b.use_var(self.frame.length);
@@ -57,7 +57,7 @@ impl<'a> Codegen<'a, '_> {
         index: Value,
         varbit: Option<&Expr>,
         loc: Loc,
-        site: Site,
+        site: StatementSite,
     ) -> Result<(), Error> {
         let (yes, go_on) = (self.b.create_block(), self.b.create_block());
         let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, headers.len() as i64);
@@ -73,12 +73,12 @@ impl<'a> Codegen<'a, '_> {
         &mut self,
         header: HeaderId,
         varbit: Option<&Expr>,
-        site: Site,
+        site: StatementSite,
     ) -> Result<(), Error> {
         self.extract_to(Extracted::Header(header), varbit, site)
     }
 
-    /// Whether `holds` of that part of what is extracted.
+    /// True if `holds` is true for this part of a header that the extraction may extract.
     pub(super) fn is_any_part(
         &self,
         to: Extracted,
@@ -139,10 +139,10 @@ impl<'a> Codegen<'a, '_> {
         &mut self,
         to: Extracted,
         varbit: Option<&Expr>,
-        site: Site,
+        site: StatementSite,
     ) -> Result<(), Error> {
         let program = self.program();
-        // Those of a column are of one layout.
+        // The headers of a column have the same layout.
         let header = match to {
             Extracted::Header(header) => header,
             Extracted::Element { headers, .. } => headers[0],
@@ -174,7 +174,7 @@ impl<'a> Codegen<'a, '_> {
         let ok = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, length);
         self.check(ok, program.error_packet_too_short, site);
         let data = self.b.use_var(self.frame.data);
-        // Where it is known, so that fields are loaded once.
+        // Fields at a known offset are loaded here, once.
         let (mut base, mut bit) = match self.cursor.and_then(|bytes| u32::try_from(8 * bytes).ok()) {
             Some(bits) => (data, bits),
             None => (self.b.ins().iadd(data, cursor), 0),
@@ -238,7 +238,7 @@ impl<'a> Codegen<'a, '_> {
         Ok(self.b.ins().select(over, huge, limbs[0]))
     }
 
-    pub(super) fn advance(&mut self, bits: &Expr, site: Site) -> Result<(), Error> {
+    pub(super) fn advance(&mut self, bits: &Expr, site: StatementSite) -> Result<(), Error> {
         let bits = self.clamped(bits)?;
         let rest = self.b.ins().band_imm_u(bits, 7);
         let whole = self.b.ins().icmp_imm_u(IntCC::Equal, rest, 0);
@@ -254,7 +254,7 @@ impl<'a> Codegen<'a, '_> {
     }
 
     /// Reads bits ahead of the cursor.
-    pub(super) fn lookahead(&mut self, dest: FieldId, site: Site) {
+    pub(super) fn lookahead(&mut self, dest: FieldId, site: StatementSite) {
         let width = self.program().width(dest);
         let at = self.require(u64::from(width.div_ceil(8)), site);
         if self.is_needed(dest) {

@@ -4,7 +4,7 @@ use super::once::Once;
 use super::values::Limbs;
 use super::{Codegen, Error, plain};
 use crate::graph::Place;
-use crate::memos;
+use crate::memo_cells;
 use crate::plan::Prefetch;
 use crate::runtime::Ctx;
 use crate::widths::limb_count;
@@ -112,7 +112,7 @@ impl<'a> Codegen<'a, '_> {
         let cells = self.once(Once::Indirect(offset_of!(Ctx, memos), 8 * number as i32));
         let age = self.once(Once::Indirect(offset_of!(Ctx, ages), 8 * number as i32));
         let wanted = self.b.ins().bor(row, age);
-        let index = self.b.ins().band_imm_u(row, memos::CELLS as i64 - 1);
+        let index = self.b.ins().band_imm_u(row, memo_cells::CELLS as i64 - 1);
         let at = self.b.ins().ishl_imm_u(index, 4);
         let at = self.b.ins().iadd(cells, at);
         let known = self.b.create_block();
@@ -130,8 +130,8 @@ impl<'a> Codegen<'a, '_> {
 
         self.b.switch_to_block(search);
         let found = self.in_cold(|cg| cg.lookup(table, key));
-        // What row 0 does may change at any time.
-        let nothing = self.iconst(memos::NOTHING);
+        // The action of row 0 may change at any time.
+        let nothing = self.iconst(memo_cells::NOTHING);
         let wanted = self.b.ins().select(row, wanted, nothing);
         self.b.ins().store(plain(), wanted, at, 0);
         self.b.ins().store(plain(), found, at, 8);
@@ -286,11 +286,10 @@ impl<'a> Codegen<'a, '_> {
         self.b.ins().uextend(types::I64, row)
     }
 
-    /// Prefetches what the next stage touches first; `words` are the key, or what was found.
-    pub(super) fn prefetch(&mut self, what: Prefetch, words: &[Value]) {
+    /// Prefetches memory for the next stage; `words` are the key, or the row that was found.
+    pub(super) fn prefetch(&mut self, memory: Prefetch, words: &[Value]) {
         let Some(prefetch) = self.helpers.prefetch else { return };
-        match what {
-            Prefetch::Nothing => {}
+        match memory {
             Prefetch::Lookup(table) => {
                 let address = self.first_address(table, words);
                 self.b.ins().call(prefetch, &[address]);

@@ -58,12 +58,12 @@ use p4jet_ir::{DropReason, Loc, Program};
 use slots::Reading;
 use std::collections::HashMap;
 
-/// What cannot be compiled, and where.
+/// A construct that cannot be compiled, and its place in the program.
 #[derive(Clone, Debug)]
 pub struct Error {
     /// "not supported yet: …" or an internal failure.
     pub message: String,
-    /// Source place in the program.
+    /// The source place in the program.
     pub loc: Loc,
 }
 
@@ -89,9 +89,9 @@ pub struct Sites {
     pub copies: Vec<CopySite>,
 }
 
-/// What all stages of a program are emitted from.
+/// The inputs of emission, shared by all stages of a program.
 #[derive(Clone, Copy)]
-pub struct Inputs<'a> {
+pub struct EmitInputs<'a> {
     pub plan: &'a Plan<'a>,
     pub tallies: Option<&'a Tallies>,
     pub helpers: Helpers,
@@ -112,16 +112,16 @@ struct Codegen<'a, 'f> {
     blocks: Blocks,
     /// The registers of each slot that lies in registers, one for each limb.
     registers: SecondaryMap<Slot, Vec<Variable>>,
-    /// How many packets wait for each later stage.
+    /// The number of packets that wait for each later stage.
     counts: Vec<Variable>,
     once: Onces,
     /// Stack buffers, by purpose and size.
     buffers: HashMap<(usize, usize), StackSlot>,
     /// How slots are read at the program point that is being emitted.
     reading: Reading<'a>,
-    /// The cursor there, if it is known.
+    /// The cursor at that program point, if it is known.
     cursor: Option<u64>,
-    /// What was emitted though the plan does not have it.
+    /// The first read or jump that was emitted without a plan.
     unplanned: Option<String>,
     /// Entries of jump tables so far.
     entries: usize,
@@ -142,9 +142,9 @@ struct Current {
     ctx: Value,
     packet: Value,
     phv: Value,
-    /// Its number in the batch.
+    /// The number of the packet in the batch.
     number: Value,
-    /// Its number among the packets that wait for the stage.
+    /// The number of the packet among those that wait for the stage.
     position: Value,
 }
 
@@ -155,7 +155,7 @@ struct Blocks {
     work: Vec<Place>,
     /// Blocks where packets leave a hot path, and the places where they go.
     cold_exits: Vec<(Block, Place)>,
-    /// By reason, and place if that is counted; without a reason the packet is done.
+    /// The blocks where packets are dropped, by reason, and by place if drops are counted; without a reason the packet is done.
     drops: HashMap<(Option<DropReason>, Loc), Block>,
     /// The place whose code is being emitted.
     current: Option<Place>,
@@ -163,12 +163,12 @@ struct Blocks {
     next_packet: Block,
 }
 
-/// What is loaded once per batch.
+/// Values that are loaded once per batch.
 struct Onces {
     values: HashMap<Once, Value>,
-    /// The block at whose end it is loaded.
+    /// The block at whose end they are loaded.
     entry: Block,
-    /// Cold code loads it where it needs it, so that it takes no register elsewhere.
+    /// True while cold code is emitted, which loads them where it needs them, so that they take no registers elsewhere.
     in_cold: bool,
 }
 
@@ -210,7 +210,7 @@ fn fixed() -> MemFlagsData {
 /// Emits one stage into the builder's function and finishes it.
 pub fn emit<'a>(
     b: FunctionBuilder<'_>,
-    inputs: Inputs<'a>,
+    inputs: EmitInputs<'a>,
     sites: &'a mut Sites,
     stage: &'a StagePlan,
     frontend: cranelift_codegen::isa::TargetFrontendConfig,

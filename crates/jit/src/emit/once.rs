@@ -8,8 +8,8 @@ use p4jet_ir::TableId;
 use p4jet_tables::View;
 use std::mem::offset_of;
 
-/// What generated code loads from outside and nothing changes while a batch runs. A load in the loop would be done for
-/// every packet: behind stores it is not known to be the same.
+/// A value outside the packet that nothing changes while a batch runs. Cranelift would keep a load in the loop for
+/// every packet, because stores could change the value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Once {
     /// A word of [`Ctx`], at this offset.

@@ -14,11 +14,11 @@ use p4jet_ir::{FieldId, HeaderId};
 /// How slots are read at a program point.
 #[derive(Clone, Copy)]
 pub(super) enum Reading<'a> {
-    /// As planned for each slot.
+    /// From the planned source of each slot.
     Planned(&'a Reads),
-    /// As they are, except for those that are constants.
+    /// From the slots themselves, except for constants.
     AsIs(&'a Known),
-    /// As they are.
+    /// From the slots themselves.
     Plain,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Codegen<'a, '_> {
     }
 
     /// The value that the slot itself has.
-    fn get_kept(&mut self, slot: Slot) -> Limbs {
+    pub(super) fn get_kept(&mut self, slot: Slot) -> Limbs {
         match self.plan.homes[slot] {
             Home::Nowhere => {
                 self.note_unplanned(format_args!("a read of {slot}, which lies nowhere"));
@@ -104,7 +104,7 @@ impl<'a> Codegen<'a, '_> {
         vec![zero; limb_count(self.program().width(field))]
     }
 
-    /// Whether a header is valid.
+    /// True if a header is valid.
     pub(super) fn valid(&mut self, header: HeaderId) -> Value {
         self.get_field(self.program().headers[header.index()].valid)[0]
     }
@@ -122,7 +122,7 @@ impl<'a> Codegen<'a, '_> {
         }
     }
 
-    /// What [`InFrame::bit`] counts from: the start of the frame, or of the header, which is there.
+    /// The address from which [`InFrame::bit`] counts: the start of the frame, or of the header, which must be in the frame.
     pub(super) fn header_base(&mut self, at: InFrame) -> Value {
         let data = self.b.use_var(self.frame.data);
         if at.is_fixed {
@@ -133,7 +133,7 @@ impl<'a> Codegen<'a, '_> {
         self.b.ins().iadd_imm_s(behind, -1)
     }
 
-    /// The same if the header may not be there; and whether it is, unless that is sure.
+    /// Like [`Self::header_base`] for a header that may be invalid; also returns its validity, unless the header is known to be valid.
     pub(super) fn maybe_header_base(&mut self, at: InFrame) -> (Value, Option<Value>) {
         let base = self.header_base(at);
         let valid = self.slots().field(self.program().headers[at.header.index()].valid);
@@ -180,7 +180,7 @@ impl<'a> Codegen<'a, '_> {
         self.set_field(field, &limbs);
     }
 
-    /// Whether anything reads a field.
+    /// True if anything reads a field.
     pub(super) fn is_needed(&self, field: FieldId) -> bool {
         self.plan.is_used(self.slots().field(field))
     }

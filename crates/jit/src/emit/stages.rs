@@ -3,9 +3,9 @@
 use super::once::Once;
 use super::slots::Reading;
 use super::values::Limbs;
-use super::{Blocks, Codegen, Current, Error, Frame, Inputs, Onces, Sites, fixed, plain};
+use super::{Blocks, Codegen, Current, EmitInputs, Error, Frame, Onces, Sites, fixed, plain};
 use crate::analysis::liveness::At;
-use crate::plan::{Cut, Entry, Home, Reload, Restore, StagePlan};
+use crate::plan::{BatchWork, Cut, CutPlan, Entry, Home, Preparation, Reload, Restore, StagePlan};
 use crate::runtime::Ctx;
 use crate::slots::Slot;
 use crate::widths::limb_count;
@@ -15,7 +15,6 @@ use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use p4jet_ir::{Begin, FieldId, Intrinsic, Terminator};
 use p4jet_packet::Packet;
-use p4jet_tables::Structure;
 use std::collections::HashMap;
 use std::mem::offset_of;
 
@@ -27,11 +26,11 @@ const PACKET_BYTES: i64 = size_of::<Packet>() as i64;
 /// Emits what surrounds the code of one packet: the loop over the packets of the stage.
 pub(super) fn prologue<'a, 'f>(
     mut b: FunctionBuilder<'f>,
-    inputs: Inputs<'a>,
+    inputs: EmitInputs<'a>,
     sites: &'a mut Sites,
     stage: &'a StagePlan,
 ) -> Codegen<'a, 'f> {
-    let Inputs { plan, tallies, helpers, size_max } = inputs;
+    let EmitInputs { plan, tallies, helpers, size_max } = inputs;
     let number_of_stage = match stage.entry {
         Entry::Cut(cut) => cut + 1,
         Entry::Start | Entry::Egress => 0,
@@ -47,7 +46,7 @@ pub(super) fn prologue<'a, 'f>(
     let next_packet = b.create_block();
     let finish = b.create_block();
     let index = b.declare_var(types::I64);
-    // In the first stage, where every packet's turn comes: which one.
+    // The current packet in the first stage, which processes all packets in order.
     let packet_now = b.declare_var(types::I64);
     let data = b.declare_var(types::I64);
     let length = b.declare_var(types::I64);
@@ -58,7 +57,7 @@ pub(super) fn prologue<'a, 'f>(
     let packets_bytes = b.ins().imul_imm_u(count, PACKET_BYTES);
     let packets_end = b.ins().iadd(packets, packets_bytes);
 
-    // How many packets each later stage has got; kept in registers while this stage runs.
+    // The number of packets that wait for each later stage stays in registers while this stage runs.
     let counts_base = b.ins().load(types::I64, fixed(), ctx, offset_of!(Ctx, counts) as i32);
     let mut counts = Vec::new();
     for k in 0..=plan.cuts.len() {
@@ -272,7 +271,7 @@ impl<'a> Codegen<'a, '_> {
         stage.inherited.iter().for_each(|(slot, offset)| self.restore(*slot, Restore::Phv(*offset)));
     }
 
-    /// The same where packets that arrive begin too.
+    /// Like [`Self::load_image`], in the stage where arriving packets begin too.
     fn load_image_of_copies(&mut self) {
         if self.plan.memory.entered[Begin::Ingress as usize].is_empty() {
             return;
@@ -335,7 +334,9 @@ impl<'a> Codegen<'a, '_> {
                 self.b.ins().store(plain(), limb, self.current.phv, offset + 8 * i as i32);
             }
         }
-        self.prefetch(plan.prefetch, words);
+        if let Preparation::Prefetch(memory) = plan.cut.preparation {
+            self.prefetch(memory, words);
+        }
         let queue = self.once(Once::Indirect(offset_of!(Ctx, queues), 8 * (cut as i32 + 1)));
         let count = self.b.use_var(self.counts[cut + 1]);
         let at = self.b.ins().ishl_imm_u(count, 2);
@@ -349,7 +350,7 @@ impl<'a> Codegen<'a, '_> {
 
     /// Continues at a cut.
     fn resume(&mut self, cut: usize) -> Result<(), Error> {
-        let Cut { place, at, .. } = self.plan.cuts[cut].cut;
+        let CutPlan { cut: Cut { place, at, preparation, .. }, has_selector, .. } = self.plan.cuts[cut];
         if at == At::Place {
             let block = self.target_block(Some(place));
             self.b.ins().jump(block, &[]);
@@ -361,7 +362,6 @@ impl<'a> Codegen<'a, '_> {
         let Terminator::Apply { table, keys, .. } = &self.graph().node(place).terminator else {
             unreachable!("a table is applied there");
         };
-        let has_profile = self.program().tables[table.index()].profile.is_some();
         let limbs = match at {
             At::Lookup => limb_count(keys.iter().map(|k| k.width(self.program())).sum()),
             _ => 1,
@@ -369,11 +369,12 @@ impl<'a> Codegen<'a, '_> {
         let mut load = |i: usize| {
             self.b.ins().load(types::I64, plain(), self.current.phv, self.plan.memory.key + 8 * i as i32)
         };
-        let selector = has_profile.then(|| load(limbs));
+        let selector = has_selector.then(|| load(limbs));
         if at == At::Action {
             let found = load(0);
             let selector = selector.unwrap_or_else(|| self.iconst(0));
-            let selected = has_profile.then(|| {
+            let is_selected = matches!(preparation, Preparation::Batch(BatchWork::Select(_)));
+            let selected = is_selected.then(|| {
                 let selected = self.once(Once::Ctx(offset_of!(Ctx, selected)));
                 let at = self.b.ins().ishl_imm_u(self.current.position, 3);
                 let at = self.b.ins().iadd(selected, at);
@@ -381,8 +382,8 @@ impl<'a> Codegen<'a, '_> {
             });
             return self.act(place, *table, found, selector, selected);
         }
-        let found = if self.plan.shapes.structure(*table) == Structure::Generic {
-            // The engine has looked all of them up at once.
+        let found = if matches!(preparation, Preparation::Batch(BatchWork::Lookup(_))) {
+            // The engine has looked up the keys of all packets.
             let rows = self.once(Once::Ctx(offset_of!(Ctx, rows)));
             let at = self.b.ins().ishl_imm_u(self.current.position, 2);
             let at = self.b.ins().iadd(rows, at);

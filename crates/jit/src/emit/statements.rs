@@ -1,6 +1,7 @@
 //! Statements.
 
 use super::control::Scope;
+use super::externs::Callee;
 use super::{Codegen, Error, plain};
 use crate::analysis::reads::Statement;
 use crate::graph::Place;
@@ -9,7 +10,7 @@ use p4jet_ir::{Expr, FieldId, Loc, Op};
 
 /// A statement of a place.
 #[derive(Clone, Copy)]
-pub(super) struct Site {
+pub(super) struct StatementSite {
     pub place: Place,
     pub number: usize,
 }
@@ -24,7 +25,7 @@ impl<'a> Codegen<'a, '_> {
         loc: Loc,
         scope: &Scope,
     ) -> Result<(), Error> {
-        let site = Site { place: scope.place(), number };
+        let site = StatementSite { place: scope.place(), number };
         match op {
             Op::Set { dest, value } => self.set_to(*dest, value)?,
             Op::SetElement { column, index, value } => {
@@ -50,10 +51,12 @@ impl<'a> Codegen<'a, '_> {
                     self.emit_to_scratch(plan, bytes_max);
                 }
             }
-            Op::Copy(copy) => self.copy(copy, plan, site.place)?,
+            Op::Copy(copy) => self.copy(copy, site)?,
             Op::Truncate { bytes } => self.truncate(bytes)?,
             Op::Extern { function, instance, args, outs, text } => {
-                self.call_extern(function, *instance, args, outs, text, loc, plan)?;
+                let Some(call) = plan.call else { return Err(crate::internal("a call that is not planned")) };
+                let callee = Callee { function, instance: *instance, args, outs, text, loc };
+                self.call_extern(callee, call, plan.sum.as_deref())?;
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What follows a lookup: counting, the choice of the action, the action.
+//! The code after a lookup: direct counters, the choice of the action, the action.
 
 use super::once::Once;
 use super::slots::Reading;
@@ -7,15 +7,16 @@ use super::{Codegen, Error, fixed, plain};
 use crate::analysis::liveness::At;
 use crate::analysis::reads::ActionPlan;
 use crate::graph::Place;
+use crate::plan::{Rest, Row};
 use crate::widths::limb_count;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value, types};
 use p4jet_ir::{TableId, Terminator};
-use p4jet_tables::{Action as TableAction, Structure, View};
+use p4jet_tables::{Action as TableAction, View};
 use std::mem::offset_of;
 
 impl<'a> Codegen<'a, '_> {
-    /// Continues with the row that was found; `selector` picks the member of a group.
+    /// Continues with the found row; `selector` picks the member of a group.
     pub(super) fn apply(
         &mut self,
         place: Place,
@@ -65,50 +66,49 @@ impl<'a> Codegen<'a, '_> {
         if let Some(slot) = self.plan.memos.row_slot(self.graph(), place) {
             self.set(slot, &[found]);
         }
-        let (words, member_words) = self.row_words(table);
-        let has_data = member_words > 1 || t.profile.is_some();
-        // The action of the hot path is tested first.
-        let first = t.actions.iter().position(|a| self.graph().hot_action(place) == Some(a.action));
-        // A group without members gives no action at all.
-        let sure = t.profile.is_none();
-        let asked = match t.actions.len() {
-            n @ 0..=8 if sure => n.saturating_sub(1),
-            _ => usize::from(first.is_some()),
+        let (Some(plan), Some(dispatch)) =
+            (self.plan.nodes.applies.get(&place), self.plan.dispatches.get(&place))
+        else {
+            return Err(crate::internal(format!("the actions of {place} are not planned")));
         };
+        let (words, member_words) = self.row_words(table);
         let mut default_to = None;
-        let (row, which) = if t.profile.is_some() {
-            if t.idle_timeout {
-                let (row, _) = self.row(table, found, words);
-                self.note_hit(row, words);
-            }
-            match selected {
-                Some(row) => (row, self.b.ins().load(types::I32, fixed(), row, 0)),
-                None => self.select(place, table, found, selector, words, member_words),
-            }
-        } else if self.plan.shapes.structure(table) == Structure::Keyless {
-            let default = self.once(Once::Default(table));
-            self.row(table, default, words)
-        } else {
-            let (row, which) = self.row(table, found, words);
-            if t.idle_timeout {
-                self.note_hit(row, words);
-            }
-            if has_data {
-                let dispatch = self.b.create_block();
-                self.b.append_block_param(dispatch, types::I64);
-                self.b.append_block_param(dispatch, types::I32);
-                // Row 0 is resolved where its action is not the one that is tested first.
-                if asked > 0 && self.tallies.is_none() && action_run.is_none() {
-                    default_to = Some(dispatch);
-                } else {
-                    self.default_to(dispatch, table, which, words);
+        let (row, which) = match dispatch.row {
+            Row::Member => {
+                if t.idle_timeout {
+                    let (row, _) = self.row(table, found, words);
+                    self.note_hit(row, words);
                 }
-                self.b.ins().jump(dispatch, &[BlockArg::Value(row), BlockArg::Value(which)]);
-                self.b.switch_to_block(dispatch);
-                let &[row, which] = self.b.block_params(dispatch) else { unreachable!("it has two") };
-                (row, which)
-            } else {
-                (row, which)
+                match selected {
+                    Some(row) => (row, self.b.ins().load(types::I32, fixed(), row, 0)),
+                    None => self.select(place, table, found, selector, words, member_words),
+                }
+            }
+            Row::Default => {
+                let default = self.once(Once::Default(table));
+                self.row(table, default, words)
+            }
+            Row::Found | Row::Resolved | Row::ResolvedLate => {
+                let (row, which) = self.row(table, found, words);
+                if t.idle_timeout {
+                    self.note_hit(row, words);
+                }
+                if dispatch.row == Row::Found {
+                    (row, which)
+                } else {
+                    let resolved = self.b.create_block();
+                    self.b.append_block_param(resolved, types::I64);
+                    self.b.append_block_param(resolved, types::I32);
+                    if dispatch.row == Row::ResolvedLate {
+                        default_to = Some(resolved);
+                    } else {
+                        self.default_to(resolved, table, which, words);
+                    }
+                    self.b.ins().jump(resolved, &[BlockArg::Value(row), BlockArg::Value(which)]);
+                    self.b.switch_to_block(resolved);
+                    let &[row, which] = self.b.block_params(resolved) else { unreachable!("it has two") };
+                    (row, which)
+                }
             }
         };
         if let Some(tallies) = self.tallies {
@@ -130,46 +130,42 @@ impl<'a> Codegen<'a, '_> {
         if let Some(field) = entry {
             self.set_field(*field, &[found]);
         }
-        let Some(plan) = self.plan.nodes.applies.get(&place) else {
-            return Err(crate::internal(format!("the actions of {place} are not planned")));
-        };
         // Actions that do nothing lead straight to the successor.
-        let mut entries: Vec<(usize, Block, bool)> = Vec::new();
-        for (i, a) in t.actions.iter().enumerate() {
-            let body = &program.actions[a.action.index()].body.nodes[0];
-            let idle = body.stmts.is_empty() && body.terminator == Terminator::Return;
-            let block = match idle {
-                true => self.target_block(plan.actions[i].next),
+        let blocks: Vec<Block> = plan
+            .actions
+            .iter()
+            .map(|action| match action.is_empty {
+                true => self.target_block(action.next),
                 false => self.b.create_block(),
-            };
-            entries.push((i, block, idle));
-        }
-        let mut chain = entries.clone();
-        if let Some(first) = first {
-            chain[..=first].rotate_right(1);
-        }
-        for &(i, block, _) in &chain[..asked] {
+            })
+            .collect();
+        for &i in &dispatch.compared {
             let rest = self.b.create_block();
             // In memory the second successor comes next.
             let is_other = self.b.ins().icmp_imm_u(IntCC::NotEqual, which, i as i64);
-            self.b.ins().brif(is_other, rest, &[], block, &[]);
+            self.b.ins().brif(is_other, rest, &[], blocks[i], &[]);
             self.b.switch_to_block(rest);
-            if let Some(dispatch) = default_to.take() {
-                self.default_to(dispatch, table, which, words);
+            if let Some(resolved) = default_to.take() {
+                self.default_to(resolved, table, which, words);
             }
         }
-        debug_assert!(default_to.is_none(), "the default row is found out");
-        match chain[asked..] {
-            [(_, block, _)] if sure => _ = self.b.ins().jump(block, &[]),
-            ref others => {
-                let none = self.target_block(plan.none);
-                let entries: Vec<(u128, Block)> =
-                    others.iter().map(|&(i, block, _)| (i as u128, block)).collect();
+        debug_assert!(default_to.is_none(), "the default row is resolved");
+        match &dispatch.rest {
+            Rest::Run(i) => _ = self.b.ins().jump(blocks[*i], &[]),
+            Rest::JumpTable(others) => {
+                let none = match (plan.none, others.last()) {
+                    (Some(none), _) => self.target_block(none),
+                    (None, Some(&last)) => blocks[last],
+                    (None, None) => {
+                        return Err(crate::internal(format!("the table of {place} has no actions")));
+                    }
+                };
+                let entries: Vec<(u128, Block)> = others.iter().map(|&i| (i as u128, blocks[i])).collect();
                 self.jump_by(which, &entries, none);
             }
         }
-        for (action, (_, block, idle)) in plan.actions.iter().zip(entries) {
-            if !idle {
+        for (action, block) in plan.actions.iter().zip(blocks) {
+            if !action.is_empty {
                 self.b.switch_to_block(block);
                 let next = self.target_block(action.next);
                 let exit = match action.exit {
@@ -257,8 +253,8 @@ impl<'a> Codegen<'a, '_> {
         (row, which)
     }
 
-    /// As the table has it: the words of a row, which are those of the longest action, or of a member or group, and the time
-    /// of the last hit; and those of a member.
+    /// The words of a row of the table, and those of a member. A row has the words of the longest action, or of a member or group, and
+    /// the time of the last hit.
     pub(super) fn row_words(&self, table: TableId) -> (usize, usize) {
         let program = self.program();
         let t = &program.tables[table.index()];

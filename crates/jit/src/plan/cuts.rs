@@ -1,4 +1,4 @@
-//! Where the pipeline is cut into stages, and why.
+//! Where the pipeline is cut into stages, why, and what prepares the next stage there.
 
 use super::shapes::Shapes;
 use crate::analysis::liveness::At;
@@ -10,12 +10,14 @@ use p4jet_tables::Structure;
 /// Where one stage ends and another begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// At a lookup, after the statements and the key.
+    /// The place of the cut.
     pub place: Place,
-    /// What comes after the cut.
+    /// The part of the place behind the cut.
     pub at: At,
     /// Why the pipeline is cut.
     pub reason: Reason,
+    /// The work that prepares the next stage.
+    pub preparation: Preparation,
 }
 
 /// Why the pipeline is cut.
@@ -25,14 +27,41 @@ pub enum Reason {
     Stop,
     /// Stages are measured one by one.
     Measured,
-    /// The lookup touches memory that is prefetched.
-    Prefetch,
-    /// The keys of all waiting packets are looked up in one call.
-    Batch,
-    /// Whether a route is in a group is hard to predict: what depends on it waits for the lookups of the other packets.
+    /// The table is large: its lookup misses the caches or takes long.
+    LargeTable,
+    /// True if a route is in a group is hard to predict: the code that depends on it waits for the lookups of the other packets.
     Routes,
-    /// What the lookup leads to is prefetched, or selected for all waiting packets at once.
+    /// The row or the member that the lookup leads to is probably not in the caches.
     FarRows,
+}
+
+/// The work at a cut that prepares the next stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// No work.
+    Nothing,
+    /// Each packet prefetches memory when its stage ends.
+    Prefetch(Prefetch),
+    /// The engine works for all waiting packets at once before the next stage runs.
+    Batch(BatchWork),
+}
+
+/// The memory that a packet prefetches at a cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefetch {
+    /// The memory that the lookup touches first.
+    Lookup(TableId),
+    /// The row that the lookup found, and its direct counters.
+    Row(TableId),
+}
+
+/// Work for all packets that wait at a cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchWork {
+    /// [`p4jet_tables::View::lookup_batch`] looks up all keys.
+    Lookup(TableId),
+    /// [`p4jet_tables::select_batch`] selects a member for each row.
+    Select(TableId),
 }
 
 /// Cuts at every table whose lookup touches memory that prefetching helps, and at those where looking up the keys of all packets at
@@ -41,26 +70,41 @@ pub fn cuts(graph: &Graph, shapes: &Shapes, uncut: &PerPlace<bool>, everywhere: 
     let mut cuts = Vec::new();
     for place in graph.reached().filter(|&place| !graph.is_in_cycle(place)) {
         if graph.stops_at(place) {
-            cuts.push(Cut { place, at: At::Place, reason: Reason::Stop });
+            cuts.push(Cut { place, at: At::Place, reason: Reason::Stop, preparation: Preparation::Nothing });
         }
         if let Terminator::Apply { table, .. } = graph.node(place).terminator
             && !uncut[place]
         {
-            let lookup = before_lookup(shapes, table).or(everywhere.then_some(Reason::Measured));
-            cuts.extend(lookup.map(|reason| Cut { place, at: At::Lookup, reason }));
-            let action = after_lookup(graph, shapes, table).or(everywhere.then_some(Reason::Measured));
-            cuts.extend(action.map(|reason| Cut { place, at: At::Action, reason }));
+            let measured = everywhere.then_some(Reason::Measured);
+            let large = shapes.is_large(table).then_some(Reason::LargeTable);
+            let preparation = before_lookup(shapes, table);
+            cuts.extend(large.or(measured).map(|reason| Cut { place, at: At::Lookup, reason, preparation }));
+            let preparation = before_actions(graph, shapes, table);
+            let reason = after_lookup(graph, shapes, table).or(measured);
+            cuts.extend(reason.map(|reason| Cut { place, at: At::Action, reason, preparation }));
         }
     }
     cuts
 }
 
-fn before_lookup(shapes: &Shapes, table: TableId) -> Option<Reason> {
-    let reason = match shapes.structure(table) {
-        Structure::Generic => Reason::Batch,
-        _ => Reason::Prefetch,
-    };
-    shapes.is_large(table).then_some(reason)
+/// The preparation of a lookup behind a cut: prefetching one address does not help tries and decision trees.
+fn before_lookup(shapes: &Shapes, table: TableId) -> Preparation {
+    match shapes.structure(table) {
+        Structure::Generic => Preparation::Batch(BatchWork::Lookup(table)),
+        _ if shapes.is_large(table) => Preparation::Prefetch(Prefetch::Lookup(table)),
+        _ => Preparation::Nothing,
+    }
+}
+
+/// The preparation of actions behind a cut.
+fn before_actions(graph: &Graph, shapes: &Shapes, table: TableId) -> Preparation {
+    if graph.program.tables[table.index()].profile.is_some() {
+        Preparation::Batch(BatchWork::Select(table))
+    } else if shapes.has_far_rows(graph.program, table) {
+        Preparation::Prefetch(Prefetch::Row(table))
+    } else {
+        Preparation::Nothing
+    }
 }
 
 fn after_lookup(graph: &Graph, shapes: &Shapes, table: TableId) -> Option<Reason> {

@@ -1,4 +1,4 @@
-//! What deparsers do where they end, and how emits run.
+//! The work of deparsers where they end, and of emits.
 
 use crate::analysis::Analyses;
 use crate::analysis::constants::Facts;
@@ -14,46 +14,46 @@ use std::collections::HashMap;
 pub struct EmitPlan {
     /// The header.
     pub header: HeaderId,
-    /// Whether the header is valid, if that is known.
+    /// The validity of the header, if it is known.
     pub valid: Option<bool>,
-    /// Whether some parser extracts the header.
+    /// True if some parser extracts the header.
     pub is_extracted: bool,
-    /// Whether the header lies there in the frame that arrived, if that is known.
+    /// True if the header lies at its offset in the frame that arrived, if that is known.
     pub has_offset: Option<bool>,
     /// The offset of the header in the frame, if every extraction puts it at the same one.
     pub fixed_offset: Option<u32>,
     /// Fields that may not be what the frame has.
     pub changed: SlotSet,
-    /// Whether the validity of the header may have changed.
+    /// True if the validity of the header may have changed.
     pub valid_changed: bool,
-    /// Whether a varbit field, or its length, may have changed.
+    /// True if a varbit field, or its length, may have changed.
     pub varbit_changed: bool,
     /// Slots of the header, or the cursor, that are constants here.
     pub known: Known,
 }
 
-/// What happens where a deparser ends.
+/// The work where a deparser ends.
 #[derive(Clone, Debug)]
 pub struct EndPlan {
-    /// How the frame is made.
+    /// The way in which the frame is made.
     pub kind: EndKind,
     /// The cursor, if it is known.
     pub cursor: Option<u64>,
 }
 
-/// How the frame is made.
+/// The way in which the frame is made.
 #[derive(Clone, Debug)]
 pub enum EndKind {
     /// Changed fields are written back in place.
     InPlace(Vec<EmitPlan>),
-    /// The frame is known to leave with the headers where they are.
+    /// The frame leaves with its headers where they are, which is known at compile time.
     Settled {
-        /// By how many bytes later the frame begins.
+        /// The number of bytes by which the frame begins later.
         shift: i64,
-        /// Where each valid header begins from there, and how it is written.
+        /// The offset of each valid header in the frame that leaves, and how the header is written.
         headers: Vec<(u64, EmitPlan)>,
     },
-    /// Decided per packet: in place, or in the scratch memory.
+    /// Code decides for each packet: in place, or in the scratch memory.
     Checked(Vec<EmitPlan>),
     /// The emits have put the headers together in the scratch memory.
     Scratch,
@@ -78,7 +78,7 @@ pub fn plans(analyses: &Analyses) -> Plans {
                 analyses.constants.eval.learn(&mut facts, &stmt.op);
             }
         }
-        if matches!(node.terminator, Terminator::Return | Terminator::Exit) {
+        if node.terminator == Terminator::Return {
             ends.insert(place, end(analyses, place, mode));
         }
     }

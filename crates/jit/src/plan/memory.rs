@@ -12,33 +12,33 @@ use crate::widths::limb_count;
 use p4jet_ir::{Begin, FieldKind, HeaderId, Terminator};
 use std::collections::HashMap;
 
-/// The PHV, and what lies there.
-pub struct Memory {
-    /// What copies inherit, by where they begin.
+/// The layout of the PHV.
+pub struct PhvLayout {
+    /// The slots that copies inherit, by where the copies begin.
     pub entered: [Vec<Slot>; 2],
-    /// PHV bytes, from the start, that hold what copies inherit.
+    /// The length of the image of copies at the start of the PHV, in bytes.
     pub image_bytes: u32,
     /// PHV offset of each slot that lives across some cut or comes with copies, in bytes.
     pub phv: HashMap<Slot, i32>,
-    /// PHV offset of each slot that is there all the time: because registers for all would take the register allocator too long, or
-    /// because an index finds it there.
+    /// PHV offset of each slot that lies in the PHV all the time: because the register allocator would take too long, or
+    /// because an index accesses it.
     pub in_memory: HashMap<Slot, i32>,
-    /// Where the columns lie into which unknown indices lead.
+    /// The columns that unknown indices access.
     pub columns: Arrays,
-    /// PHV offset of the key of the pending lookup, or of what was found; the selector follows.
+    /// PHV offset of the key of the pending lookup, or of the found row; the selector follows.
     pub key: i32,
     /// PHV bytes per packet.
     pub stride: u32,
 }
 
-impl Memory {
+impl PhvLayout {
     /// Lays out the PHV. At most `live_limbs_max` limbs, summed over the nodes where they are live, lie in registers.
     pub fn new(
         analyses: &Analyses,
         live: &Liveness,
         cuts: &[(Cut, Vec<Carried>)],
         live_limbs_max: usize,
-    ) -> Memory {
+    ) -> PhvLayout {
         let graph = analyses.graph;
         let mut columns = Arrays::new(graph, &analyses.is_indexed);
         let mut in_arrays = graph.slots.none();
@@ -83,12 +83,12 @@ impl Memory {
         in_memory.extend(columns.slots.iter().map(|(slot, behind)| (*slot, columns.at + behind)));
         let key = offset;
         let stride = (key as u32 + 8 * key_limbs as u32).next_multiple_of(64);
-        Memory { entered, image_bytes, phv, in_memory, columns, key, stride }
+        PhvLayout { entered, image_bytes, phv, in_memory, columns, key, stride }
     }
 
     /// Where stages end, and the slots that they store there.
     pub fn ends(&self, graph: &Graph, cuts: &[(Cut, Vec<Carried>)]) -> Ends {
-        // What is in memory all the time belongs to no stage.
+        // Slots that lie in memory all the time belong to no stage.
         let is_kept = |&(slot, origin): &Carried| origin == Origin::Phv || self.in_memory.contains_key(&slot);
         let stored = |carried: &[Carried]| {
             let mut slots = graph.slots.none();
@@ -105,8 +105,8 @@ impl Memory {
     }
 }
 
-/// The columns into which indices lead that are not known before packets come. The fields of each lie side by side, and
-/// behind them there is a spare one: an index beyond the end writes there, and nothing reads it.
+/// The columns that unknown indices access. The fields of each lie side by side. A spare field lies behind them: an index beyond
+/// the end writes to the spare field, and nothing reads it.
 pub struct Arrays {
     /// PHV offset of the first.
     pub at: i32,
@@ -116,7 +116,7 @@ pub struct Arrays {
     pub slots: HashMap<Slot, i32>,
     /// For each whole column: where it begins, behind the first.
     pub begins: Vec<Option<i32>>,
-    /// The same for the offsets of the headers whose validity bits it has.
+    /// For each whole column of validity bits: where the offsets of the headers begin.
     pub offsets_begin: Vec<Option<i32>>,
 }
 

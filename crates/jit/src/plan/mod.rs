@@ -4,12 +4,15 @@
 //! * every read: where a value comes from at each use (`Source`) and where each slot lies ([`Home`]);
 //! * every jump: where each edge leads, past tests whose result is known;
 //! * every cut: why the pipeline is cut, what a stage stores at its end, and how the next stage gets each value back;
+//! * how the action of a row is chosen, which extern calls are inline, which values copies inherit;
 //! * how each frame is put together, which fields an extraction loads, which checksums are corrected.
 //!
 //! `emit` executes the plan. `Plan::print` prints it; `p4jet check --plan` shows it.
 
+mod copies;
 mod cuts;
 mod deparse;
+mod dispatch;
 mod extract;
 mod memory;
 mod pressure;
@@ -17,20 +20,23 @@ mod shapes;
 mod stages;
 mod text;
 
-pub use cuts::{Cut, Reason};
+pub use copies::Value as CopiedValue;
+pub use cuts::{BatchWork, Cut, Prefetch, Preparation, Reason};
 pub use deparse::{EmitPlan, EndKind, EndPlan};
-pub use memory::Memory;
+pub use dispatch::{Dispatch, Rest, Row};
+pub use memory::PhvLayout;
 pub use shapes::{GENERIC_ENTRIES_MIN, Shapes};
-pub use stages::{CutPlan, Entry, Prefetch, Reload, Restore, StagePlan};
+pub use stages::{CutPlan, Entry, Reload, Restore, StagePlan};
 
+use crate::ANALYSIS_STEPS_MAX;
 use crate::analysis::Analyses;
-use crate::analysis::constants::Edge;
+use crate::analysis::constants::Jumps;
 use crate::analysis::liveness::{self, Carried};
+use crate::analysis::memos::Memos;
 use crate::analysis::reads::{self, Nodes};
 use crate::graph::{Graph, Place};
-use crate::memos::Memos;
 use crate::slots::{Slot, SlotSet};
-use crate::solver::{Exceeded, PerPlace};
+use crate::solver::{Budget, Exceeded};
 use cranelift_codegen::entity::SecondaryMap;
 use p4jet_ir::{Begin, FieldId, Intrinsic};
 use std::collections::HashMap;
@@ -51,22 +57,26 @@ pub enum Home {
 pub struct Plan<'a> {
     /// The graph.
     pub graph: &'a Graph<'a>,
-    /// What the tables are like.
+    /// The properties of the tables.
     pub shapes: Shapes,
-    /// How nodes run.
+    /// The plans of nodes.
     pub nodes: Nodes,
-    /// Where edges lead.
-    jumps: PerPlace<Vec<(Edge, Option<Place>)>>,
+    /// The jumps: the places to which edges lead.
+    pub jumps: Jumps,
     /// Which fields extractions load.
     pub loads: extract::Loads,
-    /// What happens where deparsers end.
+    /// The work where deparsers end.
     pub ends: HashMap<Place, EndPlan>,
     /// How emits run that append to the scratch memory, by place and statement.
     pub emits: HashMap<(Place, usize), EmitPlan>,
+    /// The values that copies begin with, by place and statement.
+    pub copies: copies::CopyPlans,
+    /// How the action is chosen at each place that applies a table.
+    pub dispatches: HashMap<Place, Dispatch>,
     /// Where each slot lies.
     pub homes: SecondaryMap<Slot, Home>,
     /// The PHV.
-    pub memory: Memory,
+    pub memory: PhvLayout,
     /// The stages: that of arriving packets, one for each cut, and that of copies that begin with egress if there are such.
     pub stages: Vec<StagePlan>,
     /// Where stages end; stage `k + 1` begins at cut `k`.
@@ -76,49 +86,48 @@ pub struct Plan<'a> {
     pub memos: Memos,
     /// The intrinsics that are set where a half of the pipeline begins, by half.
     pub intrinsics: [Vec<(Intrinsic, FieldId)>; 2],
-    /// Whether ingress or egress needs the time.
+    /// True if ingress or egress needs the time.
     pub reads_time: bool,
-    /// Whether frames stay where they are, as long as they are.
+    /// True if frames stay where they are, as long as they are.
     pub frames_stay: bool,
-    /// Whether a packet may come to a node again.
+    /// True if a packet may come to a node again.
     pub may_loop: bool,
 }
 
-/// How to plan.
+/// Options of planning.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct PlanOptions {
     /// Most limbs in registers, summed over the nodes where they are live.
     pub live_limbs_max: usize,
-    /// Whether stages are measured: the pipeline is cut before and after every lookup.
+    /// True if stages are measured: the pipeline is cut before and after every lookup.
     pub is_measured: bool,
+    /// True if code counts what tables and drops do.
+    pub is_counted: bool,
 }
 
 impl<'a> Plan<'a> {
     /// Plans the code of a program whose tables have these shapes.
-    pub fn new(graph: &'a Graph<'a>, shapes: Shapes, options: Options) -> Result<Plan<'a>, Exceeded> {
+    pub fn new(graph: &'a Graph<'a>, shapes: Shapes, options: PlanOptions) -> Result<Plan<'a>, Exceeded> {
         let tables = (0..shapes.sizes.len() as u32).map(p4jet_ir::TableId);
         let memoized: Vec<bool> = tables.map(|table| shapes.is_memoized(table)).collect();
-        let mut analyses = Analyses::new(graph, &memoized)?;
-        let mut budget = analyses.budget;
+        let mut budget = Budget::new(ANALYSIS_STEPS_MAX);
+        let mut analyses = Analyses::new(graph, &memoized, &mut budget)?;
         let nodes = reads::reads(analyses.read_inputs());
         let whole = liveness::liveness(analyses.live_inputs(&nodes), &mut budget)?;
         let cuts = cuts::cuts(graph, &shapes, &analyses.uncut, options.is_measured);
         let carried = |cut: Cut| (cut, whole.carried(cut.place, cut.at));
         let cuts: Vec<(Cut, Vec<Carried>)> = cuts.into_iter().map(carried).collect();
-        let memory = Memory::new(&analyses, &whole, &cuts, options.live_limbs_max);
+        let memory = PhvLayout::new(&analyses, &whole, &cuts, options.live_limbs_max);
         let ends = memory.ends(graph, &cuts);
         let live = liveness::liveness_in_stages(whole, ends, &mut budget)?;
         let homes = homes(&analyses, &memory);
         let loads = extract::loads(graph, &nodes, &live, &homes);
         let (ends, emits) = deparse::plans(&analyses);
+        let copies = copies::copies(graph, &nodes, &memory);
+        let dispatches = dispatch::dispatches(graph, &shapes, options.is_counted);
         let intrinsics = Begin::ALL.map(|begin| intrinsics(graph, begin, &live.at_begin(begin)));
-        let planner = stages::Planner {
-            analyses: &analyses,
-            shapes: &shapes,
-            memory: &memory,
-            homes: &homes,
-            intrinsics: &intrinsics,
-        };
+        let planner =
+            stages::Planner { analyses: &analyses, memory: &memory, homes: &homes, intrinsics: &intrinsics };
         let stages = planner.stages(&live, &cuts);
         let cut_numbers =
             cuts.iter().enumerate().map(|(number, (cut, _))| ((cut.place, cut.at), number)).collect();
@@ -134,6 +143,8 @@ impl<'a> Plan<'a> {
             loads,
             ends,
             emits,
+            copies,
+            dispatches,
             homes,
             memory,
             stages,
@@ -147,24 +158,17 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Where an edge leads; `None` if packets never take it.
-    pub fn jump(&self, place: Place, edge: Edge) -> Option<Option<Place>> {
-        let jumps = &self.jumps[place];
-        let found = jumps.binary_search_by_key(&edge, |jump| jump.0).ok()?;
-        Some(jumps[found].1)
-    }
-
     /// The number of the cut there, if there is one.
     pub fn cut_at(&self, place: Place, at: liveness::At) -> Option<usize> {
         self.cut_numbers.get(&(place, at)).copied()
     }
 
-    /// Whether generated code uses the PHV.
+    /// True if generated code uses the PHV.
     pub fn has_phv(&self) -> bool {
         !self.cuts.is_empty() || self.memory.image_bytes > 0 || !self.memory.in_memory.is_empty()
     }
 
-    /// Whether anything reads a slot.
+    /// True if anything reads a slot.
     pub fn is_used(&self, slot: Slot) -> bool {
         self.homes[slot] != Home::Nowhere
     }
@@ -176,7 +180,7 @@ fn intrinsics(graph: &Graph, begin: Begin, live: &SlotSet) -> Vec<(Intrinsic, Fi
     all.filter(|(intrinsic, field)| intrinsic.begin() == begin && live.contains_field(*field)).collect()
 }
 
-fn homes(analyses: &Analyses, memory: &Memory) -> SecondaryMap<Slot, Home> {
+fn homes(analyses: &Analyses, memory: &PhvLayout) -> SecondaryMap<Slot, Home> {
     let mut homes = SecondaryMap::new();
     for slot in analyses.graph.slots.all().filter(|slot| analyses.is_used(*slot)) {
         homes[slot] = memory.in_memory.get(&slot).map_or(Home::Registers, |offset| Home::Memory(*offset));

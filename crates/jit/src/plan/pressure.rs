@@ -12,8 +12,8 @@ use p4jet_ir::Op;
 /// anyway. The gateway's nodes weigh 3,000.
 const QUICK_WEIGHT: usize = 6_000;
 
-/// There the time of the register allocator grows with all that lies between where a value is made and where it is used: at
-/// most so much, the lives of values times the weight of all nodes.
+/// In such a program the time of the register allocator grows with the code between the definition and the uses of a value: the limit of
+/// the lives of values, times the weight of all nodes.
 const QUICK_LIVES_MAX: usize = 40_000_000;
 
 /// Most words of fields in registers that are passed from node to node, counted on each edge.
@@ -22,7 +22,7 @@ const PASSED_LIMBS_MAX: usize = 200_000;
 /// Words of fields in registers, times the weight of all nodes: Cranelift's frontend has a cell for each word and block.
 const VARIABLES_MAX: usize = 4 << 20;
 
-/// How much code a node becomes.
+/// The amount of code that a node becomes.
 fn weight(graph: &Graph, place: Place) -> usize {
     if !graph.is_reached(place) {
         return 0;
@@ -70,7 +70,7 @@ pub fn too_many(analyses: &Analyses, live: &Liveness, live_limbs_max: usize, in_
     }
     let mut elsewhere = chosen.clone();
     elsewhere.union(in_arrays);
-    // Where many nodes lead to many others, what is live is passed on each edge.
+    // Live slots are passed on each edge, and there are many edges where many nodes lead to many others.
     let mut edges_in = graph.per_place(0);
     for place in graph.reached() {
         analyses.constants.successors(place).iter().for_each(|&to| edges_in[to] += 1);
@@ -90,7 +90,7 @@ pub fn too_many(analyses: &Analyses, live: &Liveness, live_limbs_max: usize, in_
         chosen.insert(slot);
         elsewhere.insert(slot);
     }
-    // In a large program what is live in few nodes lies between many others.
+    // In a large program many other nodes lie between the few in which a slot is live.
     let all: usize = graph.reached().map(|place| weight(graph, place)).sum();
     if all > QUICK_WEIGHT {
         let mut weighted = vec![0usize; slots];
@@ -108,7 +108,7 @@ pub fn too_many(analyses: &Analyses, live: &Liveness, live_limbs_max: usize, in_
             chosen.insert(slot);
             elsewhere.insert(slot);
         }
-        // Those that live shortest are stored and loaded least.
+        // Slots with short lives cost the fewest stores and loads.
         by_life.retain(|&slot| analyses.is_used(slot) && !elsewhere.contains(slot));
         let mut in_registers: usize = by_life.iter().map(|slot| limbs(*slot)).sum();
         for &slot in by_life.iter().rev() {

@@ -1,4 +1,4 @@
-//! What the tables of a program are like, and which of them are worth a cut or a memo.
+//! The properties of a program's tables, and which of the tables are worth a cut or a remembered lookup.
 
 use p4jet_ir::{Program, TableId};
 use p4jet_tables::Structure;
@@ -8,13 +8,13 @@ pub const GENERIC_ENTRIES_MIN: u32 = 64;
 /// At most this many of them cut, the largest first: what lies between cuts is compiled for each path there.
 const GENERIC_CUTS_MAX: usize = 2;
 
-/// What the tables of a program are like.
+/// The properties of a program's tables that decide about cuts and remembered lookups.
 pub struct Shapes {
     /// How they are searched.
     pub structures: Vec<Structure>,
     /// How many entries they may get, or had if that was observed.
     pub sizes: Vec<u32>,
-    /// Whether the sizes were observed.
+    /// True if the sizes were observed.
     pub are_observed: bool,
     /// Tables with at least this many entries are prefetched before lookup.
     pub entries_min: u32,
@@ -31,7 +31,7 @@ impl Shapes {
         self.sizes[table.index()]
     }
 
-    /// Whether a table is worth a cut: its lookup touches memory that prefetching helps, or is long.
+    /// True if a table is worth a cut: its lookup touches memory that prefetching helps, or is long.
     pub fn is_large(&self, table: TableId) -> bool {
         let size = self.size(table);
         match self.structure(table) {
@@ -41,15 +41,15 @@ impl Shapes {
         }
     }
 
-    /// Whether what a lookup leads to is worth a cut: the way to a member of a group is long, and where entries have rows of
-    /// their own, many of them do not stay in the caches. Only if it was observed that there are as many.
+    /// True if the rows of a table are worth a cut: selecting a member takes long, and rows that belong to one entry each
+    /// do not all stay in the caches. The sizes must have been observed.
     pub fn has_far_rows(&self, program: &Program, table: TableId) -> bool {
         let t = &program.tables[table.index()];
         let is_large = self.size(table) >= self.entries_min;
         self.are_observed && (t.profile.is_some() || is_large && !t.direct.is_empty())
     }
 
-    /// Whether it pays to remember what lookups in a table found, by the row that led there: those are cheaper than a search.
+    /// True if it pays to remember the results of lookups in a table by row: reading a remembered result is cheaper than a search.
     pub fn is_memoized(&self, table: TableId) -> bool {
         let is_searched =
             matches!(self.structure(table), Structure::Quotient | Structure::Hash | Structure::Generic);

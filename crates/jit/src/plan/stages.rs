@@ -1,9 +1,8 @@
-//! What a stage stores at its end, and how the next one gets each value back.
+//! The slots that a stage stores at its end, and the source of each in the next stage.
 
 use super::Home;
-use super::cuts::{Cut, Reason};
-use super::memory::Memory;
-use super::shapes::Shapes;
+use super::cuts::{BatchWork, Cut, Preparation};
+use super::memory::PhvLayout;
 use crate::analysis::Analyses;
 use crate::analysis::extracts::InFrame;
 use crate::analysis::liveness::{At, Carried, Liveness};
@@ -13,10 +12,9 @@ use crate::graph::Place;
 use crate::slots::Slot;
 use cranelift_codegen::entity::SecondaryMap;
 use p4jet_ir::{Begin, FieldId, HeaderId, Intrinsic, TableId, Terminator};
-use p4jet_tables::Structure;
 use std::collections::BTreeMap;
 
-/// Which packets a stage takes.
+/// The packets that a stage processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// Packets that arrive, or copies that begin with ingress.
@@ -27,23 +25,23 @@ pub enum Entry {
     Egress,
 }
 
-/// How a slot gets its value when a stage begins.
+/// The source of a slot where a stage begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restore {
-    /// It is this constant.
+    /// This constant.
     Known(u64),
-    /// The intrinsic of this field is loaded.
+    /// The intrinsic of this field.
     Intrinsic(Intrinsic, FieldId),
-    /// It is loaded from the PHV.
+    /// The PHV, at this offset.
     Phv(i32),
 }
 
-/// Fields of a header that a stage reloads from the frame, which is cheaper than keeping them in the PHV.
+/// Fields of a header that a stage reloads from the frame, which is cheaper than storing them in the PHV.
 #[derive(Clone, Debug)]
 pub struct Reload {
     /// The header.
     pub header: HeaderId,
-    /// Whether the header is known to be valid; if not, its fields are 0 where it is not.
+    /// True if the header is known to be valid; if not, its fields are 0 where it is not.
     pub is_valid: bool,
     /// The fields, and where they are.
     pub fields: Vec<(FieldId, InFrame)>,
@@ -51,14 +49,14 @@ pub struct Reload {
     pub known: Known,
 }
 
-/// What a stage does before its first place.
+/// The work of a stage before its first place.
 #[derive(Clone, Debug)]
 pub struct StagePlan {
-    /// Which packets it takes.
+    /// The packets that it processes.
     pub entry: Entry,
-    /// Where it begins; `None` if packets leave at once.
+    /// The place where it begins; `None` if packets leave at once.
     pub begin: Option<Place>,
-    /// Whether the elements are cleared that unknown indices may find.
+    /// True if the stage zeroes the columns that unknown indices access.
     pub clears_arrays: bool,
     /// Slots that are 0.
     pub zeroed: Vec<Slot>,
@@ -68,42 +66,37 @@ pub struct StagePlan {
     pub inherited: Vec<(Slot, i32)>,
     /// Fields that are reloaded from the frame.
     pub reloads: Vec<Reload>,
-    /// Whether the stage begins on a hot path, and the other code is cold.
+    /// True if the stage begins on a hot path, and the other code is cold.
     pub begins_hot: bool,
 }
 
-/// What is prefetched at a cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prefetch {
-    /// Nothing.
-    Nothing,
-    /// What the lookup touches first.
-    Lookup(TableId),
-    /// The row that was found, and its direct counters.
-    Row(TableId),
-}
-
-/// What happens at a cut.
+/// The work at a cut.
 #[derive(Clone, Debug)]
 pub struct CutPlan {
-    /// Where, and why.
+    /// The cut.
     pub cut: Cut,
     /// Slots that are stored in the PHV, and at which offset.
     pub spills: Vec<(Slot, i32)>,
-    /// Whether the selector of a member is stored behind the key.
+    /// True if the selector of a member is stored behind the key.
     pub has_selector: bool,
-    /// What is prefetched.
-    pub prefetch: Prefetch,
 }
 
-/// What the decisions depend on.
+impl CutPlan {
+    /// The engine's work for all packets that wait at the cut.
+    pub fn batch_work(&self) -> Option<BatchWork> {
+        match self.cut.preparation {
+            Preparation::Batch(work) => Some(work),
+            Preparation::Nothing | Preparation::Prefetch(_) => None,
+        }
+    }
+}
+
+/// The inputs of the decisions.
 pub struct Planner<'s> {
     /// The analyses.
     pub analyses: &'s Analyses<'s>,
-    /// What the tables are like.
-    pub shapes: &'s Shapes,
     /// The PHV.
-    pub memory: &'s Memory,
+    pub memory: &'s PhvLayout,
     /// Where slots lie.
     pub homes: &'s SecondaryMap<Slot, Home>,
     /// The intrinsics that are set where a half of the pipeline begins.
@@ -111,7 +104,7 @@ pub struct Planner<'s> {
 }
 
 impl Planner<'_> {
-    /// What happens at a cut.
+    /// The work at a cut.
     pub fn cut(&self, cut: Cut, carried: &[Carried]) -> CutPlan {
         let spills = carried
             .iter()
@@ -123,17 +116,6 @@ impl Planner<'_> {
             cut,
             spills: spills.map(|(slot, _)| (*slot, self.memory.phv[slot])).collect(),
             has_selector,
-            prefetch: match (cut.at, table) {
-                (At::Lookup, Some(table))
-                    if self.shapes.structure(table) != Structure::Generic && self.shapes.is_large(table) =>
-                {
-                    Prefetch::Lookup(table)
-                }
-                (At::Action, Some(table)) if cut.reason == Reason::FarRows && !has_selector => {
-                    Prefetch::Row(table)
-                }
-                _ => Prefetch::Nothing,
-            },
         }
     }
 

@@ -12,7 +12,11 @@
 //!         -> deparse.n0
 //! ```
 
-use super::{CutPlan, EndKind, Entry, Home, Plan, Prefetch, Reason, Restore, StagePlan};
+use super::{
+    BatchWork, CopiedValue, CutPlan, Dispatch, EndKind, Entry, Home, Plan, Prefetch, Preparation, Reason,
+    Rest, Restore, Row, StagePlan,
+};
+use crate::analysis::calls::Call;
 use crate::analysis::constants::Edge;
 use crate::analysis::extracts::InFrame;
 use crate::analysis::liveness::At;
@@ -86,7 +90,7 @@ impl<'p> Printer<'p> {
     }
 
     fn target(&self, place: Place, edge: Edge) -> String {
-        self.plan.jump(place, edge).map_or("never".to_string(), |to| self.to(to))
+        self.plan.jumps.get(place, edge).map_or("never".to_string(), |to| self.to(to))
     }
 
     fn in_frame(&self, at: InFrame) -> String {
@@ -197,7 +201,7 @@ impl<'p> Printer<'p> {
         if at == At::Place && !is_begin && self.plan.cut_at(place, At::Place).is_some() {
             return Vec::new();
         }
-        let edges = &self.plan.jumps[place];
+        let edges = self.plan.jumps.of(place);
         let is_cut = |cut: At| at < cut && self.plan.cut_at(place, cut).is_some();
         let is_cut = is_cut(At::Lookup) || is_cut(At::Action);
         let is_followed = |edge: &Edge| match edge {
@@ -242,7 +246,7 @@ impl<'p> Printer<'p> {
                 if let Some(end) = ends.get(&place) {
                     self.end(&end.kind)?;
                 }
-                match self.plan.jump(place, Edge::End) {
+                match self.plan.jumps.get(place, Edge::End) {
                     Some(to) => self.line(2, format_args!("-> {}", self.to(to))),
                     None => Ok(()),
                 }
@@ -268,10 +272,15 @@ impl<'p> Printer<'p> {
     ) -> fmt::Result {
         for (number, (stmt, plan)) in node.stmts.iter().zip(&plan.stmts).enumerate() {
             let Some(op) = plan.op.of(&stmt.op) else { continue };
-            let text = self.op(op);
+            let text = match plan.call {
+                Some(Call::OutOfLine) | None => self.op(op),
+                Some(Call::Mark) => format!("{}, no code", self.op(op)),
+                Some(_) => format!("{}, inline", self.op(op)),
+            };
             self.line(depth, text)?;
             if is_own {
                 self.extraction(depth + 1, place, number, op)?;
+                self.copy(depth + 1, place, number)?;
             }
             self.sum(depth + 1, plan)?;
             self.reads(depth + 1, &plan.reads)?;
@@ -296,10 +305,26 @@ impl<'p> Printer<'p> {
                 self.line(depth, format_args!("load {loaded}"))?;
             }
         }
-        match self.plan.jump(place, Edge::Error(number)) {
+        match self.plan.jumps.get(place, Edge::Error(number)) {
             Some(to) => self.line(depth, format_args!("on error -> {}", self.to(to))),
             None => Ok(()),
         }
+    }
+
+    fn copy(&mut self, depth: usize, place: Place, number: usize) -> fmt::Result {
+        let plan = self.plan;
+        let Some(copy) = plan.copies.get(&(place, number)) else { return Ok(()) };
+        for &(slot, _, value) in &copy.image {
+            let value = match value {
+                CopiedValue::Set(_) => "set".to_string(),
+                CopiedValue::Known(value) => format!("constant {value:#x}"),
+                CopiedValue::Kept => self.home(slot),
+                CopiedValue::Zero => continue,
+            };
+            let slot = self.slot(slot);
+            self.line(depth, format_args!("copy {slot} = {value}"))?;
+        }
+        Ok(())
     }
 
     fn sum(&mut self, depth: usize, plan: &Statement) -> fmt::Result {
@@ -390,8 +415,41 @@ impl<'p> Printer<'p> {
             }
         }
         let plan = self.plan;
+        let Some(dispatch) = plan.dispatches.get(&place) else { return Ok(()) };
+        self.dispatch(table, dispatch)?;
         let Some(plan) = plan.nodes.applies.get(&place) else { return Ok(()) };
         self.actions(place, plan)
+    }
+
+    /// The choice of the action, unless the row decides it alone.
+    fn dispatch(&mut self, table: TableId, dispatch: &Dispatch) -> fmt::Result {
+        let actions = &self.graph().program.tables[table.index()].actions;
+        let name = |number: &usize| {
+            let action =
+                actions.get(*number).map(|action| &self.graph().program.actions[action.action.index()]);
+            action.map_or("", |action| action.name.as_str())
+        };
+        let compared: Vec<&str> = dispatch.compared.iter().map(name).collect();
+        let mut parts = Vec::new();
+        match dispatch.row {
+            Row::Resolved => parts.push("resolve row 0".to_string()),
+            Row::ResolvedLate => parts.push("resolve row 0 after the first comparison".to_string()),
+            Row::Default => parts.push("take the default row".to_string()),
+            Row::Member => parts.push("take the member's row".to_string()),
+            Row::Found => {}
+        }
+        if !compared.is_empty() {
+            parts.push(format!("compare {}", compared.join(", ")));
+        }
+        match &dispatch.rest {
+            Rest::Run(_) if compared.is_empty() => {}
+            Rest::Run(last) => parts.push(format!("else {}", name(last))),
+            Rest::JumpTable(_) => parts.push("jump table".to_string()),
+        }
+        if parts.is_empty() {
+            return Ok(());
+        }
+        self.line(2, parts.join("; "))
     }
 
     fn actions(&mut self, place: Place, apply: &ApplyPlan) -> fmt::Result {
@@ -414,8 +472,8 @@ impl<'p> Printer<'p> {
                 self.reads(4, &plan.reads)?;
             }
         }
-        if self.plan.jump(place, Edge::NoAction).is_some() {
-            let none = self.to(apply.none);
+        if let Some(none) = apply.none {
+            let none = self.to(none);
             self.line(2, format_args!("no action -> {none}"))?;
         }
         Ok(())
@@ -453,14 +511,13 @@ impl<'p> Printer<'p> {
 
     fn cut(&mut self, depth: usize, number: usize) -> fmt::Result {
         let plan = self.plan;
-        let CutPlan { cut, spills, prefetch, .. } = &plan.cuts[number];
+        let CutPlan { cut, spills, .. } = &plan.cuts[number];
         let reason = match cut.reason {
             Reason::Stop => "a block begins",
             Reason::Measured => "stages are measured",
-            Reason::Prefetch => "the lookup is prefetched",
-            Reason::Batch => "the keys of all packets are looked up at once",
-            Reason::Routes => "what a route leads to waits for the other lookups",
-            Reason::FarRows => "rows are prefetched or members selected",
+            Reason::LargeTable => "the table is large",
+            Reason::Routes => "the actions of routes wait for the other lookups",
+            Reason::FarRows => "rows or members may not be in the caches",
         };
         let what = match cut.at {
             At::Place => "here",
@@ -468,16 +525,16 @@ impl<'p> Printer<'p> {
             At::Action => "after the lookup",
         };
         self.line(depth, format_args!("cut {number} {what}: {reason}"))?;
-        match prefetch {
-            Prefetch::Nothing => {}
-            Prefetch::Lookup(table) => {
-                let table = self.table(*table).to_string();
-                self.line(depth + 1, format_args!("prefetch {table}"))?;
-            }
-            Prefetch::Row(table) => {
-                let table = self.table(*table).to_string();
-                self.line(depth + 1, format_args!("prefetch the row of {table}"))?;
-            }
+        let preparation = match cut.preparation {
+            Preparation::Nothing => None,
+            Preparation::Prefetch(Prefetch::Lookup(table)) => Some(("prefetch", table)),
+            Preparation::Prefetch(Prefetch::Row(table)) => Some(("prefetch the row of", table)),
+            Preparation::Batch(BatchWork::Lookup(table)) => Some(("look up the keys of the batch in", table)),
+            Preparation::Batch(BatchWork::Select(table)) => Some(("select members of the batch in", table)),
+        };
+        if let Some((work, table)) = preparation {
+            let text = format!("{work} {}", self.table(table));
+            self.line(depth + 1, text)?;
         }
         for &(slot, offset) in spills {
             let slot = self.slot(slot);

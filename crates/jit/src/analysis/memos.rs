@@ -6,22 +6,20 @@
 //! nothing is remembered from one batch to the next, because another worker may already find the new entry: see
 //! [`p4jet_tables::View::rows_released`] and [`p4jet_tables::View::entries_changed`].
 
-use crate::analysis::effects::op_sets;
-use crate::analysis::inherited::Inherited;
+use super::effects::op_sets;
+use super::inherited::Inherited;
 use crate::graph::{Graph, Place, Position};
 use crate::slots::Slot;
-use p4jet_externs::Apart;
 use p4jet_ir::{ActionId, FieldId, FieldKind, Op, Program, TableId, Terminator};
-use p4jet_tables::View;
 use std::collections::HashSet;
 
 /// A lookup that is remembered by row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memo {
-    /// Where it happens, and in which table.
+    /// The place of the lookup, and its table.
     pub place: Place,
     pub table: TableId,
-    /// The source of the row, and its table.
+    /// The position whose lookup finds the row, and its table.
     pub row_at: Position,
     pub row_table: TableId,
 }
@@ -31,7 +29,7 @@ pub struct Memo {
 pub struct Memos(Vec<Memo>);
 
 impl Memos {
-    /// All of them, in the order of their numbers.
+    /// All remembered lookups, in the order of their numbers.
     pub fn list(&self) -> &[Memo] {
         &self.0
     }
@@ -52,7 +50,7 @@ impl Memos {
         Some(graph.slots.row(memo.row_table))
     }
 
-    /// Whether a lookup is remembered by the row of a table.
+    /// True if a lookup is remembered by the row of a table.
     pub fn use_rows_of(&self, table: TableId) -> bool {
         self.0.iter().any(|memo| memo.row_table == table)
     }
@@ -84,7 +82,7 @@ pub fn memos(graph: &Graph, inherited: &Inherited, worth_it: &[bool]) -> Memos {
     Memos(memos.collect())
 }
 
-/// The table whose actions alone, from their data alone, set what the table of a place is asked for.
+/// The table whose actions alone, from their data alone, set the key of the table of a place.
 fn table_that_sets_key(graph: &Graph, inherited: &Inherited, place: Place) -> Option<TableId> {
     let program = graph.program;
     let Terminator::Apply { keys, .. } = &graph.node(place).terminator else { return None };
@@ -139,7 +137,7 @@ fn table_that_sets_key(graph: &Graph, inherited: &Inherited, place: Place) -> Op
     }
 }
 
-/// Whether a field is action data that no statement changes.
+/// True if a field is action data that no statement changes.
 fn is_untouched_data(program: &Program, field: FieldId) -> bool {
     let FieldKind::ActionData(action) = program.fields[field.index()].kind else { return false };
     let mut changed = false;
@@ -147,44 +145,4 @@ fn is_untouched_data(program: &Program, field: FieldId) -> bool {
         node.stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| changed |= f == field));
     }
     !changed
-}
-
-/// Bits of a row's number: what is above them in the first word of a cell says how old it is.
-pub const ROW_BITS: u32 = 28;
-/// Cells of a memo; a power of two. A cell has two words: age and row, and what was found.
-pub const CELLS: usize = 1024;
-/// The first word of a cell that was never written: no row has this number.
-pub const NOTHING: u64 = u64::MAX;
-
-/// What one worker remembers of one lookup.
-pub struct Memory {
-    cells: Apart<u64>,
-    /// Changes so far, without those that fit above the row.
-    epoch: u64,
-}
-
-impl Memory {
-    /// Nothing yet.
-    pub fn new() -> Memory {
-        let mut cells = Apart::zeroed(2 * CELLS);
-        cells.fill(NOTHING);
-        Memory { cells, epoch: 0 }
-    }
-
-    /// The cells.
-    pub fn cells(&mut self) -> *mut u64 {
-        self.cells.as_mut_ptr()
-    }
-
-    /// What is above the row in cells that are as new as these views are now: to be asked for before the views are read.
-    pub fn age(&mut self, row_view: &View, view: &View) -> u64 {
-        let entries_changed = view.entries_changed();
-        let changes = row_view.rows_released().wrapping_add(entries_changed);
-        let epoch = changes >> (64 - ROW_BITS);
-        if epoch != self.epoch || entries_changed % 2 == 1 {
-            self.cells.fill(NOTHING);
-            self.epoch = epoch;
-        }
-        changes << ROW_BITS
-    }
 }

@@ -1,0 +1,69 @@
+//! The values that copies begin with.
+
+use super::memory::PhvLayout;
+use crate::analysis::reads::{Known, Nodes};
+use crate::graph::{Graph, Place};
+use crate::slots::{Slot, SlotKind};
+use p4jet_ir::{Begin, CopyFrame, Keep, Op, PacketCopy};
+use std::collections::HashMap;
+
+/// A statement that makes copies.
+#[derive(Clone, Debug)]
+pub struct CopyPlan {
+    /// The values in the image of the copies, by slot, with their offsets in bytes.
+    pub image: Vec<(Slot, i32, Value)>,
+    /// True if the copies keep the cursor.
+    pub keeps_cursor: bool,
+}
+
+/// A value in the image of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// The statement sets it, by the expression with this number.
+    Set(usize),
+    /// It is a constant.
+    Known(u64),
+    /// The packet's value.
+    Kept,
+    /// 0: copies do not inherit the slot.
+    Zero,
+}
+
+/// Statements that make copies, by place and number.
+pub type CopyPlans = HashMap<(Place, usize), CopyPlan>;
+
+/// Decides which values copies inherit.
+pub fn copies(graph: &Graph, nodes: &Nodes, phv: &PhvLayout) -> CopyPlans {
+    let mut copies = HashMap::new();
+    for place in graph.reached() {
+        let Some(plan) = &nodes.of_place[place] else { continue };
+        for (number, (stmt, plan)) in graph.node(place).stmts.iter().zip(&plan.stmts).enumerate() {
+            if let Op::Copy(copy) = &stmt.op {
+                copies.insert((place, number), of_copy(graph, phv, place, copy, &plan.known));
+            }
+        }
+    }
+    copies
+}
+
+fn of_copy(graph: &Graph, phv: &PhvLayout, place: Place, copy: &PacketCopy, known: &Known) -> CopyPlan {
+    let keeps_headers = graph.keeps_headers(place, copy);
+    let keeps_cursor = copy.begin == Begin::Egress && copy.frame == CopyFrame::Current;
+    let is_kept = |slot: Slot| match (graph.slots.kind(slot), &copy.keep) {
+        (SlotKind::Field(_), Keep::All) => true,
+        (SlotKind::Field(field), Keep::Fields(fields)) => fields.contains(&field),
+        (SlotKind::Cursor, _) => keeps_cursor,
+        _ => keeps_headers,
+    };
+    let set: HashMap<Slot, usize> =
+        copy.set.iter().enumerate().map(|(number, (field, _))| (graph.slots.field(*field), number)).collect();
+    let value = |slot: Slot| match (set.get(&slot), known.get(slot)) {
+        (Some(number), _) => Value::Set(*number),
+        (None, _) if !is_kept(slot) => Value::Zero,
+        // The image has the slot as it is, also where reads get it from the frame.
+        (None, Some(known)) => Value::Known(known),
+        (None, None) => Value::Kept,
+    };
+    let slots = phv.entered[copy.begin as usize].iter();
+    CopyPlan { image: slots.map(|&slot| (slot, phv.phv[&slot], value(slot))).collect(), keeps_cursor }
+}

@@ -1,0 +1,90 @@
+//! How code chooses the action to run after a lookup: which row it runs, and which actions it compares first.
+
+use super::shapes::Shapes;
+use crate::graph::{Graph, Place};
+use p4jet_ir::{Table, TableAction, Terminator};
+use p4jet_tables::Structure;
+use std::collections::HashMap;
+
+/// Actions of a table up to which a chain of comparisons is used instead of a jump table.
+const COMPARED_ACTIONS_MAX: usize = 8;
+
+/// The choice of the action at a place that applies a table.
+#[derive(Clone, Debug)]
+pub struct Dispatch {
+    /// The row to run.
+    pub row: Row,
+    /// The actions to compare one after another, by number in the table.
+    pub compared: Vec<usize>,
+    /// The choice among the other actions.
+    pub rest: Rest,
+}
+
+/// The row whose action runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// The default row: the table has no key.
+    Default,
+    /// The row of a member, to which the found row leads.
+    Member,
+    /// The found row. The actions have no data, so row 0 holds any default action.
+    Found,
+    /// The found row, or the default row if row 0 has no room for the default action; resolved before the first comparison.
+    Resolved,
+    /// Like [`Row::Resolved`], but resolved only after the first comparison has failed.
+    ResolvedLate,
+}
+
+/// The choice among the actions that are not compared.
+#[derive(Clone, Debug)]
+pub enum Rest {
+    /// One action is left, and runs.
+    Run(usize),
+    /// A jump table of these actions. A row of another action leads to where no action runs or, if an action always runs, to the
+    /// last of these.
+    JumpTable(Vec<usize>),
+}
+
+/// Decides for each place that applies a table how its action is chosen. If `is_counted`, code counts the actions that run.
+pub fn dispatches(graph: &Graph, shapes: &Shapes, is_counted: bool) -> HashMap<Place, Dispatch> {
+    let dispatch = |place| match &graph.node(place).terminator {
+        Terminator::Apply { table, action_run, .. } => {
+            let is_keyless = shapes.structure(*table) == Structure::Keyless;
+            // Before the first comparison, counters and `action_run` need the action.
+            let may_be_late = !is_counted && action_run.is_none();
+            let table = &graph.program.tables[table.index()];
+            Some((place, dispatch(graph, place, table, is_keyless, may_be_late)))
+        }
+        _ => None,
+    };
+    graph.reached().filter_map(dispatch).collect()
+}
+
+fn dispatch(graph: &Graph, place: Place, table: &Table, is_keyless: bool, may_be_late: bool) -> Dispatch {
+    let mut order: Vec<usize> = (0..table.actions.len()).collect();
+    let hot_action = graph.hot_action(place);
+    let hot = table.actions.iter().position(|action| hot_action == Some(action.action));
+    if let Some(hot) = hot {
+        order[..=hot].rotate_right(1);
+    }
+    // A group without members runs no action.
+    let always_runs = table.profile.is_none();
+    let compared = match order.len() {
+        count @ 1..=COMPARED_ACTIONS_MAX if always_runs => count - 1,
+        _ => usize::from(hot.is_some()),
+    };
+    let others = order.split_off(compared);
+    let has_data = |action: &TableAction| !graph.program.actions[action.action.index()].params.is_empty();
+    let row = match () {
+        () if table.profile.is_some() => Row::Member,
+        () if is_keyless => Row::Default,
+        () if !table.actions.iter().any(has_data) => Row::Found,
+        () if compared > 0 && may_be_late => Row::ResolvedLate,
+        () => Row::Resolved,
+    };
+    let rest = match others[..] {
+        [last] if always_runs => Rest::Run(last),
+        _ => Rest::JumpTable(others),
+    };
+    Dispatch { row, compared: order, rest }
+}
