@@ -272,6 +272,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     if let Some(path) = &args.state {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.exists()) {
+            let (name, folder) = (path.display(), folder.display());
+            return Err(Failure::Environment(format!(
+                "cannot use state file `{name}` (--state): there is no folder `{folder}`"
+            )));
+        }
         let lost = control.keep(path, read_command).map_err(|e| {
             let (name, why) = (path.display().to_string(), e.to_string());
             let why = why.strip_prefix(&format!("{name}: ")).unwrap_or(&why);

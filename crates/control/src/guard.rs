@@ -1,6 +1,6 @@
 //! A batch fails if memory runs out in the middle, or if p4jet itself fails; control goes on.
 
-use crate::error::{CommandError, INTERNAL, NO_MEMORY};
+use crate::error::{CommandError, INTERNAL, NO_MEMORY, count};
 use p4jet_tables::NoMemory;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,6 +42,22 @@ pub fn require_memory(text: &str, entries: usize) -> Result<(), CommandError> {
         CommandError::new(format!(
             "Error: no memory: {lines} lines may need {mib} MiB, which the system refuses (see ulimit -v); \
              use smaller files"
+        ))
+        .code(NO_MEMORY)
+    })
+}
+
+/// Refuses `updates` updates for which there is not enough memory, as [`require_memory`] refuses a file of commands.
+pub(crate) fn require_memory_for_updates(updates: usize, entries: usize) -> Result<(), CommandError> {
+    let bytes = FREE_BYTES_MIN
+        .saturating_add(FREE_BYTES_PER_LINE.saturating_mul(updates))
+        .saturating_add(FREE_BYTES_PER_ENTRY.saturating_mul(entries));
+    let mut probe: Vec<u8> = Vec::new();
+    probe.try_reserve_exact(bytes).map_err(|_| {
+        let (updates, mib) = (count(updates, "update"), bytes.div_ceil(1 << 20));
+        CommandError::new(format!(
+            "Error: no memory: {updates} may need {mib} MiB, which the system refuses (see ulimit -v); \
+             use smaller batches"
         ))
         .code(NO_MEMORY)
     })

@@ -184,7 +184,11 @@ pub enum NamedUpdate {
 
 /// An action with its data, a member or a group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "an object with `action` and `params`, or with `member` or `group`"
+)]
 pub struct Call {
     /// The name of an action.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -202,7 +206,10 @@ pub struct Call {
 
 /// An entry by its handle, or by its key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = r#"expected an entry: its handle, `{"made": N}`, or `{"key": [...]}` with `priority` if entries have one"#
+)]
 pub enum NamedEntry {
     /// Its handle.
     Handle(Ref),
@@ -286,7 +293,10 @@ impl From<RateRecord> for Rate {
 
 /// A [`Ref`] as JSON: a number, or `{"made": 3}`.
 #[derive(Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = r#"expected a handle, or `{"made": N}` with the number of an earlier update of the batch"#
+)]
 pub(crate) enum RefForm {
     Handle(u32),
     Made { made: u32 },

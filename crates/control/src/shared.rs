@@ -10,11 +10,11 @@ use crate::rights::Rights;
 use crate::state::ReadCommand;
 use crate::update::{Atomicity, Update};
 use crate::write::{Batch, Control, Written};
-use p4jet_dataplane::{Cancel, Topics};
+use p4jet_dataplane::{Cancel, QueueConfig, Switch, Topics};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Control of a running switch, for several clients at once: their batches are carried out one after the other.
 #[derive(Clone)]
@@ -27,6 +27,15 @@ struct Shared {
     next: Mutex<Option<Swap>>,
     /// Compilations that clients wait for now.
     compilations: AtomicUsize,
+    /// Output queues that could not be compiled.
+    no_queues: Mutex<Option<NoQueues>>,
+}
+
+/// A program that could not be compiled with output queues. It is not compiled again until the program or the queues change.
+struct NoQueues {
+    switch: Weak<Switch>,
+    queues: QueueConfig,
+    why: CommandError,
 }
 
 /// Most compilations at once that clients ask for; a refusal names the number. They wait neither for each other nor does any batch
@@ -161,6 +170,7 @@ impl SharedControl {
             host,
             next: Mutex::new(None),
             compilations: AtomicUsize::new(0),
+            no_queues: Mutex::new(None),
         }))
     }
 
@@ -266,13 +276,25 @@ impl SharedControl {
     fn make_queues(&self) -> Option<std::result::Result<(), String>> {
         let host = self.0.host.as_ref()?;
         let needs_queues = || lock(&self.0.kept).control.switch().needs_queues();
-        if !needs_queues() {
+        let switch = Arc::clone(lock(&self.0.kept).control.switch());
+        if !switch.needs_queues() {
             return None;
         }
-        let made = guarded(|| {
-            let _one_of_few = Compilation::begin(&self.0.compilations)?;
-            self.swap(host.prepare_queues().map_err(CommandError::new)?)
-        });
+        let (switch, queues) = (Arc::downgrade(&switch), switch.queues().config());
+        let same = |failed: &&NoQueues| failed.switch.ptr_eq(&switch) && failed.queues == queues;
+        let failed = lock(&self.0.no_queues).as_ref().filter(same).map(|failed| failed.why.clone());
+        let made = match failed {
+            Some(why) => Err(why),
+            None => guarded(|| {
+                let _one_of_few = Compilation::begin(&self.0.compilations)?;
+                let prepared = host.prepare_queues().map_err(|why| {
+                    let why = CommandError::new(why);
+                    *lock(&self.0.no_queues) = Some(NoQueues { switch, queues, why: why.clone() });
+                    why
+                })?;
+                self.swap(prepared)
+            }),
+        };
         match made {
             // Another client's batch has done it meanwhile.
             Err(_) if !needs_queues() => Some(Ok(())),

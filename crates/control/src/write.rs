@@ -1,7 +1,7 @@
 //! Carries changes out, and takes them back.
 
 use crate::error::{CommandError, NO_MEMORY, count};
-use crate::guard::guarded;
+use crate::guard::{guarded, require_memory_for_updates};
 use crate::journal::Changes;
 use crate::schema::{Schema, check_entry_open, is_const_entry, param_names};
 use crate::update::{Act, Atomicity, Cell, EntryRef, Mirror, Ref, Update};
@@ -260,7 +260,14 @@ pub struct Batch {
     made: Made,
     /// What the journal gets.
     changes: Option<Changes>,
+    /// The number of updates that the caller announced.
+    expected: usize,
+    /// The number of updates for which memory has been checked.
+    checked: usize,
 }
+
+/// The number of undo steps for which a batch has room from the start.
+const LOG_MAX: usize = 1 << 16;
 
 impl Batch {
     pub(crate) fn new(
@@ -269,8 +276,8 @@ impl Batch {
         updates: usize,
         changes: Option<Changes>,
     ) -> Batch {
-        let log = (atomicity == Atomicity::AllOrNothing).then(|| Vec::with_capacity(updates));
-        Batch { control: control.clone(), log, made: Made::default(), changes }
+        let log = (atomicity == Atomicity::AllOrNothing).then(|| Vec::with_capacity(updates.min(LOG_MAX)));
+        Batch { control: control.clone(), log, made: Made::default(), changes, expected: updates, checked: 0 }
     }
 
     /// Carries one update out, or leaves the switch as it is. Returns the handle of what it made. Later updates of the batch may name
@@ -291,8 +298,20 @@ impl Batch {
         self.made.push(None, None);
     }
 
+    /// Refuses to go on if memory for the announced updates is short. More than those are checked in growing steps.
+    fn check_memory(&mut self) -> Result<()> {
+        let done = self.made.handles.len();
+        if done >= self.checked {
+            let next = self.expected.saturating_sub(done).max(done).max(1);
+            require_memory_for_updates(next, self.control.entries())?;
+            self.checked = done.saturating_add(next);
+        }
+        Ok(())
+    }
+
     fn carry_out(&mut self, update: Update) -> Result<Option<u32>> {
-        let Batch { control, log, made, changes } = self;
+        self.check_memory()?;
+        let Batch { control, log, made, changes, .. } = self;
         // The journal names what the schema knows.
         control.check(&update)?;
         if let Some(changes) = changes {

@@ -358,3 +358,15 @@ fn members_have_no_default_only_actions() {
     let member = Ref::Handle(0);
     assert!(write(Update::ModifyMember { profile, member, action: deny() }).is_err());
 }
+
+/// A batch for which there is not enough memory changes nothing.
+#[test]
+fn a_batch_that_does_not_fit_in_memory_is_refused() {
+    let control = control();
+    let before = dump(&control);
+    let mut batch = control.batch(usize::MAX >> 11);
+    let error = batch.write(Update::CreateMulticastGroup(5)).unwrap_err();
+    assert!(error.message.contains("no memory: "), "{error}");
+    batch.commit().unwrap();
+    assert_eq!(dump(&control), before);
+}

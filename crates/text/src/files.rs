@@ -127,6 +127,9 @@ fn frames(path: &Path, act: Act) -> Result<(Vec<Vec<u8>>, bool), CommandError> {
     let mut reader =
         CaptureReader::open(path).map_err(|e| match path.to_str().and_then(packet::layer_meant) {
             Some(layer) if !path.exists() => wrong(&format_args!("{e}: did you mean the layer `{layer}`?")),
+            _ if !path.exists() => wrong(&format_args!(
+                "{e}: expected a frame as hexadecimal digits or as layers, or the path of a capture"
+            )),
             _ => wrong(&e),
         })?;
     let (mut frames, mut bytes) = (Vec::new(), 0);

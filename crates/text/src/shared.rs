@@ -1,8 +1,8 @@
 //! Runtime commands and requests for a running switch.
 
 use crate::commands::{
-    Answerer, Command, Commands, HostCommand, LoadSummary, Prepared, Reply, Touches, carry_out, complete,
-    deprecated, observe,
+    Answerer, Command, Commands, HostCommand, LoadSummary, Prepared, Reply, Touches, both_notes, carry_out,
+    complete, deprecated, observe,
 };
 use crate::error::LoadError;
 use crate::wire::{Answer, Request, WireError};
@@ -104,8 +104,8 @@ fn command_reply(shared: &SharedControl, line: &str, data: bool) -> Reply {
             },
         };
         reply.note = match reading {
-            true => deprecated(line).or(reply.note),
-            false => reply.note.or_else(|| deprecated(line)),
+            true => both_notes(deprecated(line), reply.note),
+            false => both_notes(reply.note, deprecated(line)),
         };
         return reply;
     }

@@ -81,7 +81,7 @@ pub enum Request {
 
 /// A request as it goes over the wire.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "an object with the fields of a request")]
 struct Fields {
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
@@ -266,7 +266,19 @@ impl<'de> Deserialize<'de> for Updates {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Updates, A::Error> {
                 let mut updates = Vec::new();
-                while let Some(update) = elements.next_element()? {
+                // serde names Rust types, which mean nothing to clients.
+                let named = |number: usize, error: A::Error| {
+                    let text = error.to_string();
+                    let text = match text.split_once("struct variant NamedUpdate::") {
+                        Some((before, after)) => {
+                            let after = after.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
+                            format!("{before}an object with the fields of the update{after}")
+                        }
+                        None => text,
+                    };
+                    A::Error::custom(format_args!("update {number}: {text}"))
+                };
+                while let Some(update) = elements.next_element().map_err(|e| named(updates.len(), e))? {
                     if updates.len() == UPDATES_MAX {
                         return Err(A::Error::custom(format_args!("expected at most {UPDATES_MAX} updates")));
                     }
@@ -465,6 +477,23 @@ mod tests {
     fn requests_and_what_is_none() {
         let command = |line: &str, data| Ok(Request::Command { line: line.into(), data });
         assert_eq!(Request::parse(br#"{"command":"help"}"#), command("help", false));
+        for (second, expected) in [
+            (
+                r#"{"delete":{"table":"t","entry":"x"}}"#,
+                "update 1: expected an entry: its handle, `{\"made\": N}`",
+            ),
+            (r#"{"delete_group":{"profile":"t","group":[]}}"#, "update 1: expected a handle, or"),
+            (
+                r#"{"clear":5}"#,
+                "update 1: invalid type: integer `5`, expected an object with the fields of the update",
+            ),
+            (r#"{"cleer":{"table":"t"}}"#, "update 1: unknown variant `cleer`, expected one of `insert`"),
+        ] {
+            let line = format!(r#"{{"write":[{{"clear":{{"table":"t"}}}},{second}]}}"#);
+            let error = Request::parse(line.as_bytes()).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+            assert!(!error.contains("untagged") && !error.contains("struct"), "{error}");
+        }
         assert_eq!(Request::parse(br#"{"data":true,"command":"a\tb"}"#), command("a\tb", true));
         let load = Request::Load { text: "a\n\nb\n".into(), name: "f".into() };
         assert_eq!(Request::parse(br#"{"commands":["a","","b"],"atomic":true,"name":"f"}"#), Ok(load));

@@ -138,7 +138,9 @@ fn shows_the_program() {
     assert!(session(&control, "switch_info").contains("program     : sample\n"));
     assert!(session(&control, "help").contains("table_add\n"));
     assert!(session(&control, "help table_add").starts_with("Add entry to a match table"));
-    assert_eq!(session(&control, "help nonsense"), "*** No help on nonsense\n");
+    let reply = control.reply("help tabel_add", false);
+    let refused = reply.refused.unwrap();
+    assert_eq!(refused.message, "*** No help on tabel_add: did you mean `table_add`?");
 }
 
 #[test]

@@ -6,8 +6,8 @@ mod common;
 
 use common::control;
 use p4jet_control::{
-    Atomicity, CommandError, Host, NamedUpdate, PortInfo, Program, Rights, SharedControl, Stats, Swap,
-    Swapped,
+    Atomicity, CommandError, Control, Host, NamedUpdate, PortInfo, Program, Rights, SharedControl, Stats,
+    Swap, Swapped,
 };
 use p4jet_dataplane::{Cancel, CaptureSpec, Subscription, Switch, Topics};
 use p4jet_text::client::Client;
@@ -469,6 +469,7 @@ fn many_clients_at_once_do_not_mix() {
 /// Ports by name, and a program that is always the same.
 #[derive(Default)]
 struct Stub {
+    queues_tried: AtomicUsize,
     ports: Mutex<Vec<PortInfo>>,
     stopped: AtomicBool,
     /// Programs that are never done.
@@ -523,6 +524,7 @@ impl Host for Stub {
     }
 
     fn prepare_queues(&self) -> Result<Swap, String> {
+        self.queues_tried.fetch_add(1, Ordering::SeqCst);
         Err("this one has none".to_string())
     }
 
@@ -752,4 +754,22 @@ fn batches_of_updates_over_a_connection() {
     assert!(results[0].is_ok());
     assert_eq!(results[1..], [error("UNKNOWN_NAME"), error("DUPLICATE_ENTRY")]);
     assert_eq!(client.command("table_num_entries l2", false).unwrap().output, "2\n");
+}
+
+/// A program that cannot be compiled with output queues is not tried again until the queues change; each change says so.
+#[test]
+fn a_failed_compilation_for_queues_is_remembered() {
+    let stub = Arc::new(Stub::default());
+    let program = p4jet_ir::text::parse(common::PROGRAM).unwrap();
+    let control = SharedControl::new(Control::new(Switch::new(program).unwrap()), Some(stub.clone()));
+    for (command, tried) in [
+        ("set_queue_depth 5", 1),
+        ("set_queue_depth 5", 1),
+        ("mc_mgrp_create 3", 1),
+        ("set_queue_depth 6", 2),
+    ] {
+        let reply = control.reply(command, false);
+        assert_eq!(reply.note.as_deref(), Some("the output queues have no effect: this one has none"));
+        assert_eq!(stub.queues_tried.load(Ordering::SeqCst), tried, "{command}");
+    }
 }

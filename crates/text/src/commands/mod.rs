@@ -72,7 +72,7 @@ impl Commands for Control {
             reading => guarded(|| answerer.reply_to(reading, data)),
         });
         match reply {
-            Ok(reply) => Reply { note: deprecated(line).or(reply.note), ..reply },
+            Ok(reply) => Reply { note: both_notes(deprecated(line), reply.note), ..reply },
             Err(error) => error.into(),
         }
     }
@@ -107,6 +107,14 @@ pub(crate) fn execute_quietly(control: &Control, line: &str) -> Result<String> {
     match answerer.parse(line)? {
         Command::Change(change) => write_one(control, change.update).map(|_| String::new()),
         reading => guarded(|| answerer.reply_to(reading, false))?.done(),
+    }
+}
+
+/// Two notes, one a line.
+pub(crate) fn both_notes(one: Option<String>, other: Option<String>) -> Option<String> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(format!("{one}\n{other}")),
+        (one, other) => one.or(other),
     }
 }
 

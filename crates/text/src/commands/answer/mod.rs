@@ -9,7 +9,9 @@ mod value_sets;
 use super::parse::{Change, Command, LineParser};
 use super::{Reply, Result, data, list, show};
 use num_bigint::BigUint;
-use p4jet_control::{Act, Cell, Control, Entity, EntryRef, PAGE_MAX, Ref, Schema, Selector, Update};
+use p4jet_control::{
+    Act, Cell, CommandError, Control, Entity, EntryRef, PAGE_MAX, Ref, Schema, Selector, Update,
+};
 use p4jet_dataplane::Switch;
 use p4jet_externs::CounterValue;
 use p4jet_ir::{InstanceId, Program, TableId};
@@ -53,7 +55,12 @@ impl<'c> Answerer<'c> {
             Command::Help(None) => list::help().into(),
             Command::Help(Some(name)) => match list::find(name) {
                 Some(spec) => list::help_for(spec).into(),
-                None => format!("*** No help on {name}{}\n", list::suggestion(name)).into(),
+                None => {
+                    return Err(CommandError::new(format!(
+                        "*** No help on {name}{}",
+                        list::suggestion(name)
+                    )));
+                }
             },
             Command::ShowTables => {
                 Reply::new(show::tables(program, schema), data.then(|| data::tables(program, schema)))

@@ -1,6 +1,7 @@
 //! What output queues do.
 
 use super::{Answerer, Reply};
+use crate::commands::both_notes;
 use p4jet_dataplane::{PortSettings, Queues, Rate};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -18,7 +19,9 @@ impl Answerer<'_> {
     /// The reply to a change of queues, which says if the change has no effect yet.
     pub(crate) fn with_queues_note(self, reply: Reply) -> Reply {
         let note = (!self.program().is_queued()).then(|| WITHOUT_EFFECT.to_string());
-        Reply { note: reply.note.or(note), ..reply }
+        // The control may have said why.
+        let note = note.filter(|_| reply.note.as_ref().is_none_or(|note| !note.contains("have no effect: ")));
+        Reply { note: both_notes(reply.note, note), ..reply }
     }
 }
 
