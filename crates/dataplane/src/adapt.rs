@@ -1,9 +1,9 @@
 //! Adaptation: recompiles a running program for its traffic.
 //!
-//! The first code of a program suits any traffic. A thread samples a few packets of each worker from time to time and
-//! asks the interpreter which nodes they visit. If many packets take the same path, or tables have other sizes than the
-//! code assumes, the thread recompiles the program for these hot paths and sizes, and the workers switch to the new
-//! code between two batches.
+//! The first code of a program suits any traffic. A thread periodically samples a few packets of each worker and asks
+//! the interpreter which nodes they visit. If many packets take the same path, or if table sizes differ from those
+//! that the code assumes, the thread recompiles the program for these hot paths and sizes, and the workers switch to
+//! the new code between two batches.
 
 use crate::forward::{Forwarder, Sample};
 use crate::running::{RunError, Running};
@@ -15,18 +15,18 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Initial time between two samples.
+/// Time between the first samples, and after a recompilation.
 const WAIT_MIN: Duration = Duration::from_millis(250);
-/// Time between two samples after a while without changes.
+/// Maximum time between two samples.
 const WAIT_MAX: Duration = Duration::from_secs(4);
 /// Sampling and compiling take at most this fraction (one part in `SHARE`) of the time.
 const SHARE: u32 = 20;
 /// Samples with fewer packets are ignored.
 const PACKETS_MIN: usize = 64;
-/// New hot paths must cover this many more percent of the packets than the current ones.
+/// New hot paths must cover at least this many percentage points more of the packets than the current ones.
 const GAIN_PERCENT: usize = 25;
 
-/// Code was recompiled.
+/// A recompilation.
 #[derive(Clone, Debug)]
 pub struct Adaptation {
     /// Number of hot paths.
@@ -45,18 +45,18 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Starts; `tell` is called for each recompilation. Programs with output queues, and pipelines on several threads, are
-    /// not recompiled.
+    /// Starts the thread, which calls `report` after each recompilation. Programs with output queues, and pipelines
+    /// on several threads, are not recompiled.
     pub fn start(
         running: &Arc<Running>,
-        tell: impl Fn(&Adaptation) + Send + 'static,
+        report: impl Fn(&Adaptation) + Send + 'static,
     ) -> std::io::Result<Adapter> {
         let (stop, stopped) = channel();
         let cancel = Cancel::default();
         let mut follower =
-            Follower { running: Arc::downgrade(running), tell, using: None, cancel: cancel.clone() };
+            Follower { running: Arc::downgrade(running), report, using: None, cancel: cancel.clone() };
         let thread = p4jet_threads::spawn("adapter", move || {
-            give_way();
+            lower_priority();
             let mut wait = WAIT_MIN;
             while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let start = Instant::now();
@@ -79,27 +79,27 @@ impl Drop for Adapter {
     }
 }
 
-/// The workers come first.
+/// Lowers the thread's priority: the workers come first.
 #[allow(unsafe_code)]
-fn give_way() {
-    // SAFETY: no pointers; it concerns this thread, and where it is refused nothing is lost.
+fn lower_priority() {
+    // SAFETY: no pointers. The call changes only this thread; an error does no harm.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
 }
 
 struct Follower<F> {
     running: Weak<Running>,
-    tell: F,
-    /// What the workers' code was compiled for, and its switch.
+    report: F,
+    /// The observations for which the workers' code was compiled, and its switch.
     using: Option<(Weak<Switch>, Seen)>,
     cancel: Cancel,
 }
 
 impl<F: Fn(&Adaptation)> Follower<F> {
-    /// Looks, and changes the code if that pays; whether it did. `None` if there is nothing to look at any more.
+    /// Takes a sample and recompiles if that pays. Returns true if it did, and `None` if the switch has ended.
     fn look(&mut self) -> Option<bool> {
         let running = self.running.upgrade()?;
         let switch = running.switch();
-        // The first code comes first.
+        // Machine code for any traffic comes first.
         if switch.program().is_queued() || running.is_interpreting() {
             return Some(false);
         }
@@ -114,13 +114,13 @@ impl<F: Fn(&Adaptation)> Follower<F> {
         }
         let paths = switch.paths(packets()).ok()?;
         let using = self.using.take().filter(|(of, _)| of.as_ptr() == Arc::as_ptr(&switch));
-        let using = using.map_or_else(|| unseen(&switch), |(_, seen)| seen);
+        let using = using.map_or_else(|| seen_initially(&switch), |(_, seen)| seen);
         let mut seen = Seen { hot_paths: paths.hot(), entries: switch.entries() };
         seen.keep_what_pays(switch.program());
         let pays = pays(&paths, &using, &seen);
         let start = Instant::now();
         let mut adapted = false;
-        // Code that cannot be made is not tried again: it counts as what the workers have.
+        // A failed compilation is not repeated: its observations count as those of the workers' code.
         if pays && let Ok(code) = switch.code_for_seen_unless(&seen, &self.cancel) {
             let engines = (0..switch.workers()).map(|index| switch.engine(&code, index));
             adapted = match running.change_engines(&switch, engines) {
@@ -131,23 +131,23 @@ impl<F: Fn(&Adaptation)> Follower<F> {
         }
         if adapted {
             let percent = 100 * paths.on(&seen.hot_paths) / paths.packets();
-            (self.tell)(&Adaptation { hot_paths: seen.hot_paths.len(), percent, took: start.elapsed() });
+            (self.report)(&Adaptation { hot_paths: seen.hot_paths.len(), percent, took: start.elapsed() });
         }
         self.using = Some((Arc::downgrade(&switch), if pays { seen } else { using }));
         Some(adapted)
     }
 }
 
-/// What code is compiled for before anything was sampled.
-fn unseen(switch: &Switch) -> Seen {
+/// Returns the observations that the first code assumes.
+fn seen_initially(switch: &Switch) -> Seen {
     Seen { hot_paths: Vec::new(), entries: switch.program().tables.iter().map(|table| table.size).collect() }
 }
 
-/// Whether code for what was seen is enough better.
+/// True if code for what was seen would be sufficiently better.
 fn pays(paths: &Paths, using: &Seen, seen: &Seen) -> bool {
     let more = paths.on(&seen.hot_paths).saturating_sub(paths.on(&using.hot_paths));
     let other_size = |(before, now): (&u32, &u32)| {
-        // Not to and fro where it is about a step.
+        // Avoids switching back and forth at a size near a step.
         let far = now.abs_diff(*before) > before / 4;
         far && ENTRIES_STEPS.iter().any(|step| (before >= step) != (now >= step))
     };

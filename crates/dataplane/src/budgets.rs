@@ -1,15 +1,17 @@
-//! The budget of copies: how many more copies a packet, its copies and theirs may create. They share one number.
+//! The budget of copies: the number of copies that a packet, its copies and theirs may still make. All of them share
+//! one budget.
 
 use p4jet_ir::turns::COPIES_MAX;
 
-/// A packet that has made no copy yet has no budget.
+/// The budget number of a packet that has made no copy yet.
 pub(crate) const NO_BUDGET: u32 = u32::MAX;
-/// Part of a budget that a copy takes along to another worker while others still live on it: each worker counts for itself.
+/// The divisor of a budget for the part that a copy takes along to another worker while others still hold the budget:
+/// each worker counts for itself.
 const TAKEN_ALONG: u32 = 32;
 
 struct Budget {
     left: u32,
-    /// Packets and copies that live on it.
+    /// Number of packets and copies that share it.
     holders: u32,
 }
 
@@ -21,7 +23,7 @@ pub(crate) struct Budgets {
 }
 
 impl Budgets {
-    /// A budget with one holder.
+    /// Creates a budget with one holder and returns its number.
     pub fn open(&mut self, left: u32) -> u32 {
         let budget = Budget { left, holders: 1 };
         match self.unused.pop() {
@@ -36,7 +38,7 @@ impl Budgets {
         }
     }
 
-    /// A holder makes a copy, which holds the budget, too; false: it is used up.
+    /// Charges a holder for a copy, which becomes a holder, too. Returns false if the budget is used up.
     pub fn charge(&mut self, budget: &mut u32) -> bool {
         if *budget == NO_BUDGET {
             *budget = self.open(COPIES_MAX as u32);
@@ -48,7 +50,7 @@ impl Budgets {
         true
     }
 
-    /// A holder has ended.
+    /// Removes a holder that has ended.
     pub fn release(&mut self, budget: u32) {
         let Some(found) = self.all.get_mut(budget as usize) else { return };
         found.holders -= 1;
@@ -57,7 +59,7 @@ impl Budgets {
         }
     }
 
-    /// A holder goes to another worker: what it takes along.
+    /// Removes a holder that goes to another worker. Returns the number of copies that it takes along.
     pub fn take_along(&mut self, budget: u32) -> u32 {
         let Budget { left, holders } = &mut self.all[budget as usize];
         let taken = if *holders == 1 { *left } else { *left / TAKEN_ALONG };

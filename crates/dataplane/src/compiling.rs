@@ -1,6 +1,6 @@
-//! Compiles in a background thread. Packets wait for machine code for at most a short time; then workers forward with
-//! the interpreter and switch to the machine code between two batches. Copies that the interpreter made are run by the
-//! interpreter to their end.
+//! Compiles in a background thread. Packets wait for machine code for a short time at most; then workers forward with
+//! the interpreter and switch to the machine code between two batches. The interpreter still runs the copies that it
+//! has made.
 
 use crate::forward::{Event, Forwarder, Listener};
 use crate::mailboxes::{ASK, Mailboxes};
@@ -19,9 +19,9 @@ type Made = Result<Arc<Compiled>, String>;
 pub(crate) struct Compiling {
     cancel: Cancel,
     made: Receiver<Made>,
-    /// What to do with the code if it was not ready in time.
+    /// Channel for the function that handles code that was not ready in time.
     late: Sender<Box<dyn FnOnce(Made) + Send>>,
-    /// Whether workers wait for the code.
+    /// True if workers wait for the code.
     awaited: bool,
 }
 
@@ -34,7 +34,7 @@ impl Drop for Compiling {
 }
 
 impl Compiling {
-    /// Begins.
+    /// Starts to compile the switch's program.
     pub fn start(switch: &Arc<Switch>) -> std::io::Result<Compiling> {
         let switch = Arc::clone(switch);
         // The thread drops its reference to the switch here, so that it never holds the last one.
@@ -59,7 +59,7 @@ impl Compiling {
         Ok(Compiling { cancel, made, late, awaited: false })
     }
 
-    /// The code, if it is there in time.
+    /// Waits for the code, for at most `wait`.
     pub fn wait(&self, wait: Duration) -> Option<Made> {
         match self.made.recv_timeout(wait) {
             Ok(made) => Some(made),
@@ -70,8 +70,8 @@ impl Compiling {
         }
     }
 
-    /// Lets the workers, which interpret, change over to the code between two batches when it is there. Returns what
-    /// cancels that.
+    /// Switches the workers from the interpreter to the code, between two batches, when it is ready. Returns a handle
+    /// that cancels this.
     pub fn change_over(
         mut self,
         switch: &Arc<Switch>,
@@ -97,7 +97,7 @@ impl Compiling {
     }
 }
 
-/// Gives the code to the workers, as soon as none is stuck. False if they run another program by then, or end.
+/// Gives the code to the workers as soon as none is stuck. Returns false if they run another program by then, or end.
 fn hand_out(code: &Arc<Compiled>, switch: &Weak<Switch>, mailboxes: &Mailboxes, cancelled: &Cancel) -> bool {
     while !cancelled.is_cancelled() {
         let Some(switch) = switch.upgrade() else { return false };
@@ -110,7 +110,7 @@ fn hand_out(code: &Arc<Compiled>, switch: &Weak<Switch>, mailboxes: &Mailboxes, 
                 }
             });
             match mailboxes.hand_out(acts) {
-                // Who does not answer yet follows.
+                // A worker that does not answer yet switches later.
                 Ok(changed) => return changed.iter().any(|changed| *changed != Some(false)),
                 Err(RunError::Stuck(_)) => {}
                 Err(_) => return false,
@@ -127,55 +127,55 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    fn told() -> (Listener, Receiver<String>) {
-        let (tell, told) = channel();
-        let tell = Mutex::new(tell);
+    fn recorder() -> (Listener, Receiver<String>) {
+        let (sender, events) = channel();
+        let sender = Mutex::new(sender);
         let listener: Listener = Arc::new(move |event| {
             let text = match event {
                 Event::NoMachineCode(why) => why.to_string(),
                 other => format!("{other:?}"),
             };
-            let _ = tell.lock().expect("nobody panics").send(text);
+            let _ = sender.lock().expect("no holder panics").send(text);
         });
-        (listener, told)
+        (listener, events)
     }
 
-    /// A compiler that panics after packets flow is a refusal like any other.
+    /// A panic of the compiler while packets flow is reported like any other error.
     #[test]
-    fn a_late_panic_is_told() {
+    fn a_late_panic_is_reported() {
         let program = p4jet_ir::text::parse("program \"none\"\n").expect("it is IR");
         let switch = Switch::new(program).expect("it has no state");
-        let (go_on, waits) = channel::<()>();
+        let (panic_now, waits) = channel::<()>();
         let compiling = Compiling::start_with(move |_| {
             let _ = waits.recv();
             panic!("as the test wants")
         })
         .expect("there are threads");
         assert!(compiling.wait(Duration::ZERO).is_none());
-        let (listener, told) = told();
+        let (listener, events) = recorder();
         let mailboxes = Arc::new(Mailboxes::new(Vec::new(), Arc::clone(&listener)));
         let interpreting = Arc::new(AtomicBool::new(true));
         compiling.change_over(&switch, mailboxes, interpreting, listener);
         let long = Duration::from_secs(60);
-        assert_eq!(told.recv_timeout(long).as_deref(), Ok("Interpreting"));
-        drop(go_on);
-        let why = told.recv_timeout(long).expect("the listener hears of the failure");
+        assert_eq!(events.recv_timeout(long).as_deref(), Ok("Interpreting"));
+        drop(panic_now);
+        let why = events.recv_timeout(long).expect("the listener gets the failure");
         assert!(why.contains("the compiler panicked"), "{why}");
     }
 
     #[test]
     fn dropping_cancels() {
-        let (tell, told) = channel();
+        let (sender, events) = channel();
         let compiling = Compiling::start_with(move |cancel| {
             let deadline = Instant::now() + Duration::from_secs(60);
             while !cancel.is_cancelled() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            let _ = tell.send(cancel.is_cancelled());
+            let _ = sender.send(cancel.is_cancelled());
             Err("cancelled".to_string())
         })
         .expect("there are threads");
         drop(compiling);
-        assert_eq!(told.recv_timeout(Duration::from_secs(120)), Ok(true));
+        assert_eq!(events.recv_timeout(Duration::from_secs(120)), Ok(true));
     }
 }

@@ -1,4 +1,4 @@
-//! Copies of packets: how they run, in which order, and where they wait.
+//! Copies of packets: the order in which they run, and their outcomes.
 
 use crate::packet_log::Logged;
 use crate::queues::{Refusal, Serving};
@@ -8,15 +8,16 @@ use p4jet_ir::{Begin, DropReason, Queued};
 use p4jet_packet::{Batch, Pool, PushError};
 use std::collections::VecDeque;
 
-/// Copies of copies of … a packet: a later one is dropped. A program that recirculates for ever does not get far beyond.
+/// Maximum generation of a copy (a copy of a copy of … a packet). Copies beyond are dropped, which stops a program
+/// that recirculates forever.
 pub const GENERATIONS_MAX: u32 = 1024;
 
-/// What became of one packet and its copies.
+/// The outcome of one packet and its copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Processed {
-    /// Packets that left: port and bytes, in order.
+    /// Packets sent: port and bytes, in order.
     pub sent: Vec<(u32, Vec<u8>)>,
-    /// Why some were dropped.
+    /// Reasons of dropped packets.
     pub dropped: Vec<String>,
 }
 
@@ -33,13 +34,13 @@ impl Processed {
     }
 }
 
-/// What became of one packet or copy, and what it made.
+/// The outcome of one packet or copy, and the copies that it made.
 pub(crate) struct Step<C> {
     pub processed: Processed,
     pub copies: Vec<Made<C>>,
 }
 
-/// A copy that was made.
+/// A copy and its origin.
 pub(crate) struct Made<C> {
     /// The half of the pipeline that made it.
     pub made_in: Begin,
@@ -51,7 +52,7 @@ pub(crate) struct Made<C> {
     pub copy: C,
 }
 
-/// What the interpreter says of one packet.
+/// Converts the interpreter's result for one packet.
 pub(crate) fn copied(program: &p4jet_ir::Program, ran: Ran) -> Step<p4jet_interp::Copied> {
     let mut processed = match ran.outcome {
         Outcome::Sent { port, frame } => Processed { sent: vec![(port, frame)], dropped: Vec::new() },
@@ -66,17 +67,17 @@ pub(crate) fn copied(program: &p4jet_ir::Program, ran: Ran) -> Step<p4jet_interp
     Step { processed, copies: ran.copies.into_iter().map(made).collect() }
 }
 
-/// Runs the copies of a packet, and theirs, to the end, in the order in which a switch that queues before egress sends
-/// them: copies made in ingress stand in the queue before the packet that made them, also those that begin with ingress (a
-/// clone that is parsed again); those that egress sends back begin when all before them have left.
+/// Runs the copies of a packet, and theirs, to the end, in the order of a switch that queues before egress: copies
+/// made in ingress are queued before the packet that made them, even those that begin with ingress (a clone that is
+/// parsed again); copies that egress sends back begin when all earlier packets have left.
 pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> Processed {
     enum Queued<C> {
-        /// Made in, begins with.
+        /// The half that made the copy, the half with which it begins, and the copy.
         Copy(Begin, Begin, C),
-        /// Has run: what became of it, and what it made in egress.
+        /// A packet that has run: its outcome, and the copies that it made in egress.
         Done(Processed, Vec<(Begin, C)>),
     }
-    /// The contents of the queue after a packet has gone through ingress.
+    /// Returns what a packet that has passed ingress adds to the queue.
     fn split<C>(generation: u32, step: Step<C>) -> Vec<(u32, Queued<C>)> {
         let (mut queue, mut later) = (Vec::new(), Vec::new());
         for Made { made_in, begin, copy, .. } in step.copies {
@@ -125,21 +126,21 @@ pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> P
     all
 }
 
-/// A packet on its way through the queues: how many copies it is away from the one that arrived, and the number of that (in
-/// batches: of its budget).
+/// A packet in the queues: its generation, the number of the received packet (in batches: of its budget), and the
+/// copy.
 pub(crate) type Travelling<C> = (u32, u64, C);
 
-/// What carries packets to and from queues.
+/// Runs copies that enter and leave queues.
 pub(crate) trait Carrier<C> {
     /// Runs a copy, which has left its queue if it waited in one.
     fn run(&mut self, copy: C, queued: Option<Queued>, now_us: u64) -> Step<C>;
 
-    /// A copy has entered a queue, or has not.
+    /// Notes that a queue accepted or refused a copy.
     fn entered(&mut self, _queue: (u32, u32), _result: Result<(), &str>) {}
 }
 
-/// As [`run_out`], with output queues: runs what arrived, copies that begin with ingress, and all that may leave the queues
-/// now. Gives what became of each packet, with the number of the one that arrived.
+/// Like [`run_out`], with output queues: runs the copies of the received packet that begin with ingress, and all that
+/// may leave the queues now. Returns the outcome of each packet, with the number of the received packet.
 pub(crate) fn run_queued<C>(
     serving: &mut Serving<Travelling<C>>,
     first: Option<(u64, Step<C>)>,
@@ -150,9 +151,9 @@ pub(crate) fn run_queued<C>(
     let now_ns = now_us.saturating_mul(1000);
     let mut steps_left = COPIES_MAX + serving.packets();
     let mut all = Vec::new();
-    // What was made, not queued yet: the copies of a clone that is parsed again stand before what its maker made later.
+    // Copies not queued yet. The copies of a clone that is parsed again come before copies that its maker made later.
     let mut made: VecDeque<(u32, u64, Made<C>)> = VecDeque::new();
-    // What egress sent back.
+    // Copies that egress sent back.
     let mut again: VecDeque<Travelling<C>> = VecDeque::new();
     let mut note = |(generation, origin): (u32, u64), step: Step<C>, made: &mut VecDeque<_>| {
         all.push((origin, step.processed));
@@ -201,12 +202,13 @@ pub(crate) fn run_queued<C>(
     }
 }
 
-/// The distance of a copy from its maker: a packet that continues in egress is still the same.
+/// Returns the difference between the generations of a copy and its maker: 0 for a packet that continues in egress,
+/// as it is still the same packet.
 pub(crate) fn generations(made_in: Begin, begin: Begin) -> u32 {
     u32::from((made_in, begin) != (Begin::Ingress, Begin::Egress))
 }
 
-/// Puts what became of a packet and its copies together.
+/// Joins the outcomes of a packet and its copies.
 pub(crate) fn join(all: impl IntoIterator<Item = Processed>) -> Processed {
     let mut joined = Processed::default();
     for processed in all {
@@ -218,7 +220,7 @@ pub(crate) fn join(all: impl IntoIterator<Item = Processed>) -> Processed {
 
 pub(crate) const TOO_MANY_COPIES: &str = DropReason::TooManyCopies.general_text();
 
-/// The drop reason of a packet that did not get into an output queue.
+/// Returns the drop reason of a packet that an output queue refused.
 pub(crate) fn refusal(why: Refusal) -> DropReason {
     match why {
         Refusal::Full => DropReason::QueueFull,
@@ -226,7 +228,7 @@ pub(crate) fn refusal(why: Refusal) -> DropReason {
     }
 }
 
-/// A copy as the engine that made it keeps it.
+/// A copy in the form of the engine that made it.
 pub(crate) enum Copied {
     Jit(p4jet_jit::Copied),
     Interp(Box<Interpreted>),
@@ -235,7 +237,7 @@ pub(crate) enum Copied {
 /// A copy that the interpreter made.
 pub(crate) struct Interpreted {
     pub copy: p4jet_interp::Copied,
-    /// Whether it is logged, and as what.
+    /// Its identity in the packet log, if it is logged.
     pub logged: Option<Logged>,
 }
 
@@ -291,7 +293,7 @@ impl Copied {
 pub(crate) struct Handed {
     pub queue: (u32, u32),
     pub enqueued_ns: u64,
-    /// How many copies it may have.
+    /// The number of copies that it may still make.
     pub copies_left: u32,
     pub travelling: Travelling<Copied>,
 }

@@ -1,6 +1,6 @@
-//! What a program has done to packets, by the names of its tables, actions, drop reasons and source lines.
+//! Counts of a program's lookups and drops, by the names of its tables, actions, drop reasons and source lines.
 //!
-//! Workers count in plain memory of their own ([`Tallies`]), by number; names are found when someone asks.
+//! Workers count in plain memory of their own ([`Tallies`]), by number; names are looked up when statistics are read.
 
 use crate::switch::Switch;
 use p4jet_ir::tallies::Tallies;
@@ -8,12 +8,12 @@ use p4jet_ir::{Loc, Program, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a program has done, as far as it was counted ([`crate::Running::set_counted`]).
+/// Counts of a program's lookups and drops, while they are counted ([`crate::Running::set_counted`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgramStats {
-    /// By table.
+    /// Lookups, by table.
     pub tables: BTreeMap<String, TableStats>,
-    /// Drops by reason and place (`router.p4:41`; nothing if the architecture knows none).
+    /// Drops by reason and place (`router.p4:41`; empty if the architecture knows none).
     pub drops: BTreeMap<(String, String), u64>,
 }
 
@@ -24,15 +24,15 @@ pub struct TableStats {
     pub hits: u64,
     /// Lookups that found none.
     pub misses: u64,
-    /// How often each action was run.
+    /// Number of runs of each action.
     pub actions: BTreeMap<String, u64>,
 }
 
-/// What one worker has counted.
+/// One worker's counts.
 pub(crate) struct Counted {
-    /// With programs that it runs no more.
+    /// Counts of programs that it no longer runs.
     pub past: ProgramStats,
-    /// With the programs that it runs.
+    /// Tallies of the programs that it runs.
     pub now: Vec<(Arc<Switch>, Tallies)>,
 }
 
@@ -44,11 +44,11 @@ impl ProgramStats {
         }
     }
 
-    /// Adds what was counted with a program.
+    /// Adds the tallies of a program.
     pub(crate) fn add_tallies(&mut self, program: &Program, tallies: &Tallies) {
         for (table, i) in program.tables.iter().zip(0..) {
             let stats = self.tables.entry(table.name.clone()).or_default();
-            // Last comes "no action", of groups without members.
+            // The last tally is "no action", of groups without members.
             let mut actions = table.actions.iter();
             for (misses, hits) in tallies.table(TableId(i)) {
                 stats.misses += misses;

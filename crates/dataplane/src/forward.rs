@@ -17,41 +17,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// How long the loop sleeps at most before it looks around.
+/// Longest sleep of the packet loop.
 const IDLE: Duration = Duration::from_millis(50);
-/// It does not sleep for less: it would come late.
+/// Shortest sleep: the system wakes a thread too late from a shorter one.
 const SLEEP_MIN: Duration = Duration::from_micros(60);
-/// The same while workers of earlier programs have packets, which others may hand over without waking it.
+/// Longest sleep while workers of earlier programs have packets, which others may hand over without waking the loop.
 const IDLE_RETIRING: Duration = Duration::from_millis(1);
-/// Empty rounds before the loop sleeps: a packet that comes right after the last finds it awake.
+/// Number of empty rounds before the loop sleeps, so that a packet that follows soon finds it awake.
 const SPINS: u32 = 200;
-/// Port numbers below this are found by index.
+/// Port numbers below this are looked up by index.
 const PORTS_INDEXED: usize = 1 << 12;
 /// Drop reasons below this are counted by index.
 const REASONS_INDEXED: usize = 256;
-/// How often a worker checks the links of its ports. A busy worker reads the clock only every few rounds.
+/// Interval at which a worker checks the links of its ports. A busy worker reads the clock only every few rounds.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOK_ROUNDS: u32 = 1 << 10;
-/// Time after which copies pause, in [`ticks`] (2 to 8 ms), so that the worker checks its mailbox and its ports. A batch of copies
-/// that has begun runs to its end.
+/// Time after which copies pause, in [`ticks`] (2 to 8 ms), so that the worker checks its mailbox and its ports. A
+/// batch of copies that has begun runs to its end.
 const COPIES_SLICE: u64 = 1 << 23;
-/// How often a worker that is held checks whether the hold has ended; it is also woken then.
+/// Interval at which a held worker checks whether the hold has ended; the end wakes it, too.
 const HOLD_LOOK: Duration = Duration::from_millis(50);
 
-/// What a worker, or all of them, have done.
+/// Packet counts of one worker, or of all workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForwardStats {
     /// Packets received.
     pub received: u64,
-    /// Copies that packets made. At every moment `received + copies + taken_over` is the sum of `done`, `sent`, `dropped`,
+    /// Copies made. At every moment `received + copies + taken_over` is the sum of `done`, `sent`, `dropped`,
     /// `no_port`, `not_sent`, `waiting` and `handed_over`.
     pub copies: u64,
-    /// Packets given to other workers, and taken over from them. In the sum of all workers both are 0: what is on its way
-    /// is `waiting`.
+    /// Packets handed to other workers, and taken over from them. Both are 0 in the sum of all workers, where packets
+    /// between workers count as `waiting`.
     pub handed_over: u64,
     /// See `handed_over`.
     pub taken_over: u64,
-    /// Packets that ended with their copies in their place: replicated, resubmitted, recirculated, queued.
+    /// Packets replaced by their copies: replicated, resubmitted, recirculated, queued.
     pub done: u64,
     /// Packets sent, by port.
     pub sent: BTreeMap<u32, u64>,
@@ -61,21 +61,21 @@ pub struct ForwardStats {
     pub no_port: BTreeMap<u32, u64>,
     /// Packets that a port could not send.
     pub not_sent: u64,
-    /// Packets that wait now: in output queues, to be processed again, or on the way between workers.
+    /// Packets that wait now: in output queues, for another pass, or between workers.
     pub waiting: u64,
     /// Batches of packets from ports.
     pub batches: u64,
-    /// Of these, how many had 1, 2, 3 to 4, 5 to 8 … 33 to 64 packets.
+    /// Number of these batches with 1, 2, 3 to 4, 5 to 8 … 33 to 64 packets.
     pub batch_sizes: [u64; 7],
-    /// Time spent on packets, in [`ticks`] of the processor.
+    /// Time spent on packets, in processor [`ticks`].
     pub busy_ticks: u64,
-    /// Whether these numbers are too low and need not balance: a worker was stuck when the switch ended, and its part is
-    /// that of the last sample before.
+    /// True if these numbers are too low and need not balance: a worker was stuck when the switch ended, and its part
+    /// is that of the last sample before.
     pub incomplete: bool,
 }
 
 impl ForwardStats {
-    /// The sum of what all workers have done. The parts are of one moment ([`crate::Running::sample`]).
+    /// Adds up the parts of all workers, which must belong to one sample ([`crate::Running::sample`]).
     pub fn total(workers: impl IntoIterator<Item = ForwardStats>) -> ForwardStats {
         let mut total = ForwardStats::default();
         workers.into_iter().for_each(|worker| total += worker);
@@ -125,17 +125,17 @@ pub enum Event<'a> {
     Stuck(&'a Stuck),
     /// This worker continues, after this time.
     Unstuck(usize, Duration),
-    /// A change is complete except for this worker, which makes no progress: it makes the change when it continues.
+    /// A change is complete except on this worker, which makes no progress; it makes the change when it continues.
     Follows(&'a Stuck),
-    /// Packets flow by the interpreter, until there is machine code.
+    /// The interpreter runs packets until machine code is ready.
     Interpreting,
-    /// Machine code runs instead of the interpreter, after this time.
+    /// Machine code replaced the interpreter after this time.
     MachineCode(Duration),
-    /// There will be no machine code, for this reason; the interpreter continues.
+    /// Compilation failed for this reason; the interpreter continues.
     NoMachineCode(&'a str),
 }
 
-/// The listener.
+/// A function that receives events.
 pub type Listener = Arc<dyn Fn(Event<'_>) + Send + Sync>;
 
 /// A worker with its ports.
@@ -144,52 +144,52 @@ pub struct Forwarder {
     /// Workers of earlier programs in whose output queues packets wait, with their buffers.
     retiring: Vec<Retiring>,
     ports: Vec<Attached>,
-    /// By port number: place in `ports` and 1 more, or 0.
+    /// By port number: index in `ports` plus 1, or 0 if there is no such port.
     places: Vec<u16>,
     buffers: Box<Buffers>,
-    /// Its place among those that share the pipeline.
+    /// Its segment, if several threads share the pipeline.
     segment: Option<Segment>,
     counts: Counts,
-    /// For those who look at live packets.
+    /// The active traces and captures.
     watch: Option<Box<Watch>>,
-    /// For [`crate::Adapter`].
+    /// Sampled packets for [`crate::Adapter`].
     sample: Option<Box<Sample>>,
-    /// Whether it is not full.
+    /// True while `sample` has room.
     samples: bool,
-    /// What programs did that it runs no more.
+    /// Statistics of programs that it no longer runs.
     past: ProgramStats,
     pub(crate) mailbox: Arc<Mailbox>,
     listener: Listener,
-    /// When it last looked at the links.
+    /// Time of the last check of the links.
     looked: Instant,
-    /// Whether all its ports have ended.
+    /// True if all its ports have ended.
     pub(crate) ended: Arc<AtomicBool>,
-    /// The number of the last sample that it gave its part of.
+    /// The number of the last sample to which it contributed.
     epoch: u64,
-    /// The worker processes no packets before this gate is open, see [`crate::Running::hold_packets`].
+    /// A gate that must be open before the worker processes packets, see [`crate::Running::hold_packets`].
     held: Option<Arc<Gate>>,
 }
 
-/// Samples of received packets. Their memory is allocated at the start.
+/// Sampled packets. All memory is allocated at the start.
 pub(crate) struct Sample {
     bytes: Vec<u8>,
-    /// The ingress port of each, and its end in `bytes`.
+    /// The ingress port of each packet, and its end in `bytes`.
     packets: Vec<(u32, usize)>,
 }
 
-/// Packets of a [`Sample`].
+/// Maximum number of packets of a [`Sample`].
 const SAMPLED_MAX: usize = 256;
-/// Bytes of all packets of a [`Sample`]: enough of the longest that ports usually bring for something to be concluded.
+/// Maximum number of bytes of a [`Sample`]: room for enough packets even if all have the usual maximum length.
 const SAMPLED_BYTES_MAX: usize = 640 << 10;
 
 impl Sample {
-    /// Nothing yet.
+    /// Creates an empty sample.
     pub(crate) fn new() -> Box<Sample> {
         let (bytes, packets) = (Vec::with_capacity(SAMPLED_BYTES_MAX), Vec::with_capacity(SAMPLED_MAX));
         Box::new(Sample { bytes, packets })
     }
 
-    /// The packets.
+    /// Iterates over the packets with their ingress ports.
     pub(crate) fn packets(&self) -> impl Iterator<Item = (u32, &[u8])> {
         let mut start = 0;
         self.packets
@@ -197,7 +197,7 @@ impl Sample {
             .map(move |&(port, end)| (port, &self.bytes[std::mem::replace(&mut start, end)..end]))
     }
 
-    /// Takes one packet of a batch that came. Whether there is room for more.
+    /// Adds one packet of a received batch. Returns false if there is no room for more.
     fn take(&mut self, port: u32, buffers: &Buffers) -> bool {
         let packets = buffers.batch.packets();
         let frame = buffers.pool.frame(&packets[self.packets.len() % packets.len()]);
@@ -210,11 +210,11 @@ impl Sample {
     }
 }
 
-/// Packets, and where they lie.
+/// A batch and the pool of its packets.
 pub(crate) struct Buffers {
     pub pool: Pool,
     pub batch: Batch,
-    /// Those that traces look for.
+    /// Packets of the batch that match traces.
     pub sighted: Vec<Sighted>,
 }
 
@@ -224,7 +224,7 @@ impl Buffers {
     }
 }
 
-/// A worker of an earlier program, with its buffers.
+/// A worker of an earlier program, with its pool.
 struct Retiring {
     worker: Worker,
     pool: Pool,
@@ -233,17 +233,17 @@ struct Retiring {
 struct Attached {
     number: u32,
     port: Box<dyn Port>,
-    /// No packets are taken from it before all workers can send to it.
+    /// The gate that opens when all workers can send to the port; it receives nothing before.
     waits_for: Option<Arc<Gate>>,
     ended: bool,
     sent: u64,
-    /// Frames of [`Forwarder::inject`].
+    /// Counts of the frames of [`Forwarder::inject`].
     injected: PortStats,
     status: LinkStatus,
 }
 
 impl Attached {
-    /// Whether packets are taken from it.
+    /// True if it receives packets.
     fn receives(&mut self) -> bool {
         if self.gate_is_open() {
             self.waits_for = None;
@@ -251,18 +251,18 @@ impl Attached {
         self.waits_for.is_none() && !self.ended
     }
 
-    /// Whether it waited for a gate that is open now.
+    /// True if it waits for a gate that is open now.
     fn gate_is_open(&self) -> bool {
         self.waits_for.as_ref().is_some_and(|gate| gate.is_open())
     }
 }
 
-/// [`ForwardStats`] as they are counted.
+/// [`ForwardStats`] in the form in which the packet loop counts.
 struct Counts {
     stats: ForwardStats,
-    /// By reason of the program.
+    /// By drop reason.
     dropped: Box<[u64; REASONS_INDEXED]>,
-    /// Reasons beyond.
+    /// Drop reasons of [`REASONS_INDEXED`] and above.
     dropped_rare: BTreeMap<u32, u64>,
 }
 
@@ -274,7 +274,7 @@ impl Counts {
         }
     }
 
-    /// Drops by reason, in the words of `worker`'s program.
+    /// Returns the drops by reason, with the texts of `worker`'s program.
     fn drops(&self, worker: &Worker) -> BTreeMap<String, u64> {
         let mut drops = self.stats.dropped.clone();
         let indexed = self.dropped.iter().zip(0..).map(|(n, reason)| (reason, *n));
@@ -288,7 +288,7 @@ impl Counts {
 }
 
 impl Forwarder {
-    /// A worker without ports, for frames of at most `frame_max` bytes.
+    /// Creates a forwarder without ports, for frames of at most `frame_max` bytes.
     pub(crate) fn new(
         worker: Worker,
         frame_max: usize,
@@ -321,13 +321,13 @@ impl Forwarder {
         })
     }
 
-    /// Its place among those that share the pipeline.
+    /// Its segment, if several threads share the pipeline.
     pub(crate) fn segment(&mut self) -> &mut Option<Segment> {
         &mut self.segment
     }
 
-    /// Its part of a sample of what all workers have done: what leaves it from now on is not in it, and comes to no other
-    /// before that one has given its part, too.
+    /// Returns its part of a sample of all workers. Packets that leave it from now on are not in the sample, and
+    /// reach another worker only after that one has contributed, too.
     pub(crate) fn sample(&mut self, epoch: u64) -> (ForwardStats, Counted) {
         self.epoch = self.epoch.max(epoch);
         self.worker.set_epoch(self.epoch);
@@ -335,7 +335,7 @@ impl Forwarder {
         (self.stats(), self.counted())
     }
 
-    /// What it has done so far.
+    /// Returns its statistics.
     pub fn stats(&self) -> ForwardStats {
         let mut stats = self.counts.stats.clone();
         stats.dropped = self.counts.drops(&self.worker);
@@ -348,30 +348,30 @@ impl Forwarder {
         stats
     }
 
-    /// From now on it looks for these packets.
+    /// Replaces the active traces and captures.
     pub(crate) fn set_watch(&mut self, watch: Option<Box<Watch>>) {
         self.watch = watch;
     }
 
-    /// Begins with another sample, if any; gives back the one before.
+    /// Replaces the sample, or stops sampling. Returns the previous sample.
     pub(crate) fn change_sample(&mut self, sample: Option<Box<Sample>>) -> Option<Box<Sample>> {
         self.samples = sample.is_some();
         std::mem::replace(&mut self.sample, sample)
     }
 
-    /// What it has counted of what the program does.
+    /// Returns what it has counted of the program's lookups and drops.
     pub(crate) fn counted(&self) -> Counted {
         let workers = self.retiring.iter().map(|retiring| &retiring.worker).chain([&self.worker]);
         let counts = |worker: &Worker| Some((Arc::clone(worker.switch()), worker.tallies()?.clone()));
         Counted { past: self.past.clone(), now: workers.filter_map(counts).collect() }
     }
 
-    /// The worker.
+    /// Returns the worker.
     pub fn worker(&mut self) -> &mut Worker {
         &mut self.worker
     }
 
-    /// What its handle of a port has carried, and how the link is.
+    /// Returns the counts of its handle of a port, and the status of the link.
     pub fn port(&mut self, number: u32) -> Option<(PortStats, LinkStatus)> {
         let attached = self.ports.iter_mut().find(|p| p.number == number)?;
         let mut stats = attached.port.stats();
@@ -379,7 +379,8 @@ impl Forwarder {
         Some((stats, attached.port.status()))
     }
 
-    /// Adds its handle of a port, to send by it, and to receive by it when the gate is open: all workers have theirs then.
+    /// Adds its handle of a port. It sends by the port at once, and receives when the gate is open: then all workers
+    /// have their handles.
     pub(crate) fn attach(&mut self, number: u32, port: Box<dyn Port>, gate: Arc<Gate>) {
         let (status, waits_for) = (port.status(), Some(gate));
         let injected = PortStats::default();
@@ -388,7 +389,7 @@ impl Forwarder {
         self.ended.store(false, Ordering::Release);
     }
 
-    /// Takes its handle of a port away. With it comes what [`Self::inject`] put in there.
+    /// Removes its handle of a port. Returns it with the counts of [`Self::inject`].
     pub(crate) fn detach(&mut self, number: u32) -> Option<(Box<dyn Port>, PortStats)> {
         let at = self.ports.iter().position(|p| p.number == number)?;
         let attached = self.ports.remove(at);
@@ -410,8 +411,8 @@ impl Forwarder {
         }
     }
 
-    /// Continues with another program's worker. Returns the old one, and its buffers, to be dropped elsewhere, unless packets
-    /// wait in it, in output queues or as copies that take long: they run beside the new program's.
+    /// Switches to another program's worker. Returns the old worker and its pool, to be dropped elsewhere, unless
+    /// packets wait in it, in output queues or as copies that take long: these run beside the new program's.
     pub(crate) fn change_over(&mut self, mut worker: Worker, pool: Pool) -> Option<(Worker, Pool)> {
         self.run_copies(usize::MAX);
         self.keep_drops();
@@ -423,19 +424,19 @@ impl Forwarder {
             return Some((worker, pool));
         }
         self.retiring.push(Retiring { worker, pool });
-        // From its first packet on the new program lets those of earlier ones leave before.
+        // From the first packet on, the new program lets packets of earlier ones leave first.
         self.worker.follow(self.retiring.iter().map(|retiring| &retiring.worker));
         None
     }
 
-    /// Puts drops into words, before another program's worker runs.
+    /// Converts drop reasons to text before another program's worker runs.
     fn keep_drops(&mut self) {
         self.counts.stats.dropped = self.counts.drops(&self.worker);
         self.counts.dropped.fill(0);
         self.counts.dropped_rare.clear();
     }
 
-    /// Keeps what a worker counted that runs no more.
+    /// Adds the tallies of a worker that will not run again to `past`.
     fn keep_tallies(past: &mut ProgramStats, worker: &Worker) {
         if let Some(tallies) = worker.tallies() {
             past.add_tallies(worker.switch().program(), tallies);
@@ -449,7 +450,7 @@ impl Forwarder {
         let mut rounds = 0u32;
         let mut idle_since = Instant::now();
         let mut ended = false;
-        while self.goes_on(stop) {
+        while self.keeps_running(stop) {
             self.mailbox.pulse.looks();
             let letters = self.mailbox.take();
             if ended && !letters.is_empty() {
@@ -519,7 +520,8 @@ impl Forwarder {
         }
     }
 
-    /// Processes no packets, nor letters, from the end of this letter until the gate is open. The copies that wait run first.
+    /// Runs the waiting copies. From the end of the current letter, the worker then processes no packets or letters
+    /// until the gate is open.
     pub(crate) fn hold(&mut self, gate: Arc<Gate>) {
         self.run_copies(usize::MAX);
         self.held = Some(gate);
@@ -529,21 +531,21 @@ impl Forwarder {
         let Some(gate) = self.held.take() else { return };
         while !gate.is_open() {
             self.mailbox.sleep(HOLD_LOOK, || gate.is_open());
-            // Letters that wait keep it awake.
+            // Waiting letters keep it awake.
             std::thread::yield_now();
         }
     }
 
-    fn goes_on(&self, stop: &AtomicBool) -> bool {
+    fn keeps_running(&self, stop: &AtomicBool) -> bool {
         match &self.segment {
             None => !stop.load(Ordering::Relaxed),
-            Some(segment) if segment.is_first() => !stop.load(Ordering::Relaxed) && segment.goes_on(),
+            Some(segment) if segment.is_first() => !stop.load(Ordering::Relaxed) && segment.is_open(),
             // It stops when the one before has.
-            Some(segment) => segment.goes_on(),
+            Some(segment) => segment.is_open(),
         }
     }
 
-    /// Whether nothing more comes, unless ports do; what others hand over is theirs to know.
+    /// True if no more packets arrive unless ports are added. Other workers account for packets that they hand over.
     fn has_all_received(&self) -> bool {
         let at_end = || !self.ports.is_empty() && self.ports.iter().all(|p| p.ended);
         match &self.segment {
@@ -553,7 +555,7 @@ impl Forwarder {
         }
     }
 
-    /// When output queues have something to do next.
+    /// Returns the time until output queues have work.
     fn next_due(&self) -> Option<Duration> {
         let retiring = self.retiring.iter().map(|retiring| &retiring.worker);
         retiring.chain([&self.worker]).filter_map(Worker::next_due).min()
@@ -575,16 +577,16 @@ impl Forwarder {
         }
         let past = &mut self.past;
         self.retiring.retain(|retiring| {
-            let goes = retiring.worker.may_go();
-            if goes {
+            let is_done = retiring.worker.can_be_dropped();
+            if is_done {
                 Self::keep_tallies(past, &retiring.worker);
             }
-            !goes
+            !is_done
         });
         self.worker.follow(self.retiring.iter().map(|retiring| &retiring.worker));
     }
 
-    /// Lets an earlier program run, or the present one again.
+    /// Swaps the current program's worker with that of an earlier one, or back.
     fn swap_with_retiring(&mut self, at: usize) {
         self.keep_drops();
         let Retiring { worker, pool, .. } = &mut self.retiring[at];
@@ -592,7 +594,7 @@ impl Forwarder {
         std::mem::swap(&mut self.buffers.pool, pool);
     }
 
-    /// Lets packets on their way to other threads get to their end, and those threads end.
+    /// Waits until the other threads have processed their packets, then lets those threads end.
     pub(crate) fn finish_segment(&mut self) {
         if let Some(mut segment) = self.segment.take() {
             if segment.is_first() {
@@ -602,7 +604,7 @@ impl Forwarder {
         }
     }
 
-    /// Flushes and closes the ports; gives the first failure.
+    /// Flushes and closes the ports. Returns the first error.
     pub(crate) fn finish(&mut self) -> Result<(), PortError> {
         let mut result = Ok(());
         for port in &mut self.ports {
@@ -614,7 +616,7 @@ impl Forwarder {
         result
     }
 
-    /// One batch from one port: all its way, or to the next thread.
+    /// Receives one batch from one port and processes it to the end, or passes it to the next thread.
     fn serve(&mut self, i: usize) {
         if self.worker.is_behind() || !self.ports[i].receives() {
             return;
@@ -645,13 +647,13 @@ impl Forwarder {
         self.process_received(number, load);
     }
 
-    /// Runs a frame through the pipeline as if a port had brought it. False if it has no such port, or the frame is too
-    /// long for its buffers.
+    /// Runs a frame through the pipeline as if a port had received it. Returns false if it has no such port, or if
+    /// the frame is too long for its buffers.
     pub(crate) fn inject(&mut self, number: u32, frame: &[u8]) -> bool {
         let Some(place) = self.place(number) else { return false };
         let mut load = None;
         if let Some(segment) = &mut self.segment {
-            // All loads come home, so there is one.
+            // All loads return to this thread, so there is one.
             segment.drain();
             load = segment.take();
             match &mut load {
@@ -672,8 +674,8 @@ impl Forwarder {
         taken
     }
 
-    /// Processes what is in the buffers, which belong to `load` if several threads share the pipeline: all its way, or to
-    /// the next thread.
+    /// Processes the batch in the buffers to the end. If several threads share the pipeline, the buffers belong to
+    /// `load`; the batch is then passed to the next thread.
     fn process_received(&mut self, number: u32, mut load: Option<Load>) {
         let received = !self.buffers.batch.is_empty();
         if received {
@@ -715,10 +717,12 @@ impl Forwarder {
         }
     }
 
-    /// One batch from the thread before: to the next, or to the ports.
+    /// Processes one batch from the previous thread and passes it to the next, or to the ports. Returns false if
+    /// there is none.
     fn relay(&mut self) -> bool {
         let Some(segment) = &mut self.segment else { return false };
-        // It has left the first thread after that gave its part of a sample: see `Inbox::take`.
+        // It left the first thread after that one contributed to a sample that lacks this one's part: see
+        // `Inbox::take`.
         if segment.is_last() && segment.next_epoch().is_some_and(|epoch| epoch > self.epoch) {
             return false;
         }
@@ -735,7 +739,7 @@ impl Forwarder {
         }
         std::mem::swap(&mut self.buffers, &mut load.buffers);
         self.counts.stats.busy_ticks += ticks().wrapping_sub(start);
-        // What the ports do with it is not done yet; and the first thread may be, once it has this back.
+        // The ports may not have sent it yet, and the first thread may end once it has this load back.
         if self.ended.load(Ordering::Relaxed) {
             self.ended.store(false, Ordering::SeqCst);
         }
@@ -745,7 +749,7 @@ impl Forwarder {
         true
     }
 
-    /// Sends a batch that arrived and has been processed.
+    /// Sends a processed batch of received packets.
     fn send_processed(&mut self) {
         if !self.buffers.sighted.is_empty() {
             watch::processed(&mut self.buffers, &self.worker);
@@ -753,7 +757,7 @@ impl Forwarder {
         self.send();
     }
 
-    /// Asks the links what they take now, if output queues follow them.
+    /// Asks the links how many packets they accept now, if output queues follow them.
     fn ask_for_room(&mut self) {
         if self.worker.follows_links() {
             for attached in &mut self.ports {
@@ -762,7 +766,7 @@ impl Forwarder {
         }
     }
 
-    /// Runs the copies that wait, also in output queues, as far as they may leave these; about `most`, and no longer than
+    /// Runs waiting copies, and those that may leave their output queues: about `most`, and for no longer than
     /// [`COPIES_SLICE`].
     fn run_copies(&mut self, most: usize) {
         let mut ran = 0;
@@ -791,7 +795,7 @@ impl Forwarder {
         }
     }
 
-    /// The place in `ports` of a port.
+    /// Returns the index of a port in `ports`.
     fn place(&self, number: u32) -> Option<usize> {
         if (number as usize) < PORTS_INDEXED {
             return self.places.get(number as usize).and_then(|place| (*place as usize).checked_sub(1));
@@ -799,11 +803,11 @@ impl Forwarder {
         self.ports.iter().position(|p| p.number == number)
     }
 
-    /// Sends the batch, one call per port that something goes to.
+    /// Sends the batch, with one call per egress port.
     fn send(&mut self) {
         const SENT: u32 = PORT_DROP;
         let packets = self.buffers.batch.packets();
-        // Where each packet goes: a port's number, or `SENT` when it is dealt with.
+        // The egress port of each packet, or `SENT` once it is done.
         let mut to = [SENT; BATCH_MAX];
         for (to, packet) in to.iter_mut().zip(packets) {
             *to = packet.egress_port;
@@ -861,7 +865,7 @@ impl Forwarder {
         self.looked = Instant::now();
         let only_sends = self.segment.as_ref().is_some_and(Segment::is_last);
         for attached in &mut self.ports {
-            // It receives nothing, but looks for its interface in case that is gone.
+            // It receives nothing, but checks whether its interface is gone.
             if only_sends && attached.receives() {
                 let Buffers { pool, batch, .. } = &mut *self.buffers;
                 batch.clear();
@@ -871,7 +875,7 @@ impl Forwarder {
             }
             let status = attached.port.status();
             if status != attached.status {
-                // One worker's word is enough.
+                // One report is enough.
                 if self.worker.index() == 0 {
                     (self.listener)(Event::Link(attached.number, &status));
                 }
@@ -880,14 +884,14 @@ impl Forwarder {
         }
     }
 
-    /// Waits until some port may have something, a letter comes, or something falls due.
+    /// Waits until a port may have received packets, a letter arrives, or work falls due.
     fn sleep(&self, due: Option<Duration>) {
         let mut fds: Vec<libc::pollfd> = Vec::with_capacity(1 + self.ports.len());
         let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         fds.push(poll(self.mailbox.bell()));
         let idle = if self.retiring.is_empty() { IDLE } else { IDLE_RETIRING };
         let mut longest = due.map_or(idle, |due| due.min(idle));
-        // Who waits for a load has nothing to do with what ports bring.
+        // A thread that waits for a load does not receive.
         let waits = self.segment.as_ref().is_some_and(|segment| !segment.is_first() || !segment.is_ready());
         for attached in self.ports.iter().filter(|p| !p.ended && p.waits_for.is_none() && !waits) {
             match attached.port.poll_fd() {
@@ -901,7 +905,7 @@ impl Forwarder {
         }
         fds.extend(self.worker.wake_fd().map(poll));
         let asleep = self.mailbox.set_asleep(true);
-        let loaded = || waits && self.segment.as_ref().is_some_and(|s| s.is_ready() || !s.goes_on());
+        let loaded = || waits && self.segment.as_ref().is_some_and(|s| s.is_ready() || !s.is_open());
         let opened = || {
             fence(Ordering::SeqCst);
             self.ports.iter().any(Attached::gate_is_open)

@@ -1,6 +1,6 @@
-//! Finds the place in the program where a thread is stuck: a signal interrupts the thread, and its handler looks up the
-//! interrupted instruction (`p4jet_jit::running_code`). For this the packet path records only, in programs
-//! with loops, which packet it processes.
+//! Finds the place in the program where a thread is stuck: a signal interrupts the thread, and its handler looks up
+//! the interrupted instruction (`p4jet_jit::running_code`). The packet path only records, in programs with loops,
+//! which packet it processes.
 #![allow(unsafe_code)]
 
 use p4jet_ir::SourceLoc;
@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicUsize,
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A signal that is ignored unless someone handles it, so that one that comes late does no harm.
+/// A signal that is ignored by default, so that a late one does no harm.
 const SIGNAL: c_int = libc::SIGURG;
-/// A thread answers at once unless the system does not let it run.
+/// Maximum wait for an answer. A thread answers at once unless the system does not schedule it.
 const WAIT_MAX: Duration = Duration::from_millis(500);
 const FILE_BYTES_MAX: usize = 512;
 const UNKNOWN: usize = usize::MAX;
 
-/// What the handler says. It may neither allocate nor lock.
+/// The handler's answer. The handler may neither allocate nor lock.
 struct Seen {
-    /// The thread that is asked.
+    /// The interrupted thread.
     thread: AtomicI32,
     is_there: AtomicBool,
     packet: AtomicUsize,
@@ -47,19 +47,20 @@ thread_local! {
     static PACKET: Cell<usize> = const { Cell::new(UNKNOWN) };
 }
 
-/// From now on this thread interprets the packet of that number.
+/// Records which packet of its batch this thread interprets.
 pub(crate) fn interprets(packet: usize) {
     PACKET.set(packet);
 }
 
-/// Where a thread is: the number of the packet in its batch, and the place in the program's text. `None` if it runs no program.
+/// Returns where a thread is: the index of the packet in its batch, and the place in the program's text. `None` if it
+/// runs no program.
 pub(crate) fn look(thread: i32) -> Option<(Option<usize>, String)> {
     static HANDLED: Once = Once::new();
     let _one = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
     HANDLED.call_once(handle);
     SEEN.is_there.store(false, Ordering::SeqCst);
     SEEN.thread.store(thread, Ordering::SeqCst);
-    // SAFETY: no pointers. For a thread that has ended the call only returns an error.
+    // SAFETY: no pointers. If the thread has ended, the call only returns an error.
     let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
     let start = Instant::now();
     while sent == 0 && !SEEN.is_there.load(Ordering::SeqCst) && start.elapsed() < WAIT_MAX {
@@ -77,8 +78,8 @@ pub(crate) fn look(thread: i32) -> Option<(Option<usize>, String)> {
 }
 
 fn handle() {
-    // SAFETY: an action of zeros is valid; the handler is a function of the three parameters that `SA_SIGINFO` asks for.
-    // System calls that it interrupts are repeated.
+    // SAFETY: an action of zeros is valid; the handler has the three parameters that `SA_SIGINFO` requires.
+    // Interrupted system calls are restarted.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = interrupted as *const () as usize;
@@ -92,14 +93,14 @@ extern "C" fn interrupted(_: c_int, _: *mut libc::siginfo_t, context: *mut c_voi
     if SEEN.thread.load(Ordering::SeqCst) != unsafe { libc::gettid() } {
         return;
     }
-    // SAFETY: the kernel gives the handler such a context.
+    // SAFETY: the kernel passes the handler a valid context.
     let (counter, stack) = registers(unsafe { &*context.cast::<libc::ucontext_t>() });
-    // SAFETY: they are of this thread, which goes on when this returns.
+    // SAFETY: the registers belong to this thread, which continues when this returns.
     let (place, packet) = match unsafe { p4jet_jit::running_code(counter, stack) } {
         Some(there) => (there.place, there.packet),
         None => (p4jet_interp::interpreted(), PACKET.get()),
     };
-    // SAFETY: null, or the place of a program that this thread runs.
+    // SAFETY: it is null, or points to a place of the program that this thread runs.
     let place: Option<&SourceLoc> = unsafe { place.as_ref() };
     let file = place.map_or("", |place| place.file.as_str()).as_bytes();
     for (to, from) in SEEN.file.iter().zip(file) {
@@ -112,14 +113,14 @@ extern "C" fn interrupted(_: c_int, _: *mut libc::siginfo_t, context: *mut c_voi
     SEEN.is_there.store(true, Ordering::SeqCst);
 }
 
-/// The program counter and the stack pointer.
+/// Returns the program counter and the stack pointer.
 #[cfg(target_arch = "x86_64")]
 fn registers(context: &libc::ucontext_t) -> (usize, usize) {
     let registers = &context.uc_mcontext.gregs;
     (registers[libc::REG_RIP as usize] as usize, registers[libc::REG_RSP as usize] as usize)
 }
 
-/// Unknown: then only the interpreter's place is.
+/// Returns unknown registers: only the interpreter's place can be found.
 #[cfg(not(target_arch = "x86_64"))]
 fn registers(_: &libc::ucontext_t) -> (usize, usize) {
     (0, usize::MAX)
@@ -170,14 +171,14 @@ turns $turns
         for engine in [EngineKind::Jit, EngineKind::Interp] {
             let switch = Switch::new(p4jet_ir::text::parse(LOOP).expect("it is IR")).expect("it compiles");
             let ended = Arc::new(AtomicBool::new(false));
-            let (tell, told) = std::sync::mpsc::channel();
+            let (sender, events) = std::sync::mpsc::channel();
             let thread = std::thread::spawn({
                 let ended = Arc::clone(&ended);
                 move || {
-                    let mut worker = switch.worker(engine, 0).expect("nobody has it");
+                    let mut worker = switch.worker(engine, 0).expect("it is free");
                     let mut pool = worker.pool(2048, 64).expect("there is memory");
                     // SAFETY: no pointers.
-                    tell.send(unsafe { libc::gettid() }).expect("the test waits");
+                    sender.send(unsafe { libc::gettid() }).expect("the test waits");
                     while !ended.load(Ordering::Relaxed) {
                         let mut batch = Batch::new();
                         for first in [0, 0, 1, 0] {
@@ -187,7 +188,7 @@ turns $turns
                     }
                 }
             });
-            let id = told.recv().expect("the thread tells");
+            let id = events.recv().expect("the thread sends its number");
             let deadline = Instant::now() + Duration::from_secs(60);
             let found = loop {
                 if let Some((Some(packet), place)) = look(id)

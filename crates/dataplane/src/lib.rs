@@ -2,10 +2,10 @@
 //!
 //! * [`Switch`]: program, tables, extern state; shared by the control plane and all workers.
 //! * [`Worker`]: runs batches on one core, by machine code or by the reference interpreter.
-//! * [`Pipelined`]: the same on several threads, each with a part of the pipeline.
+//! * [`Pipelined`]: runs batches on several threads, each with a part of the pipeline.
 //! * [`Queues`]: output queues between ingress and egress.
-//! * [`Running`]: the workers on their threads with the ports, for as long as packets flow; a [`Subscription`] tells of
-//!   digests, entries and ports.
+//! * [`Running`]: the workers on their threads with the ports, while packets flow.
+//! * [`Subscription`]: messages about digests, idle entries and ports.
 
 mod adapt;
 mod budgets;

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// What a worker is asked to do.
+/// A task for a worker.
 pub(crate) type Letter = Box<dyn FnOnce(&mut Forwarder) + Send>;
 
-/// One worker's letters. Looking whether there are any is one plain load, once per round of the worker.
+/// One worker's letters. The check for letters is one plain load per round of the worker.
 pub(crate) struct Mailbox {
     full: AtomicBool,
     /// `None` once the mailbox is closed.
@@ -20,13 +20,13 @@ pub(crate) struct Mailbox {
     asleep: AtomicBool,
     /// An eventfd, readable when a sleeping worker should wake.
     bell: OwnedFd,
-    /// What the worker is doing.
+    /// The worker's pulse.
     pub(crate) pulse: Pulse,
 }
 
 impl Mailbox {
     pub(crate) fn new() -> io::Result<Mailbox> {
-        // SAFETY: no pointers; the descriptor is new and ours.
+        // SAFETY: no pointers; the descriptor is new and has no other owner.
         let bell = unsafe {
             let fd = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
             if fd < 0 {
@@ -61,7 +61,7 @@ impl Mailbox {
         }
     }
 
-    /// The letters, if there are any.
+    /// Takes all letters.
     pub(crate) fn take(&self) -> Vec<Letter> {
         if !self.full.load(Ordering::Relaxed) {
             return Vec::new();
@@ -75,12 +75,13 @@ impl Mailbox {
             .unwrap_or_default()
     }
 
-    /// The worker has ended: drops all letters, including later ones, so that callers who wait for an answer notice.
+    /// Drops all letters, including later ones, because the worker has ended: callers that wait for an answer notice
+    /// it.
     pub(crate) fn close(&self) {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Whether the worker has ended.
+    /// True if the worker has ended.
     pub(crate) fn is_closed(&self) -> bool {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
@@ -90,18 +91,19 @@ impl Mailbox {
         self.asleep.load(Ordering::SeqCst)
     }
 
-    /// To be called before and after sleep. False if there is no time to sleep: a letter has come.
+    /// Records whether the worker sleeps; called before and after sleep. Returns false if a letter has arrived, so
+    /// the worker must not sleep.
     pub(crate) fn set_asleep(&self, asleep: bool) -> bool {
         self.asleep.store(asleep, Ordering::SeqCst);
         if !asleep {
             let mut count = 0u64;
-            // SAFETY: eight bytes are written to `count`; an eventfd that nobody rang gives an error, no wait.
+            // SAFETY: eight bytes are written to `count`; reading an eventfd that is 0 fails at once.
             unsafe { libc::read(self.bell.as_raw_fd(), (&raw mut count).cast(), 8) };
         }
         !self.full.load(Ordering::SeqCst)
     }
 
-    /// Sleeps until [`Self::wake`] ends it, or for so long, unless it is `ready`.
+    /// Sleeps until [`Self::wake`], for at most `longest`, unless it is `ready`.
     pub(crate) fn sleep(&self, longest: Duration, ready: impl FnOnce() -> bool) {
         if self.set_asleep(true) && !ready() {
             let mut fd = libc::pollfd { fd: self.bell(), events: libc::POLLIN, revents: 0 };
@@ -111,7 +113,7 @@ impl Mailbox {
         self.set_asleep(false);
     }
 
-    /// To be polled for readability while asleep.
+    /// Returns the descriptor to poll for readability while asleep.
     pub(crate) fn bell(&self) -> RawFd {
         self.bell.as_raw_fd()
     }

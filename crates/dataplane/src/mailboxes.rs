@@ -1,5 +1,5 @@
-//! The mailboxes of all workers: requests that concern all of them, and how to proceed if one does not answer. A change
-//! can be withdrawn only until the first worker begins it.
+//! The mailboxes of all workers: requests to all of them, and what happens if one does not answer. A change can be
+//! withdrawn only until the first worker begins it.
 
 use crate::counted::Counted;
 use crate::forward::{Event, ForwardStats, Forwarder, Listener};
@@ -9,18 +9,20 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-/// How often those who wait for a worker ask whether it is stuck.
+/// Interval at which a caller that waits for a worker checks whether it is stuck.
 pub(crate) const ASK: Duration = Duration::from_millis(50);
 
 /// All workers' mailboxes.
 pub(crate) struct Mailboxes {
     all: Vec<Arc<Mailbox>>,
-    /// Locked while letters are posted, so that all workers get them in one order; the number of the last sample.
+    /// The number of the last sample. Locked while letters are posted, so that all workers get them in the same
+    /// order.
     samples: Mutex<u64>,
     listener: Listener,
 }
 
-/// Whether a task may still be withdrawn: not once a worker has begun it. Then the others follow, sooner or later.
+/// The state of a task: it can be withdrawn until a worker begins it. After that, the other workers carry it out,
+/// too, sooner or later.
 #[derive(Default)]
 struct Claim(AtomicU8);
 
@@ -29,34 +31,34 @@ const BEGUN: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
 impl Claim {
-    /// A worker begins; false if the task was withdrawn.
+    /// Marks the task as begun. Returns false if it was withdrawn.
     fn begin(&self) -> bool {
         self.0.compare_exchange(OPEN, BEGUN, Ordering::SeqCst, Ordering::SeqCst) != Err(WITHDRAWN)
     }
 
-    /// No worker will begin; false if one has begun.
+    /// Withdraws the task. Returns false if a worker has begun it.
     fn withdraw(&self) -> bool {
         self.0.compare_exchange(OPEN, WITHDRAWN, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
-/// Closed until every worker has passed it.
+/// A gate that is closed until every worker has passed it.
 pub(crate) struct Gate {
     left: AtomicUsize,
     wakes: Vec<Arc<Mailbox>>,
 }
 
 impl Gate {
-    /// A worker passes. The last one opens the gate for those who wait.
+    /// Records that a worker passes. The last one opens the gate and wakes those that wait.
     pub fn pass(&self) {
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // A worker that falls asleep says so before it looks at the gate.
+            // A worker announces its sleep before it checks the gate.
             fence(Ordering::SeqCst);
             self.wakes.iter().for_each(|mailbox| mailbox.wake());
         }
     }
 
-    /// Whether all have passed.
+    /// True if all workers have passed.
     pub fn is_open(&self) -> bool {
         self.left.load(Ordering::Acquire) == 0
     }
@@ -73,22 +75,22 @@ impl Mailboxes {
         Mailboxes { all, samples: Mutex::new(0), listener }
     }
 
-    /// By worker.
+    /// Returns the mailboxes, by worker.
     pub fn all(&self) -> &[Arc<Mailbox>] {
         &self.all
     }
 
-    /// A gate that each worker has to pass once.
+    /// Creates a gate that each worker has to pass once.
     pub fn gate(&self) -> Arc<Gate> {
         Arc::new(Gate { left: AtomicUsize::new(self.all.len()), wakes: self.all.clone() })
     }
 
-    /// A gate that its owner opens by passing it once.
+    /// Creates a gate that its owner opens by passing it once.
     pub fn barrier(&self) -> Arc<Gate> {
         Arc::new(Gate { left: AtomicUsize::new(1), wakes: self.all.clone() })
     }
 
-    /// The error if a worker is stuck.
+    /// Returns an error if a worker is stuck.
     pub fn not_stuck(&self) -> Result<(), RunError> {
         match self.all.iter().position(|mailbox| mailbox.pulse.stuck_for().is_some()) {
             None => Ok(()),
@@ -96,14 +98,14 @@ impl Mailboxes {
         }
     }
 
-    /// The error of a worker that is stuck.
+    /// Returns the error of a stuck worker.
     fn stuck(&self, worker: usize) -> RunError {
         RunError::Stuck(self.all[worker].pulse.report(worker).to_string())
     }
 
-    /// Gives each worker its own task and waits for the answers. `None` for a worker that is stuck while others have begun:
-    /// it carries out the task when it goes on, and the listener hears of it. An error [`RunError::Stuck`] means that no
-    /// worker has begun, and none will.
+    /// Gives each worker its own task and waits for the answers. The answer is `None` for a worker that is stuck
+    /// while others have begun: it carries out the task when it continues, and the listener gets an event. The error
+    /// [`RunError::Stuck`] means that no worker has begun, and none will.
     pub fn hand_out<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
         &self,
         acts: impl Iterator<Item = A>,
@@ -117,8 +119,8 @@ impl Mailboxes {
         Ok(answers)
     }
 
-    /// Gives each worker its own question and waits for the answers: an error if one of them is stuck. For what does no harm
-    /// if only some workers do it.
+    /// Gives each worker its own request and waits for the answers. Fails if a worker is stuck; some workers may have
+    /// carried out the request then.
     pub fn ask<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
         &self,
         acts: impl Iterator<Item = A>,
@@ -127,7 +129,7 @@ impl Mailboxes {
         self.all_answers(&self.post(acts))
     }
 
-    /// A part of each worker, at one time: see [`Forwarder::sample`].
+    /// Returns each worker's part of one sample, see [`Forwarder::sample`].
     pub fn sample(&self) -> Result<Vec<(ForwardStats, Counted)>, RunError> {
         self.not_stuck()?;
         let posted = {
@@ -139,7 +141,7 @@ impl Mailboxes {
         self.all_answers(&posted)
     }
 
-    /// Leaves each worker its own task, without waiting for it.
+    /// Gives each worker its own task without waiting for it.
     pub fn leave<A: FnOnce(&mut Forwarder) + Send + 'static>(&self, acts: impl Iterator<Item = A>) {
         self.post(acts);
     }
@@ -152,7 +154,7 @@ impl Mailboxes {
         self.post_in_turn(acts)
     }
 
-    /// The caller has locked `samples`.
+    /// Posts letters. The caller must hold the lock of `samples`.
     fn post_in_turn<T: Send + 'static, A: FnOnce(&mut Forwarder) -> T + Send + 'static>(
         &self,
         acts: impl Iterator<Item = A>,
@@ -178,7 +180,8 @@ impl Mailboxes {
         answers.map(|(worker, answer)| answer.ok_or_else(|| self.stuck(worker))).collect()
     }
 
-    /// Waits for each worker as long as it makes progress. If one is stuck, and no worker has begun, withdraws the task.
+    /// Waits for each worker as long as it makes progress. If one is stuck and no worker has begun, withdraws the
+    /// task.
     fn wait<T>(&self, Posted { claim, answers }: &Posted<T>) -> Result<Vec<Option<T>>, RunError> {
         let answer = |(worker, answer): (usize, &mpsc::Receiver<T>)| loop {
             match answer.recv_timeout(ASK) {

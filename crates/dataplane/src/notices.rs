@@ -20,14 +20,15 @@ use std::time::{Duration, Instant};
 pub const SUBSCRIBERS_MAX: usize = 256;
 /// Messages that wait for a subscriber.
 pub const WAITING_MAX: usize = 1 << 16;
-/// About how many bytes these may have together.
+/// Approximate maximum number of their bytes.
 const WAITING_BYTES_MAX: usize = 16 << 20;
-/// How often rings are looked into while digests come, and while none do.
+/// Interval at which digests are fetched while there are some, and while there are none.
 const LOOK_BUSY: Duration = Duration::from_millis(1);
 const LOOK_IDLE: Duration = Duration::from_millis(5);
-/// Digests of a worker that are taken at once: others wait behind them.
+/// Maximum number of digests fetched from a worker at once; the other workers' digests wait meanwhile.
 const TAKEN_MAX: usize = 4096;
-/// How often entries with timeouts are looked at, and how many at once: commands wait meanwhile.
+/// Interval at which entries with timeouts are checked, and their maximum number per table lock: commands wait
+/// meanwhile.
 const SWEEP: Duration = Duration::from_millis(20);
 const SWEPT_MAX: usize = 1024;
 /// Messages of workers about ports that may wait.
@@ -38,13 +39,13 @@ const PORTS_WAITING_MAX: usize = 256;
 pub struct Topics {
     /// Digests.
     pub digests: bool,
-    /// Entries that nothing has hit for as long as their timeouts say.
+    /// Entries that no packet has hit for the time of their timeouts.
     pub ageing: bool,
-    /// Ports added and removed, links that go down and come up.
+    /// Ports that are added, removed or fail, and links that go down or come up.
     pub ports: bool,
 }
 
-/// Something that happened.
+/// A message to subscribers.
 pub enum Notice {
     /// The program sent a message.
     Digest {
@@ -53,8 +54,8 @@ pub enum Notice {
         /// The message.
         digest: Digest,
     },
-    /// Nothing has hit an entry for the time of its timeout. Reported once, until something hits the entry again;
-    /// a new subscriber gets those that are already idle.
+    /// No packet has hit an entry for the time of its timeout. Reported once, until a packet hits the entry again; a
+    /// new subscriber gets the entries that are already idle.
     Aged {
         /// The switch whose entry it is.
         switch: Arc<Switch>,
@@ -62,24 +63,24 @@ pub enum Notice {
         table: TableId,
         /// Its handle.
         handle: EntryHandle,
-        /// What it is.
+        /// Its content.
         entry: Entry,
-        /// How long it has been idle.
+        /// Its timeout and its idle time.
         life: Life,
     },
-    /// Something is new with a port.
+    /// A port has changed.
     Port {
         /// Its number.
         number: u32,
-        /// What.
+        /// The change.
         change: PortChange,
     },
 }
 
-/// What is new with a port.
+/// A change of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortChange {
-    /// It was added: what it is, as it was given.
+    /// It was added, with this specification.
     Added(String),
     /// It was removed.
     Removed,
@@ -100,7 +101,7 @@ impl Notice {
         }
     }
 
-    /// About what it takes.
+    /// Returns its approximate size in memory.
     fn bytes(&self) -> usize {
         let more = match self {
             Notice::Digest { digest, .. } => 8 * digest.limbs.len(),
@@ -114,14 +115,14 @@ impl Notice {
     }
 }
 
-/// What a subscriber got.
+/// The messages that a subscriber received.
 #[derive(Default)]
 pub struct Received {
-    /// What happened, in order. Empty if nothing did while the subscriber waited.
+    /// The messages, in order. Empty if none arrived while the subscriber waited.
     pub notices: VecDeque<Arc<Notice>>,
-    /// Messages that were lost after these.
+    /// Number of messages lost after these.
     pub lost: u64,
-    /// Whether nothing will follow: the switch has been stopped.
+    /// True if no more messages follow because the switch has been stopped.
     pub ended: bool,
 }
 
@@ -132,7 +133,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// What has happened since the last call. If that is nothing this waits, for so long at most.
+    /// Returns the messages since the last call. If there are none, waits for one, for at most `wait`.
     pub fn receive(&self, wait: Duration) -> Received {
         let until = Instant::now() + wait;
         let mut waiting = self.queue.lock();
@@ -156,14 +157,14 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         let mut state = self.hub.lock();
         state.subscribers.retain(|queue| !Arc::ptr_eq(queue, &self.queue));
-        self.hub.heed(&state);
+        self.hub.note_topics(&state);
     }
 }
 
-/// What waits for a subscriber.
+/// A subscriber's queue of messages.
 struct Queue {
     topics: Topics,
-    /// Whether it has received the entries that were idle before it began.
+    /// True once it has received the entries that were idle before it began.
     knows_idle: AtomicBool,
     waiting: Mutex<Waiting>,
     more: Condvar,
@@ -179,17 +180,17 @@ struct Waiting {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // What is behind it is never left half changed.
+        // Data behind this lock is never left half changed.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts in what the subscriber wants of these and has room for; `lost` more, after them, were lost before they came
-    /// here.
+    /// Adds the messages that the subscriber wants and has room for. `lost` is the number of later messages that were
+    /// lost before they came here.
     fn put(&self, notices: &[Arc<Notice>], lost: u64) {
         let mut waiting = self.lock();
         for notice in notices.iter().filter(|notice| notice.is_of(self.topics)) {
             let bytes = notice.bytes();
-            // Once something is lost what follows waits for the subscriber to hear of it.
+            // After a loss, no message is added until the subscriber has received the count.
             if waiting.lost > 0
                 || waiting.notices.len() >= WAITING_MAX
                 || waiting.bytes + bytes > WAITING_BYTES_MAX
@@ -210,24 +211,24 @@ impl Queue {
 /// The hub through which all messages pass.
 pub(crate) struct Hub {
     state: Mutex<State>,
-    /// For workers, which never wait for the state.
+    /// Port messages of workers, which never wait for `state`.
     from_workers: SyncSender<Notice>,
     /// Held by the thread that distributes messages.
     to_hand_out: Mutex<Receiver<Notice>>,
-    /// Whether a subscriber has the topic `ports`.
+    /// True if a subscriber has the topic `ports`.
     ports: AtomicBool,
-    /// Messages of workers about ports that were lost.
+    /// Number of workers' port messages that were lost.
     lost: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
     subscribers: Vec<Arc<Queue>>,
-    /// The one that runs, last, and those whose workers may still send something.
+    /// The switches whose workers may still send digests; the running one is the last.
     switches: Vec<Sending>,
-    /// What became of the digests of switches that are not among these any more.
+    /// Digest counts of switches that are no longer in `switches`.
     past: DigestCounts,
-    /// Whether the thread runs.
+    /// True while the thread runs.
     hands_out: bool,
     ended: bool,
 }
@@ -235,18 +236,18 @@ struct State {
 /// A switch that sends digests.
 struct Sending {
     switch: Arc<Switch>,
-    /// Digests that its workers had no room for, as far as they were reported to subscribers.
+    /// Number of digests dropped for lack of room that subscribers already know of.
     dropped: u64,
 }
 
-/// Digests, and how many more were lost.
+/// Digests fetched from a switch, and the number of lost ones.
 struct Found {
     notices: Vec<Arc<Notice>>,
     lost: u64,
 }
 
 impl Sending {
-    /// Takes digests, at most this many of each worker.
+    /// Fetches at most `max` digests of each worker.
     fn take(&mut self, max: usize) -> Found {
         let state = self.switch.state();
         // Read first: later losses are reported the next time.
@@ -269,7 +270,7 @@ impl State {
         }
     }
 
-    /// Passes waiting digests to subscribers, at most this many of each worker. Returns their number.
+    /// Passes at most `max` waiting digests of each worker to subscribers. Returns their number.
     fn take_digests(&mut self, max: usize) -> usize {
         let found: Vec<Found> = self.switches.iter_mut().map(|sending| sending.take(max)).collect();
         found.iter().for_each(|found| self.give(found));
@@ -338,7 +339,7 @@ impl Hub {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What is behind it is never left half changed.
+        // Data behind this lock is never left half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -368,13 +369,13 @@ impl Hub {
     }
 
     /// Reports an event outside the workers.
-    pub fn tell(&self, notice: Notice) {
+    pub fn publish(&self, notice: Notice) {
         let notice = [Arc::new(notice)];
         self.lock().subscribers.iter().for_each(|queue| queue.put(&notice, 0));
     }
 
-    /// Lets the workers know whether anybody listens.
-    fn heed(&self, state: &State) {
+    /// Records for the workers which topics have subscribers.
+    fn note_topics(&self, state: &State) {
         let any = |wanted: fn(&Topics) -> bool| state.subscribers.iter().any(|queue| wanted(&queue.topics));
         self.ports.store(any(|topics| topics.ports), Ordering::Relaxed);
         if let Some(Sending { switch, .. }) = state.switches.last() {
@@ -400,21 +401,21 @@ impl Hub {
             state.hands_out = true;
         }
         state.subscribers.push(Arc::clone(&queue));
-        self.heed(&state);
+        self.note_topics(&state);
         Ok(Subscription { hub: Arc::clone(self), queue })
     }
 
-    /// Another program runs, or will when all workers have changed over.
+    /// Adds the switch of the next program, before the workers switch to it.
     pub fn follow(&self, switch: &Arc<Switch>) {
         self.lock().switches.push(Sending { switch: Arc::clone(switch), dropped: 0 });
     }
 
-    /// No worker has changed over to this one, and none will.
+    /// Removes a switch to which no worker has switched, and none will.
     pub fn unfollow(&self, switch: &Arc<Switch>) {
         self.lock().switches.retain(|sending| !Arc::ptr_eq(&sending.switch, switch));
     }
 
-    /// Takes what is left of switches that send nothing more, and lets go of them.
+    /// Fetches the last digests of switches without workers, and drops those switches.
     pub fn collect(&self) {
         self.collect_from(&mut self.lock());
     }
@@ -432,7 +433,7 @@ impl Hub {
         }
     }
 
-    /// What became of all digests so far.
+    /// Returns the digest counts of all switches so far.
     pub fn digest_counts(&self) -> DigestCounts {
         let mut state = self.lock();
         self.collect_from(&mut state);
@@ -443,7 +444,7 @@ impl Hub {
         sum
     }
 
-    /// The switch has stopped: subscribers get the remaining messages and then the end.
+    /// Passes the remaining messages to subscribers and ends their subscriptions.
     pub fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
@@ -457,7 +458,7 @@ impl Hub {
     /// Distributes messages until there is no subscriber.
     fn hand_out(&self) {
         let ports = self.to_hand_out.lock().unwrap_or_else(PoisonError::into_inner);
-        // From before anybody listened.
+        // Discards messages from before the first subscription.
         while ports.try_recv().is_ok() {}
         let (mut look, mut swept) = (LOOK_BUSY, None::<Instant>);
         loop {
@@ -485,7 +486,7 @@ impl Hub {
             look = match state.take_digests(TAKEN_MAX) {
                 0 => LOOK_IDLE,
                 1..TAKEN_MAX => LOOK_BUSY,
-                // There are more.
+                // More digests wait.
                 _ => Duration::ZERO,
             };
             if state.switches.len() > 1 {
@@ -510,7 +511,7 @@ mod tests {
         };
         let notice = |number| Arc::new(Notice::Port { number, change: PortChange::Up });
         queue.put(&[notice(1), notice(2)], 3);
-        // In order: not before the subscriber has heard of the loss.
+        // Not before the subscriber has received the count of the lost messages.
         queue.put(&[notice(6)], 0);
         let waiting = queue.lock();
         assert_eq!((waiting.notices.len(), waiting.lost), (2, 4));

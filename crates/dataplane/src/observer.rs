@@ -19,40 +19,40 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Traces at a time.
+/// Maximum number of traces at a time.
 pub const TRACES_MAX: usize = 64;
-/// Packets that a trace takes.
+/// Maximum number of packets of a trace.
 pub const TRACED_MAX: u32 = 1000;
-/// Captures at a time.
+/// Maximum number of captures at a time.
 pub const CAPTURES_MAX: usize = 64;
-/// Lines of a trace; a loop that does not end makes hundreds of thousands.
+/// Maximum number of lines per traced packet; an endless loop makes hundreds of thousands.
 const LINES_MAX: usize = 4000;
-/// Bytes of text that a trace keeps.
+/// Maximum number of bytes of text that a trace keeps.
 const KEPT_BYTES_MAX: usize = 16 << 20;
-/// How often the tracer looks whether another program runs.
+/// Interval at which the tracer checks whether another program runs.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Which packets to trace.
+/// The filter of a trace. A packet must match all parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceSpec {
-    /// Those that come by this port.
+    /// Ingress port; any port if `None`.
     pub port: Option<u32>,
-    /// Those with these bytes.
+    /// Byte patterns of the frame.
     pub bytes: Vec<BytePattern>,
-    /// Those in which the parser finds these header fields.
+    /// Values of header fields that the parser extracts.
     pub fields: Vec<FieldPattern>,
     /// Number of packets; at most [`TRACED_MAX`].
     pub count: u32,
 }
 
-/// What a header field must be.
+/// A pattern of a header field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPattern {
-    /// The field: `hdr.ipv4.dstAddr`, or as much of its end as no other has.
+    /// The name of the field, such as `hdr.ipv4.dstAddr`, or an unambiguous suffix of it.
     pub field: String,
-    /// Its value, as far as `mask` has ones.
+    /// The value; only bits that are 1 in `mask` count.
     pub value: BigUint,
-    /// Which bits count.
+    /// Mask of the bits that count.
     pub mask: BigUint,
 }
 
@@ -65,26 +65,26 @@ pub struct TraceInfo {
     pub spec: TraceSpec,
     /// Packets traced.
     pub taken: u32,
-    /// Packets that may have been wanted but came too fast.
+    /// Packets that matched the byte filter but arrived too fast to be traced.
     pub missed: u64,
 }
 
-/// A packet that was traced.
+/// A traced packet.
 #[derive(Clone, Debug)]
 pub struct Traced {
-    /// The port it came by.
+    /// The ingress port.
     pub port: u32,
-    /// Its bytes.
+    /// The received bytes.
     pub frame: Vec<u8>,
-    /// When: microseconds since the switch began.
+    /// Time in microseconds since the switch started.
     pub now_us: u64,
-    /// What the workers' engine did with it.
+    /// The outcome in the workers' engine.
     pub did: Did,
-    /// Whether the interpreter, a moment later, did the same.
+    /// True if the interpreter, a moment later, had the same outcome.
     pub agrees: bool,
     /// The interpreter's steps, as text.
     pub text: String,
-    /// The same for tools.
+    /// The interpreter's steps, for tools.
     pub json: serde_json::Value,
 }
 
@@ -93,37 +93,37 @@ pub struct Traced {
 pub struct CaptureInfo {
     /// The port.
     pub port: u32,
-    /// Where frames go.
+    /// The file.
     pub path: PathBuf,
     /// Frames written.
     pub written: u64,
-    /// Frames not written, because they came faster than they could be.
+    /// Frames not written because they arrived too fast.
     pub dropped: u64,
-    /// What went wrong: nothing is written any more.
+    /// The error after which nothing more is written.
     pub failed: Option<PortError>,
 }
 
-/// Which frames of a port to capture.
+/// The selection of frames to capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureSpec {
     /// The port.
     pub port: u32,
     /// The file; an existing one is replaced.
     pub path: PathBuf,
-    /// Those that come.
+    /// True to capture received frames.
     pub received: bool,
-    /// Those that leave.
+    /// True to capture sent frames.
     pub sent: bool,
-    /// Bytes kept of each; all if there are fewer.
+    /// Maximum number of bytes kept of each frame; by default all.
     pub snaplen: Option<u32>,
     /// Maximum number of frames; by default all.
     pub count: Option<u64>,
 }
 
-/// Why something cannot be looked at.
+/// The reason why a trace or capture is refused.
 pub type Refused = String;
 
-/// Looks at the packets of a running switch. Dropped, it looks away: captures are complete then.
+/// Traces and captures packets of a running switch. Dropping it ends the traces and completes the captures.
 pub struct Observer {
     inner: Arc<Inner>,
 }
@@ -131,7 +131,7 @@ pub struct Observer {
 struct Inner {
     running: Arc<Running>,
     state: Mutex<State>,
-    /// Packets that wait to be traced.
+    /// Number of packets that wait to be traced.
     waiting: Arc<AtomicUsize>,
 }
 
@@ -178,14 +178,14 @@ impl Inner {
             let nothing = traces.is_empty() && captures.is_empty();
             (!nothing).then(|| Box::new(Watch::new(traces.clone(), captures.clone())))
         };
-        self.running.tell(move |f| f.set_watch(all()))
+        self.running.run_on_workers(move |f| f.set_watch(all()))
     }
 
-    /// The filter of a trace for the program that runs.
+    /// Creates the filter of a trace for the running program.
     fn sought(&self, id: u32, spec: &TraceSpec, program: &Program, inbox: Sender<Found>) -> Sought {
         let mut patterns = spec.bytes.clone();
         for wanted in &spec.fields {
-            // A field that the program does not have any more is found in no packet, which the tracer sees.
+            // If the program no longer has the field, packets pass this filter, but the tracer discards them.
             if let Ok(field) = field_named(program, &wanted.field)
                 && let Some(bit) = bit_of(program, field)
             {
@@ -203,7 +203,7 @@ impl Inner {
         }
     }
 
-    /// Traces a packet that passed a filter, and keeps the trace if it is one that is wanted.
+    /// Traces a packet that passed a filter, and keeps the trace if all field patterns match.
     fn trace(&self, found: &Found) {
         let switch = self.running.switch();
         let spec = match self.state().traces.get(&found.trace) {
@@ -255,19 +255,19 @@ impl Inner {
             tracing.sought = Arc::new(new);
         }
         state.switch = Some(switch);
-        // If it has been stopped nothing comes any more.
+        // This fails only if the switch has been stopped; then no packets arrive.
         let _ = self.spread(&state);
     }
 }
 
 impl Observer {
-    /// Looks at nothing yet.
+    /// Creates an observer without traces or captures.
     pub fn new(running: Arc<Running>) -> Observer {
         let waiting = Arc::new(AtomicUsize::new(0));
         Observer { inner: Arc::new(Inner { running, state: Mutex::default(), waiting }) }
     }
 
-    /// Traces packets from now on; the number of the trace.
+    /// Starts a trace and returns its number.
     pub fn add_trace(&self, mut spec: TraceSpec) -> Result<u32, Refused> {
         let switch = self.inner.running.switch();
         let program = switch.told();
@@ -308,14 +308,14 @@ impl Observer {
         Ok(id)
     }
 
-    /// The width in bits of a header field ([`FieldPattern::field`]).
+    /// Returns the width in bits of a header field ([`FieldPattern::field`]).
     pub fn field_width(&self, name: &str) -> Result<u32, Refused> {
         let switch = self.inner.running.switch();
         let program = switch.told();
         field_named(program, name).map(|field| program.width(field))
     }
 
-    /// The traces.
+    /// Returns the state of all traces.
     pub fn traces(&self) -> Vec<TraceInfo> {
         let state = self.inner.state();
         let info = |(id, tracing): (&u32, &Tracing)| TraceInfo {
@@ -327,13 +327,13 @@ impl Observer {
         state.traces.iter().map(info).collect()
     }
 
-    /// The packets that a trace has taken.
+    /// Returns the packets of a trace.
     pub fn traced(&self, id: u32) -> Result<Vec<Arc<Traced>>, Refused> {
         let state = self.inner.state();
         state.traces.get(&id).map(|tracing| tracing.packets.clone()).ok_or_else(|| no_trace(id))
     }
 
-    /// Ends a trace and forgets what it has taken.
+    /// Ends a trace and drops its packets.
     pub fn remove_trace(&self, id: u32) -> Result<(), Refused> {
         let mut state = self.inner.state();
         let removed = state.traces.remove(&id).ok_or_else(|| no_trace(id))?;
@@ -343,13 +343,13 @@ impl Observer {
         })
     }
 
-    /// Writes frames to a file from now on.
+    /// Starts to write frames to a file.
     pub fn start_capture(&self, spec: CaptureSpec) -> Result<(), Refused> {
         let path = spec.path.clone();
         self.start_capture_in(spec, &path)
     }
 
-    /// Like [`Self::start_capture`], with the file of the spec under the name `opened`, such as /proc/self/fd/7.
+    /// Like [`Self::start_capture`], but opens the file by the name `opened`, such as /proc/self/fd/7.
     pub fn start_capture_in(&self, spec: CaptureSpec, opened: &Path) -> Result<(), Refused> {
         let mut state = self.inner.state();
         if state.captures.len() >= CAPTURES_MAX {
@@ -372,7 +372,7 @@ impl Observer {
         });
         let written = Arc::new(Written::default());
         let writer = {
-            // Not the whole observer: the thread must end when there is no sender.
+            // The thread must not hold the observer: it ends when there is no sender.
             let (capturing, written) = (Arc::downgrade(&capturing), Arc::clone(&written));
             let write = move || write_capture(file, &chunks, &capturing, &written);
             p4jet_threads::spawn("capture", write)
@@ -386,12 +386,12 @@ impl Observer {
         })
     }
 
-    /// The captures.
+    /// Returns the state of all captures.
     pub fn captures(&self) -> Vec<CaptureInfo> {
         self.inner.state().captures.iter().map(Capture::info).collect()
     }
 
-    /// Ends the captures of a port; what they have written.
+    /// Ends the captures of a port and returns their final state.
     pub fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, Refused> {
         // A stuck worker never releases its end.
         self.inner.running.responds().map_err(|e| e.to_string())?;
@@ -402,7 +402,7 @@ impl Observer {
         Ok(stopped)
     }
 
-    /// Ends all captures; what they have written.
+    /// Ends all captures and returns their final state.
     pub fn stop_all_captures(&self) -> Vec<CaptureInfo> {
         self.stop(|_| true)
     }
@@ -411,7 +411,7 @@ impl Observer {
         let mut state = self.inner.state();
         let (stopped, left) = std::mem::take(&mut state.captures).into_iter().partition(|c| which(c));
         state.captures = left;
-        // A switch that has been stopped holds none of them any more.
+        // A stopped switch no longer holds any of them.
         let _ = self.inner.spread(&state);
         drop(state);
         let stopped: Vec<Capture> = stopped;
@@ -442,11 +442,11 @@ impl Capture {
         }
     }
 
-    /// Waits until all is written.
+    /// Waits until all frames are written.
     fn finish(self) -> CaptureInfo {
         let Capture { path, capturing, writer, written } = self;
         let (port, dropped) = (capturing.port, capturing.dropped.load(Ordering::Relaxed));
-        // The workers have let go of it already, so the writer sees the end of its queue.
+        // The workers have dropped their references already, so the writer sees the end of its queue.
         drop(capturing);
         let _ = writer.join();
         let failed = written.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -469,7 +469,7 @@ fn write_capture(
         let chunk = match chunks.try_recv() {
             Ok(chunk) => chunk,
             Err(_) => {
-                // A reader of the file sees the frames so far.
+                // Makes all frames so far visible to readers of the file.
                 if !failed && let Err(error) = file.flush() {
                     failed = true;
                     fail(error);
@@ -537,7 +537,7 @@ fn start_tracer(
     thread.map(drop).map_err(|e| format!("no thread for traces: {e}"))
 }
 
-/// The header field of this name, or whose name ends so.
+/// Returns the header field with this name, or the only one whose name ends with it.
 fn field_named(program: &Program, name: &str) -> Result<FieldId, Refused> {
     let is_end =
         |whole: &str| whole.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
@@ -557,7 +557,7 @@ fn field_named(program: &Program, name: &str) -> Result<FieldId, Refused> {
     }
 }
 
-/// Whether the parser found such a value in the packet.
+/// True if the parser extracted a matching value.
 fn has_field(program: &Program, events: &[TraceEvent], wanted: &FieldPattern) -> bool {
     let Ok(field) = field_named(program, &wanted.field) else { return false };
     let want = &wanted.value & &wanted.mask;
@@ -569,7 +569,7 @@ fn has_field(program: &Program, events: &[TraceEvent], wanted: &FieldPattern) ->
     })
 }
 
-/// A field's value as bytes of the frame, if it begins at `bit`.
+/// Converts a field pattern to a byte pattern for a field that begins at `bit` of the frame.
 fn bytes_of(bit: u32, width: u32, wanted: &FieldPattern) -> BytePattern {
     let bytes = (bit % 8 + width).div_ceil(8) as usize;
     let shift = bytes as u32 * 8 - bit % 8 - width;
@@ -584,7 +584,7 @@ fn bytes_of(bit: u32, width: u32, wanted: &FieldPattern) -> BytePattern {
 }
 
 impl CaptureSpec {
-    /// All frames of a port, both ways.
+    /// Selects all frames of a port, in both directions.
     pub fn all(port: u32, path: &Path) -> CaptureSpec {
         let path = path.to_path_buf();
         CaptureSpec { port, path, received: true, sent: true, snaplen: None, count: None }

@@ -1,8 +1,8 @@
-//! The packet log: every step of every packet, as far as the thread that writes the log keeps up.
+//! The packet log: every step of every packet, as long as the thread that writes the log keeps up.
 //!
-//! The interpreter processes logged packets, batch by batch, and reports its steps, so the log says what happened to
-//! these very packets. The steps that wait to be written are bounded: at the bound, workers run machine code and only
-//! count the packets that are not logged.
+//! The interpreter processes logged packets, batch by batch, and reports its steps, so the log shows what happened to
+//! these very packets. The number of steps that wait to be written is bounded: at the bound, workers run machine code
+//! and only count the packets that are not logged.
 #![allow(unsafe_code)]
 
 use p4jet_interp::{LogLevel, Trace};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::SystemTime;
 
-/// Steps that wait to be written, of all packets: about 40 MB.
+/// Maximum number of steps that wait to be written, of all packets: about 40 MB.
 pub(crate) const STEPS_MAX: usize = 1 << 17;
 
-/// Takes packets that have been processed.
+/// The receiver of logged packets.
 pub struct PacketLog {
     waiting: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
@@ -22,15 +22,15 @@ pub struct PacketLog {
     take: Box<dyn Fn(LoggedPacket) + Send + Sync>,
 }
 
-/// What became of a packet, or a copy.
+/// The steps of a packet or a copy.
 pub struct LoggedPacket {
-    /// When it was processed.
+    /// The time at which it was processed.
     pub time: SystemTime,
-    /// The system's number of the thread that did.
+    /// The system's number of the thread that processed it.
     pub thread: i32,
-    /// How many packets arrived before.
+    /// The number of packets received before.
     pub number: u64,
-    /// Which of its copies; 0 is the packet itself.
+    /// The number of the copy; 0 for the packet itself.
     pub copy: u32,
     program: Arc<Program>,
     trace: Trace,
@@ -38,7 +38,7 @@ pub struct LoggedPacket {
     _weight: Weight,
 }
 
-/// What is counted as waiting.
+/// A packet's share of the waiting steps.
 struct Weight {
     waiting: Arc<AtomicUsize>,
     steps: usize,
@@ -51,14 +51,15 @@ impl Drop for Weight {
 }
 
 impl LoggedPacket {
-    /// Writes it line by line ([`Trace::tell_as_bmv2`]).
+    /// Passes its lines to `tell` ([`Trace::tell_as_bmv2`]).
     pub fn tell(&self, tell: &mut dyn FnMut(LogLevel, &str)) {
         self.trace.tell_as_bmv2(&self.program, &self.said, tell);
     }
 }
 
 impl PacketLog {
-    /// Packets go to `take`, which never waits. Those that are not logged are counted in `lost`.
+    /// Creates a log that passes packets to `take`, which must not wait, and counts packets that are not logged in
+    /// `lost`.
     pub fn new(lost: Arc<AtomicU64>, take: impl Fn(LoggedPacket) + Send + Sync + 'static) -> PacketLog {
         PacketLog { waiting: Arc::default(), lost, arrived: AtomicU64::new(0), take: Box::new(take) }
     }
@@ -71,18 +72,18 @@ impl PacketLog {
         self.lost.fetch_add(packets as u64, Relaxed);
     }
 
-    /// Reserves numbers for this many packets that have arrived, and returns the first.
+    /// Reserves numbers for this many received packets and returns the first.
     pub(crate) fn number(&self, packets: usize) -> u64 {
         self.arrived.fetch_add(packets as u64, Relaxed)
     }
 }
 
-/// A logged packet on its way.
+/// The identity of a logged packet or copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Logged {
     number: u64,
     copy: u32,
-    /// Copies of the packet so far.
+    /// Number of copies of the packet so far.
     copies: Arc<AtomicU32>,
 }
 
@@ -91,7 +92,7 @@ impl Logged {
         Logged { number, copy: 0, copies: Arc::default() }
     }
 
-    /// The next copy of the same packet.
+    /// Returns the identity of the packet's next copy.
     pub fn copied(&self) -> Logged {
         let copy = self.copies.fetch_add(1, Relaxed) + 1;
         Logged { copy, ..self.clone() }
@@ -101,7 +102,7 @@ impl Logged {
 /// A worker's share of the log.
 pub(crate) struct Logging {
     log: Arc<PacketLog>,
-    /// What the interpreter runs: the program as it was lowered, because its traces are more detailed.
+    /// The program that the interpreter runs: the one before the passes, because its traces are more detailed.
     pub program: Arc<Program>,
 }
 
@@ -115,7 +116,7 @@ impl Logging {
     }
 
     pub fn take(&self, logged: &Logged, trace: Trace, said: Vec<String>) {
-        // What is said waits, too.
+        // Log lines count as steps.
         let steps = trace.events.len() + said.len() + 1;
         let waiting = Arc::clone(&self.log.waiting);
         waiting.fetch_add(steps, Relaxed);

@@ -1,10 +1,10 @@
 //! The pipeline on two to four threads, for comparison with workers that run each batch to completion: receive and
 //! parse, ingress, egress, deparse and send, with a ring between neighbours.
 //!
-//! A batch travels over single-producer single-consumer rings as one object, a [`Load`], with its packets, buffers and
-//! PHVs, and comes back empty to the first thread. The number of loads is fixed, so nothing grows. Each thread is a
-//! worker with its own counters and remembered lookups; it has a handle of the ports only if it receives or sends. The
-//! border between two threads is a cut like any other.
+//! A batch travels over single-producer single-consumer rings as one object, a [`Load`], with its packets, buffers
+//! and PHVs, and returns empty to the first thread. The number of loads is fixed, so nothing grows. Each thread is a
+//! worker with its own counters and cached lookups; it has handles of the ports only if it receives or sends. The
+//! border between two threads is an ordinary cut.
 
 use crate::forward::Buffers;
 use crate::mailbox::Mailbox;
@@ -19,22 +19,22 @@ use std::time::{Duration, Instant};
 
 /// Default number of packets in a ring: the best size in the literature; larger rings make little difference.
 pub const RING_DEFAULT: usize = 512;
-/// Most packets in a ring.
+/// Maximum number of packets in a ring.
 pub const RING_MAX: usize = 1 << 18;
-/// How often a thread polls for a load before it yields the processor.
+/// Number of polls for a load before a thread yields the processor.
 pub(crate) const LOOKS: u32 = 20;
-/// How long it yields before it sleeps: a sleeping thread is woken sooner than a yielding one is scheduled.
+/// Time for which it yields before it sleeps: a sleeping thread is woken sooner than a yielding one is scheduled.
 pub(crate) const YIELDS: Duration = Duration::from_micros(50);
 /// Longest sleep.
 const SLEEP: Duration = Duration::from_millis(10);
 
-/// A batch on its way.
+/// A batch in the pipeline.
 pub(crate) struct Load {
     pub buffers: Box<Buffers>,
     pub flight: Flight,
-    /// The number of the last sample that the first thread had given its part of.
+    /// The number of the last sample to which the first thread had contributed.
     pub epoch: u64,
-    /// For who measures.
+    /// Time of reception, for latency measurements.
     received: Instant,
 }
 
@@ -44,20 +44,20 @@ pub(crate) struct Segment {
     threads: usize,
     from: rtrb::Consumer<Load>,
     to: rtrb::Producer<Load>,
-    /// Who puts loads into `from`, and who takes them out of `to`: they may sleep.
+    /// Mailboxes of the threads that fill `from` and empty `to`; these threads may sleep.
     before: Arc<Mailbox>,
     after: Arc<Mailbox>,
     /// The mailbox on which it sleeps.
     own_mailbox: Arc<Mailbox>,
-    /// Loads of the pipeline, if it is the first thread.
+    /// Total number of loads, which the first thread uses.
     loads: usize,
-    /// Loads that it has itself.
+    /// Loads that it holds itself.
     own: Vec<Load>,
-    /// It takes no load before this gate is open.
+    /// A gate that must be open before it takes a load.
     waits_for: Option<Arc<Gate>>,
 }
 
-/// Batches between two threads.
+/// Returns the number of batches in a ring of `ring_packets` packets.
 pub(crate) fn slots(ring_packets: usize) -> Result<usize, String> {
     if !(1..=RING_MAX).contains(&ring_packets) {
         return Err(format!("a ring of {ring_packets} packets: expected 1 to {RING_MAX}"));
@@ -65,7 +65,7 @@ pub(crate) fn slots(ring_packets: usize) -> Result<usize, String> {
     Ok(ring_packets.div_ceil(BATCH_MAX))
 }
 
-/// Loads for the pipeline of a switch, as many as fill the rings while each thread has one.
+/// Creates enough loads for the pipeline of a switch to fill the rings while each thread holds one.
 pub(crate) fn loads(switch: &Switch, slots: usize, frame_max: usize) -> Result<Vec<Load>, String> {
     let threads = switch.workers();
     let code = switch.code().map_err(|e| switch.describe(&e))?;
@@ -79,7 +79,7 @@ pub(crate) fn loads(switch: &Switch, slots: usize, frame_max: usize) -> Result<V
     loads.map_err(|e| format!("no memory for packets: {e}"))
 }
 
-/// The places of all threads, of which the first has `loads`; they sleep by their mailboxes.
+/// Creates the segments of all threads. The first holds `loads`; each sleeps on its mailbox.
 pub(crate) fn segments(loads: Vec<Load>, slots: usize, mailboxes: &[Arc<Mailbox>]) -> Vec<Segment> {
     let (threads, count) = (mailboxes.len(), loads.len());
     // Ring `t` leads to thread `t`. All loads may be on the way back at once.
@@ -114,7 +114,8 @@ impl Segment {
         self.thread + 1 == self.threads
     }
 
-    /// Whether there is a load to work on, and room behind: for who is about to sleep, and has said so.
+    /// True if there is a load to work on and room in the next ring. A thread checks this before it sleeps, after it
+    /// has announced that.
     pub fn is_ready(&self) -> bool {
         // As in `wake`.
         fence(Ordering::SeqCst);
@@ -122,7 +123,7 @@ impl Segment {
         !(waits || self.to.is_full() || self.own.is_empty() && self.from.is_empty())
     }
 
-    /// A load to work on, if there is room behind.
+    /// Takes a load to work on, if there is room in the next ring.
     pub fn take(&mut self) -> Option<Load> {
         if self.to.is_full() {
             return None;
@@ -140,12 +141,12 @@ impl Segment {
         })
     }
 
-    /// The [`Load::epoch`] of the next load, if there is one.
+    /// Returns the [`Load::epoch`] of the next load, if there is one.
     pub fn next_epoch(&self) -> Option<u64> {
         self.from.peek().ok().map(|load| load.epoch)
     }
 
-    /// Gives a load that [`Self::take`] gave to the next thread.
+    /// Passes a load from [`Self::take`] to the next thread.
     pub fn pass(&mut self, load: Load) {
         // There was room, and no other thread fills the ring.
         let refused = self.to.push(load);
@@ -153,43 +154,44 @@ impl Segment {
         wake(&self.after);
     }
 
-    /// Takes a load back that was not needed.
+    /// Takes back a load that was not needed.
     pub fn keep(&mut self, load: Load) {
         self.own.push(load);
     }
 
-    /// Whether there may be more to do: not if the thread before has ended and all that it gave is done, or the next has.
-    pub fn goes_on(&self) -> bool {
-        // Asked first: what was given before the end is still there.
+    /// True if there may be more to do: false once the previous thread has ended and its loads are done, or the next
+    /// thread has ended.
+    pub fn is_open(&self) -> bool {
+        // Checked first, so that loads passed before the end are still found.
         let last = self.from.is_abandoned();
         !(self.to.is_abandoned() || last && self.from.is_empty())
     }
 
-    /// Whether no packets are on their way, asked by the first thread.
+    /// True if no packets are in the pipeline; for the first thread.
     pub fn is_idle(&self) -> bool {
         self.own.len() + self.from.slots() == self.loads
     }
 
-    /// Waits until no packets are on their way: for the first thread.
+    /// Waits until no packets are in the pipeline; for the first thread.
     pub fn drain(&mut self) {
-        while !self.is_idle() && self.goes_on() {
+        while !self.is_idle() && self.is_open() {
             std::thread::yield_now();
         }
         self.own.extend(std::iter::from_fn(|| self.from.pop().ok()));
     }
 
-    /// Takes no load before this gate is open, or at once if there is none: for the first thread.
+    /// Sets the gate that must be open before a load is taken, if any; for the first thread.
     pub fn wait_for(&mut self, gate: Option<Arc<Gate>>) {
         self.waits_for = gate;
     }
 
-    /// Puts other loads in the place of those that there are, all of which are at home; gives those back.
+    /// Replaces the loads, all of which must be in this segment. Returns the old ones.
     pub fn replace(&mut self, loads: Vec<Load>) -> Vec<Load> {
         self.loads = loads.len();
         std::mem::replace(&mut self.own, loads)
     }
 
-    /// Tells the neighbouring threads that no more loads will follow.
+    /// Signals to the neighbouring threads that no more loads follow.
     pub fn close(self) {
         let Segment { from, to, before, after, .. } = self;
         drop((from, to));
@@ -199,18 +201,20 @@ impl Segment {
 }
 
 fn wake(mailbox: &Mailbox) {
-    // The change of the ring before the look whether somebody sleeps; who goes to sleep does it the other way round.
+    // Orders the change of the ring before the check for a sleeper. A thread that goes to sleep announces it before
+    // it checks the ring.
     fence(Ordering::SeqCst);
     mailbox.wake();
 }
 
-/// The pipeline of a switch on threads, between a function that receives and one that sends.
+/// The pipeline of a switch on several threads, between a function that receives and one that sends.
 pub struct Pipelined {
     threads: Vec<(Worker, Segment)>,
 }
 
 impl Pipelined {
-    /// With rings of `ring_packets` packets, for frames of at most `frame_max` bytes. None of the switch's workers runs.
+    /// Creates a pipeline with rings of `ring_packets` packets, for frames of at most `frame_max` bytes. The switch
+    /// must have no workers.
     pub fn new(switch: &Arc<Switch>, ring_packets: usize, frame_max: usize) -> Result<Pipelined, String> {
         let slots = slots(ring_packets)?;
         if switch.threads().is_none() {
@@ -227,14 +231,13 @@ impl Pipelined {
         Ok(Pipelined { threads: threads.collect::<Result<_, String>>()? })
     }
 
-    /// Stops the clock at `now_us`, so that runs can be repeated; `None` restarts it.
+    /// Stops the clock at `now_us`, so that runs are reproducible; `None` restarts it.
     pub fn set_time(&mut self, now_us: Option<u64>) {
         self.threads.iter_mut().for_each(|(worker, _)| worker.set_time(now_us));
     }
 
-    /// Runs packets until `receive`, which fills an empty batch, says that these were the last by `false`. `send` gets them
-    /// in the order in which they came, with the time since they were received. Each thread calls `started` with its
-    /// number first.
+    /// Runs packets until `receive`, which fills an empty batch, returns false after the last ones. `send` gets the
+    /// batches in order, with the time since they were received. Each thread first calls `started` with its number.
     pub fn run(
         &mut self,
         started: &(dyn Fn(usize) + Sync),
@@ -244,7 +247,7 @@ impl Pipelined {
         let last = self.threads.len() - 1;
         let [(first_worker, first), others @ ..] = self.threads.as_mut_slice() else { return };
         let mut send = Some(send);
-        // Set once all is sent: rings stay open for the next run.
+        // Set once all packets are sent: the rings stay open for the next run.
         let done = &AtomicBool::new(false);
         std::thread::scope(|scope| {
             for (thread, (worker, segment)) in others.iter_mut().enumerate() {
@@ -278,7 +281,7 @@ impl Pipelined {
     }
 }
 
-/// The next load, unless there will be none.
+/// Waits for the next load; returns `None` once all packets are sent.
 fn wait(segment: &mut Segment, done: &AtomicBool) -> Option<Load> {
     let mut looks = 0;
     let mut since: Option<Instant> = None;

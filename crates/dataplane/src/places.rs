@@ -4,10 +4,10 @@ use num_traits::ToPrimitive;
 use p4jet_ir::{BlockKind, Expr, FieldId, FieldKind, HeaderId, NodeId, Op, Program};
 use std::collections::HashSet;
 
-/// Nodes, with different cursors, that are looked at; a parser with more has loops.
+/// Maximum number of visited pairs of node and cursor; a parser with more has loops.
 const STEPS_MAX: usize = 10_000;
 
-/// The first bit of a header field in a frame, if the parser extracts the header at one place only.
+/// Returns the position in bits of a header field in a frame, if the parser extracts the header at one position only.
 pub(crate) fn bit_of(program: &Program, field: FieldId) -> Option<u32> {
     let FieldKind::Header(header) = program.fields[field.index()].kind else { return None };
     let header_bit = place_of(program, header)?;

@@ -1,5 +1,5 @@
-//! The pulse of a worker: a few plain stores for each batch that say what the worker does, and the watchdog that reads
-//! them and finds workers that are stuck.
+//! The pulse of a worker: a few plain stores per batch that show what the worker does. The watchdog reads them and
+//! finds stuck workers.
 #![allow(unsafe_code)]
 
 use crate::forward::{Event, Listener};
@@ -14,39 +14,39 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// A worker that has not finished what it does after this time is stuck: it does more than a thousand batches in a second.
+/// A worker that makes no progress for this time is stuck: normally it runs more than a thousand batches per second.
 pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 5 });
-/// How often the watchdog looks.
+/// Interval of the watchdog's checks.
 const LOOK: Duration = Duration::from_millis(100);
-/// Bytes of a packet that a report has.
+/// Maximum number of a packet's bytes in a report.
 const BYTES_MAX: usize = 64;
 
-/// What a worker does.
+/// The activity of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// Waits, or carries out a command.
+    /// Waiting, or carrying out a command.
     Looking,
-    /// Receives by this port.
+    /// Receiving by this port.
     Receiving(u32),
-    /// Runs the program.
+    /// Running the program.
     Running,
-    /// Sends by this port.
+    /// Sending by this port.
     Sending(u32),
 }
 
-/// One worker's pulse. The worker writes it, a few plain stores for each batch.
+/// One worker's pulse, written by the worker.
 #[derive(Default)]
 pub(crate) struct Pulse {
-    /// Steps done, times four, and what it does.
+    /// The number of steps, times four, plus the activity.
     beat: AtomicU64,
     /// The port at which it receives or sends.
     port: AtomicU32,
-    /// The worker's thread, as the system numbers it.
+    /// The system's number of the worker's thread.
     thread: AtomicI32,
-    /// The packets that came with the batch under way.
+    /// The packets of the current batch.
     packets: AtomicPtr<Packet>,
     count: AtomicUsize,
-    /// For how long the watchdog has seen no new beat.
+    /// Time for which the watchdog has seen no new beat.
     still_ms: AtomicU64,
 }
 
@@ -56,43 +56,43 @@ impl Pulse {
         self.beat.store((beat & !3).wrapping_add(4 | doing), Ordering::Relaxed);
     }
 
-    /// The worker runs in this thread.
+    /// Records that the worker runs in this thread.
     pub fn begins(&self) {
         // SAFETY: no pointers.
         self.thread.store(unsafe { libc::gettid() }, Ordering::Relaxed);
     }
 
-    /// Begins a round.
+    /// Records that the worker begins a round.
     pub fn looks(&self) {
         self.step(0);
     }
 
-    /// Begins to run the program on packets; none: on copies.
+    /// Records that the worker runs the program on these packets, or, if there are none, on copies.
     pub fn runs(&self, packets: &[Packet]) {
         self.packets.store(packets.as_ptr().cast_mut(), Ordering::Relaxed);
         self.count.store(packets.len(), Ordering::Relaxed);
         self.step(1);
     }
 
-    /// Begins to receive.
+    /// Records that the worker receives.
     pub fn receives(&self, port: u32) {
         self.port.store(port, Ordering::Relaxed);
         self.step(3);
     }
 
-    /// Begins to send.
+    /// Records that the worker sends.
     pub fn sends(&self, port: u32) {
         self.port.store(port, Ordering::Relaxed);
         self.step(2);
     }
 
-    /// For how long nothing has happened, if that is too long.
+    /// Returns for how long the worker has made no progress, if it is stuck.
     pub fn stuck_for(&self) -> Option<Duration> {
         let still = Duration::from_millis(self.still_ms.load(Ordering::Relaxed));
         (still >= STUCK_AFTER).then_some(still)
     }
 
-    /// What the worker does.
+    /// Returns the worker's activity.
     pub fn doing(&self) -> Doing {
         match self.beat.load(Ordering::Relaxed) & 3 {
             1 => Doing::Running,
@@ -102,7 +102,7 @@ impl Pulse {
         }
     }
 
-    /// Where it is stuck.
+    /// Describes where the worker is stuck.
     pub fn report(&self, worker: usize) -> Stuck {
         let doing = self.doing();
         let still_for = Duration::from_millis(self.still_ms.load(Ordering::Relaxed));
@@ -121,28 +121,28 @@ impl Pulse {
 pub struct Stuck {
     /// Its number.
     pub worker: usize,
-    /// What it does.
+    /// Its activity.
     pub doing: Doing,
-    /// For how long.
+    /// Time without progress.
     pub still_for: Duration,
-    /// Where in the program, as `router.p4:41:9`, if that is known.
+    /// The place in the program, such as `router.p4:41:9`, if known.
     pub place: Option<String>,
-    /// The packets that came with the batch under way, if there are such and they can be read.
+    /// The packets of the current batch, if there are any and they can be read.
     pub batch: Option<StuckBatch>,
 }
 
 /// A batch that does not end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckBatch {
-    /// How many packets it has. The worker is stuck at one of them.
+    /// The number of packets. The worker is stuck at one of them.
     pub packets: usize,
-    /// The number of that one, from 0, if it is known; else what follows is said of the first.
+    /// The index of that packet, from 0, if known; otherwise the following fields describe the first packet.
     pub number: Option<usize>,
     /// Its ingress port.
     pub port: u32,
-    /// Its bytes.
+    /// Its length in bytes.
     pub length: u32,
-    /// The first of them.
+    /// Its first bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -154,7 +154,7 @@ impl fmt::Display for Stuck {
 }
 
 impl Stuck {
-    /// That the process ends without this worker.
+    /// Returns the message that the process ends without this worker.
     pub fn abandoned(&self) -> String {
         struct Place<'s>(&'s Stuck);
         impl fmt::Display for Place<'_> {
@@ -170,7 +170,7 @@ impl Stuck {
         )
     }
 
-    /// What it does, and where.
+    /// Writes the activity and the place.
     fn place(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.doing {
             Doing::Looking => write!(f, "carries out a command")?,
@@ -197,11 +197,11 @@ impl Stuck {
     }
 }
 
-/// What the watchdog has seen of a worker.
+/// The watchdog's observations of a worker.
 #[derive(Default)]
 struct Seen {
     beat: u64,
-    /// For how long it has not changed.
+    /// Time for which the beat has not changed.
     still: Duration,
     /// True after the worker was reported as stuck.
     reported: bool,
@@ -220,10 +220,10 @@ pub(crate) fn watch(mailboxes: &[Arc<Mailbox>], listener: &Listener, end: &Recei
     }
 }
 
-/// Looks at one worker, `passed` after the look before.
+/// Checks one worker, `passed` after the previous check.
 fn look(worker: usize, mailbox: &Mailbox, seen: &mut Seen, passed: Duration, listener: &Listener) {
     let pulse = &mailbox.pulse;
-    // A look that comes late shows that the watchdog did not run. Nor did the workers, perhaps: the process was paused.
+    // A late check shows that the watchdog did not run. Perhaps the workers did not either: the process was paused.
     seen.still += passed.min(2 * LOOK);
     let beat = pulse.beat.load(Ordering::Relaxed);
     if beat != seen.beat || mailbox.is_closed() {
@@ -242,8 +242,8 @@ fn look(worker: usize, mailbox: &Mailbox, seen: &mut Seen, passed: Duration, lis
     }
 }
 
-/// One of these packets, the first unless its number is known. They may be gone, or change: the kernel copies them, or says
-/// that nothing is there.
+/// Reads one of these packets: the one with this number, or the first. Another thread may free or change them
+/// meanwhile; the kernel copies them, or reports that the memory is gone.
 fn packet(packets: *const Packet, count: usize, number: Option<usize>) -> Option<StuckBatch> {
     let number = number.filter(|number| *number < count);
     let mut packet = MaybeUninit::<Packet>::uninit();
@@ -260,7 +260,7 @@ fn packet(packets: *const Packet, count: usize, number: Option<usize>) -> Option
     Some(StuckBatch { packets: count, number, port: packet.ingress_port, length: packet.len, bytes })
 }
 
-/// Copies memory of this process that another thread may have given back. Whether it was there.
+/// Copies memory of this process that another thread may have freed. Returns false if it is gone.
 fn copy(from: *const u8, to: *mut u8, bytes: usize) -> bool {
     let local = libc::iovec { iov_base: to.cast(), iov_len: bytes };
     let remote = libc::iovec { iov_base: from.cast_mut().cast(), iov_len: bytes };
@@ -312,11 +312,11 @@ mod tests {
     #[test]
     fn a_pause_of_the_watchdog_counts_as_one_look() {
         let mailbox = Mailbox::new().expect("there are descriptors");
-        let (tell, told) = std::sync::mpsc::channel();
-        let tell = std::sync::Mutex::new(tell);
+        let (sender, events) = std::sync::mpsc::channel();
+        let sender = std::sync::Mutex::new(sender);
         let listener: Listener = Arc::new(move |event| {
-            let tell = tell.lock().expect("nobody panics");
-            tell.send(matches!(event, Event::Stuck(_))).expect("the test listens");
+            let sender = sender.lock().expect("no holder panics");
+            sender.send(matches!(event, Event::Stuck(_))).expect("the test listens");
         });
         let mut seen = Seen::default();
         let mut pass = |time: Duration| look(0, &mailbox, &mut seen, time, &listener);
@@ -324,25 +324,25 @@ mod tests {
             pass(20 * STUCK_AFTER);
         }
         assert_eq!(mailbox.pulse.stuck_for(), None);
-        assert_eq!(told.try_iter().count(), 0, "no event");
+        assert_eq!(events.try_iter().count(), 0, "no event");
         (0..STUCK_AFTER.as_millis() / LOOK.as_millis()).for_each(|_| pass(LOOK));
         assert!(mailbox.pulse.stuck_for().is_some());
         mailbox.pulse.looks();
         pass(LOOK);
         assert_eq!(mailbox.pulse.stuck_for(), None);
-        assert_eq!(told.try_iter().collect::<Vec<_>>(), [true, false], "it gets stuck, then it goes on");
+        assert_eq!(events.try_iter().collect::<Vec<_>>(), [true, false], "it gets stuck, then it continues");
     }
 
     #[test]
     fn a_thread_that_runs_no_program_is_nowhere() {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, events) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
             // SAFETY: no pointers.
-            tell.send(unsafe { libc::gettid() }).expect("the test waits");
+            sender.send(unsafe { libc::gettid() }).expect("the test waits");
             let _ = ended.recv();
         });
-        let id = told.recv().expect("the thread tells");
+        let id = events.recv().expect("the thread sends its number");
         assert_eq!(interrupt::look(id), None);
         drop(end);
         thread.join().expect("the signal did not end it");

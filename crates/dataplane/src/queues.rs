@@ -1,14 +1,14 @@
 //! Output queues: where packets wait between ingress and egress.
 //!
-//! Where queues are configured, the program is lowered so that ingress ends with a copy that names its queue; these
+//! If queues are configured, the program is lowered so that ingress ends with a copy that names its queue; these
 //! copies wait here. The worker that serves a port keeps its queues. Copies are moved by pointer, and their memory is
-//! used again. A program that reads how packets waited always has queues; they follow the links: in each round the
-//! worker asks its ports how many frames they accept (`Port::room`).
+//! reused. A program that reads queue depths or waiting times always has queues; they follow the links: in each round
+//! the worker asks its ports how many frames they accept (`Port::room`).
 //!
-//! A port has up to [`QUEUES_MAX`] queues. A full queue drops new packets (tail drop). Queues have rates: the next
-//! packet may leave when the last one has paid for itself. Ports have rates, too. The scheduler decides as if it acted
-//! at the very moment at which the rates allow it, even if the worker looks later. Strict queues come before weighted
-//! ones, the higher number first; weighted ones share the rest by deficit round robin, in bytes.
+//! A port has up to [`QUEUES_MAX`] queues. A full queue drops new packets (tail drop). Queues and ports can have
+//! rates: the next packet may leave after the time that the last one takes at that rate. The scheduler decides as if
+//! it acted at the very moment at which the rates allow it, even if the worker looks later. Strict queues come before
+//! weighted ones, the higher number first; weighted ones share the rest by deficit round robin, in bytes.
 
 use p4jet_ir::{Program, QUEUE_MAX, Queued};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -18,21 +18,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Most queues of a port.
+/// Maximum number of queues of a port.
 pub const QUEUES_MAX: usize = QUEUE_MAX as usize + 1;
-/// Packets that a queue holds if nothing is said, and it or its port has a rate: as many as bmv2's.
+/// Default depth in packets of a queue that has a rate or whose port has one: bmv2's default.
 pub const DEPTH_WITH_RATE: u32 = 64;
-/// Packets that a queue holds if nothing is said, and it leads on at once: what a batch can put there.
+/// Default depth in packets of a queue without a rate: as many as a batch can put there.
 pub const DEPTH_WITHOUT_RATE: u32 = 1 << 14;
-/// Most ports with queues. A program can invent port numbers.
+/// Maximum number of ports with queues. A program can invent port numbers.
 pub const QUEUED_PORTS_MAX: usize = 4096;
-/// Bytes that a weight of one gives each turn.
+/// Bytes per turn and unit of weight.
 const QUANTUM: u64 = 512;
-/// How often a busy link is asked whether it has room.
+/// Interval at which a busy link is asked for room.
 const LOOK_AT_LINK: Duration = Duration::from_millis(1);
 const PS_PER_S: u128 = 1_000_000_000_000;
 
-/// How fast a queue or a port sends.
+/// The maximum rate of a queue or a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// Packets per second.
@@ -42,7 +42,7 @@ pub enum Rate {
 }
 
 impl Rate {
-    /// Picoseconds after which a packet has paid for itself.
+    /// Returns the time in picoseconds that a packet takes at this rate.
     fn cost(rate: Option<Rate>, bytes: u32) -> u128 {
         match rate {
             None | Some(Rate::Packets(0) | Rate::Bits(0)) => 0,
@@ -52,28 +52,28 @@ impl Rate {
     }
 }
 
-/// What is configured for a queue.
+/// The configuration of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// Packets that it holds; [`DEPTH_WITH_RATE`] or [`DEPTH_WITHOUT_RATE`] if nothing is said.
+    /// Maximum number of packets; [`DEPTH_WITH_RATE`] or [`DEPTH_WITHOUT_RATE`] if not configured.
     pub depth: Option<u32>,
-    /// No limit if there is none.
+    /// Its rate; unlimited if not configured.
     pub rate: Option<Rate>,
-    /// Its share of what strict queues leave; 0: it is strict itself.
+    /// Its share of the bandwidth that strict queues leave; 0 for a strict queue.
     pub weight: u32,
 }
 
-/// What is configured for a port.
+/// The configuration of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortSettings {
-    /// By number.
+    /// The queues, by number.
     pub queues: [QueueSettings; QUEUES_MAX],
-    /// What all queues together send.
+    /// The rate of all queues together.
     pub rate: Option<Rate>,
 }
 
 impl PortSettings {
-    /// Packets that a queue holds.
+    /// Returns the maximum number of packets in a queue.
     pub fn depth(&self, queue: usize) -> u32 {
         let settings = &self.queues[queue];
         let default = match settings.rate.or(self.rate) {
@@ -84,16 +84,16 @@ impl PortSettings {
     }
 }
 
-/// What is configured.
+/// The configuration of all output queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
-    /// Queues of each port: 1 to [`QUEUES_MAX`]. What is for a queue with a higher number is dropped.
+    /// Number of queues per port: 1 to [`QUEUES_MAX`]. Packets for a queue with a higher number are dropped.
     pub queues_per_port: usize,
-    /// Settings of all other ports.
+    /// Settings of all ports that `ports` does not list.
     pub others: PortSettings,
-    /// The other ports.
+    /// Settings of single ports.
     pub ports: BTreeMap<u32, PortSettings>,
-    /// Whether the program runs with queues although nothing is limited.
+    /// True if programs run with queues, even without limits.
     pub wanted: bool,
 }
 
@@ -105,7 +105,7 @@ impl Default for QueueConfig {
 }
 
 impl QueueConfig {
-    /// The settings of a port.
+    /// Returns the settings of a port.
     pub fn port(&self, port: u32) -> &PortSettings {
         self.ports.get(&port).unwrap_or(&self.others)
     }
@@ -123,22 +123,22 @@ impl QueueConfig {
     }
 }
 
-/// What a queue has done.
+/// Statistics of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
     /// Packets that entered.
     pub enqueued: u64,
     /// Packets that left.
     pub dequeued: u64,
-    /// Packets that were dropped because it was full.
+    /// Packets dropped because it was full.
     pub dropped: u64,
     /// Packets in it.
     pub depth: u64,
-    /// The most there have been.
+    /// The maximum number of packets in it so far.
     pub depth_max: u64,
 }
 
-/// The same, written by the worker that serves the queue.
+/// [`QueueStats`] as written by the worker that serves the queue.
 #[derive(Default)]
 struct Counters {
     enqueued: AtomicU64,
@@ -154,12 +154,12 @@ fn count(counter: &AtomicU64) {
 
 type PortCounters = Arc<[Counters; QUEUES_MAX]>;
 
-/// The configuration and the statistics of a switch's queues: what control and workers share. Programs that come one after
-/// another may have the same.
+/// The configuration and the statistics of a switch's queues, which the control plane and the workers share. A
+/// program and its successor have the same.
 #[derive(Default)]
 pub struct Queues {
     config: Mutex<QueueConfig>,
-    /// How often the configuration has changed.
+    /// Number of changes of the configuration.
     changes: AtomicU64,
     wanted: AtomicBool,
     follow_links: AtomicBool,
@@ -172,12 +172,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Queues {
-    /// What is configured.
+    /// Returns the configuration.
     pub fn config(&self) -> QueueConfig {
         lock(&self.config).clone()
     }
 
-    /// Changes what is configured.
+    /// Changes the configuration.
     pub fn configure(&self, change: impl FnOnce(&mut QueueConfig)) {
         let mut config = lock(&self.config);
         change(&mut config);
@@ -186,28 +186,28 @@ impl Queues {
         self.changes.fetch_add(1, Relaxed);
     }
 
-    /// Whether anything is configured, so that a program must be run with queues.
+    /// True if anything is configured, so that programs must run with queues.
     pub fn are_wanted(&self) -> bool {
         self.wanted.load(Relaxed)
     }
 
-    /// From the next program on, programs that read how packets waited ([`Program::reads_queues`]) are run with queues
-    /// that follow the ports' links: packets wait in them while a link is busy.
+    /// Runs programs that read queue depths or waiting times ([`Program::reads_queues`]), from the next program on,
+    /// with queues that follow the ports' links: packets wait in them while a link is busy.
     pub fn follow_links(&self) {
         self.follow_links.store(true, Relaxed);
     }
 
-    /// Whether a program runs with queues that follow the links.
+    /// True if a program runs with queues that follow the links.
     pub fn follow_links_of(&self, program: &Program) -> bool {
         self.follow_links.load(Relaxed) && program.reads_queues()
     }
 
-    /// Whether a program must be run with queues.
+    /// True if a program must run with queues.
     pub fn are_needed_by(&self, program: &Program) -> bool {
         self.are_wanted() || self.follow_links_of(program)
     }
 
-    /// What each queue of each port has done, by port and number: of ports that have had a packet.
+    /// Returns the statistics of the queues of each port that has had a packet, by port and queue number.
     pub fn stats(&self) -> BTreeMap<u32, [QueueStats; QUEUES_MAX]> {
         let stats = |counters: &PortCounters| {
             std::array::from_fn(|i| {
@@ -232,7 +232,7 @@ impl Queues {
     }
 }
 
-/// Why a packet did not get into a queue.
+/// The reason why a queue refused a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The queue is full.
@@ -251,14 +251,14 @@ struct Item<C> {
 
 struct OutputQueue<C> {
     items: VecDeque<Item<C>>,
-    /// Picoseconds: when its rate lets the next packet go.
+    /// Time in picoseconds from which its rate allows the next packet.
     free_at: u128,
     /// Bytes that it may still send this turn.
     deficit: u64,
 }
 
 impl<C> OutputQueue<C> {
-    /// When its first packet may leave, as far as the queue has a say.
+    /// Returns the time from which the queue's own rate lets its first packet leave.
     fn due(&self) -> u128 {
         self.items.front().map_or(u128::MAX, |item| self.free_at.max(picoseconds(item.enqueued_ns)))
     }
@@ -272,24 +272,24 @@ struct OutputPort<C> {
     number: u32,
     settings: PortSettings,
     queues: [OutputQueue<C>; QUEUES_MAX],
-    /// A bit for each queue that has packets.
+    /// Bit mask of the queues that hold packets.
     waiting: u32,
-    /// A bit for each queue with a weight.
+    /// Bit mask of the queues with a weight.
     weighted: u32,
-    /// Whether anything has a rate.
+    /// True if the port or a queue has a rate.
     limited: bool,
-    /// Picoseconds: when its rate lets the next packet go.
+    /// Time in picoseconds from which the port's rate allows the next packet.
     free_at: u128,
-    /// The queue whose turn it is, among those with weights.
+    /// The weighted queue whose turn it is.
     turn: usize,
-    /// Whether that queue has not had its quantum yet.
+    /// True if that queue has not had its quantum yet.
     begins_turn: bool,
-    /// How many packets the link takes now, if the queues follow it.
+    /// Number of packets that the link accepts now, if the queues follow it.
     room: Option<usize>,
     counters: PortCounters,
 }
 
-/// The numbers of the bits that are set.
+/// Iterates over the numbers of the bits that are set.
 fn bits(mut set: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = set.trailing_zeros();
@@ -325,12 +325,12 @@ impl<C> OutputPort<C> {
         self.limited = self.settings.rate.or(self.settings.queues.iter().find_map(|q| q.rate)).is_some();
     }
 
-    /// How many of the packets that wait now leave at once: they count as if they had left already.
+    /// Returns how many of the waiting packets leave at once: they count as if they had left already.
     fn at_once(&self) -> usize {
         if self.limited { 0 } else { self.room.unwrap_or(0) }
     }
 
-    /// Packets that a queue holds, beside those that leave at once.
+    /// Returns the maximum number of packets in a queue, beside those that leave at once.
     fn depth_max(&self, queue: usize) -> usize {
         let depth = match self.room {
             Some(_) => self.settings.queues[queue].depth.unwrap_or(DEPTH_WITH_RATE),
@@ -339,12 +339,12 @@ impl<C> OutputPort<C> {
         depth as usize
     }
 
-    /// Whether packets wait for the link.
+    /// True if packets wait for the link.
     fn is_blocked(&self) -> bool {
         self.room == Some(0) && self.waiting != 0
     }
 
-    /// When the first packet may leave.
+    /// Returns the time from which the first packet may leave.
     fn due(&self) -> u128 {
         if self.is_blocked() {
             return u128::MAX;
@@ -356,7 +356,7 @@ impl<C> OutputPort<C> {
         self.free_at.max(queues.min().unwrap_or(u128::MAX))
     }
 
-    /// The queue that is served next, and the moment, if that has come.
+    /// Returns the queue that is served next and the time of that, if it has come.
     fn pick(&mut self, now: u128) -> Option<(usize, u128)> {
         let due = self.due();
         if due > now {
@@ -365,7 +365,7 @@ impl<C> OutputPort<C> {
         if !self.limited {
             return Some((self.choose(self.waiting), 0));
         }
-        // A port without a rate serves whatever may go when the worker looks.
+        // A port without a rate serves every queue that may send when the worker looks.
         let moment = if self.settings.rate.is_some() { due } else { now };
         let ready = bits(self.waiting).filter(|i| self.queues[*i].due() <= moment);
         let queue = self.choose(ready.map(|i| 1 << i).sum());
@@ -373,7 +373,7 @@ impl<C> OutputPort<C> {
         Some((queue, moment))
     }
 
-    /// The queue that is served next among those that are `ready`, of which there is one.
+    /// Returns the queue that is served next among those that are `ready`, of which there is at least one.
     fn choose(&mut self, ready: u32) -> usize {
         match (ready & !self.weighted).checked_ilog2() {
             Some(highest) => highest as usize,
@@ -381,7 +381,8 @@ impl<C> OutputPort<C> {
         }
     }
 
-    /// Deficit round robin among the queues with weights that are `ready`, of which there is one.
+    /// Picks a queue by deficit round robin among the weighted queues that are `ready`, of which there is at least
+    /// one.
     fn take_turn(&mut self, ready: u32) -> usize {
         loop {
             let queue = &mut self.queues[self.turn];
@@ -407,7 +408,7 @@ impl<C> OutputPort<C> {
         let item = queue.items.pop_front()?;
         if queue.items.is_empty() {
             self.waiting &= !(1 << number);
-            // Credit does not outlast the packets that it was for.
+            // An empty queue keeps no credit.
             queue.deficit = 0;
         }
         if self.limited {
@@ -432,23 +433,23 @@ impl<C> OutputPort<C> {
 /// The queues that one worker serves. Times are nanoseconds since the switch started.
 pub(crate) struct Serving<C> {
     shared: Arc<Queues>,
-    /// Of the configuration, when it was read.
+    /// The value of [`Queues::changes`] when the configuration was read.
     changes: u64,
     queues_per_port: usize,
     ports: Vec<OutputPort<C>>,
-    /// By number, those below [`Self::FEW`]: the index in `ports`, plus one.
+    /// By port number below [`Self::FEW`]: the index in `ports` plus one, or 0.
     few: Box<[u32]>,
-    /// The others.
+    /// The indices of the other ports.
     many: HashMap<u32, usize>,
-    /// Ports that have packets.
+    /// Indices of the ports that hold packets.
     waiting: Vec<usize>,
-    /// Numbers of ports that do not serve this program yet, because packets of an earlier program wait there.
+    /// Numbers of the ports that do not serve this program yet, because packets of an earlier program wait there.
     held: Vec<u32>,
-    /// How many packets.
+    /// Number of packets in all queues.
     packets: usize,
-    /// Picoseconds: none may leave before.
+    /// Time in picoseconds before which no packet may leave.
     earliest: u128,
-    /// Whether the queues follow the ports' links.
+    /// True if the queues follow the ports' links.
     follows_links: bool,
 }
 
@@ -473,17 +474,17 @@ impl<C> Serving<C> {
         serving
     }
 
-    /// The same, with queues that follow the ports' links.
+    /// Like [`Self::new`], with queues that follow the ports' links.
     pub fn following_links(shared: Arc<Queues>) -> Serving<C> {
         Serving { follows_links: true, ..Serving::new(shared) }
     }
 
-    /// Whether the queues follow the ports' links: then somebody calls [`Self::set_room`] in each round.
+    /// True if the queues follow the ports' links: then the packet loop calls [`Self::set_room`] in each round.
     pub fn follows_links(&self) -> bool {
         self.follows_links
     }
 
-    /// How many packets the link of a port takes now.
+    /// Sets the number of packets that the link of a port accepts now.
     pub fn set_room(&mut self, port: u32, room: usize) {
         // A port that has had no packet yet has room.
         if let Some(index) = self.known(port) {
@@ -499,13 +500,13 @@ impl<C> Serving<C> {
         self.follows_links && self.waiting.iter().any(|index| self.ports[*index].is_blocked())
     }
 
-    /// Packets that wait.
+    /// Returns the number of packets in all queues.
     pub fn packets(&self) -> usize {
         self.packets
     }
 
-    /// Lets packets wait for those that wait for the same ports in queues of earlier programs, and for the rates that these
-    /// have used.
+    /// Holds packets until those in queues of earlier programs have left the same ports, and takes over the times
+    /// from which the rates allow the next packet.
     pub fn follow<'s>(&mut self, earlier: impl Iterator<Item = &'s Serving<C>>)
     where
         C: 's,
@@ -603,7 +604,8 @@ impl<C> Serving<C> {
         Ok(())
     }
 
-    /// A packet that may leave, with what it learns of its queue. All that may of one port come before those of another.
+    /// Removes a packet that may leave, with the metadata of its queue. All such packets of one port come before
+    /// those of another.
     pub fn next(&mut self, now_ns: u64) -> Option<(C, Queued)> {
         let now = picoseconds(now_ns);
         if self.earliest > now {
@@ -632,14 +634,14 @@ impl<C> Serving<C> {
         waiting.map(|index| self.ports[*index].due()).min().unwrap_or(u128::MAX)
     }
 
-    /// When the next packet may leave, rounded up; `None` if none waits.
+    /// Returns the time from which the next packet may leave, rounded up; `None` if none waits.
     pub fn next_due_ns(&self) -> Option<u64> {
         let due = self.due();
         // It is unknown when earlier programs release their ports.
         (self.packets > 0 && due < u128::MAX).then(|| u64::try_from(due.div_ceil(1000)).unwrap_or(u64::MAX))
     }
 
-    /// How long until then.
+    /// Returns the time until the next packet may leave.
     pub fn next_due(&self, now_ns: u64) -> Option<Duration> {
         let due = self.next_due_ns().map(|due| Duration::from_nanos(due.saturating_sub(now_ns)));
         // There is no notification when a link has room again.
@@ -647,26 +649,26 @@ impl<C> Serving<C> {
     }
 }
 
-/// Packets on their way to the worker that serves their queues, and memory on its way back.
+/// Packets for the worker that serves their queues, and memory on its way back.
 pub(crate) struct Inbox<P, M> {
     content: Mutex<Content<P, M>>,
-    /// Packets that were put in, and that were taken out, since the beginning.
+    /// Total numbers of packets put in and taken out.
     put: AtomicU64,
     taken: AtomicU64,
-    /// Whether the worker has been succeeded by one with another program, and nothing waits in it.
+    /// True if another program's worker has replaced this one and nothing waits in it.
     resting: AtomicBool,
-    /// Whether packets are there.
+    /// True if there are packets.
     filled: AtomicBool,
-    /// Whether the worker sleeps, or is about to.
+    /// True if the worker sleeps, or is about to.
     asleep: AtomicBool,
-    /// What wakes it up: the worker's end, and that of the others.
+    /// A socket pair that wakes the worker: the worker's end, and that of the others.
     wake: (UnixDatagram, UnixDatagram),
 }
 
 struct Content<P, M> {
     packets: Vec<P>,
     spare: Vec<M>,
-    /// The highest number of a sample that one who put packets in had given its part of.
+    /// The highest sample number among the workers that put packets in: the last sample to which each contributed.
     epoch: u64,
 }
 
@@ -686,8 +688,8 @@ impl<P, M> Inbox<P, M> {
         })
     }
 
-    /// Puts packets in, as far as there is room, and takes memory out. `epoch` is the number of the last sample that the
-    /// caller gave its part of.
+    /// Puts packets in, as far as there is room, and takes memory out. `epoch` is the number of the last sample to
+    /// which the caller contributed.
     pub fn put(&self, packets: &mut Vec<P>, epoch: u64, mut spare: impl FnMut(M)) {
         let mut content = lock(&self.content);
         let room = INBOX_MAX.saturating_sub(content.packets.len()).min(packets.len());
@@ -698,19 +700,19 @@ impl<P, M> Inbox<P, M> {
         self.filled.store(true, SeqCst);
         drop(content);
         if self.asleep.swap(false, SeqCst) {
-            // One that has been woken already needs no more.
+            // If the send fails, the socket is full and the worker wakes anyway.
             drop(self.wake.1.send(&[0]));
         }
     }
 
-    /// Whether there are packets.
+    /// True if there are packets.
     pub fn is_filled(&self) -> bool {
         self.filled.load(SeqCst)
     }
 
-    /// Takes the packets, which go behind those in `packets`, and puts memory in: as much as they have, if there is. They
-    /// stay if one who put them in has given its part of a sample after `epoch`, the last that the caller gave its part
-    /// of: in that sample they would have left one worker and come to the other before they left.
+    /// Appends the packets to `packets`, and puts spare memory in, one piece per packet, as far as there is any. The
+    /// packets stay if a worker that put some in has contributed to a sample after `epoch`, the last one to which the
+    /// caller contributed: in that later sample they would count as taken over, but not as handed over.
     pub fn take(&self, packets: &mut Vec<P>, epoch: u64, spare: impl FnMut() -> Option<M>) {
         let mut content = lock(&self.content);
         if content.epoch > epoch {
@@ -727,12 +729,13 @@ impl<P, M> Inbox<P, M> {
         }
     }
 
-    /// Says whether anything waits in the worker, which has been succeeded by one with another program.
+    /// Records whether this worker, of a replaced program, is empty.
     pub fn set_resting(&self, resting: bool) {
         self.resting.store(resting, SeqCst);
     }
 
-    /// The worker is about to sleep until [`Self::wake_fd`] can be read; false: it has something to do.
+    /// Prepares the worker's sleep until [`Self::wake_fd`] becomes readable. Returns false if packets are there
+    /// already.
     pub fn sleep(&self) -> bool {
         let mut byte = [0; 1];
         while self.wake.0.recv(&mut byte).is_ok() {}
@@ -744,23 +747,23 @@ impl<P, M> Inbox<P, M> {
         true
     }
 
-    /// Can be read when packets have come since [`Self::sleep`].
+    /// Returns the descriptor that becomes readable when packets have arrived since [`Self::sleep`].
     pub fn wake_fd(&self) -> RawFd {
         self.wake.0.as_raw_fd()
     }
 }
 
-/// Whether nothing waits in the workers that have these inboxes, or on its way between them, and nothing more will: only
-/// one in which something waits can put something into the inbox of another.
+/// Returns true if no packet waits in the workers with these inboxes, or between them, and none will: only a worker
+/// in which packets wait can put some into the inbox of another.
 pub(crate) fn all_rest<P, M>(inboxes: &[Inbox<P, M>]) -> bool {
     let put = || -> u64 { inboxes.iter().map(|inbox| inbox.put.load(SeqCst)).sum() };
     let before = put();
     let taken: u64 = inboxes.iter().map(|inbox| inbox.taken.load(SeqCst)).sum();
-    // If nothing was put in meanwhile, those that rested still do.
+    // If nothing was put in meanwhile, workers that rested still rest.
     before == taken && inboxes.iter().all(|inbox| inbox.resting.load(SeqCst)) && put() == before
 }
 
-/// Most packets in an inbox.
+/// Maximum number of packets in an inbox.
 const INBOX_MAX: usize = 1 << 14;
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
-//! Hot reload: another program takes a switch's place and keeps its entries and state.
+//! Hot reload: another program replaces that of a switch and keeps its entries and state.
 //!
-//! Tables and extern instances whose name and shape are unchanged *are* those of the old program, so that nothing
-//! is copied and no count is lost while some workers still run the old code. A table of which only the actions, the
-//! entries that the program gives or the size changed gets its entries again; everything else starts empty, and
-//! [`Carried`] says so.
+//! The new program shares tables and extern instances with unchanged name and shape, so nothing is copied and no
+//! count is lost while some workers still run the old code. If only the actions, the program's own entries or the
+//! size of a table changed, its entries are inserted again. Everything else starts empty, and [`Carried`] lists it.
 
 use crate::switch::{Code, Switch};
 use p4jet_ir as ir;
@@ -12,30 +11,31 @@ use p4jet_tables::{Action, Entry, EntryHandle, Table};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, Weak};
 
-/// What a reload kept.
+/// The result of a reload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// Names of tables and extern instances that are as they were.
+    /// Names of tables and extern instances that are unchanged.
     pub kept: Vec<String>,
     /// Entries that were inserted again into rebuilt tables.
     pub entries_copied: usize,
-    /// What was not carried over, with the reason, one a line.
+    /// Everything that was not carried over, with the reason, one item per line.
     pub lost: Vec<String>,
 }
 
-/// A program that is to take a switch's place, with its machine code if that is made already.
+/// A program that is to replace that of a switch, with its machine code if that is compiled already.
 pub struct Successor {
     program: ir::Program,
     counted: bool,
     /// See [`Switch::tell_by`].
-    told: Option<Arc<ir::Program>>,
+    lowered: Option<Arc<ir::Program>>,
     code: Option<Code>,
-    /// The switch whose place it was made for.
+    /// The switch that it is to replace.
     of: Weak<Switch>,
 }
 
 impl Successor {
-    /// `counted`: whether it counts what it does; `cancel`: of its machine code, if that is to be made now.
+    /// Creates a successor of `switch`. `counted` turns the counting of lookups and drops on or off. If there is a
+    /// `cancel`, compiles the machine code now.
     pub(crate) fn new(
         switch: &Arc<Switch>,
         program: ir::Program,
@@ -43,20 +43,20 @@ impl Successor {
         cancel: Option<&Cancel>,
     ) -> Result<Successor, String> {
         let code = cancel.map(|cancel| switch.code_for(&program, counted, cancel)).transpose()?;
-        Ok(Successor { program, counted, told: None, code, of: Arc::downgrade(switch) })
+        Ok(Successor { program, counted, lowered: None, code, of: Arc::downgrade(switch) })
     }
 
-    /// The program as lowering made it, see [`Switch::tell_by`].
+    /// Sets the program before the passes, see [`Switch::tell_by`].
     pub fn tell_by(&mut self, lowered: Arc<ir::Program>) {
-        self.told = Some(lowered);
+        self.lowered = Some(lowered);
     }
 
-    /// Whether it was made for the place of this switch.
+    /// True if it was created for this switch.
     pub(crate) fn is_of(&self, switch: &Arc<Switch>) -> bool {
         std::ptr::eq(self.of.as_ptr(), Arc::as_ptr(switch))
     }
 
-    /// Its machine code, if that is made already.
+    /// Returns its machine code, if that is compiled already.
     pub fn code(&self) -> Option<&Arc<Compiled>> {
         self.code.as_ref().map(Code::compiled)
     }
@@ -65,9 +65,9 @@ impl Successor {
         self.counted
     }
 
-    /// Its program, and that as lowering made it.
+    /// Returns its program, and the program before the passes.
     pub(crate) fn into_programs(self) -> (ir::Program, Option<Arc<ir::Program>>) {
-        (self.program, self.told)
+        (self.program, self.lowered)
     }
 }
 
@@ -76,7 +76,7 @@ impl Successor {
 struct Side<'a>(&'a ir::Program);
 
 impl<'a> Side<'a> {
-    /// The actions of a table: name, widths of the parameters, where they may be used.
+    /// Returns the actions of a table: name, widths of the parameters, table-only and default-only.
     fn actions(self, table: &'a ir::Table) -> Vec<(&'a str, Vec<u32>, bool, bool)> {
         let action = |listed: &ir::TableAction| {
             let action = &self.0.actions[listed.action.index()];
@@ -102,12 +102,12 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The entries that a program gives, without their places in it.
+/// Iterates over the program's own entries of a table, without their source places.
 fn given(table: &ir::Table) -> impl Iterator<Item = (&[ir::KeyMatch], u32, bool, &ir::ActionCall)> {
     table.entries.iter().map(|e| (e.key.as_slice(), e.priority, e.is_const, &e.action))
 }
 
-/// Whether the tables are one and the same to workers and control plane.
+/// True if the tables do not differ for workers and control plane.
 fn same_shape(old: Side<'_>, o: &ir::Table, new: Side<'_>, n: &ir::Table) -> bool {
     o.keys == n.keys
         && old.actions(o) == new.actions(n)
@@ -121,7 +121,7 @@ fn same_shape(old: Side<'_>, o: &ir::Table, new: Side<'_>, n: &ir::Table) -> boo
         && old.profile(o) == new.profile(n)
 }
 
-/// For each table of the new program the one of the old program that it is.
+/// Returns for each table of the new program the unchanged table of the old program, if any.
 fn same_tables(old: Side<'_>, new: Side<'_>) -> Vec<Option<ir::TableId>> {
     let by_name: HashMap<&str, ir::TableId> =
         old.0.tables.iter().zip(0..).map(|(t, i)| (t.name.as_str(), ir::TableId(i))).collect();
@@ -133,7 +133,7 @@ fn same_tables(old: Side<'_>, new: Side<'_>) -> Vec<Option<ir::TableId>> {
             (shape && rows(old, id) == rows(new, ir::TableId(i))).then_some(id)
         })
         .collect();
-    // The tables of an action profile share its members: all of them stay, or none.
+    // The tables of an action profile share its members: either all of them are kept, or none.
     let profile = |side: Side<'_>, t: &ir::Table| side.profile(t).map(|(name, _)| name.to_string());
     for n in 0..same.len() {
         let Some(name) = profile(new, &new.0.tables[n]) else { continue };
@@ -151,15 +151,14 @@ fn same_tables(old: Side<'_>, new: Side<'_>) -> Vec<Option<ir::TableId>> {
 }
 
 impl Switch {
-    /// A switch with another program, which takes this one's place: what is unchanged is shared by both, so workers may
-    /// run either program until the last has changed over. The control plane must not change this switch from
-    /// the call on.
+    /// Creates a switch with another program that replaces this one. Both share what is unchanged, so workers may run
+    /// either program until the last has switched. The control plane must not change this switch after the call.
     pub fn succeed(self: &Arc<Self>, program: ir::Program) -> Result<(Arc<Switch>, Carried), String> {
         self.succeed_by(Successor::new(self, program, self.is_counted(), None)?)
     }
 
     pub(crate) fn succeed_by(&self, next: Successor) -> Result<(Arc<Switch>, Carried), String> {
-        let Successor { program, counted, told, code, .. } = next;
+        let Successor { program, counted, lowered, code, .. } = next;
         let (old, new) = (Side(self.program()), Side(&program));
         let same = same_tables(old, new);
         let mut carried = Carried::default();
@@ -177,7 +176,7 @@ impl Switch {
             same_instance[i as usize].map(|id| id.0)
         })
         .map_err(|e| e.to_string())?;
-        let switch = self.successor(program, counted, told, code, tables, state)?;
+        let switch = self.successor(program, counted, lowered, code, tables, state)?;
         for (o, i) in self.program().tables.iter().zip(0..) {
             let old_id = ir::TableId(i);
             if same.contains(&Some(old_id)) {
@@ -199,7 +198,7 @@ impl Switch {
         Ok((switch, carried))
     }
 
-    /// For each instance of the new program the one of this switch that it is.
+    /// Returns for each extern instance of the new program the unchanged instance of this switch, if any.
     fn same_instances(
         &self,
         new: Side<'_>,
@@ -208,7 +207,7 @@ impl Switch {
     ) -> Vec<Option<ir::InstanceId>> {
         use ir::InstanceKind as Kind;
         let is_same = |old: &Kind, new: &Kind| match (old, new) {
-            // What it begins with counts no more.
+            // The initial values no longer matter.
             (Kind::Register { width: a, size: b, .. }, Kind::Register { width: c, size: d, .. }) => {
                 (a, b) == (c, d)
             }
@@ -226,7 +225,7 @@ impl Switch {
                 Kind::Register { .. } => "register",
                 Kind::Counter { .. } => "counter",
                 Kind::Meter { .. } => "meter",
-                // What becomes of them is said with their tables.
+                // Reported with their tables.
                 Kind::DirectCounter { .. } | Kind::DirectMeter { .. } => "",
                 Kind::Digest { .. } | Kind::ActionProfile { .. } => continue,
             };
@@ -265,7 +264,7 @@ impl Switch {
             ));
         }
         let (old_actions, new_actions) = (old.actions(o), new.actions(n));
-        // By index in the old list, if it may still be used so.
+        // Translates an action of the old list, if the new table allows it in the same role.
         let translate = |action: &Action, as_default: bool| -> Option<Action> {
             let (name, widths, ..) = &old_actions[action.action as usize];
             let index = new_actions.iter().position(|(new_name, new_widths, table_only, default_only)| {
@@ -276,7 +275,7 @@ impl Switch {
             Some(Action { action: index as u32, data: action.data.clone() })
         };
         let action_name = |action: &Action| old_actions[action.action as usize].0;
-        // Its own entries the new program gives itself.
+        // The new program brings its own entries.
         let given: HashSet<EntryHandle> =
             p4jet_interp::given_entries(o).filter_map(|e| from.find(&e.key, e.priority)).collect();
         let mut copied = Vec::new();

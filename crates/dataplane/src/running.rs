@@ -1,8 +1,8 @@
 //! A running switch: its workers, each on its own thread, and the operations on them while packets flow.
 //!
-//! Workers answer questions (`Running::ask`) between two batches. A caller waits for a worker only as long as that
-//! worker makes progress (`pulse`). Everything else reaches operators through code that counts, or through bounded
-//! queues to threads that trace and capture (`observer`) and that notify subscribers (`notices`): packets never wait.
+//! Workers answer requests (`Running::ask`) between two batches. A caller waits for a worker only as long as that
+//! worker makes progress (`pulse`). Operators get everything else from counters, or through bounded queues from
+//! threads that trace and capture (`observer`) and that notify subscribers (`notices`): packets never wait.
 
 use crate::compiling::Compiling;
 use crate::counted::ProgramStats;
@@ -26,20 +26,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What a running switch was asked and cannot do.
+/// The reason why a running switch refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError {
-    /// There is a port of this number.
+    /// A port of this number exists already.
     PortExists(u32),
-    /// There is no port of this number; these there are.
+    /// No port has this number; the list holds the numbers of all ports.
     NoPort(u32, Vec<u32>),
-    /// The length of a frame and the longest that fits, both in bytes.
+    /// The frame is too long: its length and the maximum, both in bytes.
     TooLong(usize, usize),
     /// The program cannot run, or not on this number of workers.
     Program(String),
     /// The system refuses memory, threads or descriptors.
     System(String),
-    /// A worker does not answer; what it does.
+    /// A worker does not answer; the text describes what it is doing.
     Stuck(String),
     /// The switch has been stopped.
     Stopped,
@@ -66,11 +66,11 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// How to run a switch. Workers are as many as the switch has room for ([`Switch::workers`]).
+/// Options of a running switch. The number of workers is [`Switch::workers`].
 pub struct RunOptions {
-    /// Which executor.
+    /// The executor.
     pub engine: EngineKind,
-    /// Bytes of the longest frame.
+    /// Length of the longest frame, in bytes.
     pub frame_max: usize,
     /// Receives log lines, failed ports and links.
     pub listener: Listener,
@@ -80,7 +80,7 @@ pub struct RunOptions {
 pub struct NewPort {
     /// Its number.
     pub number: u32,
-    /// What it is, in words: `veth0`, `tap:x,delay=1ms`.
+    /// Its specification, for example `veth0` or `tap:x,delay=1ms`.
     pub spec: String,
     /// One per worker, see [`p4jet_ports::open`].
     pub handles: Vec<Box<dyn Port>>,
@@ -91,11 +91,11 @@ pub struct NewPort {
 pub struct PortInfo {
     /// Its number.
     pub number: u32,
-    /// What it is, as it was given: `veth0`, `tap:x,delay=1ms`.
+    /// Its specification as given, for example `veth0` or `tap:x,delay=1ms`.
     pub spec: String,
-    /// Whether its link is up.
+    /// The status of its link.
     pub status: LinkStatus,
-    /// What it has carried.
+    /// Its counts of frames and bytes.
     pub stats: PortStats,
 }
 
@@ -115,10 +115,11 @@ pub struct Running {
     adaptations: AtomicU64,
     /// Locked while ports or the program change.
     changing: Mutex<()>,
-    /// The last numbers that the workers gave, reported while a worker is stuck.
+    /// The last numbers that the workers reported; they are returned while a worker is stuck.
     kept: Mutex<Kept>,
-    /// Whether workers interpret until machine code is there, and what ends its making.
+    /// True while workers interpret because machine code is not ready yet.
     interpreting: Arc<AtomicBool>,
+    /// Cancels the compilation of that machine code.
     compiling: Option<Cancel>,
 }
 
@@ -135,11 +136,11 @@ struct Inner {
     /// Workers that were stuck when the switch ended.
     abandoned: Vec<Stuck>,
     ports: Vec<(u32, String)>,
-    /// Of workers that are no more.
+    /// The final statistics, once the workers have stopped.
     last: Option<(ForwardStats, Vec<PortInfo>)>,
 }
 
-/// Closes a mailbox when the worker ends, however it ends.
+/// Closes a mailbox when its worker ends, even by a panic.
 struct Closed(Arc<Mailbox>);
 
 impl Drop for Closed {
@@ -149,11 +150,12 @@ impl Drop for Closed {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is never left half changed.
+    // Data behind these locks is never left half changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nothing if the code is there in time: the switch has it then.
+/// Starts the compilation and waits for it for at most `wait`. Returns `None` if the code is ready by then: the
+/// switch holds it.
 fn compile_within(switch: &Arc<Switch>, wait: Duration) -> Result<Option<Compiling>, RunError> {
     let compiling = Compiling::start(switch)
         .map_err(|e| RunError::System(format!("no thread to compile machine code: {e}")))?;
@@ -163,7 +165,7 @@ fn compile_within(switch: &Arc<Switch>, wait: Duration) -> Result<Option<Compili
     }
 }
 
-/// The workers of a switch, which have no ports yet; `interim`: they interpret until there is machine code.
+/// Creates the workers of a switch, without ports. With `interim` they interpret until machine code is ready.
 fn forwarders(
     switch: &Arc<Switch>,
     engine: EngineKind,
@@ -183,7 +185,7 @@ fn forwarders(
     (0..switch.workers()).map(forwarder).collect()
 }
 
-/// Puts rings of `ring_packets` packets between the workers. Returns the number of batches.
+/// Puts rings of `ring_packets` packets between the workers. Returns the number of batches per ring.
 fn share_pipeline(
     switch: &Arc<Switch>,
     engine: EngineKind,
@@ -214,7 +216,7 @@ impl Running {
         Running::start_with_ring(switch, options, RING_DEFAULT)
     }
 
-    /// Like the above, with this many packets between two workers if these share the pipeline.
+    /// Like [`Self::start`], with rings of `ring_packets` packets between the workers if these share the pipeline.
     pub fn start_with_ring(
         switch: &Arc<Switch>,
         options: RunOptions,
@@ -223,8 +225,9 @@ impl Running {
         Running::start_within(switch, options, ring_packets, None)
     }
 
-    /// The same; if there is no machine code within this time, the interpreter runs packets until it is there. Workers that
-    /// share the pipeline, or that hand each other copies for output queues, wait for it: both need code that all have.
+    /// Like [`Self::start_with_ring`]; if machine code takes longer than `wait`, the interpreter runs packets until
+    /// it is ready. Workers that share the pipeline, or that hand each other copies for output queues, always wait
+    /// for machine code: both need the same code in all workers.
     pub fn start_within(
         switch: &Arc<Switch>,
         options: RunOptions,
@@ -300,38 +303,40 @@ impl Running {
         Ok(())
     }
 
-    /// The switch as it is now: [`Self::reload`] puts another in its place.
+    /// Returns the current switch; [`Self::reload`] replaces it.
     pub fn switch(&self) -> Arc<Switch> {
         Arc::clone(&lock(&self.switch))
     }
 
-    /// Listens to what happens from now on.
+    /// Subscribes to messages of these topics, from now on.
     pub fn subscribe(&self, topics: Topics) -> Result<Subscription, RunError> {
         self.hub.subscribe(topics).map_err(RunError::System)
     }
 
-    /// What became of the digests that programs sent.
+    /// Returns how many digests programs sent, and how many of them had no subscriber or were lost.
     pub fn digest_counts(&self) -> DigestCounts {
         self.hub.digest_counts()
     }
 
-    /// How many workers it has.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.mailboxes.all().len()
     }
 
-    /// How many handles a port has: one for each worker; where these share the pipeline, one to receive and one to send.
+    /// Returns the number of handles per port: one for each worker; if these share the pipeline, one to receive and
+    /// one to send.
     pub fn handles(&self) -> usize {
         if self.slots.is_some() { 2 } else { self.workers() }
     }
 
-    /// Bytes of the longest frame.
+    /// Returns the length of the longest frame, in bytes.
     pub fn frame_max(&self) -> usize {
         self.frame_max
     }
 
-    /// Asks every worker between two batches; the answers, in the workers' order. The caller waits for a batch, the packets do
-    /// not. If a worker is stuck, that is the error. Others may have carried out `act` then, and it may do so later.
+    /// Runs `act` on every worker between two batches and returns the answers in the workers' order. The caller waits
+    /// for a batch; packets do not wait. Fails if a worker is stuck. In that case other workers may have run `act`,
+    /// and the stuck one may run it later.
     pub fn ask<T: Send + 'static>(
         &self,
         act: impl Fn(&mut Forwarder) -> T + Send + Sync + 'static,
@@ -339,9 +344,12 @@ impl Running {
         self.mailboxes.ask(self.for_each(act))
     }
 
-    /// Lets every worker carry out `act` between two batches. A worker that gets stuck meanwhile does so when it goes on; if
-    /// one is stuck already, that is the error, and no worker carries out `act`.
-    pub(crate) fn tell(&self, act: impl Fn(&mut Forwarder) + Send + Sync + 'static) -> Result<(), RunError> {
+    /// Runs `act` on every worker between two batches. A worker that gets stuck meanwhile runs it when it continues.
+    /// Fails if a worker is stuck already; then no worker runs `act`.
+    pub(crate) fn run_on_workers(
+        &self,
+        act: impl Fn(&mut Forwarder) + Send + Sync + 'static,
+    ) -> Result<(), RunError> {
         self.responds()?;
         self.mailboxes.hand_out(self.for_each(act)).map(drop)
     }
@@ -357,19 +365,20 @@ impl Running {
         })
     }
 
-    /// Whether all workers answer. A change that is refused because one does not has not begun.
+    /// Checks that all workers answer. A change that fails this check has not begun.
     pub fn responds(&self) -> Result<(), RunError> {
         self.ask(|_| ()).map(drop)
     }
 
-    /// Calls `change` while no worker processes packets, so that each packet sees all of the change or none of it. Packets wait
-    /// in their ports meanwhile. A packet that waits in an output queue, or as one of many copies, may run its ingress before
-    /// the change and its egress after it. If a worker is stuck, that is the error, and `change` is not called.
+    /// Calls `change` while no worker processes packets, so that each packet sees all of the change or none of it.
+    /// Packets wait in their ports meanwhile. A packet that waits in an output queue, or as one of many copies, may
+    /// run its ingress before the change and its egress after it. Fails without calling `change` if a worker is
+    /// stuck.
     ///
     /// `change` must not wait for a worker: after five seconds the watchdog reports the workers as stuck, and requests to them
     /// fail.
     pub fn hold_packets<R>(&self, change: impl FnOnce() -> R) -> Result<R, RunError> {
-        /// Opens the gate, also after an error or a panic.
+        /// Opens the gate when dropped, even after an error or a panic.
         struct Hold(Arc<Gate>);
         impl Drop for Hold {
             fn drop(&mut self) {
@@ -388,7 +397,7 @@ impl Running {
         Ok(change())
     }
 
-    /// Adds ports. No worker receives from one of them before all can send to them: what one receives another may send.
+    /// Adds ports. No worker receives from one of them before all workers can send to it.
     pub fn add_ports(&self, ports: Vec<NewPort>) -> Result<(), RunError> {
         let _one = lock(&self.changing);
         self.responds()?;
@@ -426,12 +435,12 @@ impl Running {
         }))?;
         lock(&self.inner).ports = there;
         for (number, spec) in added {
-            self.hub.tell(Notice::Port { number, change: PortChange::Added(spec) });
+            self.hub.publish(Notice::Port { number, change: PortChange::Added(spec) });
         }
         Ok(())
     }
 
-    /// Takes a port away and closes it; what it has carried, and whether closing it failed.
+    /// Removes a port and closes it. Returns its counts, and the error if closing failed.
     pub fn remove_port(&self, number: u32) -> Result<(PortStats, Option<PortError>), RunError> {
         let _one = lock(&self.changing);
         self.responds()?;
@@ -447,7 +456,7 @@ impl Running {
         // A stuck worker closes its handle itself when it continues.
         let handles = self.mailboxes.hand_out(self.for_each(move |f| f.detach(number)))?;
         lock(&self.inner).ports.retain(|(n, _)| *n != number);
-        self.hub.tell(Notice::Port { number, change: PortChange::Removed });
+        self.hub.publish(Notice::Port { number, change: PortChange::Removed });
         let (mut stats, mut failed) = (PortStats::default(), None);
         for (mut handle, injected) in handles.into_iter().flatten().flatten() {
             let closed = handle.finish();
@@ -463,9 +472,9 @@ impl Running {
         if frame.len() > self.frame_max {
             return Err(RunError::TooLong(frame.len(), self.frame_max));
         }
-        // Threads that share the pipeline have nowhere to put it while the program changes.
+        // Threads that share the pipeline have no free load while the program changes.
         let _none = self.slots.map(|_| lock(&self.changing));
-        // The first worker has a handle of every port, also where several share the pipeline.
+        // The first worker has a handle of every port, even if several workers share the pipeline.
         let taken = self.mailboxes.ask(std::iter::once(move |f: &mut Forwarder| f.inject(port, &frame)))?;
         match taken[..] {
             [true] => Ok(()),
@@ -473,7 +482,7 @@ impl Running {
         }
     }
 
-    /// The ports, by number.
+    /// Returns the state of all ports, by number.
     pub fn ports(&self) -> Vec<PortInfo> {
         let ports = {
             let inner = lock(&self.inner);
@@ -507,17 +516,17 @@ impl Running {
         infos
     }
 
-    /// What all workers together have done.
+    /// Returns the sum of all workers' statistics.
     pub fn stats(&self) -> ForwardStats {
         ForwardStats::total(self.sample().0)
     }
 
-    /// What each worker has done, and what the program has, as far as it was counted ([`Self::set_counted`]); after the
-    /// end what all workers have done together.
+    /// Returns the statistics of each worker, and of the program as far as it counts ([`Self::set_counted`]). After
+    /// the end there is only one part, the sum of all workers.
     ///
-    /// No worker waits for another, yet the numbers fit together ([`ForwardStats::copies`]): what a worker hands over
-    /// after it gave its part, the others take after they gave theirs. While a worker is stuck, they are those of the last
-    /// time.
+    /// No worker waits for another, yet the numbers are consistent ([`ForwardStats::copies`]): packets that a worker
+    /// hands over after it reported are taken over by others only after they reported. While a worker is stuck, the
+    /// result is that of the last successful call.
     pub fn sample(&self) -> (Vec<ForwardStats>, ProgramStats) {
         let mut program = ProgramStats::default();
         if let Some((stats, _)) = &lock(&self.inner).last {
@@ -536,23 +545,23 @@ impl Running {
         self.ports();
     }
 
-    /// What a worker is stuck at, if one is.
+    /// Describes what a worker is stuck at, if one is.
     pub fn stuck(&self) -> Option<String> {
         self.mailboxes.not_stuck().err().map(|error| error.to_string())
     }
 
-    /// What the program has done, as far as it was counted: [`Self::set_counted`].
+    /// Returns the program's statistics, as far as it counts ([`Self::set_counted`]).
     pub fn program_stats(&self) -> ProgramStats {
         self.sample().1
     }
 
-    /// Puts another program in the running one's place: [`Self::prepare`] and [`Self::reload_prepared`].
+    /// Replaces the running program: [`Self::prepare`], then [`Self::reload_prepared`].
     pub fn reload(&self, program: p4jet_ir::Program) -> Result<(Arc<Switch>, Carried), RunError> {
         self.reload_prepared(self.prepare(program, &Cancel::default())?)
     }
 
-    /// Makes what takes longest of another program, its machine code, unless that is cancelled meanwhile. It runs in the
-    /// thread of the caller; packets and other calls do not wait for it.
+    /// Compiles another program to machine code, the slowest step of a reload, unless `cancel` stops it. Runs in the
+    /// caller's thread; packets and other calls do not wait.
     pub fn prepare(&self, program: p4jet_ir::Program, cancel: &Cancel) -> Result<Successor, RunError> {
         let switch = self.switch();
         self.successor(&switch, program, switch.is_counted(), cancel)
@@ -569,9 +578,9 @@ impl Running {
         Successor::new(switch, program, counted, with_code).map_err(RunError::Program)
     }
 
-    /// Puts another program in the running one's place: carries over what is unchanged ([`Switch::succeed`]), and lets
-    /// every worker change over between two batches. If it fails the old one goes on. The control plane must not change
-    /// anything meanwhile.
+    /// Replaces the running program: carries over what is unchanged ([`Switch::succeed`]); each worker switches
+    /// between two batches. If it fails, the old program continues. The control plane must not change anything
+    /// meanwhile.
     pub fn reload_prepared(&self, next: Successor) -> Result<(Arc<Switch>, Carried), RunError> {
         let _one = lock(&self.changing);
         // The program may have changed meanwhile.
@@ -580,9 +589,9 @@ impl Running {
         let next = match next.is_counted() == counted {
             true => next,
             false => {
-                let (program, told) = next.into_programs();
+                let (program, lowered) = next.into_programs();
                 let mut next = self.successor(&switch, program, counted, &Cancel::default())?;
-                told.into_iter().for_each(|told| next.tell_by(told));
+                lowered.into_iter().for_each(|lowered| next.tell_by(lowered));
                 next
             }
         };
@@ -592,12 +601,12 @@ impl Running {
         Ok(reloaded)
     }
 
-    /// How often another program was put in place.
+    /// Returns the number of reloads.
     pub fn reloads(&self) -> u64 {
         self.reloads.load(Ordering::Relaxed)
     }
 
-    /// Whether the interpreter runs packets because machine code is not there yet.
+    /// True while the interpreter runs packets because machine code is not ready yet.
     pub fn is_interpreting(&self) -> bool {
         self.interpreting.load(Ordering::Relaxed)
     }
@@ -606,13 +615,12 @@ impl Running {
         self.compiling.iter().for_each(Cancel::cancel);
     }
 
-    /// How often an [`crate::Adapter`] has given the workers other code.
+    /// Returns how often an [`crate::Adapter`] has replaced the workers' code.
     pub fn adaptations(&self) -> u64 {
         self.adaptations.load(Ordering::Relaxed)
     }
 
-    /// Lets the workers go on with engines for the same switch, by worker, unless another runs by then: those engines,
-    /// or what ran, come back. Whether any worker did.
+    /// Switches each worker to its engine, unless another switch runs by then. Returns true if any worker did.
     pub(crate) fn change_engines(
         &self,
         switch: &Arc<Switch>,
@@ -625,17 +633,17 @@ impl Running {
                 false => Err(engine),
             }
         });
-        // They are dropped here, not in the workers: it takes a while.
+        // Replaced and refused engines come back and are dropped here, not in the workers: dropping takes long.
         self.responds()?;
         let back = self.mailboxes.hand_out(acts)?;
-        // A worker that does not answer follows.
+        // A worker that does not answer switches when it continues.
         let changed = back.iter().any(|back| !matches!(back, Some(Err(_))));
         self.adaptations.fetch_add(changed.into(), Ordering::Relaxed);
         Ok(changed)
     }
 
-    /// Begins, or ends, to count what the program does ([`Self::program_stats`]): the workers change over to code that
-    /// does, as [`Self::reload`] lets them to another program. That code is a little slower.
+    /// Turns the counting of the program's lookups and drops ([`Self::program_stats`]) on or off: the workers switch
+    /// to code that counts, or does not, like in [`Self::reload`]. Code that counts is a little slower.
     pub fn set_counted(&self, counted: bool) -> Result<Arc<Switch>, RunError> {
         match self.prepare_counted(counted, &Cancel::default())? {
             Some(next) => self.replace_same(next),
@@ -643,18 +651,18 @@ impl Running {
         }
     }
 
-    /// Makes the machine code for [`Self::replace_same`]; `None` if there is nothing to do.
+    /// Compiles machine code for [`Self::replace_same`]. Returns `None` if there is nothing to do.
     pub fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Successor>, RunError> {
         let switch = self.switch();
         if switch.is_counted() == counted {
             return Ok(None);
         }
         let mut next = self.successor(&switch, switch.program().clone(), counted, cancel)?;
-        switch.lowered().into_iter().for_each(|told| next.tell_by(Arc::clone(told)));
+        switch.lowered().into_iter().for_each(|lowered| next.tell_by(Arc::clone(lowered)));
         Ok(Some(next))
     }
 
-    /// Lets the workers change over to other code of the same program, unless that does not run any more.
+    /// Switches the workers to other code of the same program. Fails if that program no longer runs.
     pub fn replace_same(&self, next: Successor) -> Result<Arc<Switch>, RunError> {
         let _one = lock(&self.changing);
         let switch = self.switch();
@@ -666,7 +674,7 @@ impl Running {
         self.change_over(next).map(|(new, _)| new)
     }
 
-    /// Either all workers change over (one that gets stuck meanwhile, when it continues), or none does.
+    /// Switches all workers to another program (one that gets stuck meanwhile, when it continues), or none.
     fn change_over(&self, next: Successor) -> Result<(Arc<Switch>, Carried), RunError> {
         let old = self.switch();
         let (new, carried) = old.succeed_by(next).map_err(RunError::Program)?;
@@ -704,18 +712,18 @@ impl Running {
         }
         let replaced = replaced?;
         *lock(&self.switch) = Arc::clone(&new);
-        // All of them have the code of the new one.
+        // All workers have the new program's code.
         self.interpreting.store(false, Ordering::Relaxed);
         self.stop_compiling();
-        // Here, not in the workers: it takes a while.
+        // Dropped here, not in the workers: it takes long.
         drop(replaced);
         drop(old);
         self.hub.collect();
         Ok((new, carried))
     }
 
-    /// Lets the packets in a pipeline on several threads get to their end by the program that runs. No more come in before
-    /// the gate is open.
+    /// Waits until the current program has processed all packets in a pipeline on several threads. No more enter
+    /// before the gate is open.
     fn drain(&self, gate: Arc<Gate>) -> Result<(), RunError> {
         let drain = move |f: &mut Forwarder| {
             if let Some(segment) = f.segment() {
@@ -725,13 +733,14 @@ impl Running {
         };
         let drained = self.mailboxes.ask(std::iter::once(drain));
         if drained.is_err() {
-            // It may have begun: then it waits for a worker that is stuck, and goes on with the old program.
+            // It may have begun: then it waits for a stuck worker and continues with the old program.
             self.set_gate(None);
         }
         drained.map(drop)
     }
 
-    /// What the first of several threads waits for before it takes more packets in; it need not answer now.
+    /// Sets the gate that the first of several threads waits for before it takes in more packets; the thread need not
+    /// answer now.
     fn set_gate(&self, gate: Option<Arc<Gate>>) {
         self.mailboxes.leave(std::iter::once(move |f: &mut Forwarder| {
             if let Some(segment) = f.segment() {
@@ -740,16 +749,15 @@ impl Running {
         }));
     }
 
-    /// Whether all ports have ended (captures end; interfaces never do).
+    /// True if all ports have ended (captures end; interfaces never do).
     pub fn has_ended(&self) -> bool {
         let ended = || self.ended.iter().all(|ended| ended.load(Ordering::SeqCst));
-        // A worker that has nothing more to do may still be given packets by one that has; it says so before it takes
-        // them.
+        // An idle worker may still get packets from a busy one; it clears its flag before it takes them.
         ended() && !self.switch().inboxes.iter().any(Inbox::is_filled) && ended()
     }
 
-    /// Stops the workers and closes the ports; the first failure of those. What was done can be asked afterwards. A worker
-    /// that is stuck is left behind with its ports: [`Self::abandoned`].
+    /// Stops the workers and closes the ports. Returns the first error of the ports. Statistics remain available. A
+    /// stuck worker is left behind with its ports: [`Self::abandoned`].
     pub fn finish(&self) -> Result<(), PortError> {
         self.stop.store(true, Ordering::Relaxed);
         self.stop_compiling();
@@ -797,13 +805,13 @@ impl Running {
 }
 
 impl Running {
-    /// What the workers do that were stuck when [`Self::finish`] stopped the others.
+    /// Returns the workers that were stuck when [`Self::finish`] stopped the others.
     pub fn abandoned(&self) -> Vec<Stuck> {
         lock(&self.inner).abandoned.clone()
     }
 }
 
-/// A port of which each worker has a handle.
+/// Merges the workers' handles of a port into its state.
 fn merged(number: u32, spec: String, handles: impl Iterator<Item = (PortStats, LinkStatus)>) -> PortInfo {
     let mut info = PortInfo { number, spec, status: LinkStatus::Up, stats: PortStats::default() };
     for (stats, status) in handles {
@@ -840,7 +848,7 @@ intrinsic ingress_port m.port
 "#;
     const FRAME: [u8; 4] = [0xde, 0xad, 0xbe, 0xef];
 
-    /// Brings one frame; sending takes until the gate is gone.
+    /// A port that receives `frames` frames; sending blocks until the gate is dropped.
     struct Blocking {
         frames: usize,
         gate: mpsc::Receiver<()>,
@@ -873,20 +881,21 @@ intrinsic ingress_port m.port
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// A switch whose last worker sends a packet by port 7 and waits for the gate; what it tells.
+    /// Returns a switch whose last worker sends a packet by port 7 and waits for the gate, with the gate and the
+    /// events.
     fn stuck_of(workers: usize) -> (Running, mpsc::Sender<()>, mpsc::Receiver<String>) {
         let program = p4jet_ir::text::parse(BACK).unwrap();
         let switch = Switch::with_options(program, p4jet_jit::Options::default(), workers).unwrap();
-        let (tell, told) = mpsc::channel();
-        let tell = Mutex::new(tell);
+        let (sender, events) = mpsc::channel();
+        let sender = Mutex::new(sender);
         let listener: Listener = Arc::new(move |event| {
             let text = match event {
                 crate::Event::Stuck(stuck) => stuck.to_string(),
-                crate::Event::Unstuck(worker, _) => format!("worker {worker} goes on"),
+                crate::Event::Unstuck(worker, _) => format!("worker {worker} continues"),
                 crate::Event::Follows(stuck) => format!("worker {} follows", stuck.worker),
                 other => panic!("{other:?}"),
             };
-            let _ = lock(&tell).send(text);
+            let _ = lock(&sender).send(text);
         });
         let options = RunOptions { engine: EngineKind::Interp, frame_max: 2048, listener };
         let running = Running::start(&switch, options).unwrap();
@@ -894,33 +903,33 @@ intrinsic ingress_port m.port
         let mut handles = idle(workers - 1);
         handles.push(Box::new(Blocking { frames: 1, gate }));
         running.add_ports(vec![NewPort { number: 7, spec: "blocking".into(), handles }]).unwrap();
-        (running, open, told)
+        (running, open, events)
     }
 
     fn stuck() -> (Running, mpsc::Sender<()>, mpsc::Receiver<String>) {
         stuck_of(1)
     }
 
-    /// Handles of a port that brings nothing.
+    /// Returns handles of a port that receives nothing.
     fn idle(workers: usize) -> Vec<Box<dyn Port>> {
         (0..workers)
             .map(|_| Box::new(Blocking { frames: 0, gate: mpsc::channel().1 }) as Box<dyn Port>)
             .collect()
     }
 
-    /// The first event that is the expected one: on a busy machine others come before.
-    fn wait_for(told: &mpsc::Receiver<String>, expected: impl Fn(&str) -> bool) -> String {
+    /// Waits for an event that is `expected`: on a busy machine others come first.
+    fn wait_for(events: &mpsc::Receiver<String>, expected: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + LONG;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let text = told.recv_timeout(left).expect("the event comes");
+            let text = events.recv_timeout(left).expect("the event comes");
             if expected(&text) {
                 return text;
             }
         }
     }
 
-    /// Waits until the last worker of [`stuck_of`] sends, and will not get any further.
+    /// Waits until the last worker of [`stuck_of`] sends; it gets no further.
     fn wait_until_sending(running: &Running) {
         let deadline = Instant::now() + LONG;
         let pulse = &running.mailboxes.all().last().expect("there is one").pulse;
@@ -930,14 +939,14 @@ intrinsic ingress_port m.port
         }
     }
 
-    /// Of two workers one gets stuck after it was asked whether it answers: the change is made, and that worker follows.
+    /// One of two workers gets stuck after it answered the check: the change is made, and that worker makes it later.
     #[test]
     fn a_worker_that_gets_stuck_during_a_change_follows() {
-        let (running, gate, told) = stuck_of(2);
+        let (running, gate, events) = stuck_of(2);
         wait_until_sending(&running);
         let new = |number| NewPort { number, spec: "idle".into(), handles: idle(2) };
         running.attach(vec![new(8), new(9)]).expect("the first worker has the ports");
-        wait_for(&told, |text| text == "worker 1 follows");
+        wait_for(&events, |text| text == "worker 1 follows");
         let numbers = || running.ports().iter().map(|port| port.number).collect::<Vec<_>>();
         assert_eq!(numbers(), [7, 8, 9]);
         assert!(matches!(running.attach(vec![new(8)]), Err(RunError::PortExists(8))));
@@ -949,9 +958,9 @@ intrinsic ingress_port m.port
         let (new_switch, _) = running.change_over(next).expect("the first worker runs the new program");
         assert!(Arc::ptr_eq(&running.switch(), &new_switch) && !Arc::ptr_eq(&old, &new_switch));
         drop(old);
-        // It goes on, and has made every change.
+        // It continues, and has made every change.
         drop(gate);
-        wait_for(&told, |text| text == "worker 1 goes on");
+        wait_for(&events, |text| text == "worker 1 continues");
         let switch = Arc::clone(&new_switch);
         let same = running.ask(move |f| Arc::ptr_eq(f.worker().switch(), &switch)).unwrap();
         assert_eq!(same, [true, true]);
@@ -962,10 +971,10 @@ intrinsic ingress_port m.port
         running.finish().unwrap();
     }
 
-    /// If no worker has begun, none does.
+    /// A change that no worker has begun is withdrawn from all.
     #[test]
-    fn a_change_that_nobody_has_begun_is_withdrawn() {
-        let (running, gate, told) = stuck();
+    fn a_change_that_no_worker_has_begun_is_withdrawn() {
+        let (running, gate, events) = stuck();
         wait_until_sending(&running);
         let port = NewPort { number: 8, spec: "idle".into(), handles: idle(1) };
         assert!(matches!(running.attach(vec![port]), Err(RunError::Stuck(_))));
@@ -974,7 +983,7 @@ intrinsic ingress_port m.port
         let old = running.switch();
         assert!(matches!(running.change_over(next), Err(RunError::Stuck(_))));
         drop(gate);
-        wait_for(&told, |text| text == "worker 0 goes on");
+        wait_for(&events, |text| text == "worker 0 continues");
         assert!(Arc::ptr_eq(&running.switch(), &old));
         let switch = Arc::clone(&old);
         let there = running.ask(move |f| {
@@ -986,10 +995,10 @@ intrinsic ingress_port m.port
         running.finish().unwrap();
     }
 
-    /// The second of two threads gets stuck before a change begins: the first waits for it in vain. Then both go on with the
-    /// old program.
+    /// The second of two threads gets stuck before a change begins, so the first waits until the change is given up.
+    /// Then both continue with the old program.
     #[test]
-    fn a_pipeline_that_could_not_change_goes_on() {
+    fn a_pipeline_that_could_not_change_continues() {
         let options = p4jet_jit::Options { threads: Some(2), ..p4jet_jit::Options::default() };
         let switch = Switch::with_options(p4jet_ir::text::parse(BACK).unwrap(), options, 2).unwrap();
         let options = RunOptions { engine: EngineKind::Jit, frame_max: 2048, listener: Arc::new(|_| ()) };
@@ -1006,7 +1015,7 @@ intrinsic ingress_port m.port
         drop(open);
         let deadline = Instant::now() + LONG;
         while running.responds().is_err() {
-            assert!(Instant::now() < deadline, "they never go on");
+            assert!(Instant::now() < deadline, "they never continue");
             std::thread::sleep(Duration::from_millis(10));
         }
         running.inject(7, FRAME.to_vec()).expect("there is room for a packet");
@@ -1017,9 +1026,9 @@ intrinsic ingress_port m.port
         running.finish().unwrap();
     }
 
-    /// A worker that sleeps is not said to run the program.
+    /// A sleeping worker is not reported as running the program.
     #[test]
-    fn who_sleeps_runs_nothing() {
+    fn a_sleeping_worker_runs_nothing() {
         let switch = Switch::new(p4jet_ir::text::parse(BACK).unwrap()).unwrap();
         let options = RunOptions { engine: EngineKind::Interp, frame_max: 2048, listener: Arc::new(|_| ()) };
         let running = Running::start(&switch, options).unwrap();
@@ -1036,10 +1045,10 @@ intrinsic ingress_port m.port
     }
 
     #[test]
-    fn a_stuck_worker_is_told_of_and_nobody_waits_for_it() {
-        let (running, gate, told) = stuck();
+    fn a_stuck_worker_is_reported_and_no_call_waits_for_it() {
+        let (running, gate, events) = stuck();
         let expected = "it sends by port 7, packet from port 7, 4 bytes: deadbeef";
-        let what = wait_for(&told, |what| what.ends_with(expected));
+        let what = wait_for(&events, |what| what.ends_with(expected));
         assert!(what.starts_with("worker 0 has made no progress for "), "{what}");
         let start = Instant::now();
         for refused in [
@@ -1054,9 +1063,9 @@ intrinsic ingress_port m.port
         assert!(matches!(&running.ports()[0].status, LinkStatus::Down(why) if why.contains("worker 0")));
         assert!(running.stuck().is_some_and(|what| what.contains("sends by port 7")));
         assert!(start.elapsed() < LONG, "nothing waits for the worker");
-        // It goes on, and nothing was half done.
+        // It continues, and no change was half done.
         drop(gate);
-        wait_for(&told, |what| what == "worker 0 goes on");
+        wait_for(&events, |what| what == "worker 0 continues");
         running.remove_port(7).expect("the port is still there");
         assert_eq!(running.stats().sent, [(7, 1)].into());
         running.finish().unwrap();
@@ -1065,11 +1074,11 @@ intrinsic ingress_port m.port
 
     #[test]
     fn the_switch_ends_though_a_worker_is_stuck() {
-        let (running, gate, told) = stuck();
-        wait_for(&told, |what| what.contains("sends by port 7"));
+        let (running, gate, events) = stuck();
+        wait_for(&events, |what| what.contains("sends by port 7"));
         running.finish().unwrap();
         let abandoned = running.abandoned();
-        assert!(running.stats().incomplete, "the worker did not say what it has done");
+        assert!(running.stats().incomplete, "the worker did not report its statistics");
         drop(gate);
         assert_eq!(abandoned.len(), 1);
         let text = abandoned[0].abandoned();

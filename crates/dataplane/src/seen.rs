@@ -1,4 +1,4 @@
-//! What code is best made for: the ways that packets take, and how many entries tables have.
+//! Observations for adaptation: the paths of packets, and the numbers of table entries.
 
 use crate::switch::Switch;
 use p4jet_interp::{Arrival, Machine, Visited};
@@ -6,14 +6,14 @@ use p4jet_ir::TableId;
 use p4jet_jit::{HotPath, Position, Seen, Step};
 use std::collections::HashMap;
 
-/// Most hot paths that get code of their own.
+/// Maximum number of hot paths that get code of their own.
 const HOT_PATHS_MAX: usize = 4;
-/// A path is hot only if at least one in this many packets takes it.
+/// A path is hot only if at least one in `HOT_SHARE` packets takes it.
 const HOT_SHARE: usize = 16;
-/// Of longer paths only the beginning is known: loops make them long.
+/// Number of nodes after which a path is cut off: loops make paths long.
 const HOT_NODES_MAX: usize = 1000;
 
-/// The ways that packets took.
+/// The paths that packets took.
 #[derive(Default)]
 pub(crate) struct Paths {
     counts: HashMap<HotPath, usize>,
@@ -21,12 +21,12 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// How many packets there were.
+    /// Returns the number of packets.
     pub fn packets(&self) -> usize {
         self.packets
     }
 
-    /// Those that many packets took, the most frequent first.
+    /// Returns the hot paths, the most frequent first.
     pub fn hot(&self) -> Vec<HotPath> {
         let hot = self.counts.iter().filter(|(_, count)| *count * HOT_SHARE >= self.packets);
         let mut hot: Vec<(&HotPath, usize)> = hot.map(|(path, count)| (path, *count)).collect();
@@ -34,15 +34,15 @@ impl Paths {
         hot.into_iter().take(HOT_PATHS_MAX).map(|(path, _)| path.clone()).collect()
     }
 
-    /// How many of the packets took one of these.
+    /// Returns the number of packets that took one of these paths.
     pub fn on(&self, paths: &[HotPath]) -> usize {
         paths.iter().filter_map(|path| self.counts.get(path)).sum()
     }
 }
 
 impl Switch {
-    /// The ways of these packets, with the port by which each comes, if they come now one after another; the state does
-    /// not change.
+    /// Returns the paths that these packets (with their ingress ports) would take now, one after another; the state
+    /// does not change.
     pub(crate) fn paths<'f>(&self, packets: impl Iterator<Item = (u32, &'f [u8])>) -> Result<Paths, String> {
         let machine = Machine::new(self.program())?;
         let mut env = self.state().env(0);
@@ -63,12 +63,13 @@ impl Switch {
         Ok(paths)
     }
 
-    /// Entries of each table now.
+    /// Returns the current number of entries of each table.
     pub(crate) fn entries(&self) -> Vec<u32> {
         (0..self.tables.len()).map(|t| self.table(TableId(t as u32)).len() as u32).collect()
     }
 
-    /// The observations of these packets (with their ingress ports) and of the tables now, as input to a compilation.
+    /// Returns the observations of these packets (with their ingress ports) and of the current tables, as input to a
+    /// compilation.
     pub fn seen<'f>(&self, packets: impl Iterator<Item = (u32, &'f [u8])>) -> Result<Seen, String> {
         Ok(Seen { hot_paths: self.paths(packets)?.hot(), entries: self.entries() })
     }

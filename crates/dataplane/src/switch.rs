@@ -12,7 +12,7 @@ use crate::copies::Handed;
 use crate::packet_log::{Logging, PacketLog};
 use crate::queues::{Inbox, Queues};
 
-/// Which executor runs the packets.
+/// The executor that runs the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineKind {
     /// Machine code.
@@ -21,10 +21,10 @@ pub enum EngineKind {
     Interp,
 }
 
-/// Most workers of a switch.
+/// Maximum number of workers of a switch.
 pub const WORKERS_MAX: usize = 1024;
 
-/// A worker's place in its switch.
+/// A worker's reservation of an index in its switch.
 pub(crate) struct Place {
     switch: Arc<Switch>,
     index: usize,
@@ -35,7 +35,7 @@ impl Place {
         &self.switch
     }
 
-    /// The number of the worker.
+    /// Returns the index of the worker.
     pub fn index(&self) -> usize {
         self.index
     }
@@ -47,8 +47,9 @@ impl Drop for Place {
     }
 }
 
-/// Lets several workers have the same registers; one needs no locks, nor do those that share the pipeline: only one of
-/// them comes to a register that changes. Drops are counted by place only in programs that keep it.
+/// Adapts the program to the options. Adds register locks for several workers; a single worker needs none, nor do
+/// threads that share the pipeline, because only one of them accesses a register that changes. Records the places of
+/// drops if the program is counted, and removes them otherwise.
 fn suit(program: &mut ir::Program, workers: usize, options: &p4jet_jit::Options) -> Result<(), String> {
     check_headroom(program)?;
     match options.counted {
@@ -79,7 +80,7 @@ fn suit(program: &mut ir::Program, workers: usize, options: &p4jet_jit::Options)
     Ok(())
 }
 
-/// Machine code for a program with such tables.
+/// Machine code for a program with tables of these specifications.
 pub(crate) struct Code {
     specs: Vec<TableSpec>,
     compiled: Arc<Compiled>,
@@ -122,8 +123,8 @@ fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
 /// A program with its tables and extern state.
 pub struct Switch {
     program: ir::Program,
-    /// As lowering made it, see [`Switch::tell_by`].
-    told: OnceLock<Arc<ir::Program>>,
+    /// The program before the passes, see [`Switch::tell_by`].
+    lowered: OnceLock<Arc<ir::Program>>,
     pub(crate) tables: Vec<Arc<Mutex<Table>>>,
     state: State,
     code: OnceLock<Result<Arc<Compiled>, p4jet_jit::Error>>,
@@ -131,22 +132,22 @@ pub struct Switch {
     start: Instant,
     queues: Arc<Queues>,
     packet_log: OnceLock<Arc<PacketLog>>,
-    /// What the interpreter runs for it.
+    /// The program that the interpreter runs for logged packets.
     logged: OnceLock<Arc<ir::Program>>,
-    /// For each worker, if there are several and output queues: what others have for it.
+    /// For each worker, the packets that others hand to it; empty unless there are output queues and several workers.
     pub(crate) inboxes: Box<[Inbox<Handed, p4jet_jit::Copied>]>,
-    /// For each worker: whether there is one now. It has counters to itself, which it changes without a lock.
+    /// True for each index with a worker. That worker changes its own counters without a lock.
     taken: Box<[AtomicBool]>,
 }
 
 impl Switch {
-    /// Sets up tables, with the program's entries, and extern state. The program is one that the verifier accepts. There
-    /// is room for one worker.
+    /// Sets up tables, with the program's entries, and extern state, for one worker. The verifier must accept the
+    /// program.
     pub fn new(program: ir::Program) -> Result<Arc<Switch>, String> {
         Self::with_options(program, p4jet_jit::Options::default(), 1)
     }
 
-    /// As [`Self::new`], with a say in code generation and room for `workers` workers.
+    /// Like [`Self::new`], with options of code generation and for `workers` workers.
     pub fn with_options(
         mut program: ir::Program,
         options: p4jet_jit::Options,
@@ -162,8 +163,8 @@ impl Switch {
         Switch::bare(program, options, workers, tables, state).map(Arc::new)
     }
 
-    /// A switch that begins now, without machine code, configured queues or a packet log. The program suits the options
-    /// and the number of workers.
+    /// Creates a switch whose clock starts now, without machine code, configured queues or a packet log. The program
+    /// must be adapted to the options and the number of workers ([`suit`]).
     fn bare(
         program: ir::Program,
         options: p4jet_jit::Options,
@@ -174,7 +175,7 @@ impl Switch {
         let inboxes = inboxes(workers, &program)?;
         Ok(Switch {
             program,
-            told: OnceLock::new(),
+            lowered: OnceLock::new(),
             tables,
             state,
             code: OnceLock::new(),
@@ -188,25 +189,25 @@ impl Switch {
         })
     }
 
-    /// A switch with another program, its time, engine options and workers being those of this one; whether it counts what
-    /// the program does is `counted`.
+    /// Creates a switch with another program and with the clock, engine options and number of workers of this one.
+    /// `counted` turns the counting of lookups and drops on or off.
     pub(crate) fn successor(
         &self,
         mut program: ir::Program,
         counted: bool,
-        told: Option<Arc<ir::Program>>,
+        lowered: Option<Arc<ir::Program>>,
         code: Option<Code>,
         tables: Vec<Arc<Mutex<Table>>>,
         state: State,
     ) -> Result<Arc<Switch>, String> {
         let options = p4jet_jit::Options { counted, ..self.options };
         suit(&mut program, self.workers(), &options)?;
-        // Code for other tables is no use.
+        // Code for tables of other specifications does not fit.
         let fits =
             |code: &Code| code.specs.iter().zip(&tables).all(|(spec, table)| spec == lock(table).spec());
         let code = code.filter(fits).map_or_else(OnceLock::new, |code| Ok(code.compiled).into());
         Ok(Arc::new(Switch {
-            told: told.map_or_else(OnceLock::new, OnceLock::from),
+            lowered: lowered.map_or_else(OnceLock::new, OnceLock::from),
             code,
             start: self.start,
             queues: Arc::clone(&self.queues),
@@ -215,7 +216,7 @@ impl Switch {
         }))
     }
 
-    /// Machine code for a successor of this switch.
+    /// Compiles machine code for a successor of this switch.
     pub(crate) fn code_for(
         &self,
         program: &ir::Program,
@@ -232,41 +233,41 @@ impl Switch {
         Ok(Code { specs, compiled: Arc::new(compiled) })
     }
 
-    /// Whether its workers count what the program does ([`crate::Worker::tallies`]).
+    /// True if its workers count lookups and drops ([`crate::Worker::tallies`]).
     pub fn is_counted(&self) -> bool {
         self.options.counted
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn program(&self) -> &ir::Program {
         &self.program
     }
 
-    /// Gives it the program as lowering made it, if it runs what passes made of that: traces tell more by it. The first
-    /// one given stays.
+    /// Sets the program before the passes, if passes have transformed the one that runs: traces of it are more
+    /// detailed. Later calls have no effect.
     pub fn tell_by(&self, lowered: Arc<ir::Program>) {
         let shape = |p: &ir::Program| (p.tables.len(), p.actions.len(), p.instances.len());
         assert_eq!(shape(&lowered), shape(&self.program), "passes keep tables, actions and instances");
-        let _ = self.told.set(lowered);
+        let _ = self.lowered.set(lowered);
     }
 
-    /// What [`Self::tell_by`] was given.
+    /// Returns the program set by [`Self::tell_by`].
     pub(crate) fn lowered(&self) -> Option<&Arc<ir::Program>> {
-        self.told.get()
+        self.lowered.get()
     }
 
-    /// Lets workers log packets, from the next worker on, and those of programs that take this one's place. The first one
-    /// given stays. Threads that share the pipeline log nothing.
+    /// Logs packets of workers created from now on, and of successors of this switch. Later calls have no effect.
+    /// Threads that share the pipeline log nothing.
     pub fn log_packets(&self, log: PacketLog) {
         let _ = self.packet_log.set(Arc::new(log));
     }
 
-    /// What a worker needs to log packets, if it shall.
+    /// Returns a worker's share of the packet log, if packets are logged.
     pub(crate) fn logging(&self) -> Option<Logging> {
         let log = self.packet_log.get().filter(|_| self.threads().is_none())?;
         let program = self.logged.get_or_init(|| {
             let mut program = self.told().clone();
-            // As it could be made for the program that workers run, it can be for the one that this comes from.
+            // This succeeds, as it did for the transformed program that workers run.
             match suit(&mut program, self.workers(), &self.options) {
                 Ok(()) => Arc::new(program),
                 Err(_) => Arc::new(self.program.clone()),
@@ -275,53 +276,53 @@ impl Switch {
         Some(Logging::new(Arc::clone(log), Arc::clone(program)))
     }
 
-    /// The program that traces use.
+    /// Returns the program that traces use.
     pub fn told(&self) -> &ir::Program {
-        self.told.get().map_or(&self.program, Arc::as_ref)
+        self.lowered.get().map_or(&self.program, Arc::as_ref)
     }
 
-    /// A table, locked for the control plane. Workers running machine code are not stopped by it.
+    /// Locks a table for the control plane. Workers that run machine code do not wait for the lock.
     pub fn table(&self, id: ir::TableId) -> MutexGuard<'_, Table> {
         lock(&self.tables[id.index()])
     }
 
-    /// Registers and counters.
+    /// Returns the extern state.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The highest port number that the program can distinguish from others.
+    /// Returns the highest port number that the program can distinguish from others.
     pub fn port_max(&self) -> u32 {
         self.program.port_max()
     }
 
-    /// Microseconds since the switch started.
+    /// Returns the microseconds since the switch started.
     pub fn now_us(&self) -> u64 {
         self.start.elapsed().as_micros() as u64
     }
 
-    /// Nanoseconds since the switch started.
+    /// Returns the nanoseconds since the switch started.
     pub fn now_ns(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
 
-    /// The output queues' configuration and statistics. They have an effect only if the program is queued
-    /// ([`ir::Program::is_queued`]).
+    /// Returns the output queues' configuration and statistics. The configuration has an effect only if the program
+    /// is queued ([`ir::Program::is_queued`]).
     pub fn queues(&self) -> &Arc<Queues> {
         &self.queues
     }
 
-    /// Whether it needs output queues ([`Queues::are_needed_by`]) that the program, as it was lowered, does not have.
+    /// True if it needs output queues ([`Queues::are_needed_by`]) but the program was lowered without them.
     pub fn needs_queues(&self) -> bool {
         self.queues.are_needed_by(&self.program) && !self.program.is_queued()
     }
 
-    /// The program's machine code, made on first use.
+    /// Returns the program's machine code, compiled on first use.
     pub fn code(&self) -> Result<Arc<Compiled>, p4jet_jit::Error> {
         self.code.get_or_init(|| self.compile(&Seen::default(), self.options).map(Arc::new)).clone()
     }
 
-    /// The same, unless it is cancelled meanwhile: that error is not kept.
+    /// Like [`Self::code`], unless `cancel` stops the compilation; that error is not kept.
     pub(crate) fn code_unless(&self, cancel: &Cancel) -> Result<Arc<Compiled>, p4jet_jit::Error> {
         if let Some(code) = self.code.get() {
             return code.clone();
@@ -330,12 +331,13 @@ impl Switch {
         if cancel.is_cancelled() { made } else { self.code.get_or_init(|| made).clone() }
     }
 
-    /// Machine code for packets and entries like those that were seen ([`Self::seen`]), for [`crate::Worker::change_code`].
+    /// Compiles machine code for the observed packets and entries ([`Self::seen`]), for
+    /// [`crate::Worker::change_code`].
     pub fn code_for_seen(&self, seen: &Seen) -> Result<Arc<Compiled>, p4jet_jit::Error> {
         self.compile(seen, self.options).map(Arc::new)
     }
 
-    /// The same, unless it is cancelled meanwhile.
+    /// Like [`Self::code_for_seen`], unless `cancel` stops the compilation.
     pub(crate) fn code_for_seen_unless(
         &self,
         seen: &Seen,
@@ -344,12 +346,12 @@ impl Switch {
         self.compile_unless(seen, self.options, cancel).map(Arc::new)
     }
 
-    /// The program's machine code, made now.
+    /// Compiles the program to machine code.
     pub fn compile(&self, seen: &Seen, options: p4jet_jit::Options) -> Result<Compiled, p4jet_jit::Error> {
         self.compile_unless(seen, options, &Cancel::default())
     }
 
-    /// Machine code that measures what each stage of the pipeline costs.
+    /// Compiles machine code that measures the cost of each stage of the pipeline.
     pub(crate) fn measured_code(&self) -> Result<Arc<Compiled>, String> {
         let options = p4jet_jit::Options { measured: true, ..self.options };
         self.compile(&Seen::default(), options).map(Arc::new).map_err(|e| self.describe(&e))
@@ -366,37 +368,37 @@ impl Switch {
         Compiled::new(&self.program, &specs, seen, options, cancel)
     }
 
-    /// What runs such code for a worker.
+    /// Creates the engine that runs this code for worker `index`.
     pub(crate) fn engine(&self, code: &Arc<Compiled>, index: usize) -> Box<Engine> {
         Box::new(Engine::new(Arc::clone(code), &self.program, &self.state, index))
     }
 
-    /// On how many threads each packet's way is, if the workers share the pipeline ([`p4jet_jit::Options::threads`]).
+    /// Returns the number of threads that share the pipeline, if they do ([`p4jet_jit::Options::threads`]).
     pub fn threads(&self) -> Option<usize> {
         self.options.threads
     }
 
-    /// Says where a code generation error is.
+    /// Formats a code generation error with its place in the program.
     pub fn describe(&self, error: &p4jet_jit::Error) -> String {
         described(&self.program, error)
     }
 
-    /// How many workers there may be at a time.
+    /// Returns the maximum number of workers at a time.
     pub fn workers(&self) -> usize {
         self.taken.len()
     }
 
-    /// Whether any worker of it is left.
+    /// True while it has workers.
     pub(crate) fn has_workers(&self) -> bool {
         self.taken.iter().any(|taken| taken.load(Ordering::Acquire))
     }
 
-    /// The place of worker `index`, which is taken until it is dropped.
+    /// Reserves the index of a worker until the place is dropped.
     pub(crate) fn take_place(self: &Arc<Self>, index: usize) -> Result<Place, String> {
         let Some(taken) = self.taken.get(index) else {
             return Err(format!("worker {index}: the switch has workers 0 to {}", self.workers() - 1));
         };
-        // The next holder sees everything that the last one wrote.
+        // The next holder must see all writes of the last one.
         if taken.swap(true, Ordering::Acquire) {
             return Err(format!("worker {index}: it runs already"));
         }
@@ -404,7 +406,7 @@ impl Switch {
     }
 }
 
-/// The ways from worker to worker, if the program needs them.
+/// Creates the inboxes between workers, if the program needs them.
 fn inboxes(workers: usize, program: &ir::Program) -> Result<Box<[Inbox<Handed, p4jet_jit::Copied>]>, String> {
     if workers == 1 || !program.is_queued() {
         return Ok(Box::default());

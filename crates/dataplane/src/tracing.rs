@@ -1,4 +1,4 @@
-//! Traces of packets that run through the interpreter.
+//! Traces of packets, by the interpreter.
 
 use crate::copies::{Carrier, Processed, Step, TOO_MANY_COPIES, copied, join, run_out, run_queued};
 use crate::queues::{Queues, Serving};
@@ -10,8 +10,8 @@ use p4jet_ir::turns::COPIES_MAX;
 use std::sync::Arc;
 
 impl Switch {
-    /// One packet, and its copies, through the interpreter, as [`Self::trace`], but at this time and without any change to
-    /// the state. What became of the packet itself comes with it.
+    /// Like [`Self::trace`], but at the given time, without changing state. Returns the trace and the outcome of the
+    /// packet itself.
     pub fn trace_dry(
         &self,
         ingress_port: u32,
@@ -21,19 +21,19 @@ impl Switch {
         let mut env = self.state().env(0);
         env.keep_dry();
         let arrival = Arrival { port: ingress_port, frame, now_us };
-        self.tell(self.told(), env, &arrival).map(|(trace, outcome, _)| (trace, outcome))
+        self.trace_with(self.told(), env, &arrival).map(|(trace, outcome, _)| (trace, outcome))
     }
 
-    /// One packet, and its copies, through the interpreter, told step by step. It arrives at time 0, so that traces can be
-    /// compared.
+    /// Runs one packet and its copies through the interpreter and records each step. The packet arrives at time 0, so
+    /// that traces can be compared.
     pub fn trace(&self, ingress_port: u32, frame: &[u8]) -> Result<(Trace, Processed), String> {
         let arrival = Arrival { port: ingress_port, frame, now_us: 0 };
-        let (trace, _, processed) = self.tell(self.program(), self.state().env(0), &arrival)?;
+        let (trace, _, processed) = self.trace_with(self.program(), self.state().env(0), &arrival)?;
         Ok((trace, processed))
     }
 
-    /// What becomes of a packet, and of it with all its copies.
-    fn tell(
+    /// Traces a packet and its copies. Returns the trace, the packet's own outcome, and the result with all copies.
+    fn trace_with(
         &self,
         program: &ir::Program,
         mut env: Env<'_>,
@@ -56,7 +56,7 @@ impl Switch {
         Ok((trace, outcome, processed))
     }
 
-    /// The packet has the output queues, which are configured as the switch's, to itself.
+    /// Runs a packet's copies through private output queues with the switch's configuration.
     fn trace_queued(
         &self,
         first: Step<p4jet_interp::Copied>,
@@ -76,7 +76,7 @@ impl Switch {
     }
 }
 
-/// Runs copies in the interpreter and writes down what happens.
+/// Runs copies in the interpreter and records their steps.
 struct Tracer<'s, 'e> {
     switch: &'s Switch,
     program: &'s ir::Program,

@@ -1,6 +1,6 @@
-//! What a worker does for those who look at live packets: finds the packets to trace, copies frames to capture.
+//! A worker's part in traces and captures: finds packets to trace and copies frames to capture.
 //!
-//! Nothing here waits: what finds its queue full is counted and left.
+//! Nothing here waits: if a queue is full, the packet is counted and skipped.
 
 use crate::forward::Buffers;
 use crate::worker::Worker;
@@ -10,21 +10,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, SyncSender};
 use std::time::{Duration, SystemTime};
 
-/// Packets that wait to be traced.
+/// Maximum number of packets that wait to be traced.
 pub(crate) const FOUND_MAX: usize = 64;
-/// Bytes that wait to be written to a capture.
+/// Maximum number of bytes that wait to be written to a capture.
 const CAPTURE_BYTES_MAX: usize = 16 << 20;
-/// Parts, each of one batch, that wait to be written to a capture.
+/// Maximum number of chunks, each of one batch, that wait to be written to a capture.
 pub(crate) const CHUNKS_MAX: usize = 4096;
 
-/// Bytes that a frame must have.
+/// A pattern of bytes at a fixed offset of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BytePattern {
-    /// Bytes before them.
+    /// Offset in the frame.
     pub at: usize,
-    /// What they are, as far as `mask` has ones.
+    /// The bytes; only bits that are 1 in `mask` count.
     pub value: Vec<u8>,
-    /// As many.
+    /// Mask of the bits that count, of the same length.
     pub mask: Vec<u8>,
 }
 
@@ -41,21 +41,21 @@ impl BytePattern {
     }
 }
 
-/// A trace's cheap filter: packets that pass may be what it wants.
+/// A trace's cheap filter: packets that pass may match the trace.
 pub(crate) struct Sought {
     pub id: u32,
     pub port: Option<u32>,
     pub patterns: Vec<BytePattern>,
-    /// Whether there are enough.
+    /// True once the trace has enough packets.
     pub done: AtomicBool,
-    /// Packets that passed when too many waited.
+    /// Number of packets that passed while too many waited.
     pub missed: AtomicU64,
-    /// How many wait, of all traces.
+    /// Number of waiting packets of all traces.
     pub waiting: Arc<AtomicUsize>,
     pub inbox: Sender<Found>,
 }
 
-/// A packet that passed.
+/// A packet that passed the filter, with its outcome.
 pub(crate) struct Found {
     pub trace: u32,
     pub port: u32,
@@ -64,43 +64,43 @@ pub(crate) struct Found {
     pub did: Did,
 }
 
-/// What became of a packet.
+/// The outcome of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Did {
-    /// It left.
+    /// It was sent.
     Sent {
-        /// By this port.
+        /// The egress port.
         port: u32,
         /// Its bytes.
         frame: Vec<u8>,
     },
     /// It was dropped, for this reason.
     Dropped(String),
-    /// Its copies went on in its place.
+    /// Its copies replaced it.
     Done,
 }
 
 /// Frames of one batch.
 pub(crate) struct Chunk {
-    /// Since the epoch.
+    /// Time since the Unix epoch.
     pub time: Duration,
-    /// Length of each frame, and how many bytes of it are there.
+    /// Length of each frame, and the number of its bytes that were kept.
     pub frames: Vec<(u32, u32)>,
     pub bytes: Vec<u8>,
 }
 
-/// A capture under way.
+/// An active capture.
 pub(crate) struct Capturing {
     pub port: u32,
     pub received: bool,
     pub sent: bool,
-    /// Bytes kept of each frame.
+    /// Maximum number of bytes kept of each frame.
     pub snaplen: usize,
-    /// Frames still wanted.
+    /// Number of frames still to be captured.
     pub left: AtomicU64,
-    /// Bytes that wait to be written.
+    /// Number of bytes that wait to be written.
     pub waiting: AtomicUsize,
-    /// Frames not written because too many waited, or the file takes no more.
+    /// Number of frames not written because too many waited, or because writing failed.
     pub dropped: AtomicU64,
     pub inbox: SyncSender<Chunk>,
 }
@@ -137,20 +137,20 @@ impl Capturing {
     }
 }
 
-/// What one worker looks for.
+/// The traces and captures that one worker serves.
 #[derive(Default)]
 pub(crate) struct Watch {
     pub traces: Vec<Arc<Sought>>,
     pub captures: Vec<Arc<Capturing>>,
 }
 
-/// A packet of a batch under way that a trace looks for.
+/// A packet of the current batch that passed a trace's filter.
 pub(crate) struct Sighted {
     trace: Arc<Sought>,
     port: u32,
-    /// In the batch.
+    /// Index in the batch.
     number: usize,
-    /// As it came.
+    /// The frame as received.
     frame: Vec<u8>,
 }
 
@@ -159,7 +159,7 @@ impl Watch {
         Watch { traces, captures }
     }
 
-    /// Looks at a batch that came by a port.
+    /// Checks a batch that a port received.
     pub fn received(&self, port: u32, buffers: &mut Buffers) {
         let Buffers { pool, batch, sighted } = buffers;
         for capture in self.captures.iter().filter(|c| c.received && c.port == port) {
@@ -184,7 +184,7 @@ impl Watch {
         }
     }
 
-    /// Looks at frames that leave by a port.
+    /// Captures frames that a port sends.
     pub fn sends(&self, port: u32, frames: &[&[u8]]) {
         for capture in self.captures.iter().filter(|c| c.sent && c.port == port) {
             capture.take(frames.iter().copied());
@@ -203,7 +203,7 @@ pub(crate) fn processed(buffers: &mut Buffers, worker: &Worker) {
             (port, _) => Did::Sent { port, frame: pool.frame(packet).to_vec() },
         };
         let now_us = worker.switch().now_us();
-        // There is no reader, so the trace is not needed.
+        // Fails only if the trace has ended.
         let _ = trace.inbox.send(Found { trace: trace.id, port, frame, now_us, did });
     }
 }

@@ -1,4 +1,4 @@
-//! One core's packets.
+//! A worker: runs batches of packets, and the copies that they make, on one core.
 #![allow(unsafe_code)]
 
 use crate::budgets::{Budgets, NO_BUDGET};
@@ -25,37 +25,37 @@ use std::time::Duration;
 
 /// See [`Worker::copies_per_round`].
 const COPIES_PER_ROUND: usize = 512;
-/// Longest frame that [`Worker::process_one`] takes.
+/// Longest frame that [`Worker::process_one`] accepts.
 const FRAME_MAX: usize = 65_535;
 const TOO_LONG: &str = "the packet cannot be taken in: it has more than 65,535 bytes";
 
-/// A copy that waits for its turn.
+/// A copy that waits to run.
 struct Waiting {
     generation: u32,
     budget: u32,
     copy: Copied,
 }
 
-/// A packet of a batch, as one that makes copies.
+/// The generation and the budget of a packet in a batch, which its copies inherit.
 #[derive(Clone, Copy)]
 struct Maker {
     generation: u32,
     budget: u32,
 }
 
-/// Packets that have arrived.
+/// The makers of a batch of received packets.
 const ARRIVED: [Maker; BATCH_MAX] = [Maker { generation: 0, budget: NO_BUDGET }; BATCH_MAX];
 
-/// The part of a worker that only queued programs have.
+/// The state that a worker needs only for programs with output queues.
 struct Queueing {
     serving: Serving<Travelling<Copied>>,
-    /// By worker: copies for its queues.
+    /// Copies for the queues of other workers, by worker.
     outgoing: Vec<Vec<Handed>>,
-    /// What other workers have handed over.
+    /// Copies that other workers have handed over.
     incoming: Vec<Handed>,
-    /// Whether packets of earlier programs may wait for the same ports.
+    /// True while packets of earlier programs may wait for the same ports.
     follows: bool,
-    /// Packets that [`Worker::process_one`] has taken.
+    /// Number of packets that [`Worker::process_one`] has accepted.
     arrived: u64,
 }
 
@@ -88,7 +88,7 @@ impl WaitingCopies {
         self.copies.push_back(waiting);
     }
 
-    /// Takes the oldest one, if it `fits`.
+    /// Removes the oldest copy if it `fits`.
     fn pop_if(&mut self, fits: impl FnOnce(&Copied) -> bool) -> Option<Waiting> {
         let waiting = self.copies.pop_front_if(|waiting| fits(&waiting.copy))?;
         self.bytes -= waiting.copy.bytes();
@@ -96,7 +96,7 @@ impl WaitingCopies {
     }
 }
 
-/// Copies that were made, and packets that changed workers, since somebody asked.
+/// Numbers of copies created and of packets moved between workers since the last query.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Moved {
     pub copies: u64,
@@ -104,37 +104,37 @@ pub(crate) struct Moved {
     pub taken_over: u64,
 }
 
-/// Runs packets on one core. What it writes shares no cache line with what another worker has.
+/// Runs packets on one core. No cache line that it writes belongs to another worker, too.
 #[repr(align(128))]
 pub struct Worker {
     engine: Runner,
-    /// True while the interpreter runs until there is machine code.
+    /// True while the interpreter runs packets because machine code is not ready yet.
     interim: bool,
     views: Vec<ViewHandle>,
-    /// The views of the batch that runs.
+    /// The views of the current batch.
     pinned: Apart<*const View>,
     env: Env<'static>,
-    /// Last: what is above points into its switch.
+    /// Declared last, so dropped last: the fields above point into its switch.
     place: Place,
     time: Option<u64>,
-    /// Whether the program cares what time it is: asking costs as much as many a packet.
+    /// True if the program reads the time. Reading the clock can cost as much as processing a packet.
     reads_time: bool,
-    /// What [`p4jet_ir::Program::emitted_bytes_max`] says.
+    /// The program's [`p4jet_ir::Program::emitted_bytes_max`].
     headroom: usize,
-    /// The copies in the batch; empty if its packets arrived at ports.
+    /// The copies in the batch; empty if ports received its packets.
     running: Vec<Copied>,
-    /// What the batch has made, with the number of the maker in the batch.
+    /// Copies that the batch has made, each with the index of its maker in the batch.
     made: Vec<(usize, Copied)>,
     waiting: WaitingCopies,
     budgets: Budgets,
     queueing: Option<Box<Queueing>>,
-    /// If packets are logged.
+    /// Present if packets are logged.
     logging: Option<Logging>,
     refused: Refused,
     moved: Moved,
-    /// The number of the last sample that its part was given of, see [`Inbox::take`].
+    /// The number of the last sample to which it contributed, see [`Inbox::take`].
     epoch: u64,
-    /// For [`Self::process_one`].
+    /// The buffers of [`Self::process_one`].
     own: Option<(Pool, Batch)>,
 }
 
@@ -143,12 +143,12 @@ unsafe impl Send for Worker {}
 
 enum Runner {
     Jit(Box<Engine>),
-    /// With what it has counted, if that is counted.
+    /// With its tallies, if the switch counts.
     Interp(Option<Tallies>),
 }
 
 impl Runner {
-    /// Takes back a copy that does not run any more.
+    /// Reuses the memory of a copy that will not run again.
     fn recycle(&mut self, copy: Copied) {
         if let (Runner::Jit(engine), Copied::Jit(copy)) = (self, copy) {
             engine.recycle(copy);
@@ -166,12 +166,13 @@ impl Refused {
 }
 
 impl Switch {
-    /// Takes worker `index`, which must be free; it is free again once it is dropped.
+    /// Creates worker `index`. No other worker of this index may exist; the index is free again once the worker is
+    /// dropped.
     pub fn worker(self: &Arc<Self>, engine: EngineKind, index: usize) -> Result<Worker, String> {
         Worker::new(self, engine, index)
     }
 
-    /// As [`Self::worker`], with code of its own that measures what each stage of the pipeline costs
+    /// Like [`Self::worker`], with separate code that measures the cost of each stage of the pipeline
     /// ([`Worker::stage_times`]).
     pub fn measured_worker(self: &Arc<Self>, index: usize) -> Result<Worker, String> {
         Worker::with_code(self, self.measured_code()?, index)
@@ -186,7 +187,7 @@ impl Worker {
                 Worker::with_code(switch, code, index)
             }
             EngineKind::Interp => {
-                // Says now what cannot run.
+                // Reports unsupported programs now.
                 Machine::new(switch.program())?;
                 let tallies = switch.is_counted().then(|| Tallies::new(switch.program()));
                 Ok(Worker::with_runner(switch.take_place(index)?, Runner::Interp(tallies)))
@@ -194,13 +195,13 @@ impl Worker {
         }
     }
 
-    /// One that interprets until [`Self::change_engine`] gives it machine code.
+    /// Creates a worker that interprets until [`Self::change_engine`] gives it machine code.
     pub(crate) fn interim(switch: &Arc<Switch>, index: usize) -> Result<Worker, String> {
         let worker = Worker::new(switch, EngineKind::Interp, index)?;
         Ok(Worker { interim: true, ..worker })
     }
 
-    /// `code` is the switch's program's.
+    /// Creates a worker that runs `code`, which must be compiled from the switch's program.
     pub(crate) fn with_code(
         switch: &Arc<Switch>,
         code: Arc<Compiled>,
@@ -257,16 +258,16 @@ impl Worker {
         }
     }
 
-    /// Goes on with other code of the same program ([`Switch::code_for_seen`]), unless copies wait, which fit only the code
-    /// that made them, or it is the interpreter. Whether it did.
+    /// Switches to other code of the same program ([`Switch::code_for_seen`]) and returns true. Returns false if it
+    /// is the interpreter, or if copies wait: only the code that made a copy can run it.
     pub fn change_code(&mut self, code: &Arc<Compiled>) -> bool {
         let engine = self.place.switch().engine(code, self.place.index());
         self.change_engine(engine).is_ok()
     }
 
-    /// The same with all that takes a while to make and to drop made and dropped elsewhere: gives back what ran, if that
-    /// was machine code, or `new`. A worker that interprets in the meantime changes over in any case: it goes on
-    /// interpreting the copies that the interpreter made.
+    /// Switches to the engine `new`. Creating and dropping an engine takes long, so the caller does both: the result
+    /// is the replaced engine, if that was machine code, or the refused one. A worker that interprets until machine
+    /// code is ready always switches; it continues to interpret the copies that the interpreter made.
     pub(crate) fn change_engine(&mut self, mut new: Box<Engine>) -> Result<Option<Box<Engine>>, Box<Engine>> {
         let idle = self.made.is_empty() && self.waiting.copies.is_empty() && self.queueing.is_none();
         match &mut self.engine {
@@ -288,7 +289,8 @@ impl Worker {
         }
     }
 
-    /// What the stages have cost so far, by name; nothing unless it comes from [`Switch::measured_worker`].
+    /// Returns the cost of each stage so far, by name; nothing unless the worker comes from
+    /// [`Switch::measured_worker`].
     pub fn stage_times(&self) -> impl Iterator<Item = (&str, StageTime)> {
         let (names, times) = match &self.engine {
             Runner::Jit(engine) => (engine.stage_names(), engine.stage_times()),
@@ -297,7 +299,7 @@ impl Worker {
         names.iter().map(String::as_str).zip(times.iter().copied())
     }
 
-    /// What it has counted so far; nothing unless its switch counts.
+    /// Returns its tallies so far; `None` unless its switch counts.
     pub fn tallies(&self) -> Option<&Tallies> {
         match &self.engine {
             Runner::Jit(engine) => engine.tallies(),
@@ -305,44 +307,45 @@ impl Worker {
         }
     }
 
-    /// Its number among the workers of the switch.
+    /// Returns its index among the workers of the switch.
     pub fn index(&self) -> usize {
         self.place.index()
     }
 
-    /// The switch it belongs to.
+    /// Returns its switch.
     pub fn switch(&self) -> &Arc<Switch> {
         self.place.switch()
     }
 
-    /// Stops the clock at `now_us`, so that runs can be repeated; `None` restarts it.
+    /// Stops the clock at `now_us`, so that runs are reproducible; `None` restarts it.
     pub fn set_time(&mut self, now_us: Option<u64>) {
         self.time = now_us;
     }
 
-    /// A pool of buffers as this program needs them, for frames of at least `frame_max` bytes.
+    /// Creates a pool of `count` buffers with the headroom that this program needs, for frames of at least
+    /// `frame_max` bytes.
     pub fn pool(&self, count: usize, frame_max: usize) -> io::Result<Pool> {
         Pool::new(count, frame_max.max(p4jet_jit::FRAME_READABLE_BYTES), self.headroom)
     }
 
-    /// Runs every packet of the batch through the pipeline; sets egress ports, changes the frames. The packets are of
-    /// `pool`, which [`Self::pool`] made. Copies that they make wait for [`Self::process_copies`].
+    /// Runs every packet of the batch through the pipeline: sets egress ports and rewrites the frames. The packets
+    /// must belong to `pool`, which [`Self::pool`] created. Copies that they make wait for [`Self::process_copies`].
     pub fn process(&mut self, pool: &mut Pool, batch: &mut Batch) {
         self.run(pool, batch);
         // Most batches make no copies.
         if !self.made.is_empty() {
-            self.wait(ARRIVED);
+            self.queue_copies(ARRIVED);
         }
     }
 
-    /// Runs the part of the pipeline that is this worker's, where several share it ([`Switch::threads`]): the packets have
-    /// been through the parts before, all on the same `flight`, and are of a pool as [`Self::process`] needs it.
+    /// Runs this worker's part of a pipeline that several threads share ([`Switch::threads`]). The packets have
+    /// passed the earlier parts on the same `flight`, and belong to a pool like that of [`Self::process`].
     pub(crate) fn process_part(&mut self, batch: &mut Batch, flight: &mut Flight) {
         let Runner::Jit(engine) = &mut self.engine else {
-            unreachable!("`Running` and `Pipelined` see to that")
+            unreachable!("`Running` and `Pipelined` accept only machine code")
         };
         let thread = self.place.index();
-        // A packet takes its time along.
+        // All parts use the time at which the packet entered the first one.
         let now = flight.now_us();
         if thread == 0 && self.reads_time {
             *now = self.time.unwrap_or_else(|| self.place.switch().now_us());
@@ -352,20 +355,20 @@ impl Worker {
         for (pinned, view) in self.pinned.iter_mut().zip(&self.views) {
             *pinned = view.load(&guard);
         }
-        // SAFETY: as in `run`; the flight is of the switch's code, which has no copies.
+        // SAFETY: as in `run`; the flight belongs to the switch's code, which makes no copies.
         unsafe { engine.run_part(thread, flight, batch.packets_mut(), &self.pinned, &mut self.env) };
         self.env.release();
     }
 
-    /// Runs the oldest copies that wait, or those that may leave their output queues now, as [`Self::process`] does with
-    /// packets: they are the batch afterwards. False if there are none.
+    /// Fills the batch with the oldest waiting copies, or with those that may leave their output queues now, and runs
+    /// it like [`Self::process`]. Returns false if there are none.
     pub fn process_copies(&mut self, pool: &mut Pool, batch: &mut Batch) -> bool {
         batch.clear();
         let mut makers = ARRIVED;
         if !self.queueing.as_ref().is_some_and(|queueing| queueing.follows) {
             self.take_incoming();
         }
-        // A batch begins at one place and runs in one engine.
+        // All copies of a batch begin in the same pipeline half and run in the same engine.
         let fits = |running: &[Copied], copy: &Copied| {
             running.first().is_none_or(|first| {
                 first.begin() == copy.begin() && first.is_interpreted() == copy.is_interpreted()
@@ -377,7 +380,7 @@ impl Worker {
         {
             let number = batch.len();
             if copy.push(pool, batch).is_err() {
-                // It grew, pass by pass, beyond what buffers hold.
+                // It grew, pass by pass, beyond the size of a buffer.
                 self.refused.too_many += 1;
                 self.budgets.release(budget);
                 continue;
@@ -394,7 +397,7 @@ impl Worker {
             {
                 if self.running.first().is_some_and(|first| first.is_interpreted() != copy.is_interpreted()) {
                     copy.set_queued(queued);
-                    // Such copies are the next batch.
+                    // Copies of the other engine form the next batch.
                     self.waiting.push(Waiting { generation, budget: budget as u32, copy });
                     break;
                 }
@@ -411,15 +414,15 @@ impl Worker {
         }
         if !batch.is_empty() {
             self.run(pool, batch);
-            self.wait(makers);
+            self.queue_copies(makers);
         }
         !batch.is_empty()
     }
 
-    /// Runs the batch: packets that arrived, or the copies of `running`, which is empty then. What they make goes to
-    /// `made`.
+    /// Runs the batch: received packets, or the copies in `running`, which it empties. Adds the copies that they make
+    /// to `made`.
     fn run(&mut self, pool: &mut Pool, batch: &mut Batch) {
-        assert!(pool.headroom() >= self.headroom, "the pool is not of this worker");
+        assert!(pool.headroom() >= self.headroom, "the pool belongs to another worker");
         let now = match self.time {
             Some(now) => now,
             None if self.reads_time => self.place.switch().now_us(),
@@ -447,8 +450,8 @@ impl Worker {
             *pinned = view.load(&guard);
         }
         let packets = batch.packets_mut();
-        // SAFETY: the pool has the headroom and slack; the views stay until the guard is dropped; the environment
-        // is of the same switch; all copies are of this engine.
+        // SAFETY: the pool has the headroom and slack; the views stay valid until the guard is dropped; the
+        // environment belongs to the same switch; this engine made all copies.
         unsafe {
             if self.running.is_empty() {
                 engine.run(packets, &self.pinned, &mut self.env, now);
@@ -472,12 +475,12 @@ impl Worker {
         self.moved.copies += refused.too_many + refused.full;
     }
 
-    /// Whether arriving packets are logged now.
+    /// True if received packets are logged now.
     fn logs_arrived(&self) -> bool {
         self.logging.as_ref().is_some_and(|logging| logging.log().has_room())
     }
 
-    /// The same by the interpreter.
+    /// Like [`Self::run`], but with the interpreter.
     fn interpret(&mut self, pool: &mut Pool, batch: &mut Batch, now: u64) {
         let program = match &self.logging {
             Some(logging) => &*logging.program,
@@ -514,7 +517,7 @@ impl Worker {
                 }
             }
             let mut trace = logged.is_some().then(Trace::brief);
-            // What earlier packets said is not this one's.
+            // Keeps the log lines of earlier packets apart from this one's.
             let said_before = if logged.is_some() { self.env.take_log() } else { Vec::new() };
             let ran = match copy {
                 Some(made) => machine.run_copy(tables, &mut self.env, made.copy, now, trace.as_mut()),
@@ -524,15 +527,15 @@ impl Worker {
                     machine.run(tables, &mut self.env, &arrival, trace.as_mut())
                 }
             };
-            // Where the packet ended inside an action it still has its registers.
+            // A packet that ended inside an action still holds its register locks.
             self.env.release();
             if let Some(tallies) = &mut tallies {
                 count(tallies, &ran);
             }
-            put_outcome(pool, packet, self.headroom, ran.outcome);
+            write_outcome(pool, packet, self.headroom, ran.outcome);
             self.refused.too_many += ran.refused_copies;
             self.moved.copies += ran.refused_copies;
-            let mut as_what = match (&logged, &trace) {
+            let mut copies_logged = match (&logged, &trace) {
                 (Some(logged), Some(trace)) => logged_copies(logged, trace),
                 _ => Vec::new(),
             }
@@ -545,7 +548,7 @@ impl Worker {
                     continue;
                 }
                 made_bytes += bytes;
-                let made = Interpreted { copy, logged: as_what.next() };
+                let made = Interpreted { copy, logged: copies_logged.next() };
                 self.made.push((number, Copied::Interp(Box::new(made))));
             }
             if let (Some(logging), Some(logged), Some(trace)) = (&self.logging, logged, trace) {
@@ -555,8 +558,8 @@ impl Worker {
         }
     }
 
-    /// Queues what a batch of packets has made.
-    fn wait(&mut self, mut makers: [Maker; BATCH_MAX]) {
+    /// Queues the copies that a batch has made.
+    fn queue_copies(&mut self, mut makers: [Maker; BATCH_MAX]) {
         self.moved.copies += self.made.len() as u64;
         if self.queueing.is_some() {
             self.enqueue(&mut makers);
@@ -577,7 +580,7 @@ impl Worker {
         makers.iter().for_each(|maker| self.budgets.release(maker.budget));
     }
 
-    /// The same in a program with output queues.
+    /// Queues the copies that a batch has made, in a program with output queues.
     fn enqueue(&mut self, makers: &mut [Maker; BATCH_MAX]) {
         if self.made.is_empty() {
             return;
@@ -625,7 +628,7 @@ impl Worker {
         self.hand_over();
     }
 
-    /// Gives other workers the copies for their queues.
+    /// Hands copies to the workers that serve their queues.
     fn hand_over(&mut self) {
         let Some(queueing) = &mut self.queueing else { return };
         for (outgoing, inbox) in queueing.outgoing.iter_mut().zip(&self.place.switch().inboxes) {
@@ -642,9 +645,10 @@ impl Worker {
         }
     }
 
-    /// Lets packets in output queues wait until those of earlier programs, whose workers these are, have left the same
-    /// ports: within a flow they came before. While there are any, somebody calls [`Self::take_incoming`] before, of this
-    /// worker first: another one has handed over what it did by an earlier program before what it did by this one.
+    /// Holds packets in output queues until the packets of `earlier`, the workers of earlier programs, have left the
+    /// same ports: this keeps the order within a flow. While there are earlier workers, the caller first calls
+    /// [`Self::take_incoming`], of this worker before the earlier ones: every other worker hands over its copies of
+    /// an earlier program before those of this one.
     pub(crate) fn follow<'w>(&mut self, earlier: impl ExactSizeIterator<Item = &'w Worker>) {
         if let Some(queueing) = &mut self.queueing {
             queueing.follows = earlier.len() > 0;
@@ -653,7 +657,7 @@ impl Worker {
         }
     }
 
-    /// Queues what other workers have handed over.
+    /// Queues the copies that other workers have handed over.
     pub(crate) fn take_incoming(&mut self) {
         let Some(queueing) = &mut self.queueing else { return };
         let Some(inbox) = self.place.switch().inboxes.get(self.place.index()) else { return };
@@ -678,7 +682,8 @@ impl Worker {
         }
     }
 
-    /// How long until [`Self::process_copies`] has something to do, without new packets; `None` if nothing waits.
+    /// Returns the time until [`Self::process_copies`] has work even if no new packets arrive; `None` if nothing
+    /// waits.
     pub fn next_due(&self) -> Option<Duration> {
         if !self.waiting.copies.is_empty() || self.inbox().is_some_and(Inbox::is_filled) {
             return Some(Duration::ZERO);
@@ -687,66 +692,68 @@ impl Worker {
         queueing.serving.next_due(self.now_ns())
     }
 
-    /// Whether its output queues follow the ports' links, see [`Self::set_room`].
+    /// True if its output queues follow the ports' links, see [`Self::set_room`].
     pub(crate) fn follows_links(&self) -> bool {
         self.queueing.as_ref().is_some_and(|queueing| queueing.serving.follows_links())
     }
 
-    /// How many packets the link of a port takes now.
+    /// Sets the number of packets that the link of a port accepts now.
     pub(crate) fn set_room(&mut self, port: u32, room: usize) {
         if let Some(queueing) = &mut self.queueing {
             queueing.serving.set_room(port, room);
         }
     }
 
-    /// Packets that wait in output queues that this worker serves.
+    /// Returns the number of packets in the output queues that this worker serves.
     pub fn waiting(&self) -> usize {
         self.queueing.as_ref().map_or(0, |q| q.serving.packets())
     }
 
-    /// Copies that wait, in output queues or without one.
+    /// Returns the number of waiting copies, in output queues or outside.
     pub(crate) fn copies_waiting(&self) -> usize {
         self.waiting.copies.len() + self.waiting()
     }
 
-    /// Returns true if so many copies wait in no output queue that they must run before more packets come: then another
-    /// batch of packets has room for its copies.
+    /// Returns true if the copies outside output queues must run before the next packets are received, so that a
+    /// further batch has room for its copies.
     pub(crate) fn is_behind(&self) -> bool {
         self.waiting.copies.len() >= COPIES_MAX
     }
 
-    /// Gives its part of a sample: from now on others that have not take nothing that it hands over.
+    /// Records that it has contributed to sample `epoch`: workers that have not accept nothing that it hands over
+    /// from now on.
     pub(crate) fn set_epoch(&mut self, epoch: u64) {
         self.epoch = epoch;
     }
 
-    /// Copies that were made, and packets that changed workers, since the last call.
+    /// Returns the numbers of copies created and packets moved between workers since the last call.
     pub(crate) fn take_moved(&mut self) -> Moved {
         std::mem::take(&mut self.moved)
     }
 
-    /// Whether it may go, for one that has been succeeded by another program's: nothing waits in it, nor in any of its
-    /// switch's workers, which could hand it over.
-    pub(crate) fn may_go(&self) -> bool {
+    /// Returns true if the worker of a replaced program can be dropped: no packet waits in it, nor in another worker
+    /// of its switch that could hand it over.
+    pub(crate) fn can_be_dropped(&self) -> bool {
         let rests = self.copies_waiting() == 0 && self.next_due().is_none();
         let inboxes = &self.place.switch().inboxes;
         self.inbox().into_iter().for_each(|inbox| inbox.set_resting(rests));
         rests && all_rest(inboxes)
     }
 
-    /// Most copies that a loop runs before it looks at its ports again: as many as wait, so that they do not become more and
-    /// more while packets make no copies of copies; at most about 2 ms of them.
+    /// Returns the maximum number of copies that the packet loop runs before it polls its ports again: all that wait,
+    /// so that their number does not grow as long as copies make no copies; at most about 2 ms of work.
     pub(crate) fn copies_per_round(&self) -> usize {
         self.copies_waiting().clamp(COPIES_PER_ROUND, COPIES_MAX)
     }
 
-    /// To be called before the loop sleeps. False: another worker has handed packets over, and there is something to do.
-    /// From here on [`Self::wake_fd`] says when that happens.
+    /// Prepares for sleep: from now on [`Self::wake_fd`] becomes readable when another worker hands packets over.
+    /// Returns false if that has happened already, so there is work to do.
     pub fn prepare_sleep(&self) -> bool {
         self.inbox().is_none_or(Inbox::sleep)
     }
 
-    /// Can be read when another worker has handed packets over to this one, while it sleeps; `None` if that cannot be.
+    /// Returns the descriptor that becomes readable when another worker hands packets to this one while it sleeps;
+    /// `None` if no worker can.
     pub fn wake_fd(&self) -> Option<RawFd> {
         self.inbox().map(Inbox::wake_fd)
     }
@@ -762,7 +769,7 @@ impl Worker {
         }
     }
 
-    /// Copies that were not made, or not put into a queue, since the last call: drop reasons and numbers.
+    /// Returns how many copies were not created, or not put into a queue, since the last call, by drop reason.
     pub fn take_refused(&mut self) -> [(DropReason, u64); 4] {
         let Refused { too_many, copies_full, queue_full, no_queue } = std::mem::take(&mut self.refused);
         [
@@ -773,17 +780,17 @@ impl Worker {
         ]
     }
 
-    /// What a [`p4jet_packet::Packet::drop_reason`] means.
+    /// Returns the text of a [`p4jet_packet::Packet::drop_reason`].
     pub fn drop_reason(&self, reason: u32) -> String {
         DropReason::of_number(reason).text(self.place.switch().program()).to_string()
     }
 
-    /// Lines that `log_msg` and failed assertions wrote since the last call.
+    /// Returns the lines that `log_msg` and failed assertions wrote since the last call.
     pub fn take_log(&mut self) -> Vec<String> {
         self.env.take_log()
     }
 
-    /// One packet with all copies that come of it; for tests and tools. Frames of up to 65,535 bytes; longer ones are
+    /// Runs one packet and all its copies; for tests and tools. Frames may have up to 65,535 bytes; longer ones are
     /// dropped.
     pub fn process_one(&mut self, ingress_port: u32, frame: &[u8]) -> Processed {
         if frame.len() > FRAME_MAX {
@@ -814,15 +821,15 @@ impl Worker {
         processed
     }
 
-    /// As [`Self::process_one`], followed by [`Self::run_queues_out`].
+    /// Runs [`Self::process_one`], then [`Self::run_queues_out`].
     pub fn process_and_wait(&mut self, ingress_port: u32, frame: &[u8]) -> Processed {
         let first = self.process_one(ingress_port, frame);
         let later = self.run_queues_out().into_iter().map(|(_, processed)| processed);
         join(std::iter::once(first).chain(later))
     }
 
-    /// Lets time, which stands still ([`Self::set_time`]), go on until the output queues are empty. What became of each
-    /// packet that left them, with the number of the call of [`Self::process_one`] from which it came.
+    /// Advances the stopped clock ([`Self::set_time`]) until the output queues are empty. Returns the outcome of each
+    /// packet that left them, with the number of the [`Self::process_one`] call that it comes from.
     pub fn run_queues_out(&mut self) -> Vec<(u64, Processed)> {
         let mut all = Vec::new();
         let (Some(mut queueing), Some((pool, batch))) = (self.queueing.take(), self.own.take()) else {
@@ -888,12 +895,12 @@ impl Carrier<Copied> for Steps<'_> {
     }
 }
 
-/// As what the copies of a packet are logged, in order.
+/// Returns the log identities of a packet's copies, in order.
 fn logged_copies(logged: &Logged, trace: &Trace) -> Vec<Logged> {
     let mut copies = Vec::new();
     for event in &trace.events {
         match event {
-            // Only an output queue lies between.
+            // The same packet after its output queue.
             TraceEvent::Copied { begin: Begin::Egress, to: None, .. } => copies.push(logged.clone()),
             TraceEvent::Copied { to: None, .. } => copies.push(logged.copied()),
             TraceEvent::Copied { to: Some((_, _, ports)), .. } => {
@@ -905,24 +912,24 @@ fn logged_copies(logged: &Logged, trace: &Trace) -> Vec<Logged> {
     copies
 }
 
-/// Counts what the interpreter says of a packet.
+/// Adds what the interpreter reports of a packet to the tallies.
 fn count(tallies: &mut Tallies, ran: &Ran) {
     for (table, action, hit) in &ran.applied {
         tallies.applied(*table, *action, *hit);
     }
     if let Outcome::Dropped { reason, at } = ran.outcome {
-        // Where headers are put together there is no such place.
+        // A drop in the deparser has no place in the program.
         let at = if reason == DropReason::EmitsTooMuch { p4jet_ir::Loc(0) } else { at };
         tallies.dropped(reason, at);
     }
 }
 
-/// Writes what the interpreter says into a packet.
-fn put_outcome(pool: &mut Pool, packet: &mut Packet, headroom: usize, outcome: Outcome) {
+/// Writes the interpreter's outcome into a packet.
+fn write_outcome(pool: &mut Pool, packet: &mut Packet, headroom: usize, outcome: Outcome) {
     match outcome {
         Outcome::Sent { port, frame } => {
             packet.egress_port = port;
-            // Growth goes into the headroom, as in generated code.
+            // Added bytes go into the headroom, as in generated code.
             let growth = frame.len().saturating_sub(packet.len as usize);
             assert!(growth <= headroom, "emitted_bytes_max bounds what a program adds");
             packet.data = packet.data.wrapping_sub(growth);

@@ -1,8 +1,8 @@
-//! Random IR programs mean the same to the interpreter (without passes) and the JIT (with them): outputs, drops,
-//! registers and counters, and what workers count of tables and drops.
+//! Random IR programs behave the same in the interpreter (without passes) and the JIT (with them): outputs, drops,
+//! registers and counters, and the workers' counts of lookups and drops.
 //!
-//! Blind spots: what the generator never makes (see `p4jet_ir::random`), and what both engines take from one place
-//! (tables' entries, extern functions).
+//! Blind spots: programs that the generator never makes (see `p4jet_ir::random`), and code that both engines share
+//! (table entries, extern functions).
 
 use p4jet_dataplane::{EngineKind, Pipelined, Processed, Switch, Worker};
 use p4jet_externs::{Replica, Session};
@@ -45,7 +45,7 @@ fn state(switch: &Switch) -> Vec<String> {
     out
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 fn outcomes(pool: &Pool, batch: &Batch) -> Vec<String> {
     let outcome = |p: &Packet| match p.egress_port {
         PORT_DROP => format!("reason {}", p.drop_reason),
@@ -54,7 +54,7 @@ fn outcomes(pool: &Pool, batch: &Batch) -> Vec<String> {
     batch.packets().iter().map(outcome).collect()
 }
 
-/// What becomes of packets, and their copies, that go through together.
+/// Runs packets, and their copies, as one batch and returns the outcome.
 fn in_batches(worker: &mut Worker, frames: &[Vec<u8>]) -> Vec<String> {
     let mut pool = worker.pool(256, 4096).expect("memory for packets");
     let mut batch = Batch::new();
@@ -73,7 +73,7 @@ fn in_batches(worker: &mut Worker, frames: &[Vec<u8>]) -> Vec<String> {
     out
 }
 
-/// Every table that can end a stage does: spilling and resuming at every place.
+/// Every table that can end a stage does: values are spilled and reloaded at every such place.
 const CUT_EVERYWHERE: Options = Options {
     cut_entries_min: Some(0),
     live_limbs_max: None,
@@ -84,9 +84,10 @@ const CUT_EVERYWHERE: Options = Options {
     counted: false,
     threads: None,
 };
-/// As if each stage was to be measured: also cut between blocks, and between lookup and action.
+/// Code that measures each stage: also cut between blocks, and between lookup and action.
 const MEASURED: Options = Options { measured: true, ..CUT_EVERYWHERE };
-/// The same with all fields in the PHV, or the longest-lived; and with code that is made quickly, as for large programs.
+/// Cut everywhere, with all fields in the PHV, or the longest-lived; and with code that is compiled quickly, as for
+/// large programs.
 const IN_MEMORY: [Options; 3] = [
     Options { live_limbs_max: Some(0), ..CUT_EVERYWHERE },
     Options { live_limbs_max: Some(200), ..CUT_EVERYWHERE },
@@ -99,7 +100,7 @@ const COUNTED: [Options; 2] = [
     Options { counted: true, ..CUT_EVERYWHERE },
 ];
 
-/// Gives the number of hot paths for which code was made at last.
+/// Compares both engines. Returns the number of hot paths of the last code.
 fn compare(seed: u64, program: &Program, options: Options) -> usize {
     p4jet_ir::verify::verify(program).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
     let mut optimised = program.clone();
@@ -139,7 +140,7 @@ fn compare(seed: u64, program: &Program, options: Options) -> usize {
         );
     }
     assert_eq!(state(&fast), state(&reference), "seed {seed}: extern state differs");
-    // In a batch packets meet registers in another order.
+    // In a batch, packets access registers in another order.
     if !program.instances.iter().any(|i| matches!(i.kind, InstanceKind::Register { .. })) {
         let (got, want) = (in_batches(&mut jit, &frames), in_batches(&mut interp, &frames));
         assert_eq!(got, want, "seed {seed}: in a batch jit (left) and interpreter (right) differ");
@@ -148,7 +149,7 @@ fn compare(seed: u64, program: &Program, options: Options) -> usize {
     assert_eq!(jit.tallies().is_some(), options.counted);
     assert_eq!(jit.tallies(), interp.tallies(), "seed {seed}: what was counted differs");
 
-    // The same again with code for the ways that the packets took.
+    // Repeats the comparison with code for the paths that the packets took.
     let packets = frames.iter().zip(0..).map(|(frame, k)| (k % 8, frame.as_slice()));
     let seen = fast.seen(packets).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     let code = fast.code_for_seen(&seen).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
@@ -212,7 +213,7 @@ fn random_programs_agree_when_counted() {
     assert!(counted > 0);
 }
 
-/// Runs a program on several threads, each of which has a part of it; false if that is refused.
+/// Runs a program on several threads, each with a part of it. Returns false if that is refused.
 fn compare_on_threads(seed: u64, program: &Program) -> bool {
     let threads = 2 + seed as usize % 3;
     let options = [Options::default(), CUT_EVERYWHERE][seed as usize / 3 % 2];
@@ -230,7 +231,7 @@ fn compare_on_threads(seed: u64, program: &Program) -> bool {
     };
     let reference = Switch::new(program.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     let mut interp = reference.worker(EngineKind::Interp, 0).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-    // In larger batches packets meet registers in another order.
+    // In larger batches, packets access registers in another order.
     let has_registers = program.instances.iter().any(|i| matches!(i.kind, InstanceKind::Register { .. }));
     let together = if has_registers { 1 } else { 5 };
     let frames: Vec<Vec<u8>> = (0..PACKETS).map(|k| random::packet(seed * PACKETS + k, program)).collect();
@@ -325,8 +326,8 @@ ingress "parse", "verify", "change", "update", "deparse"
 egress_port meta.port
 "#;
 
-/// A checksum that follows from the verified one is the one computed anew, for each value of a word: where all others are 0
-/// (a sum of 0 is not one of 0xffff) and where not, right and wrong on the way in.
+/// A checksum derived from the verified one equals the recomputed one, for each value of a word: with all other words
+/// 0 (a sum of 0 differs from 0xffff) and not, for right and wrong received checksums.
 #[test]
 fn checksums_verified_and_updated_agree() {
     let sum = |bytes: &[u8]| {
@@ -375,7 +376,7 @@ fn checksums_verified_and_updated_agree() {
         let program = p4jet_ir::text::parse(&CHECKSUMS.replace("CHANGE", change)).expect(change);
         p4jet_ir::verify::verify(&program).expect(change);
         let want = run(&program, Options::default(), EngineKind::Interp);
-        // A packet that was updated is right, and without a change as it was.
+        // An updated packet has the right checksum; without a change it is as received.
         for ((port, left), frame) in want.iter().zip(&frames).filter(|((port, _), _)| *port != PORT_DROP) {
             let unsummed = [&left[..4], &left[6..]].concat();
             assert_eq!(left[4..6], sum(&unsummed).to_be_bytes(), "{change}: {frame:02x?}");
@@ -391,7 +392,7 @@ fn checksums_verified_and_updated_agree() {
     }
 }
 
-/// One program again, as `P4JET_SEED=n cargo test -p p4jet-dataplane one_seed`.
+/// Repeats one program: `P4JET_SEED=n cargo test -p p4jet-dataplane one_seed`.
 #[test]
 fn one_seed() {
     let seed = std::env::var("P4JET_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
@@ -408,7 +409,7 @@ fn one_seed() {
     }
 }
 
-/// Whoever does not want the code any more does not wait for it.
+/// A caller that cancels a compilation does not wait for the code.
 #[test]
 fn a_cancelled_compilation_ends() {
     let program = random::program(1);

@@ -14,7 +14,7 @@ use p4jet_ir::{
 const EXPRESSIONS: u64 = 1500;
 const WIDTH_MAX: usize = 520;
 
-/// The fields `a`, `b`, `c` and the constants that expressions are made of.
+/// The fields `a`, `b`, `c` and the constants in the expressions.
 struct Maker {
     rng: Rng,
     widths: [u32; 3],
@@ -124,7 +124,7 @@ fn wrapped(value: BigInt, width: u32) -> BigUint {
     value.to_biguint().expect("it is not negative")
 }
 
-/// The meaning of an expression, by integers; written from the P4_16 specification, section 8.
+/// Evaluates an expression with big integers; written from the P4_16 specification, section 8.
 fn model(e: &Expr, widths: &[u32; 3], fields: &[BigUint; 3]) -> (BigUint, u32) {
     let eval = |e: &Expr| model(e, widths, fields);
     match e {
@@ -292,9 +292,9 @@ fn interpreter_jit_and_integers_agree() {
             assert_eq!(result_width, width);
             parts[3].0 = result;
             let want = vec![(0, frame(&parts))];
-            let told = || format!("seed {seed}: {expr:?} with {values:x?}");
-            assert_eq!(interp.process_one(0, &input).sent, want, "interpreter, {}", told());
-            assert_eq!(jit.process_one(0, &input).sent, want, "jit, {}", told());
+            let text = || format!("seed {seed}: {expr:?} with {values:x?}");
+            assert_eq!(interp.process_one(0, &input).sent, want, "interpreter, {}", text());
+            assert_eq!(jit.process_one(0, &input).sent, want, "jit, {}", text());
         }
     }
 }

@@ -11,7 +11,7 @@ fn serving(change: impl FnOnce(&mut QueueConfig)) -> Serving<u32> {
     Serving::new(shared)
 }
 
-/// What leaves until `end_ns`, with the time: the clock goes from one moment at which something is due to the next.
+/// Returns the packets that leave until `end_ns`, with their times. The clock jumps from one due time to the next.
 fn run(serving: &mut Serving<u32>, end_ns: u64) -> Vec<(u64, u32, Queued)> {
     let mut all = Vec::new();
     while let Some(now) = serving.next_due_ns().filter(|now| *now <= end_ns) {
@@ -48,8 +48,8 @@ fn the_higher_number_is_served_first() {
     assert_eq!(packets(&run(&mut s, S)), [70, 71, 72, 73, 20, 21, 22, 23, 0, 1, 2, 3]);
 }
 
-/// A packet of high priority that comes between two that are served does not come before one that left before, though
-/// nobody looked then.
+/// A packet of high priority that arrives after the time at which another one was due does not overtake that one,
+/// even if the worker looks later.
 #[test]
 fn what_is_served_does_not_depend_on_when_the_worker_looks() {
     let mut s = serving(|config| config.change(None, |port| port.rate = Some(Rate::Packets(1000))));
@@ -147,7 +147,7 @@ fn packets_learn_of_their_queue() {
     for i in 0..3 {
         s.enqueue((1, 1), i, 100, 5_000 + u64::from(i) * 100_000).expect("room");
     }
-    let told: Vec<_> = run(&mut s, S).into_iter().map(|(now, _, queued)| (now, queued)).collect();
+    let seen: Vec<_> = run(&mut s, S).into_iter().map(|(now, _, queued)| (now, queued)).collect();
     let queued = |enqueued_us, enqueue_depth, dequeue_depth| Queued {
         enqueued_us,
         enqueue_depth,
@@ -155,8 +155,8 @@ fn packets_learn_of_their_queue() {
         queue: 1,
     };
     let wanted = [(5_000, queued(5, 0, 2)), (1_005_000, queued(105, 1, 1)), (2_005_000, queued(205, 2, 0))];
-    assert_eq!(told, wanted);
-    assert_eq!(told[2].1.value(p4jet_ir::Intrinsic::QueueTime, 2005), 1800);
+    assert_eq!(seen, wanted);
+    assert_eq!(seen[2].1.value(p4jet_ir::Intrinsic::QueueTime, 2005), 1800);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn an_inbox_hands_packets_over_and_memory_back() {
     let mut back = Vec::new();
     inbox.put(&mut vec![3], 1, |c| back.push(c));
     assert_eq!(back, ['a', 'b']);
-    // One who put something in has given its part of sample 1: it stays until this worker has, too.
+    // The sender has contributed to sample 1: the packets stay until this worker has, too.
     inbox.take(&mut taken, 0, || None);
     assert_eq!(taken, [0, 1, 2]);
     assert!(inbox.is_filled());
@@ -237,7 +237,7 @@ fn a_rate_makes_the_default_depth_small() {
     );
 }
 
-/// A queue that is emptied again and again, by packets that are shorter than its share, saves nothing up.
+/// A queue that is emptied again and again, by packets shorter than its share, accumulates no credit.
 #[test]
 fn an_empty_queue_keeps_no_credit() {
     let mut s = serving(|config| {
@@ -272,7 +272,7 @@ fn queues_follow_a_busy_link() {
         let left = std::iter::from_fn(|| serving.next(2000));
         left.map(|(packet, queued)| (packet, queued.enqueue_depth, queued.dequeue_depth)).collect::<Vec<_>>()
     };
-    // What the link takes at once has nothing before it.
+    // Packets that the link accepts at once count no packets before them.
     (0..3).for_each(|packet| put(&mut serving, packet).unwrap());
     assert_eq!(depths(&mut serving), [(0, 0, 0), (1, 0, 0), (2, 0, 0)]);
     serving.set_room(1, 2);
