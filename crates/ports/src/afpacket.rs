@@ -71,7 +71,7 @@ const LINK_FRAME_BYTES: usize = 2304;
 const RETRY: Duration = Duration::from_millis(1);
 /// Time after a refusal during which the link gets frames one by one.
 const REFUSED_LATELY: Duration = Duration::from_millis(100);
-/// How often the port looks for a missing interface.
+/// Interval at which the port looks for a missing interface.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A worker's handle of a network interface as a port.

@@ -39,7 +39,7 @@ enum Format {
     PcapNg(Box<Sections>),
 }
 
-/// What a pcapng file has declared so far.
+/// The declarations of a pcapng file so far.
 struct Sections {
     parser: PcapNgParser,
     endianness: Endianness,

@@ -207,7 +207,7 @@ pub(crate) fn mtu(name: &str) -> io::Result<usize> {
     Ok(unsafe { request.ifr_ifru.ifru_mtu }.max(0) as usize)
 }
 
-/// Returns the numbers of its receive and transmit queues; one each if the driver does not tell.
+/// Returns the numbers of its receive and transmit queues; one each if the driver does not report them.
 pub(crate) fn queues(name: &str) -> (u32, u32) {
     /// `struct ethtool_channels`: command, four maxima, then receive, send, other and combined queues.
     const GET_CHANNELS: u32 = 0x3c;

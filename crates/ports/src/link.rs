@@ -100,7 +100,7 @@ struct Held {
     frame: Vec<u8>,
 }
 
-/// What happens to a frame.
+/// The fate of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Lost,

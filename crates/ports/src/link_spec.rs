@@ -18,7 +18,7 @@ const ONE: u128 = 1_000_000_000;
 const TIMES: [(&str, u128); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
 const BITS: [(&str, u128); 4] = [("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)];
 
-/// What the link of a port does to the frames that the port sends. The default does nothing.
+/// The effects of a port's link on the frames that the port sends. The default has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkSpec {
     /// Delay of a frame.

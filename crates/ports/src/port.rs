@@ -26,10 +26,10 @@ pub struct Sent {
     pub dropped: usize,
 }
 
-/// Whether frames can flow.
+/// The state of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkStatus {
-    /// As far as the port knows.
+    /// The link is up, as far as the port knows.
     Up,
     /// The port receives nothing and drops frames, for this reason. It recovers by itself.
     Down(String),
@@ -90,7 +90,7 @@ pub trait Port: Send {
 
     /// Returns how many more frames the link accepts without queueing them outside the switch: 0 while it is busy with
     /// earlier ones. From the first call on, the port keeps frames that a full queue of the link refuses and sends them
-    /// again, instead of dropping them. `usize::MAX` if the port cannot tell.
+    /// again, instead of dropping them. Returns `usize::MAX` if the port does not know.
     fn room(&mut self) -> usize {
         usize::MAX
     }

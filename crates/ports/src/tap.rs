@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const DEVICE: &str = "/dev/net/tun";
 
-/// How often the port looks for a missing interface.
+/// Interval at which the port looks for a missing interface.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A worker's handle of a TAP interface: it receives what the kernel sends to the interface, and the kernel receives

@@ -6,7 +6,7 @@
 use crate::Port;
 use std::time::Duration;
 
-/// How long to wait if there is no notification of frames.
+/// Wait if there is no notification of frames.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Waits until `port` may have frames, at most for `longest`. Called after [`Received::Empty`](crate::Received::Empty).

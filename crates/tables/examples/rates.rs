@@ -1,4 +1,4 @@
-//! How fast do tables fill, and how fast does `lookup_fast` find entries in them?
+//! Measures how fast tables fill, and how fast `lookup_fast` finds entries in them.
 //!
 //! `cargo run --release -p p4jet-tables --example rates [ENTRIES]`: prints one line per kind of table. Keys come in random
 //! order; in the last kind, half of the lookups miss. It runs on one thread and measures CPU time; the digest is the sum of

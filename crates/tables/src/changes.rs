@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Searches of a reader before it asks the writer to let it through.
 const TRIES: usize = 16;
-/// How many of the latest changes the log keeps, so that readers can find out what they concern.
+/// Number of the latest changes that the log keeps, so that readers can check which keys they concern.
 const LOGGED: usize = 64;
 
-/// What a change concerns: two words whose meaning the structure defines.
+/// The keys that a change concerns: two words whose meaning the structure defines.
 pub(crate) type Concern = [u64; 2];
 
 /// A 64-bit atomic: that of `std` or that of a model checker.
@@ -55,7 +55,7 @@ pub(crate) struct Changes<W = AtomicU64, const LOG: usize = LOGGED> {
     count: W,
     /// Number of readers that wait for the writer to let them through.
     wanted: W,
-    /// What each change concerns, by its number modulo the length.
+    /// The keys that each change concerns, by its number modulo the length.
     log: [[W; 2]; LOG],
 }
 
@@ -73,10 +73,10 @@ impl<W: Word, const LOG: usize> Changes<W, LOG> {
 
     /// Called by the writer before a change: waits while a reader wants to be let through.
     pub fn let_readers_through(&self) -> Result<(), TableError> {
-        wait(|| self.nobody_waits().then_some(()))
+        wait(|| self.no_reader_waits().then_some(()))
     }
 
-    pub fn nobody_waits(&self) -> bool {
+    pub fn no_reader_waits(&self) -> bool {
         self.wanted.load(Ordering::Acquire) == 0
     }
 

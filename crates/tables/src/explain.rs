@@ -5,7 +5,7 @@ use crate::{EntryHandle, KeyMatch, MatchKind, Table};
 use num_bigint::BigUint;
 use std::fmt;
 
-/// What a lookup found and why, or which entries nearly matched.
+/// The result of a lookup: the matching entry with the reason, or the entries that nearly matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// The matching entry that wins.
@@ -23,7 +23,7 @@ pub struct Hit {
     pub reason: HitReason,
 }
 
-/// Why an entry wins. `others` is the number of other entries that match.
+/// The reason why an entry wins. `others` is the number of other entries that match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HitReason {
     /// Its key equals the lookup key, which only one key can do.
@@ -53,14 +53,15 @@ pub struct Near {
     pub fields: Vec<Option<Difference>>,
 }
 
-/// Why a key field does not match.
+/// The reason why a key field does not match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// How the field matches.
+    /// The match kind of the field.
     pub kind: MatchKind,
     /// Value in the lookup key.
     pub found: BigUint,
-    /// What would match: the value, the prefix, the value under the mask, or the end of the range that was exceeded.
+    /// The expected value: the value, the prefix, the value under the mask, or the end of the range that was
+    /// exceeded.
     pub expected: BigUint,
     /// Lpm and ternary: the bits that are compared.
     pub mask: Option<BigUint>,
@@ -110,7 +111,7 @@ impl Table {
     }
 }
 
-/// By how many bits a value misses a match field; 0 if it matches.
+/// Returns by how many bits a value misses a match field; 0 if it matches.
 fn distance_of(field: &KeyMatch, width: u32, value: &BigUint) -> u64 {
     if matches(field, width, value) {
         return 0;

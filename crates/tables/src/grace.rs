@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a change waits for readers before it gives up. A reader holds its guard for one batch of packets: microseconds.
+/// Maximum wait of a change for readers. A reader holds its guard for one batch of packets: microseconds.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
 struct Node<T> {
@@ -21,12 +21,12 @@ struct Node<T> {
 /// Things on their way back from readers to the writer.
 pub(crate) struct Returns<T>(Arc<List<T>>);
 
-/// What has been returned, last first.
+/// The returned values, the last first.
 struct List<T>(AtomicPtr<Node<T>>);
 
 struct Pending<T>(*mut Node<T>);
 
-// SAFETY: the node is owned by whoever holds the pointer, and its value may change threads.
+// SAFETY: the holder of the pointer owns the node, and its value may change threads.
 unsafe impl<T: Send> Send for Pending<T> {}
 
 impl<T: Send + 'static> Returns<T> {
@@ -118,7 +118,7 @@ pub(crate) struct Pool {
     returns: Returns<Vec<u32>>,
 }
 
-/// How many numbers are retired together.
+/// Number of numbers that are retired together.
 pub(crate) const RETIRED_TOGETHER: usize = 64;
 
 impl Pool {

@@ -62,7 +62,7 @@ pub use view::{Guard, Structure, View, ViewHandle, lookup_fast, pin, select_batc
 
 use num_bigint::BigUint;
 
-/// How a key field matches.
+/// The match kind of a key field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatchKind {
     /// Equal.
@@ -82,7 +82,7 @@ pub enum MatchKind {
 pub struct KeySpec {
     /// Width in bits.
     pub width: u32,
-    /// How it matches.
+    /// Its match kind.
     pub kind: MatchKind,
 }
 
@@ -159,7 +159,7 @@ impl Action {
     }
 }
 
-/// What an entry's action resolves to.
+/// The action to which an entry's action resolves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     /// The member, if the action refers to a member or group.
@@ -168,7 +168,7 @@ pub struct Resolved {
     pub action: Option<Action>,
 }
 
-/// What one key field of an entry matches.
+/// The match of one key field of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeyMatch {
     /// This value.

@@ -83,7 +83,7 @@ const ROUTE_UNITS: u32 = 16;
 /// Memory of more units gets large pages.
 const HUGE_UNITS_MIN: u32 = 1 << 16;
 
-/// How to rearrange packed keys into those of the trie.
+/// The rearrangement of packed keys into those of the trie.
 #[derive(Clone, Copy)]
 struct Shape {
     /// Unused bits of the last limb.
@@ -108,7 +108,7 @@ pub(crate) struct Lpm {
     shape: Shape,
     field: usize,
     pub memory: Arc<Region>,
-    /// What changes concern, by prefix: see [`concern`].
+    /// The prefixes that changes concern: see [`concern`].
     pub changes: Arc<Changes>,
     units: u32,
     next: u32,
@@ -125,7 +125,7 @@ pub(crate) struct Lpm {
     hidden: HashMap<Route, u32>,
 }
 
-/// How many blocks are retired together.
+/// Number of blocks that are retired together.
 const RETIRED_TOGETHER: usize = 64;
 
 type Slots = [u32; 1 << LEVEL_BITS];

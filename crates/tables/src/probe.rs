@@ -83,7 +83,7 @@ impl Probe {
         &self.region.words()[start..start + self.limbs + 1]
     }
 
-    /// Returns the value in a slot. Only its low half tells whether the slot has one.
+    /// Returns the value in a slot. Only its low half shows whether the slot has one.
     pub fn value(&self, index: usize) -> u64 {
         self.slot(index)[self.limbs].load(Ordering::Relaxed)
     }

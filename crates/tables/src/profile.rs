@@ -88,7 +88,7 @@ struct Group {
 /// followed by free places, so that a large group can be built by single changes.
 type List = [AtomicU32];
 
-/// How many numbers precede the slots of a list.
+/// Number of words that precede the slots of a list.
 const LIST_HEAD: usize = 2;
 
 /// # Safety

@@ -11,7 +11,7 @@
 use crate::TableError;
 use crate::grace::readers_pass;
 
-/// What changes.
+/// The part of a table that changes.
 #[derive(Clone, Copy)]
 pub(crate) enum Step {
     /// Entries, except the kinds below.

@@ -911,12 +911,12 @@ impl Table {
     /// Returns an entry's timeout and the time of its last hit, for [`Self::restore_timeout`].
     pub fn saved_timeout(&self, handle: EntryHandle) -> Option<SavedTimeout> {
         let slot = self.slot_of(handle).ok().filter(|_| self.spec.idle_timeout)?;
-        let (ms, told) = (self.timeouts.get(slot), self.timeouts.told(slot));
-        Some(SavedTimeout { ms, hit: self.hit_in(slot), told })
+        let (ms, reported) = (self.timeouts.get(slot), self.timeouts.reported(slot));
+        Some(SavedTimeout { ms, hit: self.hit_in(slot), reported })
     }
 
-    /// Restores an entry's timeout and the time of its last hit. A later hit by a packet counts; that which
-    /// [`Self::set_timeout`] noted at `set_us` does not.
+    /// Restores an entry's timeout and the time of its last hit. A later hit by a packet counts; the hit that
+    /// [`Self::set_timeout`] recorded at `set_us` does not.
     pub fn restore_timeout(&mut self, handle: EntryHandle, saved: SavedTimeout, set_us: Option<u64>) {
         let Ok(slot) = self.slot_of(handle) else { return };
         if !self.spec.idle_timeout {
@@ -927,7 +927,7 @@ impl Table {
         let now = word.load(Ordering::Relaxed);
         let hit = if set_us.map(hit_word) == Some(now) { saved.hit } else { saved.hit.max(now) };
         word.store(hit, Ordering::Relaxed);
-        self.timeouts.restore(slot, saved.ms, hit, saved.told);
+        self.timeouts.restore(slot, saved.ms, hit, saved.reported);
     }
 
     /// Returns the state of an entry with a timeout.

@@ -31,7 +31,7 @@ pub struct SavedTimeout {
     /// The time word of the last hit.
     pub(crate) hit: u64,
     /// The time word for which the entry was reported as idle.
-    pub(crate) told: Option<u64>,
+    pub(crate) reported: Option<u64>,
 }
 
 /// The timeouts of a table.
@@ -46,7 +46,7 @@ struct Timeout {
     ms: u32,
     due_us: u64,
     /// The time word for which the entry was reported as idle, so that it is reported once.
-    told: Option<u64>,
+    reported: Option<u64>,
 }
 
 impl Timeouts {
@@ -56,21 +56,21 @@ impl Timeouts {
     }
 
     /// Returns the time word for which the entry in a slot was reported as idle.
-    pub fn told(&self, slot: u32) -> Option<u64> {
-        self.by_slot.get(&slot).and_then(|timeout| timeout.told)
+    pub fn reported(&self, slot: u32) -> Option<u64> {
+        self.by_slot.get(&slot).and_then(|timeout| timeout.reported)
     }
 
     pub fn set(&mut self, slot: u32, ms: u32, now_us: u64) {
         self.restore(slot, ms, hit_word(now_us), None);
     }
 
-    /// Sets the timeout of an entry that was last hit at this time word, and reported as idle for the time word `told`.
-    pub fn restore(&mut self, slot: u32, ms: u32, hit: u64, told: Option<u64>) {
+    /// Sets the timeout of an entry that was last hit at this time word, and reported as idle for the time word `reported`.
+    pub fn restore(&mut self, slot: u32, ms: u32, hit: u64, reported: Option<u64>) {
         self.remove(slot);
         if ms > 0 {
             let due_us = idle_from(hit, ms);
             self.due.insert((due_us, slot));
-            self.by_slot.insert(slot, Timeout { ms, due_us, told });
+            self.by_slot.insert(slot, Timeout { ms, due_us, reported });
         }
     }
 
@@ -96,7 +96,7 @@ impl Timeouts {
             let word = hit(slot);
             timeout.due_us = idle_from(word, timeout.ms);
             if timeout.due_us <= now_us {
-                if timeout.told.replace(word) != Some(word) {
+                if timeout.reported.replace(word) != Some(word) {
                     idle.push(slot);
                 }
                 // An entry that is hit from now on is not idle before then.

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 /// Keys of at most this many bits index an array.
 const DIRECT_BITS_MAX: u32 = 16;
 
-/// How the packet path finds entries. It depends only on the shape of the table: see [`structure_of`].
+/// The search structure of the packet path. It depends only on the shape of the table: see [`structure_of`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Structure {
@@ -74,7 +74,7 @@ pub fn structure_of(spec: &TableSpec) -> Structure {
 /// `profile_rows`, whose rows have 1 word plus the maximum number of words of action data. [`select_batch`] finds the words
 /// for any rows, and returns [`Action::NONE`] where no action runs.
 ///
-/// **Structure**, by [`Self::structure`], which [`structure_of`] tells in advance. The result of a lookup is a row, 0 on a
+/// **Structure**, by [`Self::structure`], which [`structure_of`] predicts. The result of a lookup is a row, 0 on a
 /// miss. Loads marked *acquire* must be acquire loads (on x86-64 every load is).
 ///
 /// * [`Structure::Keyless`]: always a miss.
@@ -166,7 +166,7 @@ pub(crate) type Lookups = (
     unsafe extern "C" fn(*const View, *const *const u64, *mut u32, usize),
 );
 
-/// What differs between structures.
+/// The parts of a view that differ between structures.
 #[derive(Default)]
 pub(crate) struct Parts {
     pub base: Option<Arc<Region>>,

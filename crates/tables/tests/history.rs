@@ -1,7 +1,7 @@
 //! Every lookup sees one state. Readers look up while a writer changes entries, and each reads a common clock before and
-//! after what it does. Afterwards a plain model tells each key's answer after each change, and each lookup must have returned
-//! the answer of a state that the table had between its two times. In addition, lookups of one key never go back in time: if
-//! one has ended before another starts, the other does not see an older state.
+//! after what it does. Afterwards a plain model gives each key's answer after each change, and each lookup must have
+//! returned the answer of a state that the table had between its two times. In addition, lookups of one key never go
+//! back in time: if one has ended before another starts, the other does not see an older state.
 //!
 //! Each structure is tested alone and beside threads that only use processor time, so that readers and the writer are
 //! interrupted in the middle of their work. `P4JET_HISTORY_MS` sets how long each of the two runs takes.
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const READERS: usize = 2;
 /// Maximum number of lookups that a reader records in a round.
 const LOOKS_MAX: usize = 200_000;
-/// How long a change may be refused because readers do not pass.
+/// Maximum time for which a change may be refused because readers do not pass.
 const REFUSED_MAX: Duration = Duration::from_secs(60);
 
 struct Random(u64);

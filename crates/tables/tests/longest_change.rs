@@ -1,4 +1,4 @@
-//! How long single changes take while tables grow to the sizes they are designed for. Measures processor time of the
+//! Durations of single changes while tables grow to the sizes they are designed for. Measures processor time of the
 //! thread, and for each change the shorter of two runs, to exclude other activity of the machine but include page faults.
 #![allow(unsafe_code)]
 

@@ -119,7 +119,7 @@ fn load(map: &OwnedFd, flags: u32) -> io::Result<OwnedFd> {
     const MOVE_IMMEDIATE_64: u8 = 0xb7;
     const CALL: u8 = 0x85;
     const EXIT: u8 = 0x95;
-    /// As the source register: the immediate is the descriptor of a map.
+    /// Value of the source register field if the immediate is the descriptor of a map.
     const PSEUDO_MAP_FD: u8 = 1 << 4;
     const CONTEXT_RX_QUEUE_INDEX: i16 = 16;
     const XDP_PASS: i32 = 2;

@@ -8,7 +8,7 @@
 //! Program and sockets belong to descriptors, so everything is restored when the process ends, for whatever reason.
 //! Nothing else on the interface is changed except promiscuous mode, which ends in the same way.
 //!
-//! **Frames arrive as on a wire**, or nearly: XDP does not tell what a kernel at the other end of a veth has left
+//! **Frames arrive as on a wire**, or nearly: XDP does not report what a kernel at the other end of a veth has left
 //! unfinished. The kernel itself makes that end segment its GSO frames while a program is on this one. Unfinished
 //! checksums are recognised and completed (offload.rs). VLAN tags that the other end left to the link are lost with the
 //! packet in which the kernel had stored them; [`Port::notices`] names the remedy.
@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a frame in addition to the payload that the MTU counts: Ethernet header and two VLAN tags.
 const FRAME_OVERHEAD: usize = 22;
-/// How often the interface's state is checked while nothing is received.
+/// Interval at which the interface's state is checked while nothing is received.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The clock is read once in this many empty receives.
 const EMPTY_PER_LOOK: u32 = 16;

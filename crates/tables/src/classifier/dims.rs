@@ -36,7 +36,7 @@ struct Bits {
     range: bool,
 }
 
-/// What a rule matches: values and masks, and low and high ends of ranges, each laid out like the packed key.
+/// The match of a rule: values and masks, and low and high ends of ranges, each laid out like the packed key.
 pub(crate) struct Packed {
     pub low: Box<[u64]>,
     pub high: Box<[u64]>,

@@ -169,7 +169,7 @@ pub(crate) struct Classifier {
     huge: Option<Ahead>,
     tree: Tree,
     rebuild: Option<Rebuild>,
-    /// Why the last tree could not be built: no memory.
+    /// The memory error for which the last tree could not be built.
     refused: String,
     /// By number of the rule.
     pub changes: Arc<Changes>,
@@ -192,7 +192,7 @@ struct Tree {
     scale: Scale,
     /// Words in use, counted from the start.
     used: usize,
-    /// The same, right after the tree was built for `built_for` rules.
+    /// Words in use right after the tree was built for `built_for` rules.
     used_at_first: usize,
     built_for: usize,
     /// Leaves that can be reused, by number of blocks - 1; those that readers may still see; and those on their way back from

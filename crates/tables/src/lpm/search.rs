@@ -234,14 +234,14 @@ unsafe fn many<const LIMBS: usize>(view: *const View, keys: *const *const u64, r
 }
 
 /// # Safety
-/// As [`one`].
+/// Like [`one`].
 unsafe extern "C" fn lookup<const LIMBS: usize>(view: *const View, key: *const u64) -> u32 {
     // SAFETY: the same contract.
     unsafe { one::<LIMBS>(view, key) }
 }
 
 /// # Safety
-/// As [`many`].
+/// Like [`many`].
 unsafe extern "C" fn batch<const LIMBS: usize>(
     view: *const View,
     keys: *const *const u64,
@@ -252,13 +252,13 @@ unsafe extern "C" fn batch<const LIMBS: usize>(
     unsafe { many::<LIMBS>(view, keys, rows, count) }
 }
 
-/// The same functions for processors that count bits in one instruction, as nearly all do.
+/// [`one`] and [`many`] for processors that count bits in one instruction, as nearly all do.
 #[cfg(target_arch = "x86_64")]
 mod counting {
     use super::{View, many, one};
 
     /// # Safety
-    /// As [`one`], and the processor has these features.
+    /// As for [`one`]; the processor must have these features.
     #[target_feature(enable = "popcnt,lzcnt,bmi1,bmi2")]
     pub unsafe extern "C" fn lookup<const LIMBS: usize>(view: *const View, key: *const u64) -> u32 {
         // SAFETY: the same contract.
@@ -266,7 +266,7 @@ mod counting {
     }
 
     /// # Safety
-    /// As [`many`], and the processor has these features.
+    /// As for [`many`]; the processor must have these features.
     #[target_feature(enable = "popcnt,lzcnt,bmi1,bmi2")]
     pub unsafe extern "C" fn batch<const LIMBS: usize>(
         view: *const View,
