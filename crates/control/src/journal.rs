@@ -486,6 +486,18 @@ impl Changes {
         self.inserted = (None, None);
     }
 
+    /// How much there is now.
+    pub fn mark(&self) -> (usize, usize) {
+        (self.record.len(), self.handles.len())
+    }
+
+    /// Forgets what came after a mark.
+    pub fn back_to(&mut self, (record, handles): (usize, usize)) {
+        self.record.truncate(record);
+        self.handles.truncate(handles);
+        self.inserted = (None, None);
+    }
+
     /// Whether nothing has changed.
     pub fn is_empty(&self) -> bool {
         self.handles.is_empty()

@@ -47,4 +47,4 @@ pub use state::ReadCommand;
 pub use stats::Stats;
 pub use update::{Act, Atomicity, Cell, EntryRef, Mirror, Ref, Update};
 pub use value::parse_value;
-pub use write::{Batch, Control, Written, no_session};
+pub use write::{Batch, Control, Mark, Written, no_session};

@@ -9,7 +9,7 @@ use crate::named::NamedUpdate;
 use crate::rights::Rights;
 use crate::state::ReadCommand;
 use crate::update::{Atomicity, Update};
-use crate::write::{Batch, Control, Written};
+use crate::write::{Batch, Control, Mark, Written};
 use p4jet_dataplane::{Cancel, QueueConfig, Switch, Topics};
 use std::io;
 use std::path::Path;
@@ -142,6 +142,26 @@ impl Transaction<'_> {
         self.batch.write(update)
     }
 
+    /// Carries one update out, as [`Batch::write_at`].
+    pub fn write_at(&mut self, update: Update, handle: Option<u32>) -> Result<Option<u32>> {
+        self.batch.write_at(update, handle)
+    }
+
+    /// The point to which [`Self::take_back_to`] takes changes back.
+    pub fn mark(&self) -> Mark {
+        self.batch.mark()
+    }
+
+    /// Takes the changes since a mark back because of an error, as [`Batch::take_back_to`].
+    pub fn take_back_to(&mut self, mark: Mark, error: CommandError) -> CommandError {
+        self.batch.take_back_to(mark, error)
+    }
+
+    /// The changes so far stay, whatever becomes of later ones.
+    pub fn settle(&mut self) {
+        self.batch.settle();
+    }
+
     /// Ends the batch: its changes stay, and are kept. The text says if they could not be kept, or if output queues that they
     /// configure have no effect.
     pub fn commit(self) -> Result<Option<String>> {
@@ -244,6 +264,11 @@ impl SharedControl {
                 return self.write_with(now, updates, atomicity);
             }
         }
+    }
+
+    /// Reads several things at one moment: no batch comes between them. Batches wait, so `read` should be short.
+    pub fn at_one_moment<T>(&self, read: impl FnOnce(&Control) -> T) -> T {
+        read(&lock(&self.0.kept).control)
     }
 
     /// Begins a batch of about `updates` updates that come one after the other, if the program still runs whose ids they have:

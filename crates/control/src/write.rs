@@ -251,6 +251,13 @@ impl Made {
     }
 }
 
+/// A point between two updates of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    undo: usize,
+    changes: Option<(usize, usize)>,
+}
+
 /// Updates that are carried out one after the other, as they come. Of a batch that can be taken back, the switch keeps all changes
 /// or none; if it is dropped without [`Batch::commit`], the switch keeps none.
 pub struct Batch {
@@ -287,8 +294,13 @@ impl Batch {
     ///
     /// The program does not allow the update, or a table refuses it.
     pub fn write(&mut self, update: Update) -> Result<Option<u32>> {
+        self.write_at(update, None)
+    }
+
+    /// Like [`Self::write`]; what it makes gets this handle, if one is given and nothing has it.
+    pub fn write_at(&mut self, update: Update, handle: Option<u32>) -> Result<Option<u32>> {
         let kind = Kind::made_by(&update);
-        let done = self.carry_out(update);
+        let done = self.carry_out(update, handle);
         self.made.push(kind, done.as_ref().ok().copied().flatten());
         done
     }
@@ -309,7 +321,36 @@ impl Batch {
         Ok(())
     }
 
-    fn carry_out(&mut self, update: Update) -> Result<Option<u32>> {
+    /// The point to which [`Self::take_back_to`] takes changes back.
+    pub fn mark(&self) -> Mark {
+        Mark {
+            undo: self.log.as_ref().map_or(0, Vec::len),
+            changes: self.changes.as_ref().map(Changes::mark),
+        }
+    }
+
+    /// Takes the changes since a mark back because of an error. Returns that error, with what could not be taken back.
+    pub fn take_back_to(&mut self, mark: Mark, error: CommandError) -> CommandError {
+        if let (Some(changes), Some(mark)) = (&mut self.changes, mark.changes) {
+            changes.back_to(mark);
+        }
+        match &mut self.log {
+            Some(log) if log.len() > mark.undo => {
+                let since = log.split_off(mark.undo);
+                self.control.without(since, error)
+            }
+            _ => error,
+        }
+    }
+
+    /// The changes so far stay, whatever becomes of later ones. Marks made before are void.
+    pub fn settle(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.clear();
+        }
+    }
+
+    fn carry_out(&mut self, update: Update, at: Option<u32>) -> Result<Option<u32>> {
         self.check_memory()?;
         let Batch { control, log, made, changes, .. } = self;
         // The journal names what the schema knows.
@@ -318,7 +359,8 @@ impl Batch {
             changes.add(control, &update, made);
         }
         let done = match log {
-            Some(log) => guarded(|| control.apply(update, None, made, Some(log))),
+            Some(log) => guarded(|| control.apply(update, at, made, Some(log))),
+            None if at.is_some() => guarded(|| control.apply(update, at, made, None)),
             None => control.perform(update, made),
         };
         match (changes, &done) {

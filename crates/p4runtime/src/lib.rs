@@ -7,8 +7,13 @@
 //!
 //! The messages are in crate `p4jet-p4info`. p4jet has no P4Runtime server yet.
 
+mod cells;
 pub mod constraints;
+mod data;
 pub mod pipeline;
 pub mod read;
+pub mod refusal;
 pub mod session;
+mod table_entry;
+mod value;
 pub mod write;

@@ -1,24 +1,886 @@
 //! A P4Info made ready for requests.
+//!
+//! A [`Pipeline`] pairs each object of a P4Info with the object of the program that has its name, once, so that updates need no
+//! names. Where the two disagree, the P4Info is refused with all reasons.
 
-use p4jet_control::Control;
-use p4jet_p4info::proto::config::P4Info;
+#![allow(dead_code, reason = "members, groups and digests come next")]
+
+use crate::constraints::{Constraint, Field as Named, Kind, Subject};
+use crate::refusal::{Code, Reason, Refusal, Result, choices};
+use crate::session::RoleView;
+use crate::value::{Field, Outside, Texts, ones};
+use num_bigint::BigUint;
+use p4jet_control::{Control, SharedControl};
+use p4jet_dataplane::Switch;
+use p4jet_ir::{InstanceId, InstanceKind, MatchKind, Program, TableId};
+use p4jet_p4info::proto::config::{
+    self, DataType, Match, MatchType, P4DataTypeSpec, P4Info, P4NamedType, P4TypeInfo, Preamble, Prefix,
+    Representation, Scope, SdnType, SelectorSizeSemantics,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, PoisonError, Weak};
 
 /// A P4Info whose ids stand for objects of a program.
 pub struct Pipeline {
     p4info: P4Info,
+    /// See [`shape_of`].
+    shape: u64,
+    /// The switch that was last seen to have the program.
+    known: Mutex<Weak<Switch>>,
+    pub(crate) texts: Texts,
+    pub(crate) tables: BTreeMap<u32, Table>,
+    pub(crate) actions: BTreeMap<u32, Action>,
+    pub(crate) profiles: BTreeMap<u32, Profile>,
+    pub(crate) counters: BTreeMap<u32, Array>,
+    pub(crate) meters: BTreeMap<u32, Array>,
+    pub(crate) direct_counters: BTreeMap<u32, Direct>,
+    pub(crate) direct_meters: BTreeMap<u32, Direct>,
+    pub(crate) registers: BTreeMap<u32, Register>,
+    pub(crate) value_sets: BTreeMap<u32, ValueSet>,
+    pub(crate) digests: BTreeMap<u32, String>,
 }
+
+/// A table.
+pub(crate) struct Table {
+    pub id: u32,
+    pub name: String,
+    pub table: TableId,
+    /// In the order of the P4Info.
+    pub keys: Vec<Key>,
+    /// True if entries have a priority.
+    pub has_priority: bool,
+    pub actions: Vec<Listed>,
+    /// By the action's index in the table's list: its index in `actions`.
+    pub by_index: Vec<Option<usize>>,
+    /// Id of the action profile.
+    pub profile: Option<u32>,
+    pub is_const: bool,
+    pub const_default: bool,
+    pub idle_timeout: bool,
+    /// The number of entries that the program declares.
+    pub initial: u32,
+    pub counter: Option<InstanceId>,
+    pub meter: Option<InstanceId>,
+    /// The role to which it belongs (`@p4runtime_role`).
+    pub role: Option<String>,
+    pub constraint: Option<Constraint>,
+}
+
+/// A field of a key.
+pub(crate) struct Key {
+    pub field: Field,
+    pub kind: MatchKind,
+    /// Its place in the key of the program.
+    pub place: usize,
+    /// The largest value.
+    pub max: BigUint,
+}
+
+/// An action of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listed {
+    pub id: u32,
+    /// Its index in the list of the table.
+    pub index: u32,
+    pub scope: Scope,
+}
+
+/// An action.
+pub(crate) struct Action {
+    pub name: String,
+    /// In the order of the P4Info.
+    pub params: Vec<Param>,
+    pub constraint: Option<Constraint>,
+}
+
+/// A parameter of an action.
+pub(crate) struct Param {
+    pub field: Field,
+    /// Its place among the parameters of the program.
+    pub place: usize,
+}
+
+/// An action profile.
+pub(crate) struct Profile {
+    pub name: String,
+    pub instance: InstanceId,
+    /// Ids of its tables. Members may have the actions of the first one, which are those of all.
+    pub tables: Vec<u32>,
+    pub selector: bool,
+    pub size: i64,
+    pub max_group_size: i32,
+    /// The maximum weight of a member, if sizes count members; 0 is no maximum.
+    pub members_counted: Option<i32>,
+    pub weights_disallowed: bool,
+}
+
+/// An array of counters or meters.
+pub(crate) struct Array {
+    pub name: String,
+    pub instance: InstanceId,
+    pub size: u32,
+}
+
+/// A direct counter or meter.
+pub(crate) struct Direct {
+    pub name: String,
+    pub table: u32,
+}
+
+/// A register.
+pub(crate) struct Register {
+    pub name: String,
+    pub instance: InstanceId,
+    pub size: u32,
+    pub width: u32,
+    pub spec: P4DataTypeSpec,
+}
+
+/// A parser value set.
+pub(crate) struct ValueSet {
+    pub name: String,
+    pub table: TableId,
+    pub keys: Vec<Key>,
+    pub size: i32,
+}
+
+/// The most reasons that a refusal of a P4Info lists.
+const REASONS_MAX: usize = 20;
 
 impl Pipeline {
     /// Finds the objects of a P4Info in the program of a switch.
     ///
     /// # Errors
     /// All reasons for which the P4Info does not fit the program.
-    pub fn new(p4info: P4Info, _control: &Control) -> Result<Pipeline, Vec<String>> {
-        Ok(Pipeline { p4info })
+    pub fn new(p4info: P4Info, control: &Control) -> std::result::Result<Pipeline, Vec<String>> {
+        let mut maker = Maker {
+            info: &p4info,
+            program: control.program(),
+            control,
+            uris: Vec::new(),
+            reasons: Vec::new(),
+        };
+        maker.check_ids();
+        let actions = maker.actions();
+        let mut profiles = maker.profiles();
+        let tables = maker.tables(&actions, &mut profiles);
+        let (counters, meters) = (maker.counters(), maker.meters());
+        let (direct_counters, direct_meters) = maker.directs();
+        let (registers, value_sets) = (maker.registers(), maker.value_sets());
+        let digests =
+            p4info.digests.iter().map(|digest| (id_of(&digest.preamble), name_of(&digest.preamble)));
+        let digests = digests.collect();
+        let texts = Texts::new(maker.uris.iter().map(|(_, width)| *width));
+        let mut reasons = maker.reasons;
+        if !reasons.is_empty() {
+            let more = reasons.len().saturating_sub(REASONS_MAX);
+            reasons.truncate(REASONS_MAX);
+            if more > 0 {
+                reasons.push(format!("and {more} more"));
+            }
+            return Err(reasons);
+        }
+        Ok(Pipeline {
+            shape: shape_of(control.program()),
+            known: Mutex::new(std::sync::Arc::downgrade(control.switch())),
+            texts,
+            tables,
+            actions,
+            profiles,
+            counters,
+            meters,
+            direct_counters,
+            direct_meters,
+            registers,
+            value_sets,
+            digests,
+            p4info,
+        })
     }
 
     /// The P4Info.
     pub fn p4info(&self) -> &P4Info {
         &self.p4info
+    }
+
+    /// The control of the running program, if that is the program of this pipeline.
+    pub(crate) fn control(&self, switch: &SharedControl) -> Result<Control> {
+        let control = switch.control();
+        self.check_program(&control)?;
+        Ok(control)
+    }
+
+    /// Refuses another program than that of this pipeline.
+    pub(crate) fn check_program(&self, control: &Control) -> Result<()> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::ptr::eq(known.as_ptr(), std::sync::Arc::as_ptr(control.switch())) {
+            // The same program may have been compiled again, which leaves all ids as they are.
+            if shape_of(control.program()) != self.shape {
+                let why = "the program of this P4Info does not run any more: another one was loaded";
+                return Err(Refusal::new(Code::FailedPrecondition, Reason::Program, why));
+            }
+            *known = std::sync::Arc::downgrade(control.switch());
+        }
+        Ok(())
+    }
+
+    /// The table with an id.
+    pub(crate) fn table(&self, id: u32) -> Result<&Table> {
+        self.tables.get(&id).ok_or_else(|| {
+            let all = self.tables.iter().map(|(id, table)| (*id, table.name.as_str()));
+            unknown("table", id, choices(all))
+        })
+    }
+
+    /// The table with an id of the program.
+    pub(crate) fn table_of(&self, of: TableId) -> Option<&Table> {
+        self.tables.values().find(|table| table.table == of)
+    }
+
+    pub(crate) fn profile(&self, id: u32) -> Result<&Profile> {
+        self.profiles.get(&id).ok_or_else(|| {
+            let all = self.profiles.iter().map(|(id, profile)| (*id, profile.name.as_str()));
+            unknown("action profile", id, choices(all))
+        })
+    }
+
+    pub(crate) fn counter(&self, id: u32) -> Result<&Array> {
+        self.counters.get(&id).ok_or_else(|| unknown_array("counter", id, &self.counters))
+    }
+
+    pub(crate) fn meter(&self, id: u32) -> Result<&Array> {
+        self.meters.get(&id).ok_or_else(|| unknown_array("meter", id, &self.meters))
+    }
+
+    pub(crate) fn register(&self, id: u32) -> Result<&Register> {
+        self.registers.get(&id).ok_or_else(|| {
+            let all = self.registers.iter().map(|(id, register)| (*id, register.name.as_str()));
+            unknown("register", id, choices(all))
+        })
+    }
+
+    pub(crate) fn value_set(&self, id: u32) -> Result<&ValueSet> {
+        self.value_sets.get(&id).ok_or_else(|| {
+            let all = self.value_sets.iter().map(|(id, set)| (*id, set.name.as_str()));
+            unknown("value set", id, choices(all))
+        })
+    }
+
+    pub(crate) fn digest(&self, id: u32) -> Result<&str> {
+        self.digests.get(&id).map(String::as_str).ok_or_else(|| {
+            let all = self.digests.iter().map(|(id, name)| (*id, name.as_str()));
+            unknown("digest", id, choices(all))
+        })
+    }
+}
+
+/// The refusal of an id.
+fn unknown(kind: &str, id: u32, choices: String) -> Refusal {
+    let what = match id {
+        0 => format!("no {kind} is named: its id is 0 or unset"),
+        _ => format!("the P4Info has no {kind} with the id {id}"),
+    };
+    Refusal::invalid(Reason::Id, format!("{what}; {kind}s: {choices}"))
+}
+
+fn unknown_array(kind: &str, id: u32, all: &BTreeMap<u32, Array>) -> Refusal {
+    unknown(kind, id, choices(all.iter().map(|(id, array)| (*id, array.name.as_str()))))
+}
+
+impl RoleView {
+    /// True if the role may touch an object.
+    pub(crate) fn covers(&self, id: u32, owner: Option<&str>) -> bool {
+        let granted = self.ids.as_ref().is_none_or(|ids| ids.contains(&id));
+        // The default role may touch everything; another one what is marked with its name, or granted by its configuration.
+        granted
+            && (self.name.is_empty() || owner == Some(&self.name) || (owner.is_none() && self.ids.is_some()))
+    }
+
+    /// Refuses what the role may not touch.
+    pub(crate) fn check(&self, id: u32, name: &str, owner: Option<&str>) -> Result<()> {
+        if self.covers(id, owner) {
+            return Ok(());
+        }
+        let whose = owner.map_or("the default role".to_string(), |owner| format!("the role `{owner}`"));
+        let why = format!("`{name}` belongs to {whose}, and the sender has the role `{}`", self.name);
+        Err(Refusal::new(Code::PermissionDenied, Reason::Role, why))
+    }
+}
+
+/// A number that changes with anything of a program on which a pipeline relies.
+fn shape_of(program: &Program) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for table in &program.tables {
+        (&table.name, table.size, table.const_entries, table.const_default, table.hidden).hash(&mut hasher);
+        for key in &table.keys {
+            (&key.name, key.width, key.kind).hash(&mut hasher);
+        }
+        for listed in &table.actions {
+            let action = &program.actions[listed.action.index()];
+            (&action.control_name, listed.table_only, listed.default_only).hash(&mut hasher);
+            for param in &action.params {
+                program.width(*param).hash(&mut hasher);
+            }
+        }
+    }
+    for instance in &program.instances {
+        instance.name.hash(&mut hasher);
+        match &instance.kind {
+            InstanceKind::Register { width, size, .. } => (0, *width, *size).hash(&mut hasher),
+            InstanceKind::Counter { size, .. } => (1, *size).hash(&mut hasher),
+            InstanceKind::DirectCounter { table, .. } => (2, table.index()).hash(&mut hasher),
+            InstanceKind::Meter { size, .. } => (3, *size).hash(&mut hasher),
+            InstanceKind::DirectMeter { table, .. } => (4, table.index()).hash(&mut hasher),
+            InstanceKind::ActionProfile { size, selector } => (5, *size, *selector).hash(&mut hasher),
+            InstanceKind::Digest { fields } => (6, fields).hash(&mut hasher),
+        }
+    }
+    hasher.finish()
+}
+
+pub(crate) fn id_of(preamble: &Option<Preamble>) -> u32 {
+    preamble.as_ref().map_or(0, |preamble| preamble.id)
+}
+
+fn name_of(preamble: &Option<Preamble>) -> String {
+    preamble.as_ref().map_or_else(String::new, |preamble| preamble.name.clone())
+}
+
+/// The text of the annotation `@name("…")`, if there is one. Several strings are lines of it.
+pub(crate) fn annotation_text(annotations: &[String], name: &str) -> Option<String> {
+    let body = annotations.iter().find_map(|annotation| {
+        let rest = annotation.trim().strip_prefix('@')?.strip_prefix(name)?.trim_start();
+        rest.strip_prefix('(')?.trim_end().strip_suffix(')')
+    })?;
+    let (mut text, mut chars, mut inside, mut pieces) = (String::new(), body.chars(), false, 0);
+    while let Some(c) = chars.next() {
+        match (inside, c) {
+            (false, '"') => {
+                inside = true;
+                if pieces > 0 {
+                    text.push('\n');
+                }
+                pieces += 1;
+            }
+            (true, '"') => inside = false,
+            (true, '\\') => match chars.next() {
+                Some('n') => text.push('\n'),
+                Some('t') => text.push('\t'),
+                Some(other) => text.push(other),
+                None => {}
+            },
+            (true, c) => text.push(c),
+            (false, _) => {}
+        }
+    }
+    Some(text)
+}
+
+struct Maker<'a> {
+    info: &'a P4Info,
+    program: &'a Program,
+    control: &'a Control,
+    /// The URIs of texts, with the width of their numbers.
+    uris: Vec<(String, u32)>,
+    reasons: Vec<String>,
+}
+
+impl Maker<'_> {
+    fn refuse(&mut self, why: String) {
+        self.reasons.push(why);
+    }
+
+    /// Ids: not 0, of the right kind, each once; names each once in a kind.
+    fn check_ids(&mut self) {
+        fn all<T>(list: &[T], preamble: impl Fn(&T) -> &Option<Preamble>) -> Vec<(u32, String, String)> {
+            let of = |object| {
+                let preamble = preamble(object).clone().unwrap_or_default();
+                (preamble.id, preamble.name, preamble.alias)
+            };
+            list.iter().map(of).collect()
+        }
+        let i = self.info;
+        let kinds = [
+            ("action", Prefix::Action, all(&i.actions, |o| &o.preamble)),
+            ("table", Prefix::Table, all(&i.tables, |o| &o.preamble)),
+            ("value set", Prefix::ValueSet, all(&i.value_sets, |o| &o.preamble)),
+            (
+                "controller header",
+                Prefix::ControllerHeader,
+                all(&i.controller_packet_metadata, |o| &o.preamble),
+            ),
+            ("action profile", Prefix::ActionProfile, all(&i.action_profiles, |o| &o.preamble)),
+            ("counter", Prefix::Counter, all(&i.counters, |o| &o.preamble)),
+            ("direct counter", Prefix::DirectCounter, all(&i.direct_counters, |o| &o.preamble)),
+            ("meter", Prefix::Meter, all(&i.meters, |o| &o.preamble)),
+            ("direct meter", Prefix::DirectMeter, all(&i.direct_meters, |o| &o.preamble)),
+            ("register", Prefix::Register, all(&i.registers, |o| &o.preamble)),
+            ("digest", Prefix::Digest, all(&i.digests, |o| &o.preamble)),
+        ];
+        let mut ids: HashMap<u32, String> = HashMap::new();
+        for (kind, prefix, objects) in kinds {
+            let (mut names, mut aliases) = (HashMap::new(), HashMap::new());
+            for (id, name, alias) in objects {
+                if id >> 24 != prefix as u32 || id & 0xff_ffff == 0 {
+                    let first = prefix as u32;
+                    self.refuse(format!(
+                        "the id {id:#010x} of the {kind} `{name}` is wrong: ids of this kind are {first:#04x}000001 to \
+                         {first:#04x}ffffff"
+                    ));
+                }
+                if let Some(other) = ids.insert(id, name.clone()) {
+                    self.refuse(format!("`{other}` and `{name}` have the same id {id}"));
+                }
+                if names.insert(name.clone(), ()).is_some() {
+                    self.refuse(format!("two {kind}s have the name `{name}`"));
+                }
+                if !alias.is_empty() && aliases.insert(alias.clone(), ()).is_some() {
+                    self.refuse(format!("two {kind}s have the alias `{alias}`"));
+                }
+            }
+        }
+    }
+
+    /// How clients name the values of a type.
+    fn outside(&mut self, type_name: Option<&P4NamedType>, width: u32) -> Outside {
+        let types = self.info.type_info.as_ref();
+        let mut name = type_name.map(|named| named.name.as_str());
+        // A chain of types has an end, unless the message is nonsense.
+        for _ in 0..100 {
+            let Some(new) = name.and_then(|name| types?.new_types.get(name)) else { break };
+            match &new.representation {
+                Some(Representation::TranslatedType(translated)) => match &translated.sdn_type {
+                    Some(SdnType::SdnBitwidth(bits)) => return Outside::Bits((*bits).max(0) as u32),
+                    Some(SdnType::SdnString(_)) => {
+                        let known = self.uris.iter().position(|(uri, _)| *uri == translated.uri);
+                        let space = known.unwrap_or_else(|| {
+                            self.uris.push((translated.uri.clone(), width));
+                            self.uris.len() - 1
+                        });
+                        self.uris[space].1 = self.uris[space].1.min(width);
+                        return Outside::Text(space);
+                    }
+                    None => break,
+                },
+                Some(Representation::OriginalType(P4DataTypeSpec {
+                    type_spec: Some(DataType::NewType(inner)),
+                })) => name = Some(&inner.name),
+                _ => break,
+            }
+        }
+        Outside::Same
+    }
+
+    /// A field of a key or a parameter, if its width is that of the program.
+    fn field(
+        &mut self,
+        of: &str,
+        (id, name, bitwidth): (u32, &str, i32),
+        type_name: Option<&P4NamedType>,
+        width: u32,
+    ) -> Field {
+        let outside = self.outside(type_name, width);
+        let expected = match outside {
+            Outside::Same => width,
+            Outside::Bits(bits) => bits,
+            Outside::Text(_) => 0,
+        };
+        if bitwidth != expected as i32 {
+            self.refuse(format!(
+                "`{name}` of `{of}` has {bitwidth} bits in the P4Info and {expected} in the program"
+            ));
+        }
+        Field { id, name: name.to_string(), width, outside }
+    }
+
+    fn constraint(
+        &mut self,
+        of: &str,
+        annotations: &[String],
+        name: &str,
+        subject: Subject,
+    ) -> Option<Constraint> {
+        let text = annotation_text(annotations, name)?;
+        match Constraint::parse(&text, &subject) {
+            Ok(constraint) => Some(constraint),
+            Err(bad) => {
+                self.refuse(format!("@{name} of `{of}`: {bad}"));
+                None
+            }
+        }
+    }
+
+    fn actions(&mut self) -> BTreeMap<u32, Action> {
+        let mut actions = BTreeMap::new();
+        for action in &self.info.actions {
+            let Some(preamble) = &action.preamble else { continue };
+            let name = &preamble.name;
+            let ir = self.program.actions.iter().position(|ir| ir.control_name == *name);
+            let mut params = Vec::new();
+            // An action that no table lists is not in the program; nobody can use it.
+            if let Some(ir) = ir {
+                let ir = p4jet_ir::ActionId(ir as u32);
+                let fields = &self.program.actions[ir.index()].params;
+                let names: Vec<&str> =
+                    fields.iter().map(|field| self.program.param_name(ir, *field)).collect();
+                for param in &action.params {
+                    let Some(place) = names.iter().position(|name| *name == param.name) else {
+                        self.refuse(format!("the action `{name}` has no parameter `{}`", param.name));
+                        continue;
+                    };
+                    let width = self.program.width(fields[place]);
+                    let given = (param.id, param.name.as_str(), param.bitwidth);
+                    let field = self.field(name, given, param.type_name.as_ref(), width);
+                    params.push(Param { field, place });
+                }
+                for missing in names.iter().filter(|n| !action.params.iter().any(|p| p.name == **n)) {
+                    self.refuse(format!("the P4Info lacks the parameter `{missing}` of the action `{name}`"));
+                }
+            }
+            let fields = action.params.iter().map(|param| Named {
+                name: param.name.clone(),
+                kind: Kind::Number,
+                width: param.bitwidth.max(0) as u32,
+            });
+            let subject = Subject { fields: fields.collect(), is_table: false };
+            let constraint = self.constraint(name, &preamble.annotations, "action_restriction", subject);
+            actions.insert(preamble.id, Action { name: name.clone(), params, constraint });
+        }
+        actions
+    }
+
+    fn instance(&self, name: &str, wanted: impl Fn(&InstanceKind) -> bool) -> Option<InstanceId> {
+        let all = self.program.instances.iter().zip(0..);
+        all.filter(|(i, _)| i.name == name && wanted(&i.kind)).map(|(_, id)| InstanceId(id)).next()
+    }
+
+    fn profiles(&mut self) -> BTreeMap<u32, Profile> {
+        let mut profiles = BTreeMap::new();
+        for profile in &self.info.action_profiles {
+            let Some(preamble) = &profile.preamble else { continue };
+            let by_name =
+                self.instance(&preamble.name, |kind| matches!(kind, InstanceKind::ActionProfile { .. }));
+            // A profile that a table's property constructs may have another name; its tables lead to it.
+            let by_table = || {
+                let id = profile.table_ids.first()?;
+                let table = self.info.tables.iter().find(|table| id_of(&table.preamble) == *id)?;
+                let name = &table.preamble.as_ref()?.name;
+                self.program.tables.iter().find(|ir| ir.name == *name)?.profile
+            };
+            let Some(instance) = by_name.or_else(by_table) else {
+                self.refuse(format!("the program has no action profile `{}`", preamble.name));
+                continue;
+            };
+            let InstanceKind::ActionProfile { selector, .. } = self.program.instances[instance.index()].kind
+            else {
+                continue;
+            };
+            if selector != profile.with_selector {
+                self.refuse(format!(
+                    "`{}` is a selector in one of P4Info and program, and none in the other",
+                    preamble.name
+                ));
+            }
+            let members_counted = match &profile.selector_size_semantics {
+                Some(SelectorSizeSemantics::SumOfMembers(counted)) => Some(counted.max_member_weight),
+                _ => None,
+            };
+            profiles.insert(
+                preamble.id,
+                Profile {
+                    name: preamble.name.clone(),
+                    instance,
+                    tables: profile.table_ids.clone(),
+                    selector,
+                    size: profile.size,
+                    max_group_size: profile.max_group_size,
+                    members_counted,
+                    weights_disallowed: profile.weights_disallowed,
+                },
+            );
+        }
+        profiles
+    }
+
+    /// The fields of a key, each with its place in the program's.
+    fn keys(
+        &mut self,
+        name: &str,
+        fields: &[config::MatchField],
+        table: TableId,
+        by_place: bool,
+    ) -> Vec<Key> {
+        let declared = &self.program.tables[table.index()].keys;
+        let mut used = vec![false; declared.len()];
+        let mut keys = Vec::new();
+        for (n, field) in fields.iter().enumerate() {
+            let free = |(place, key): &(usize, &p4jet_ir::Key)| {
+                !used[*place] && (key.name == field.name || (by_place && *place == n))
+            };
+            let Some((place, key)) = declared.iter().enumerate().find(free) else {
+                self.refuse(format!("the key of `{name}` has no field `{}`", field.name));
+                continue;
+            };
+            used[place] = true;
+            let found = match field.matching {
+                Some(Match::MatchType(kind)) => match MatchType::try_from(kind) {
+                    Ok(MatchType::Exact) => Some(MatchKind::Exact),
+                    Ok(MatchType::Lpm) => Some(MatchKind::Lpm),
+                    Ok(MatchType::Ternary) => Some(MatchKind::Ternary),
+                    Ok(MatchType::Range) => Some(MatchKind::Range),
+                    Ok(MatchType::Optional) => Some(MatchKind::Optional),
+                    Ok(MatchType::Unspecified) | Err(_) => None,
+                },
+                _ => None,
+            };
+            if found != Some(key.kind) {
+                let found = found.map_or("no known match type", MatchKind::name);
+                let expected = key.kind.name();
+                self.refuse(format!(
+                    "`{}` of `{name}` is {found} in the P4Info and {expected} in the program",
+                    field.name
+                ));
+            }
+            let (kind, width) = (key.kind, key.width);
+            let given = (field.id, field.name.as_str(), field.bitwidth);
+            let field = self.field(name, given, field.type_name.as_ref(), width);
+            keys.push(Key { field, kind, place, max: ones(width) });
+        }
+        for (key, _) in declared.iter().zip(&used).filter(|(_, used)| !**used) {
+            self.reasons.push(format!("the P4Info lacks the field `{}` of `{name}`", key.name));
+        }
+        keys
+    }
+
+    fn tables(
+        &mut self,
+        actions: &BTreeMap<u32, Action>,
+        profiles: &mut BTreeMap<u32, Profile>,
+    ) -> BTreeMap<u32, Table> {
+        let mut tables = BTreeMap::new();
+        for table in &self.info.tables {
+            let Some(preamble) = &table.preamble else { continue };
+            let name = &preamble.name;
+            let found = self.program.tables.iter().position(|ir| ir.name == *name && !ir.hidden);
+            let Some(found) = found else {
+                self.refuse(format!("the program has no table `{name}`"));
+                continue;
+            };
+            let (ir, id) = (&self.program.tables[found], TableId(found as u32));
+            let shape = &self.control.schema().shapes[found];
+            let keys = self.keys(name, &table.match_fields, id, false);
+            let mut by_index = vec![None; ir.actions.len()];
+            let mut listed = Vec::new();
+            for reference in &table.action_refs {
+                let Some(action) = actions.get(&reference.id) else {
+                    self.refuse(format!(
+                        "`{name}` lists an action with the id {}, which is not in the P4Info",
+                        reference.id
+                    ));
+                    continue;
+                };
+                let named = |listed: &p4jet_ir::TableAction| {
+                    self.program.actions[listed.action.index()].control_name == action.name
+                };
+                let Some(index) = ir.actions.iter().position(named) else {
+                    self.refuse(format!("the table `{name}` of the program has no action `{}`", action.name));
+                    continue;
+                };
+                by_index[index] = Some(listed.len());
+                let scope = Scope::try_from(reference.scope).unwrap_or(Scope::TableAndDefault);
+                listed.push(Listed { id: reference.id, index: index as u32, scope });
+            }
+            let profile = (table.implementation_id != 0).then_some(table.implementation_id);
+            if profile.is_some() != ir.profile.is_some() {
+                self.refuse(format!("only one of P4Info and program gives `{name}` an action profile"));
+            }
+            if let Some(profile) = profile {
+                match profiles.get_mut(&profile) {
+                    None => self.refuse(format!(
+                        "`{name}` has an action profile that is not in the P4Info: {profile}"
+                    )),
+                    Some(of) if Some(of.instance) != ir.profile => {
+                        self.refuse(format!("`{name}` has another action profile in the program"));
+                    }
+                    Some(of) if !of.tables.contains(&preamble.id) => of.tables.push(preamble.id),
+                    Some(_) => {}
+                }
+            }
+            let size = if table.size == 0 { 1024 } else { table.size };
+            if size != i64::from(ir.size) && !ir.const_entries && !ir.keys.is_empty() {
+                self.refuse(format!(
+                    "`{name}` has {size} entries in the P4Info and {} in the program",
+                    ir.size
+                ));
+            }
+            if table.is_const_table != ir.const_entries {
+                self.refuse(format!("only one of P4Info and program gives `{name}` const entries"));
+            }
+            let fields = keys.iter().map(|key| Named {
+                name: key.field.name.clone(),
+                kind: match key.kind {
+                    MatchKind::Exact => Kind::Exact,
+                    MatchKind::Lpm => Kind::Lpm,
+                    MatchKind::Ternary => Kind::Ternary,
+                    MatchKind::Range => Kind::Range,
+                    MatchKind::Optional => Kind::Optional,
+                },
+                width: match key.field.outside {
+                    Outside::Text(_) => 0,
+                    _ => key.field.outer_width(),
+                },
+            });
+            let subject = Subject { fields: fields.collect(), is_table: true };
+            let constraint = self.constraint(name, &preamble.annotations, "entry_restriction", subject);
+            tables.insert(
+                preamble.id,
+                Table {
+                    id: preamble.id,
+                    name: name.clone(),
+                    table: id,
+                    keys,
+                    has_priority: shape.needs_priority,
+                    actions: listed,
+                    by_index,
+                    profile,
+                    is_const: ir.const_entries,
+                    const_default: ir.const_default,
+                    idle_timeout: ir.idle_timeout,
+                    initial: ir.entries.len() as u32,
+                    counter: shape.direct_counters.first().copied(),
+                    meter: shape.direct_meters.first().copied(),
+                    role: annotation_text(&preamble.annotations, "p4runtime_role"),
+                    constraint,
+                },
+            );
+        }
+        tables
+    }
+
+    fn array(
+        &mut self,
+        kind: &str,
+        name: &str,
+        size: i64,
+        found: Option<(InstanceId, u32)>,
+    ) -> Option<Array> {
+        match found {
+            None => {
+                self.refuse(format!("the program has no {kind} `{name}`"));
+                None
+            }
+            Some((_, expected)) if i64::from(expected) != size => {
+                self.refuse(format!(
+                    "the {kind} `{name}` has {size} cells in the P4Info and {expected} in the program"
+                ));
+                None
+            }
+            Some((instance, size)) => Some(Array { name: name.to_string(), instance, size }),
+        }
+    }
+
+    fn counters(&mut self) -> BTreeMap<u32, Array> {
+        let mut arrays = BTreeMap::new();
+        for counter in &self.info.counters {
+            let name = name_of(&counter.preamble);
+            let found = self.instance(&name, |kind| matches!(kind, InstanceKind::Counter { .. }));
+            let found = found.and_then(|id| match self.program.instances[id.index()].kind {
+                InstanceKind::Counter { size, .. } => Some((id, size)),
+                _ => None,
+            });
+            let array = self.array("counter", &name, counter.size, found);
+            arrays.extend(array.map(|array| (id_of(&counter.preamble), array)));
+        }
+        arrays
+    }
+
+    fn meters(&mut self) -> BTreeMap<u32, Array> {
+        let mut arrays = BTreeMap::new();
+        for meter in &self.info.meters {
+            let name = name_of(&meter.preamble);
+            let found = self.instance(&name, |kind| matches!(kind, InstanceKind::Meter { .. }));
+            let found = found.and_then(|id| match self.program.instances[id.index()].kind {
+                InstanceKind::Meter { size, .. } => Some((id, size)),
+                _ => None,
+            });
+            let array = self.array("meter", &name, meter.size, found);
+            arrays.extend(array.map(|array| (id_of(&meter.preamble), array)));
+        }
+        arrays
+    }
+
+    fn directs(&mut self) -> (BTreeMap<u32, Direct>, BTreeMap<u32, Direct>) {
+        let counters = self.info.direct_counters.iter().map(|c| (&c.preamble, c.direct_table_id));
+        let counters =
+            counters.map(|(preamble, table)| (id_of(preamble), Direct { name: name_of(preamble), table }));
+        let meters = self.info.direct_meters.iter().map(|m| (&m.preamble, m.direct_table_id));
+        let meters =
+            meters.map(|(preamble, table)| (id_of(preamble), Direct { name: name_of(preamble), table }));
+        let (counters, meters): (BTreeMap<_, _>, BTreeMap<_, _>) = (counters.collect(), meters.collect());
+        for direct in counters.values().chain(meters.values()) {
+            if !self.info.tables.iter().any(|table| id_of(&table.preamble) == direct.table) {
+                let why = format!(
+                    "`{}` belongs to a table that is not in the P4Info: {}",
+                    direct.name, direct.table
+                );
+                self.reasons.push(why);
+            }
+        }
+        (counters, meters)
+    }
+
+    fn registers(&mut self) -> BTreeMap<u32, Register> {
+        let mut registers = BTreeMap::new();
+        for register in &self.info.registers {
+            let name = name_of(&register.preamble);
+            let found = self.instance(&name, |kind| matches!(kind, InstanceKind::Register { .. }));
+            let kind = found.map(|id| (id, &self.program.instances[id.index()].kind));
+            let Some((instance, InstanceKind::Register { width, size, .. })) = kind else {
+                self.refuse(format!("the program has no register `{name}`"));
+                continue;
+            };
+            let (width, size) = (*width, *size);
+            if i64::from(register.size) != i64::from(size) {
+                self.refuse(format!(
+                    "the register `{name}` has {} cells in the P4Info and {size} in the program",
+                    register.size
+                ));
+            }
+            let spec = register.type_spec.clone().unwrap_or_default();
+            let types = self.info.type_info.clone().unwrap_or_default();
+            match crate::data::width(&spec, &types) {
+                Some(found) if found != width => self.refuse(format!(
+                    "a cell of the register `{name}` has {found} bits in the P4Info and {width} in the program"
+                )),
+                _ => {}
+            }
+            registers.insert(id_of(&register.preamble), Register { name, instance, size, width, spec });
+        }
+        registers
+    }
+
+    fn value_sets(&mut self) -> BTreeMap<u32, ValueSet> {
+        let mut sets = BTreeMap::new();
+        for set in &self.info.value_sets {
+            let name = name_of(&set.preamble);
+            let found = self.program.tables.iter().position(|ir| ir.name == name && ir.hidden);
+            let Some(found) = found else {
+                self.refuse(format!("the program has no value set `{name}`"));
+                continue;
+            };
+            let table = TableId(found as u32);
+            // The only field of a set of numbers has no name.
+            let keys = self.keys(&name, &set.r#match, table, true);
+            sets.insert(id_of(&set.preamble), ValueSet { name, table, keys, size: set.size });
+        }
+        sets
+    }
+}
+
+impl Pipeline {
+    /// The types of the P4Info.
+    pub(crate) fn types(&self) -> Option<&P4TypeInfo> {
+        self.p4info.type_info.as_ref()
     }
 }

@@ -1,21 +1,559 @@
 //! Reads of entities.
+//!
+//! Each pattern of a request becomes a list of [`Source`]s, which are read one after the other in pieces. All batches wait while a
+//! piece is read, so a reader sees each batch whole or not at all as long as all that it wants fits in one piece.
 
-use crate::pipeline::Pipeline;
+use crate::cells::index;
+use crate::pipeline::{Pipeline, Register, Table, ValueSet};
+use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::session::RoleView;
-use p4jet_control::SharedControl;
-use p4jet_p4info::proto::v1;
+use crate::table_entry::show_rates;
+use p4jet_control::{Control, SharedControl};
+use p4jet_externs::CounterValue;
+use p4jet_ir::{CounterUnit, InstanceId, InstanceKind};
+use p4jet_p4info::proto::config::P4TypeInfo;
+use p4jet_p4info::proto::v1::{self, Entity, EntityKind, TableAction, TableActionType};
+use p4jet_tables::{EntryHandle, KeyMatch};
+
+/// The most entities of a page.
+pub const PAGE_MAX: usize = 1024;
+/// The most entities that are read while batches wait: some 20 ms.
+const PIECE_MAX: usize = 16 * PAGE_MAX;
 
 /// Reads the entities that some patterns choose, page by page. `page` returns false if it wants no more.
 ///
 /// # Errors
 /// One result per pattern, if some pattern is wrong: code 0 for those that are right, whose entities were read.
 pub fn read(
-    _pipeline: &Pipeline,
-    _switch: &SharedControl,
-    _role: &RoleView,
+    pipeline: &Pipeline,
+    switch: &SharedControl,
+    role: &RoleView,
     wanted: &[v1::Entity],
-    _page: &mut dyn FnMut(Vec<v1::Entity>) -> bool,
-) -> Result<(), Vec<v1::Error>> {
-    let unimplemented = v1::Error { canonical_code: 12, ..v1::Error::default() };
-    Err(vec![unimplemented; wanted.len()])
+    page: &mut dyn FnMut(Vec<v1::Entity>) -> bool,
+) -> std::result::Result<(), Vec<v1::Error>> {
+    let mut errors: Option<Vec<v1::Error>> = None;
+    for (place, pattern) in wanted.iter().enumerate() {
+        match read_one(pipeline, switch, role, pattern, page) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(refusal) => {
+                let errors = errors.get_or_insert_with(|| vec![v1::Error::default(); wanted.len()]);
+                errors[place] = refusal.into_error();
+            }
+        }
+    }
+    errors.map_or(Ok(()), Err)
+}
+
+/// Returns false if no more pages are wanted.
+fn read_one(
+    pipeline: &Pipeline,
+    switch: &SharedControl,
+    role: &RoleView,
+    pattern: &Entity,
+    page: &mut dyn FnMut(Vec<Entity>) -> bool,
+) -> Result<bool> {
+    let sources = pipeline.sources(role, pattern)?;
+    let mut sources = sources.iter();
+    let (mut source, mut from) = (sources.next(), 0u64);
+    while source.is_some() {
+        let piece = switch.at_one_moment(|control| -> Result<Vec<Entity>> {
+            pipeline.check_program(control)?;
+            let mut out = Vec::new();
+            let mut left = PIECE_MAX;
+            while let Some(now) = source.filter(|_| left > 0) {
+                // Entities that a filter hides cost time, too.
+                let (next, looked_at) = pipeline.read_source(control, now, from, left, &mut out)?;
+                left = left.saturating_sub(looked_at.max(1));
+                match next {
+                    Some(next) => from = next,
+                    None => (source, from) = (sources.next(), 0),
+                }
+            }
+            Ok(out)
+        })?;
+        let mut piece = piece.into_iter().peekable();
+        while piece.peek().is_some() {
+            if !page(piece.by_ref().take(PAGE_MAX).collect()) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Something that is read.
+enum Source<'a> {
+    Entries(&'a Table, Filter),
+    Default(&'a Table, Filter),
+    DirectCounters(&'a Table, Filter, InstanceId),
+    DirectMeters(&'a Table, Filter, InstanceId),
+    Counter(u32, InstanceId, std::ops::Range<u32>),
+    Meter(u32, InstanceId, std::ops::Range<u32>),
+    Register(u32, &'a Register, std::ops::Range<u32>),
+    ValueSet(u32, &'a ValueSet),
+}
+
+/// Which entries are wanted, and what of them.
+#[derive(Clone, Default)]
+struct Filter {
+    key: Option<Vec<KeyMatch>>,
+    /// 0 for any.
+    priority: i32,
+    action: Option<u32>,
+    cookie: u64,
+    metadata: bytes::Bytes,
+    counter: bool,
+    meter: bool,
+    since_hit: bool,
+    /// True if a single entity is asked for, whose absence is an error.
+    single: bool,
+}
+
+impl Pipeline {
+    fn sources(&self, role: &RoleView, pattern: &Entity) -> Result<Vec<Source<'_>>> {
+        let Some(pattern) = &pattern.entity else {
+            return Err(Refusal::invalid(Reason::Form, "the entity is unset"));
+        };
+        match pattern {
+            EntityKind::TableEntry(entry) => self.entry_sources(role, entry),
+            EntityKind::CounterEntry(entry) => {
+                if entry.counter_id == 0 {
+                    let all = self.counters.iter().filter(|(id, _)| role.covers(**id, None));
+                    return Ok(all.map(|(id, c)| Source::Counter(*id, c.instance, 0..c.size)).collect());
+                }
+                let counter = self.counter(entry.counter_id)?;
+                let cells = cells(index(entry.index.as_ref(), &counter.name, counter.size)?, counter.size);
+                let visible = role.covers(entry.counter_id, None);
+                let source = Source::Counter(entry.counter_id, counter.instance, cells);
+                Ok(Some(source).filter(|_| visible).into_iter().collect())
+            }
+            EntityKind::MeterEntry(entry) => {
+                if entry.counter_data.is_some() {
+                    return Err(Refusal::unsupported("`counter_data`: meters have no counters here"));
+                }
+                if entry.meter_id == 0 {
+                    let all = self.meters.iter().filter(|(id, _)| role.covers(**id, None));
+                    return Ok(all.map(|(id, m)| Source::Meter(*id, m.instance, 0..m.size)).collect());
+                }
+                let meter = self.meter(entry.meter_id)?;
+                let cells = cells(index(entry.index.as_ref(), &meter.name, meter.size)?, meter.size);
+                let visible = role.covers(entry.meter_id, None);
+                let source = Source::Meter(entry.meter_id, meter.instance, cells);
+                Ok(Some(source).filter(|_| visible).into_iter().collect())
+            }
+            EntityKind::RegisterEntry(entry) => {
+                if entry.register_id == 0 {
+                    let all = self.registers.iter().filter(|(id, _)| role.covers(**id, None));
+                    return Ok(all.map(|(id, r)| Source::Register(*id, r, 0..r.size)).collect());
+                }
+                let register = self.register(entry.register_id)?;
+                let cells = cells(index(entry.index.as_ref(), &register.name, register.size)?, register.size);
+                let visible = role.covers(entry.register_id, None);
+                let source = Source::Register(entry.register_id, register, cells);
+                Ok(Some(source).filter(|_| visible).into_iter().collect())
+            }
+            EntityKind::DirectCounterEntry(entry) => self.direct_sources(
+                role,
+                entry.table_entry.as_ref(),
+                "counter",
+                |table| table.counter,
+                |t, f, i| Source::DirectCounters(t, f, i),
+            ),
+            EntityKind::DirectMeterEntry(entry) => {
+                if entry.counter_data.is_some() {
+                    return Err(Refusal::unsupported("`counter_data`: meters have no counters here"));
+                }
+                self.direct_sources(
+                    role,
+                    entry.table_entry.as_ref(),
+                    "meter",
+                    |table| table.meter,
+                    |t, f, i| Source::DirectMeters(t, f, i),
+                )
+            }
+            EntityKind::ValueSetEntry(entry) => {
+                if entry.value_set_id == 0 {
+                    let all = self.value_sets.iter().filter(|(id, _)| role.covers(**id, None));
+                    return Ok(all.map(|(id, set)| Source::ValueSet(*id, set)).collect());
+                }
+                let set = self.value_set(entry.value_set_id)?;
+                let source = Source::ValueSet(entry.value_set_id, set);
+                let visible = role.covers(entry.value_set_id, None);
+                Ok(Some(source).filter(|_| visible).into_iter().collect())
+            }
+            EntityKind::ActionProfileMember(_)
+            | EntityKind::ActionProfileGroup(_)
+            | EntityKind::PacketReplicationEngineEntry(_)
+            | EntityKind::DigestEntry(_) => Ok(Vec::new()),
+            EntityKind::ExternEntry(entry) => match (entry.extern_type_id, entry.extern_id) {
+                (0, 0) => Ok(Vec::new()),
+                (0x81..=0xfe, _) => Err(Refusal::unsupported("there are no externs of this type")),
+                (found, _) => {
+                    let why = format!("found the extern type {found:#x}, expected 0x81 to 0xfe");
+                    Err(Refusal::invalid(Reason::Id, why))
+                }
+            },
+        }
+    }
+
+    fn entry_sources(&self, role: &RoleView, entry: &v1::TableEntry) -> Result<Vec<Source<'_>>> {
+        let mut filter = Filter {
+            priority: entry.priority,
+            cookie: entry.controller_metadata,
+            metadata: entry.metadata.clone(),
+            counter: entry.counter_data.is_some(),
+            meter: entry.meter_config.is_some(),
+            since_hit: entry.time_since_last_hit.is_some(),
+            ..Filter::default()
+        };
+        let of_table = |table, filter: &Filter| match entry.is_default_action {
+            true => Source::Default(table, filter.clone()),
+            false => Source::Entries(table, filter.clone()),
+        };
+        if entry.table_id == 0 {
+            let filtered = !entry.r#match.is_empty()
+                || entry.action.is_some()
+                || entry.priority != 0
+                || entry.controller_metadata != 0
+                || !entry.metadata.is_empty();
+            if filtered {
+                let why =
+                    "`table_id` is 0 for all tables, so nothing else may be set but what is to be shown";
+                return Err(Refusal::invalid(Reason::Form, why));
+            }
+            let all = self.tables.values().filter(|table| role.covers(table.id, table.role.as_deref()));
+            return Ok(all.map(|table| of_table(table, &filter)).collect());
+        }
+        let table = self.table(entry.table_id)?;
+        if !role.covers(table.id, table.role.as_deref()) {
+            return Ok(Vec::new());
+        }
+        let invalid = |why: &str| Err(Refusal::invalid(Reason::Form, why).of(format!("`{}`", table.name)));
+        if filter.counter && table.counter.is_none() {
+            return invalid("there is no direct counter, so `counter_data` must be unset");
+        }
+        if filter.meter && table.meter.is_none() {
+            return invalid("there is no direct meter, so `meter_config` must be unset");
+        }
+        if entry.meter_counter_data.is_some() {
+            return match table.meter {
+                None => invalid("there is no direct meter, so `meter_counter_data` must be unset"),
+                Some(_) => Err(Refusal::unsupported("`meter_counter_data`: meters have no counters here")),
+            };
+        }
+        if filter.since_hit && !table.idle_timeout {
+            let why = "time_since_last_hit must not be set for tables which do not support idle timeout";
+            return Err(Refusal::invalid(Reason::Timeout, why));
+        }
+        if let Some(TableAction { r#type: Some(TableActionType::Action(action)) }) = &entry.action
+            && table.profile.is_none()
+            && action.action_id != 0
+        {
+            if !table.actions.iter().any(|listed| listed.id == action.action_id) {
+                return invalid("it has no action with this id");
+            }
+            filter.action = Some(action.action_id);
+        }
+        if entry.is_default_action {
+            if !entry.r#match.is_empty() || entry.priority != 0 {
+                return invalid("the default entry has no `match` and no `priority`");
+            }
+        } else if !entry.r#match.is_empty() {
+            filter.key = Some(self.key(&table.name, &table.keys, &entry.r#match)?);
+        }
+        Ok(vec![of_table(table, &filter)])
+    }
+
+    fn direct_sources<'a>(
+        &'a self,
+        role: &RoleView,
+        entry: Option<&v1::TableEntry>,
+        what: &str,
+        cell: impl Fn(&Table) -> Option<InstanceId>,
+        source: impl Fn(&'a Table, Filter, InstanceId) -> Source<'a>,
+    ) -> Result<Vec<Source<'a>>> {
+        let none = v1::TableEntry::default();
+        let entry = entry.unwrap_or(&none);
+        if entry.table_id == 0 {
+            let visible = |table: &&Table| role.covers(table.id, table.role.as_deref());
+            let all = self.tables.values().filter(visible);
+            return Ok(all.filter_map(|t| Some(source(t, Filter::default(), cell(t)?))).collect());
+        }
+        let table = self.table(entry.table_id)?;
+        let Some(instance) = cell(table) else {
+            let why = format!("`{}` has no direct {what}", table.name);
+            return Err(Refusal::invalid(Reason::Form, why));
+        };
+        if !role.covers(table.id, table.role.as_deref()) {
+            return Ok(Vec::new());
+        }
+        let mut filter = Filter { priority: entry.priority, ..Filter::default() };
+        if entry.is_default_action {
+            // The cell of the default entry, which nothing changes.
+            filter.single = true;
+            return Ok(vec![source(table, filter, instance)]);
+        }
+        if !entry.r#match.is_empty() {
+            filter.key = Some(self.key(&table.name, &table.keys, &entry.r#match)?);
+        }
+        Ok(vec![source(table, filter, instance)])
+    }
+
+    /// Reads entities of a source from a place on, at most about `max`. Returns the place where the next piece begins, if there is
+    /// one, and how many were looked at.
+    fn read_source(
+        &self,
+        control: &Control,
+        source: &Source<'_>,
+        from: u64,
+        max: usize,
+        out: &mut Vec<Entity>,
+    ) -> Result<(Option<u64>, usize)> {
+        match source {
+            Source::Entries(table, filter) => self.each_entry(control, table, filter, from, max, |entry| {
+                let shown = self.show_entry(control, table, filter, entry);
+                out.extend(shown.map(|entry| entity(EntityKind::TableEntry(entry))));
+            }),
+            Source::Default(table, filter) => {
+                let shown = self.show_default(control, table, filter);
+                out.extend(shown.map(|entry| entity(EntityKind::TableEntry(entry))));
+                Ok((None, 1))
+            }
+            Source::DirectCounters(table, filter, counter) => {
+                if filter.single {
+                    let entry =
+                        v1::TableEntry { table_id: table.id, is_default_action: true, ..Default::default() };
+                    let data = Some(v1::CounterData::default());
+                    let direct = v1::DirectCounterEntry { table_entry: Some(entry), data };
+                    out.push(entity(EntityKind::DirectCounterEntry(direct)));
+                    return Ok((None, 1));
+                }
+                self.each_entry(control, table, filter, from, max, |found| {
+                    let value =
+                        control.switch().state().counter_read(counter.0, found.row).unwrap_or_default();
+                    let data = Some(show_count(control, *counter, value));
+                    let table_entry = Some(self.show_entry_key(table, &found));
+                    let direct = v1::DirectCounterEntry { table_entry, data };
+                    out.push(entity(EntityKind::DirectCounterEntry(direct)));
+                })
+            }
+            Source::DirectMeters(table, filter, meter) => {
+                if filter.single {
+                    let entry =
+                        v1::TableEntry { table_id: table.id, is_default_action: true, ..Default::default() };
+                    let direct = v1::DirectMeterEntry { table_entry: Some(entry), ..Default::default() };
+                    out.push(entity(EntityKind::DirectMeterEntry(direct)));
+                    return Ok((None, 1));
+                }
+                self.each_entry(control, table, filter, from, max, |found| {
+                    let rates = control.switch().state().meter_rates(meter.0, found.row).ok().flatten();
+                    let config = rates.as_ref().map(show_rates);
+                    let table_entry = Some(self.show_entry_key(table, &found));
+                    let direct = v1::DirectMeterEntry { table_entry, config, counter_data: None };
+                    out.push(entity(EntityKind::DirectMeterEntry(direct)));
+                })
+            }
+            Source::Counter(id, counter, cells) => Ok(each_cell(cells, from, max, |index| {
+                let value = control.counter_value(*counter, index).unwrap_or_default();
+                let data = Some(show_count(control, *counter, value));
+                let cell = v1::CounterEntry { counter_id: *id, index: Some(at(index)), data };
+                out.push(entity(EntityKind::CounterEntry(cell)));
+            })),
+            Source::Meter(id, meter, cells) => Ok(each_cell(cells, from, max, |index| {
+                let config = control.meter_rates(*meter, index).ok().flatten().as_ref().map(show_rates);
+                let index = Some(at(index));
+                let cell = v1::MeterEntry { meter_id: *id, index, config, counter_data: None };
+                out.push(entity(EntityKind::MeterEntry(cell)));
+            })),
+            Source::Register(id, register, cells) => {
+                let none = P4TypeInfo::default();
+                let types = self.types().unwrap_or(&none);
+                let mut failed = None;
+                let done = each_cell(cells, from, max, |index| {
+                    let value = control.register_value(register.instance, index).unwrap_or_default();
+                    match crate::data::show(&register.spec, types, &value) {
+                        Ok(data) => {
+                            let (index, data) = (Some(at(index)), Some(data));
+                            let cell = v1::RegisterEntry { register_id: *id, index, data };
+                            out.push(entity(EntityKind::RegisterEntry(cell)));
+                        }
+                        Err(refusal) => failed = Some(refusal),
+                    }
+                });
+                failed.map_or(Ok(done), |refusal| Err(refusal.of(format!("register `{}`", register.name))))
+            }
+            Source::ValueSet(id, set) => {
+                let table = control.switch().table(set.table);
+                let member = |(_, entry): (EntryHandle, p4jet_tables::Entry)| v1::ValueSetMember {
+                    r#match: self.show_key(&set.keys, &entry.key),
+                };
+                let members: Vec<_> = table.entries().map(member).collect();
+                let looked_at = members.len();
+                let entry = v1::ValueSetEntry { value_set_id: *id, members };
+                out.push(entity(EntityKind::ValueSetEntry(entry)));
+                Ok((None, looked_at))
+            }
+        }
+    }
+
+    /// Calls `each` for the entries of a table that a filter lets through by key and priority.
+    fn each_entry(
+        &self,
+        control: &Control,
+        table: &Table,
+        filter: &Filter,
+        from: u64,
+        max: usize,
+        mut each: impl FnMut(Found<'_>),
+    ) -> Result<(Option<u64>, usize)> {
+        if let Some(key) = filter.key.as_ref().filter(|_| !table.has_priority || filter.priority != 0) {
+            let priority = self.priority(table, filter.priority)?;
+            let handle = table.find(control, key, filter.priority, priority);
+            let t = control.switch().table(table.table);
+            if let Some((handle, entry)) = handle.and_then(|handle| Some((handle, t.get(handle)?))) {
+                each(Found { handle, entry, row: t.row_of(handle), table: &t });
+            }
+            return Ok((None, 1));
+        }
+        let t = control.switch().table(table.table);
+        let (entries, next) = t.entries_from(from, max);
+        for (handle, entry) in entries {
+            let wanted = filter.key.as_ref().is_none_or(|key| *key == entry.key)
+                && (filter.priority == 0 || table.show_priority(handle, entry.priority) == filter.priority);
+            if wanted {
+                each(Found { handle, entry, row: t.row_of(handle), table: &t });
+            }
+        }
+        Ok((next, max))
+    }
+
+    /// An entry without what it does.
+    fn show_entry_key(&self, table: &Table, found: &Found<'_>) -> v1::TableEntry {
+        v1::TableEntry {
+            table_id: table.id,
+            r#match: self.show_key(&table.keys, &found.entry.key),
+            priority: table.show_priority(found.handle, found.entry.priority),
+            ..v1::TableEntry::default()
+        }
+    }
+
+    fn show_entry(
+        &self,
+        control: &Control,
+        table: &Table,
+        filter: &Filter,
+        found: Found<'_>,
+    ) -> Option<v1::TableEntry> {
+        let action = self.show_act(table, &found.entry.action);
+        if let Some(wanted) = filter.action
+            && !matches!(&action, Some(TableAction { r#type: Some(TableActionType::Action(a)) }) if a.action_id == wanted)
+        {
+            return None;
+        }
+        if filter.cookie != 0 || !filter.metadata.is_empty() {
+            return None;
+        }
+        let is_const = table.is_const(control, found.handle);
+        let (state, now_us) = (control.switch().state(), control.switch().now_us());
+        let life = found.table.life(found.handle, now_us).filter(|_| !is_const);
+        let elapsed_ns = |ms: u64| v1::IdleTimeout { elapsed_ns: (ms as i64).saturating_mul(1_000_000) };
+        let counter = table.counter.filter(|_| filter.counter);
+        let meter = table.meter.filter(|_| filter.meter);
+        Some(v1::TableEntry {
+            action,
+            is_const,
+            idle_timeout_ns: life.map_or(0, |life| i64::from(life.timeout_ms) * 1_000_000),
+            time_since_last_hit: (filter.since_hit && !is_const)
+                .then(|| found.table.since_hit_ms(found.handle, now_us))
+                .flatten()
+                .map(elapsed_ns),
+            counter_data: counter.map(|counter| {
+                let value = state.counter_read(counter.0, found.row).unwrap_or_default();
+                show_count(control, counter, value)
+            }),
+            meter_config: meter
+                .and_then(|meter| state.meter_rates(meter.0, found.row).ok().flatten())
+                .as_ref()
+                .map(show_rates),
+            ..self.show_entry_key(table, &found)
+        })
+    }
+
+    fn show_default(&self, control: &Control, table: &Table, filter: &Filter) -> Option<v1::TableEntry> {
+        let action = match control.default_action(table.table) {
+            Some(action) => self.show_act(table, &action),
+            // The program's action runs.
+            None => {
+                let declared = &control.program().tables[table.table.index()].default;
+                let action = p4jet_tables::Action { action: declared.action, data: declared.data.clone() };
+                self.show_act(table, &action)
+            }
+        };
+        if let Some(wanted) = filter.action
+            && !matches!(&action, Some(TableAction { r#type: Some(TableActionType::Action(a)) }) if a.action_id == wanted)
+        {
+            return None;
+        }
+        if filter.cookie != 0 || !filter.metadata.is_empty() {
+            return None;
+        }
+        Some(v1::TableEntry {
+            table_id: table.id,
+            is_default_action: true,
+            action,
+            counter_data: table.counter.filter(|_| filter.counter).map(|_| v1::CounterData::default()),
+            ..v1::TableEntry::default()
+        })
+    }
+}
+
+/// An entry of a table that is locked.
+struct Found<'a> {
+    handle: EntryHandle,
+    entry: p4jet_tables::Entry,
+    row: u32,
+    table: &'a p4jet_tables::Table,
+}
+
+fn entity(kind: EntityKind) -> Entity {
+    Entity { entity: Some(kind) }
+}
+
+fn at(index: u32) -> v1::Index {
+    v1::Index { index: index.into() }
+}
+
+fn cells(index: Option<u32>, size: u32) -> std::ops::Range<u32> {
+    index.map_or(0..size, |index| index..index + 1)
+}
+
+fn each_cell(
+    cells: &std::ops::Range<u32>,
+    from: u64,
+    max: usize,
+    mut each: impl FnMut(u32),
+) -> (Option<u64>, usize) {
+    let begin = cells.start.max(from as u32);
+    let end = cells.end.min(begin.saturating_add(max as u32)).max(begin);
+    (begin..end).for_each(&mut each);
+    ((end < cells.end).then_some(end.into()), (end - begin) as usize)
+}
+
+/// A count; what the counter does not count is 0.
+fn show_count(control: &Control, counter: InstanceId, value: CounterValue) -> v1::CounterData {
+    let (packets, bytes) = match control.program().instances[counter.index()].kind {
+        InstanceKind::Counter { unit, .. } | InstanceKind::DirectCounter { unit, .. } => {
+            (unit != CounterUnit::Bytes, unit != CounterUnit::Packets)
+        }
+        _ => (true, true),
+    };
+    let shown = |value: u64, counted: bool| if counted { value as i64 } else { 0 };
+    v1::CounterData { byte_count: shown(value.bytes, bytes), packet_count: shown(value.packets, packets) }
+}
+
+/// The refusal of a single entity that is not there.
+#[allow(dead_code)]
+fn absent(what: String) -> Refusal {
+    Refusal::new(Code::NotFound, Reason::Absent, what)
 }

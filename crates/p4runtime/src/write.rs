@@ -1,25 +1,145 @@
 //! Updates of entities.
+//!
+//! A request is one batch of the control, whose lock it holds: batches come one after the other. Each update is checked against the
+//! P4Info first, and then becomes one or several typed updates. If one of these fails, the others of the same P4Runtime update are
+//! taken back.
 
 use crate::pipeline::Pipeline;
+use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::session::RoleView;
-use p4jet_control::SharedControl;
-use p4jet_p4info::proto::v1;
+use p4jet_control::{CommandError, Control, SharedControl, Transaction};
+use p4jet_p4info::proto::v1::{self, EntityKind, UpdateType};
 
 /// The outcome of a batch of updates.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
-    /// One result per update, in order, with canonical code 0 for each update that was made; `None` if all were.
+    /// Why the whole request was refused. Nothing has changed then, and the answer has no details.
+    pub refused: Option<Refusal>,
+    /// One result per update, in order, with canonical code 0 and nothing else for each update that was made; `None` if all
+    /// were.
     pub errors: Option<Vec<v1::Error>>,
+    /// What else there is to say, for the log: the state could not be kept.
+    pub note: Option<String>,
+}
+
+impl From<Refusal> for Written {
+    fn from(refusal: Refusal) -> Written {
+        Written { refused: Some(refusal), ..Written::default() }
+    }
+}
+
+/// A batch under way.
+pub(crate) struct Writer<'a> {
+    pub pipeline: &'a Pipeline,
+    pub control: Control,
+    pub role: &'a RoleView,
+    pub batch: Transaction<'a>,
 }
 
 /// Carries out the updates of a request, in their order.
 pub fn write(
-    _pipeline: &Pipeline,
-    _switch: &SharedControl,
-    _role: &RoleView,
+    pipeline: &Pipeline,
+    switch: &SharedControl,
+    role: &RoleView,
     updates: Vec<v1::Update>,
-    _atomicity: v1::Atomicity,
+    atomicity: v1::Atomicity,
 ) -> Written {
-    let unimplemented = v1::Error { canonical_code: 12, ..v1::Error::default() };
-    Written { errors: Some(vec![unimplemented; updates.len()]) }
+    if atomicity == v1::Atomicity::DataplaneAtomic {
+        return Refusal::unsupported("batches that packets see whole or not at all are not supported").into();
+    }
+    if updates.is_empty() {
+        return Written::default();
+    }
+    let control = match pipeline.control(switch) {
+        Ok(control) => control,
+        Err(refusal) => return refusal.into(),
+    };
+    let Some(batch) = switch.transaction(&control, updates.len()) else {
+        let why = "another program was loaded meanwhile";
+        return Refusal::new(Code::Aborted, Reason::Program, why).into();
+    };
+    let all_or_nothing = atomicity == v1::Atomicity::RollbackOnError;
+    let mut writer = Writer { pipeline, control, role, batch };
+    let mut errors: Option<Vec<v1::Error>> = None;
+    let total = updates.len();
+    for (place, update) in updates.into_iter().enumerate() {
+        let mark = writer.batch.mark();
+        let refusal = match writer.update(&update) {
+            Ok(()) => {
+                if !all_or_nothing {
+                    writer.batch.settle();
+                }
+                continue;
+            }
+            Err(refusal) => refusal,
+        };
+        if all_or_nothing {
+            // What could not be taken back is in its text.
+            let message = writer.batch.take_back(CommandError::new(refusal.message)).message;
+            return rolled_back(total, place, Refusal { message, ..refusal });
+        }
+        let message = writer.batch.take_back_to(mark, CommandError::new(refusal.message)).message;
+        let errors = errors.get_or_insert_with(|| vec![v1::Error::default(); total]);
+        errors[place] = Refusal { message, ..refusal }.into_error();
+    }
+    match writer.batch.commit() {
+        Ok(note) => Written { errors, note, ..Written::default() },
+        Err(error) => Refusal::from(error).into(),
+    }
+}
+
+/// The outcome of a batch of which nothing stays.
+fn rolled_back(total: usize, place: usize, refusal: Refusal) -> Written {
+    let aborted = |why: String| Refusal::new(Code::Aborted, Reason::Batch, why).into_error();
+    let before = aborted(format!("rolled back: update {place} of the batch was refused"));
+    let after = aborted(format!("not attempted: update {place} of the batch was refused"));
+    let mut errors = vec![before; total];
+    errors[place + 1..].fill(after);
+    errors[place] = refusal.into_error();
+    Written { errors: Some(errors), ..Written::default() }
+}
+
+impl Writer<'_> {
+    /// Carries a typed update out.
+    pub(crate) fn make(&mut self, update: p4jet_control::Update) -> Result<Option<u32>> {
+        Ok(self.batch.write(update)?)
+    }
+
+    fn update(&mut self, update: &v1::Update) -> Result<()> {
+        let kind = UpdateType::try_from(update.r#type).unwrap_or(UpdateType::Unspecified);
+        if kind == UpdateType::Unspecified {
+            let why = "the type of the update is unset, expected INSERT, MODIFY or DELETE";
+            return Err(Refusal::invalid(Reason::Form, why));
+        }
+        let entity = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
+        let Some(entity) = entity else {
+            return Err(Refusal::invalid(Reason::Form, "the entity is unset"));
+        };
+        match entity {
+            EntityKind::TableEntry(entry) => self.table_entry(kind, entry),
+            EntityKind::CounterEntry(entry) => self.counter_entry(kind, entry),
+            EntityKind::DirectCounterEntry(entry) => self.direct_counter_entry(kind, entry),
+            EntityKind::MeterEntry(entry) => self.meter_entry(kind, entry),
+            EntityKind::DirectMeterEntry(entry) => self.direct_meter_entry(kind, entry),
+            EntityKind::RegisterEntry(entry) => self.register_entry(kind, entry),
+            EntityKind::ValueSetEntry(entry) => self.value_set_entry(kind, entry),
+            EntityKind::ActionProfileMember(_) | EntityKind::ActionProfileGroup(_) => {
+                Err(Refusal::unsupported("members and groups are not supported yet"))
+            }
+            EntityKind::PacketReplicationEngineEntry(_) => {
+                Err(Refusal::unsupported("multicast groups and clone sessions are not supported yet"))
+            }
+            EntityKind::DigestEntry(_) => Err(Refusal::unsupported("digests are not supported yet")),
+            EntityKind::ExternEntry(entry) => {
+                let id = entry.extern_type_id;
+                Err(match id {
+                    0x81..=0xfe => Refusal::unsupported(format!("there are no externs of the type {id:#x}")),
+                    _ => Refusal::invalid(
+                        Reason::Id,
+                        format!("found the extern type {id:#x}, expected 0x81 to 0xfe"),
+                    ),
+                })
+            }
+        }
+    }
 }

@@ -938,6 +938,12 @@ impl Table {
         (timeout_ms > 0).then_some(Life { timeout_ms, since_hit_ms: since_us / 1000 })
     }
 
+    /// Returns the time since an entry was hit, or its timeout set ([`Self::set_timeout`]), in milliseconds; `None` if the table does not note it.
+    pub fn since_hit_ms(&self, handle: EntryHandle, now_us: u64) -> Option<u64> {
+        let slot = self.slot_of(handle).ok().filter(|_| self.spec.idle_timeout)?;
+        Some(now_us.saturating_sub(self.hit_in(slot) << HIT_SHIFT) / 1000)
+    }
+
     /// Notes that a packet hit the entry with this row. Generated code does so itself.
     pub fn hit(&self, row: u32, now_us: u64) {
         if self.spec.idle_timeout {

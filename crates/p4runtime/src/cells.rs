@@ -1,0 +1,213 @@
+//! Cells: counters, meters, registers and value sets.
+
+use crate::pipeline::{Array, Table};
+use crate::refusal::{Code, Reason, Refusal, Result};
+use crate::table_entry::{count, rates};
+use crate::write::Writer;
+use p4jet_control::{Cell, EntryRef, Update};
+use p4jet_externs::CounterValue;
+use p4jet_ir::TableId;
+use p4jet_p4info::proto::config::P4TypeInfo;
+use p4jet_p4info::proto::v1::{self, UpdateType};
+use p4jet_tables::EntryHandle;
+
+/// Refuses what can only be modified.
+fn only_modified(kind: UpdateType, what: &str, name: &str) -> Result<()> {
+    match kind {
+        UpdateType::Modify => Ok(()),
+        _ => {
+            let why = format!("{what} `{name}` can only be modified: it is always there");
+            Err(Refusal::invalid(Reason::Form, why))
+        }
+    }
+}
+
+/// The index of a cell; `None` for all cells.
+pub(crate) fn index(given: Option<&v1::Index>, name: &str, size: u32) -> Result<Option<u32>> {
+    let Some(v1::Index { index }) = given else { return Ok(None) };
+    match u32::try_from(*index) {
+        Ok(found) if found < size => Ok(Some(found)),
+        _ => {
+            let why = match size {
+                0 => format!("`{name}` has no cells"),
+                _ => format!("`{name}`: found the index {index}, expected 0 to {}", size - 1),
+            };
+            let code = if *index < 0 { Code::InvalidArgument } else { Code::OutOfRange };
+            Err(Refusal::new(code, Reason::Index, why))
+        }
+    }
+}
+
+impl Writer<'_> {
+    fn cells(&self, given: Option<&v1::Index>, array: &Array) -> Result<std::ops::Range<u32>> {
+        Ok(match index(given, &array.name, array.size)? {
+            Some(index) => index..index + 1,
+            None => 0..array.size,
+        })
+    }
+
+    /// Sets a cell of a counter, or all.
+    pub(crate) fn counter_entry(&mut self, kind: UpdateType, entry: &v1::CounterEntry) -> Result<()> {
+        let counter = self.pipeline.counter(entry.counter_id)?;
+        self.role.check(entry.counter_id, &counter.name, None)?;
+        only_modified(kind, "the counter", &counter.name)?;
+        let cells = self.cells(entry.index.as_ref(), counter)?;
+        let Some(data) = &entry.data else { return Ok(()) };
+        let value = count(data)?;
+        if entry.index.is_none() && value == CounterValue::default() {
+            return self.make(Update::ResetCounter(counter.instance)).map(drop);
+        }
+        for index in cells {
+            let cell = Cell::Index(index);
+            self.make(Update::WriteCounter { counter: counter.instance, cell, value })?;
+        }
+        Ok(())
+    }
+
+    /// Sets the rates of a cell of a meter, or of all.
+    pub(crate) fn meter_entry(&mut self, kind: UpdateType, entry: &v1::MeterEntry) -> Result<()> {
+        let meter = self.pipeline.meter(entry.meter_id)?;
+        self.role.check(entry.meter_id, &meter.name, None)?;
+        only_modified(kind, "the meter", &meter.name)?;
+        if entry.counter_data.is_some() {
+            return Err(Refusal::unsupported("`counter_data`: meters have no counters here"));
+        }
+        let rates = entry.config.as_ref().map(rates).transpose()?;
+        let meter_id = meter.instance;
+        let update = match index(entry.index.as_ref(), &meter.name, meter.size)? {
+            Some(index) => Update::SetMeter { meter: meter_id, cell: Cell::Index(index), rates },
+            None => Update::SetMeterArray { meter: meter_id, rates },
+        };
+        self.make(update).map(drop)
+    }
+
+    /// The entry that a direct counter or meter belongs to.
+    fn entry_of(&self, given: Option<&v1::TableEntry>) -> Result<(&Table, Option<EntryHandle>)> {
+        let Some(given) = given else {
+            return Err(Refusal::invalid(Reason::Form, "`table_entry` is unset"));
+        };
+        let table = self.pipeline.table(given.table_id)?;
+        self.role.check(table.id, &table.name, table.role.as_deref())?;
+        if given.is_default_action {
+            return Ok((table, None));
+        }
+        let key = self.pipeline.key(&table.name, &table.keys, &given.r#match)?;
+        let priority = self.pipeline.priority(table, given.priority)?;
+        match table.find(&self.control, &key, given.priority, priority) {
+            Some(handle) => Ok((table, Some(handle))),
+            None => {
+                let why = format!("`{}` has no entry with this key", table.name);
+                Err(Refusal::new(Code::NotFound, Reason::Absent, why))
+            }
+        }
+    }
+
+    /// Sets the counter of an entry.
+    pub(crate) fn direct_counter_entry(
+        &mut self,
+        kind: UpdateType,
+        entry: &v1::DirectCounterEntry,
+    ) -> Result<()> {
+        let (table, handle) = self.entry_of(entry.table_entry.as_ref())?;
+        only_modified(kind, "a counter of", &table.name)?;
+        let Some(counter) = table.counter else {
+            let why = format!("`{}` has no direct counter", table.name);
+            return Err(Refusal::invalid(Reason::Form, why));
+        };
+        let Some(data) = &entry.data else { return Ok(()) };
+        let value = count(data)?;
+        let Some(handle) = handle else {
+            return default_cell(&table.name, value == CounterValue::default());
+        };
+        let cell = Cell::Entry(EntryRef::from(handle.0));
+        self.make(Update::WriteCounter { counter, cell, value }).map(drop)
+    }
+
+    /// Sets the rates of the meter of an entry.
+    pub(crate) fn direct_meter_entry(
+        &mut self,
+        kind: UpdateType,
+        entry: &v1::DirectMeterEntry,
+    ) -> Result<()> {
+        let (table, handle) = self.entry_of(entry.table_entry.as_ref())?;
+        only_modified(kind, "a meter of", &table.name)?;
+        let Some(meter) = table.meter else {
+            let why = format!("`{}` has no direct meter", table.name);
+            return Err(Refusal::invalid(Reason::Form, why));
+        };
+        if entry.counter_data.is_some() {
+            return Err(Refusal::unsupported("`counter_data`: meters have no counters here"));
+        }
+        let rates = entry.config.as_ref().map(rates).transpose()?;
+        let Some(handle) = handle else { return default_cell(&table.name, rates.is_none()) };
+        let cell = Cell::Entry(EntryRef::from(handle.0));
+        self.make(Update::SetMeter { meter, cell, rates }).map(drop)
+    }
+
+    /// Sets a cell of a register, or all.
+    pub(crate) fn register_entry(&mut self, kind: UpdateType, entry: &v1::RegisterEntry) -> Result<()> {
+        let register = self.pipeline.register(entry.register_id)?;
+        self.role.check(entry.register_id, &register.name, None)?;
+        only_modified(kind, "the register", &register.name)?;
+        let index = index(entry.index.as_ref(), &register.name, register.size)?;
+        let none = P4TypeInfo::default();
+        let types = self.pipeline.types().unwrap_or(&none);
+        let data = entry.data.clone().unwrap_or_default();
+        let value = crate::data::read(&register.spec, types, &data)
+            .map_err(|refusal| refusal.of(format!("register `{}`", register.name)))?;
+        let instance = register.instance;
+        if index.is_none() && value.bits() == 0 {
+            return self.make(Update::ResetRegister(instance)).map(drop);
+        }
+        for index in index.map_or(0..register.size, |index| index..index + 1) {
+            self.make(Update::WriteRegister { register: instance, index, value: value.clone() })?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the members of a value set.
+    pub(crate) fn value_set_entry(&mut self, kind: UpdateType, entry: &v1::ValueSetEntry) -> Result<()> {
+        let set = self.pipeline.value_set(entry.value_set_id)?;
+        self.role.check(entry.value_set_id, &set.name, None)?;
+        only_modified(kind, "the value set", &set.name)?;
+        let mut keys = Vec::with_capacity(entry.members.len());
+        if i64::from(set.size) < entry.members.len() as i64 && set.size > 0 {
+            let why =
+                format!("`{}`: found {} members, its size is {}", set.name, entry.members.len(), set.size);
+            return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
+        }
+        for member in &entry.members {
+            let key = self.pipeline.key(&set.name, &set.keys, &member.r#match)?;
+            keys.push(key);
+        }
+        let mut known = std::collections::HashSet::new();
+        if !keys.iter().all(|key| known.insert(key)) {
+            let why = format!("`{}`: two members are the same", set.name);
+            return Err(Refusal::new(Code::AlreadyExists, Reason::Exists, why));
+        }
+        self.replace_set(set.table, keys)
+    }
+
+    /// Adds what is new, then removes what is not wanted any more: packets match either at every moment.
+    fn replace_set(&mut self, set: TableId, keys: Vec<Vec<p4jet_tables::KeyMatch>>) -> Result<()> {
+        let old: Vec<_> = self.control.switch().table(set).entries().map(|(_, entry)| entry.key).collect();
+        for key in old.into_iter().filter(|key| !keys.contains(key)) {
+            self.make(Update::RemoveFromValueSet { set, key })?;
+        }
+        for key in keys {
+            self.make(Update::AddToValueSet { set, key })?;
+        }
+        Ok(())
+    }
+}
+
+/// The direct counter and meter of a default entry do nothing: they can be set to what they are.
+fn default_cell(table: &str, is_unset: bool) -> Result<()> {
+    match is_unset {
+        true => Ok(()),
+        false => {
+            let what = "direct counters and meters work for entries, and not for the default entry";
+            Err(Refusal::unsupported(format!("`{table}`: {what}")))
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Values of any type (`P4Data`) as the bits that registers and digests have, and back.
+//!
+//! The bits are those of the parts one after the other, in the order of their declaration, the first one highest.
+
+use crate::refusal::{Reason, Refusal, Result};
+use crate::value::{bad_value, number, ones, shortest};
+use num_bigint::BigUint;
+use num_traits::Zero;
+use p4jet_p4info::proto::config::{BitstringType, DataType, P4DataTypeSpec, P4TypeInfo, Representation};
+use p4jet_p4info::proto::v1::{DataValue, P4Data, P4StructLike};
+
+/// The deepest nesting of types.
+const DEPTH_MAX: u32 = 64;
+/// The widest value, in bits.
+const WIDTH_MAX: u32 = 1 << 20;
+
+/// A type, as far as its bits go.
+enum Bits<'a> {
+    Unsigned(u32),
+    Signed(u32),
+    Bool,
+    /// An enum with a representation.
+    Enum(u32),
+    /// The parts of a struct, with their names.
+    Struct(Vec<(&'a str, &'a P4DataTypeSpec)>),
+    Tuple(Vec<&'a P4DataTypeSpec>),
+}
+
+fn bits_of<'a>(spec: &'a P4DataTypeSpec, types: &'a P4TypeInfo, depth: u32) -> Option<Bits<'a>> {
+    if depth == 0 {
+        return None;
+    }
+    let width = |bits: i32| u32::try_from(bits).ok().filter(|bits| *bits <= WIDTH_MAX);
+    match spec.type_spec.as_ref()? {
+        DataType::Bitstring(string) => match string.type_spec.as_ref()? {
+            BitstringType::Bit(bit) => width(bit.bitwidth).map(Bits::Unsigned),
+            BitstringType::Int(int) => width(int.bitwidth).map(Bits::Signed),
+            BitstringType::Varbit(_) => None,
+        },
+        DataType::Bool(_) => Some(Bits::Bool),
+        DataType::Tuple(tuple) => Some(Bits::Tuple(tuple.members.iter().collect())),
+        DataType::Struct(named) => {
+            let members = types.structs.get(&named.name)?.members.iter();
+            let members = members.map(|member| Some((member.name.as_str(), member.type_spec.as_ref()?)));
+            Some(Bits::Struct(members.collect::<Option<_>>()?))
+        }
+        DataType::SerializableEnum(named) => {
+            let declared = types.serializable_enums.get(&named.name)?;
+            width(declared.underlying_type.as_ref()?.bitwidth).map(Bits::Enum)
+        }
+        DataType::NewType(named) => match types.new_types.get(&named.name)?.representation.as_ref()? {
+            Representation::OriginalType(original) => bits_of(original, types, depth - 1),
+            // The width in the program is not in the P4Info.
+            Representation::TranslatedType(_) => None,
+        },
+        DataType::Header(_)
+        | DataType::HeaderUnion(_)
+        | DataType::HeaderStack(_)
+        | DataType::HeaderUnionStack(_)
+        | DataType::Enum(_)
+        | DataType::Error(_) => None,
+    }
+}
+
+/// The number of bits of a type; `None` if its values cannot be read and written.
+pub(crate) fn width(spec: &P4DataTypeSpec, types: &P4TypeInfo) -> Option<u32> {
+    width_within(spec, types, DEPTH_MAX)
+}
+
+fn width_within(spec: &P4DataTypeSpec, types: &P4TypeInfo, depth: u32) -> Option<u32> {
+    let sum = |parts: Vec<&P4DataTypeSpec>| {
+        parts.into_iter().try_fold(0u32, |sum, part| {
+            sum.checked_add(width_within(part, types, depth - 1)?).filter(|sum| *sum <= WIDTH_MAX)
+        })
+    };
+    match bits_of(spec, types, depth)? {
+        Bits::Unsigned(width) | Bits::Signed(width) | Bits::Enum(width) => Some(width),
+        Bits::Bool => Some(1),
+        Bits::Struct(parts) => sum(parts.into_iter().map(|(_, part)| part).collect()),
+        Bits::Tuple(parts) => sum(parts),
+    }
+}
+
+fn unsupported() -> Refusal {
+    Refusal::unsupported(
+        "values of this type are not supported: headers, varbits, enums without representation, errors and translated types",
+    )
+}
+
+/// The bits of a value of this type.
+pub(crate) fn read(spec: &P4DataTypeSpec, types: &P4TypeInfo, data: &P4Data) -> Result<BigUint> {
+    read_within(spec, types, data, DEPTH_MAX)
+}
+
+fn read_within(spec: &P4DataTypeSpec, types: &P4TypeInfo, data: &P4Data, depth: u32) -> Result<BigUint> {
+    let bits = bits_of(spec, types, depth).ok_or_else(unsupported)?;
+    let parts = |parts: &[&P4DataTypeSpec], found: &P4StructLike| {
+        if found.members.len() != parts.len() {
+            let (found, expected) = (found.members.len(), parts.len());
+            let why = format!("the value has {found} members, expected {expected}");
+            return Err(Refusal::invalid(Reason::Value, why));
+        }
+        parts.iter().zip(&found.members).try_fold(BigUint::zero(), |high, (part, member)| {
+            let width = width_within(part, types, depth - 1).ok_or_else(unsupported)?;
+            Ok((high << width) | read_within(part, types, member, depth - 1)?)
+        })
+    };
+    match (bits, &data.data) {
+        (Bits::Unsigned(width), Some(DataValue::Bitstring(bytes)))
+        | (Bits::Enum(width), Some(DataValue::EnumValue(bytes))) => {
+            number(bytes, width).map_err(|why| bad_value(bytes, width, why))
+        }
+        (Bits::Signed(width), Some(DataValue::Bitstring(bytes))) => signed(bytes, width),
+        (Bits::Bool, Some(DataValue::Bool(value))) => Ok(BigUint::from(*value)),
+        (Bits::Struct(expected), Some(DataValue::Struct(found))) => {
+            parts(&expected.into_iter().map(|(_, part)| part).collect::<Vec<_>>(), found)
+        }
+        (Bits::Tuple(expected), Some(DataValue::Tuple(found))) => parts(&expected, found),
+        (bits, found) => {
+            let expected = match bits {
+                Bits::Unsigned(_) | Bits::Signed(_) => "`bitstring`",
+                Bits::Bool => "`bool`",
+                Bits::Enum(_) => "`enum_value`",
+                Bits::Struct(_) => "`struct`",
+                Bits::Tuple(_) => "`tuple`",
+            };
+            let found = if found.is_some() { "a value of another kind" } else { "no value" };
+            Err(Refusal::invalid(Reason::Value, format!("found {found}, expected {expected}")))
+        }
+    }
+}
+
+/// Reads a number in two's complement: its bits.
+fn signed(bytes: &[u8], width: u32) -> Result<BigUint> {
+    let (Some(first), false) = (bytes.first(), width == 0) else {
+        return Err(bad_value(bytes, width, "does not fit"));
+    };
+    let is_negative = first & 0x80 != 0;
+    let value = num_bigint::BigInt::from_signed_bytes_be(bytes);
+    // The largest magnitude has one bit less than the type.
+    let fits = match is_negative {
+        true => (-(value.clone() + 1u32)).bits() < u64::from(width),
+        false => value.bits() < u64::from(width),
+    };
+    if !fits {
+        return Err(bad_value(bytes, width, "does not fit in two's complement"));
+    }
+    let modulus = num_bigint::BigInt::from(1u32) << width;
+    let bits = if is_negative { value + modulus } else { value };
+    bits.to_biguint().ok_or_else(|| bad_value(bytes, width, "does not fit"))
+}
+
+/// The value of this type that has these bits.
+pub(crate) fn show(spec: &P4DataTypeSpec, types: &P4TypeInfo, bits: &BigUint) -> Result<P4Data> {
+    show_within(spec, types, bits, DEPTH_MAX)
+}
+
+fn show_within(spec: &P4DataTypeSpec, types: &P4TypeInfo, value: &BigUint, depth: u32) -> Result<P4Data> {
+    let parts = |parts: &[&P4DataTypeSpec]| -> Result<P4StructLike> {
+        let widths = parts.iter().map(|part| width_within(part, types, depth - 1).ok_or_else(unsupported));
+        let widths = widths.collect::<Result<Vec<u32>>>()?;
+        let mut below: u32 = widths.iter().sum();
+        let members = parts.iter().zip(widths).map(|(part, width)| {
+            below -= width;
+            show_within(part, types, &((value >> below) & ones(width)), depth - 1)
+        });
+        Ok(P4StructLike { members: members.collect::<Result<_>>()? })
+    };
+    let data = match bits_of(spec, types, depth).ok_or_else(unsupported)? {
+        Bits::Unsigned(_) => DataValue::Bitstring(shortest(value)),
+        Bits::Enum(_) => DataValue::EnumValue(shortest(value)),
+        Bits::Signed(width) => {
+            let is_negative = width > 0 && value.bit(u64::from(width) - 1);
+            let value = num_bigint::BigInt::from(value.clone());
+            let modulus = num_bigint::BigInt::from(1u32) << width;
+            let value = if is_negative { value - modulus } else { value };
+            DataValue::Bitstring(value.to_signed_bytes_be().into())
+        }
+        Bits::Bool => DataValue::Bool(!value.is_zero()),
+        Bits::Struct(members) => {
+            DataValue::Struct(parts(&members.into_iter().map(|(_, part)| part).collect::<Vec<_>>())?)
+        }
+        Bits::Tuple(members) => DataValue::Tuple(parts(&members)?),
+    };
+    Ok(P4Data { data: Some(data) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use p4jet_p4info::proto::config::{
+        P4BitTypeSpec, P4BitstringLikeTypeSpec, P4BoolType, P4IntTypeSpec, P4NamedType, P4StructTypeSpec,
+        StructMember,
+    };
+
+    fn string(of: BitstringType) -> P4DataTypeSpec {
+        let like = P4BitstringLikeTypeSpec { type_spec: Some(of), ..P4BitstringLikeTypeSpec::default() };
+        P4DataTypeSpec { type_spec: Some(DataType::Bitstring(like)) }
+    }
+
+    fn int(bitwidth: i32) -> P4DataTypeSpec {
+        string(BitstringType::Int(P4IntTypeSpec { bitwidth }))
+    }
+
+    fn bytes(bytes: &[u8]) -> P4Data {
+        P4Data { data: Some(DataValue::Bitstring(bytes.to_vec().into())) }
+    }
+
+    #[test]
+    fn g_14_signed_numbers_are_sign_extended() {
+        let types = P4TypeInfo::default();
+        let read = |width, data: &[u8]| {
+            read(&int(width), &types, &bytes(data)).ok().map(|v| u64::try_from(&v).unwrap())
+        };
+        assert_eq!(read(8, &[0x9d]), Some(0x9d));
+        assert_eq!(read(8, &[0xff, 0x9d]), Some(0x9d));
+        assert_eq!(read(8, &[0x00, 0x9d]), None);
+        assert_eq!(read(12, &[0xfd, 0x1d]), Some(0xd1d));
+        assert_eq!(read(12, &[0x8d, 0x1d]), None);
+        assert_eq!(read(8, &[0x80]), Some(0x80));
+        assert_eq!(read(8, &[0x7f]), Some(0x7f));
+        assert_eq!(read(8, &[]), None);
+        for (value, shown) in [(0x80u32, &[0x80u8][..]), (0x7f, &[0x7f]), (0xff, &[0xff]), (0, &[0])] {
+            assert_eq!(show(&int(8), &types, &value.into()).unwrap(), bytes(shown));
+        }
+    }
+
+    #[test]
+    fn g_20_structs_have_all_members_in_order() {
+        let bit = |bitwidth| string(BitstringType::Bit(P4BitTypeSpec { bitwidth }));
+        let member = |name: &str, spec| StructMember { name: name.to_string(), type_spec: Some(spec) };
+        let flag = P4DataTypeSpec { type_spec: Some(DataType::Bool(P4BoolType {})) };
+        let members = vec![member("a", bit(4)), member("b", flag), member("c", bit(48))];
+        let declared = P4StructTypeSpec { members, ..P4StructTypeSpec::default() };
+        let types = P4TypeInfo { structs: [("s".to_string(), declared)].into(), ..P4TypeInfo::default() };
+        let spec =
+            P4DataTypeSpec { type_spec: Some(DataType::Struct(P4NamedType { name: "s".to_string() })) };
+        assert_eq!(width(&spec, &types), Some(53));
+        let value = |members: Vec<P4Data>| P4Data { data: Some(DataValue::Struct(P4StructLike { members })) };
+        let flag = P4Data { data: Some(DataValue::Bool(true)) };
+        let given = value(vec![bytes(&[0x9]), flag.clone(), bytes(&[1, 2])]);
+        let bits = read(&spec, &types, &given).unwrap();
+        assert_eq!(bits, (BigUint::from(0x9u32 << 1 | 1) << 48) | BigUint::from(0x102u32));
+        assert_eq!(show(&spec, &types, &bits).unwrap(), given);
+        assert!(read(&spec, &types, &value(vec![bytes(&[0x9]), flag.clone()])).is_err());
+        assert!(read(&spec, &types, &value(vec![flag, bytes(&[1]), bytes(&[1])])).is_err());
+        assert!(read(&spec, &types, &bytes(&[1])).is_err());
+    }
+}

@@ -1,0 +1,161 @@
+//! Why an update or a read of an entity is refused.
+
+use p4jet_control::CommandError;
+use p4jet_p4info::proto::v1;
+use std::fmt;
+
+/// The namespace of [`Reason`]s in `p4.v1.Error`.
+pub const SPACE: &str = "p4jet";
+
+/// gRPC's canonical codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "gRPC defines them")]
+pub enum Code {
+    Ok = 0,
+    Unknown = 2,
+    InvalidArgument = 3,
+    NotFound = 5,
+    AlreadyExists = 6,
+    PermissionDenied = 7,
+    ResourceExhausted = 8,
+    FailedPrecondition = 9,
+    Aborted = 10,
+    OutOfRange = 11,
+    Unimplemented = 12,
+    Internal = 13,
+    Unavailable = 14,
+}
+
+/// The kinds of refusals: `code` of `p4.v1.Error` in the namespace [`SPACE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The message lacks a part, or has one too many.
+    Form = 1,
+    /// An id is not in the P4Info, or is that of another kind of object.
+    Id = 2,
+    /// A match is wrong.
+    Match = 3,
+    /// A byte string is empty or does not fit.
+    Value = 4,
+    /// The action is wrong for this use, or a parameter of it.
+    Action = 5,
+    /// The priority is wrong.
+    Priority = 6,
+    /// The entity exists.
+    Exists = 7,
+    /// The entity does not exist.
+    Absent = 8,
+    /// There is no room.
+    Full = 9,
+    /// The program or the specification does not let clients change it.
+    Const = 10,
+    /// A constraint of the program does not hold.
+    Constraint = 11,
+    /// The role may not do it.
+    Role = 12,
+    /// Something refers to the entity.
+    InUse = 13,
+    /// p4jet does not support it.
+    Unsupported = 14,
+    /// Another update of the batch was refused.
+    Batch = 15,
+    /// An index is outside the array.
+    Index = 16,
+    /// Idle timeouts are not supported here, or not in this form.
+    Timeout = 17,
+    /// The running program is not the one of the P4Info.
+    Program = 18,
+    /// Packet workers or the memory are too busy now.
+    Busy = 19,
+    /// A fault of p4jet.
+    Fault = 20,
+}
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// The canonical code.
+    pub code: Code,
+    /// The kind of refusal.
+    pub reason: Reason,
+    /// What was found, what was expected, which choices there are.
+    pub message: String,
+}
+
+impl Refusal {
+    /// A refusal.
+    pub fn new(code: Code, reason: Reason, message: impl Into<String>) -> Refusal {
+        Refusal { code, reason, message: message.into() }
+    }
+
+    /// A refusal with the code INVALID_ARGUMENT.
+    pub fn invalid(reason: Reason, message: impl Into<String>) -> Refusal {
+        Refusal::new(Code::InvalidArgument, reason, message)
+    }
+
+    /// A refusal of what p4jet does not support.
+    pub fn unsupported(message: impl Into<String>) -> Refusal {
+        Refusal::new(Code::Unimplemented, Reason::Unsupported, message)
+    }
+
+    /// The same about an object: its message starts with the object's name.
+    #[must_use]
+    pub fn of(mut self, object: impl fmt::Display) -> Refusal {
+        self.message = format!("{object}: {}", self.message);
+        self
+    }
+
+    /// The message for a client.
+    pub fn into_error(self) -> v1::Error {
+        v1::Error {
+            canonical_code: self.code as i32,
+            message: self.message,
+            space: SPACE.to_string(),
+            code: self.reason as i32,
+            details: None,
+        }
+    }
+}
+
+impl From<CommandError> for Refusal {
+    fn from(error: CommandError) -> Refusal {
+        let (code, reason) = match &*error.code {
+            "DUPLICATE_ENTRY" => (Code::AlreadyExists, Reason::Exists),
+            "TABLE_FULL" | "NO_MEMORY" => (Code::ResourceExhausted, Reason::Full),
+            "INVALID_HANDLE" | "EXPIRED_HANDLE" | "SESSION_NOT_FOUND" | "INVALID_MGRP_HANDLE" => {
+                (Code::NotFound, Reason::Absent)
+            }
+            "INVALID_MBR_HANDLE" | "INVALID_GRP_HANDLE" => (Code::NotFound, Reason::Absent),
+            "MBR_STILL_USED" | "GRP_STILL_USED" => (Code::FailedPrecondition, Reason::InUse),
+            "IMMUTABLE_TABLE_ENTRIES" | "DEFAULT_ENTRY_IS_CONST" | "DEFAULT_ACTION_IS_CONST" => {
+                (Code::PermissionDenied, Reason::Const)
+            }
+            "BUSY" => (Code::Unavailable, Reason::Busy),
+            "UNSUPPORTED" => (Code::Unimplemented, Reason::Unsupported),
+            "INTERNAL" => (Code::Internal, Reason::Fault),
+            _ => (Code::InvalidArgument, Reason::Form),
+        };
+        Refusal::new(code, reason, error.message)
+    }
+}
+
+/// The result of a step.
+pub type Result<T> = std::result::Result<T, Refusal>;
+
+/// The most choices that a message lists.
+const CHOICES_MAX: usize = 8;
+
+/// Lists what there is to choose from: `` `a` (1), `b` (2) and 3 more ``.
+pub(crate) fn choices<'a>(all: impl Iterator<Item = (u32, &'a str)>) -> String {
+    let mut all = all.peekable();
+    if all.peek().is_none() {
+        return "there is none".to_string();
+    }
+    let some: Vec<String> =
+        all.by_ref().take(CHOICES_MAX).map(|(id, name)| format!("{id} (`{name}`)")).collect();
+    let rest = all.count();
+    match rest {
+        0 => some.join(", "),
+        rest => format!("{} and {rest} more", some.join(", ")),
+    }
+}

@@ -1,0 +1,706 @@
+//! Table entries.
+
+use crate::pipeline::{Key, Pipeline, Table};
+use crate::refusal::{Code, Reason, Refusal, Result, choices};
+use crate::value::{Outside, ones};
+use crate::write::Writer;
+use num_bigint::BigUint;
+use num_traits::Zero;
+use p4jet_control::{Act, Cell, Control, EntryRef, Update};
+use p4jet_externs::{CounterValue, Rate, Rates};
+use p4jet_ir::{InstanceId, MatchKind};
+use p4jet_p4info::proto::config::Scope;
+use p4jet_p4info::proto::v1::{
+    self, Exact, FieldMatch, FieldMatchType, Lpm, Optional, Range, TableAction, TableActionType, Ternary,
+    UpdateType,
+};
+use p4jet_tables::{EntryHandle, KeyMatch};
+
+/// The largest priority: bmv2's, which runtime commands count from the other end.
+pub(crate) const PRIORITY_MAX: u32 = i32::MAX as u32;
+
+/// A choice among matches, for messages.
+fn field_choices(keys: &[Key]) -> String {
+    choices(keys.iter().map(|key| (key.field.id, key.field.name.as_str())))
+}
+
+/// The refusal of one field of a key.
+fn bad_match(key: &Key, why: &str) -> Refusal {
+    let kind = key.kind.name();
+    Refusal::invalid(Reason::Match, why).of(format!("match on `{}` ({kind})", key.field.name))
+}
+
+fn is_within(value: &BigUint, mask: &BigUint) -> bool {
+    match (u128::try_from(value), u128::try_from(mask)) {
+        (Ok(value), Ok(mask)) => value & !mask == 0,
+        _ => (value & mask) == *value,
+    }
+}
+
+impl Pipeline {
+    /// The matches of a key, one for each field of the program's key.
+    pub(crate) fn key(&self, name: &str, keys: &[Key], matches: &[FieldMatch]) -> Result<Vec<KeyMatch>> {
+        // No match of a client is this one.
+        let mut out = vec![KeyMatch::Optional(None); keys.len()];
+        for (n, given) in matches.iter().enumerate() {
+            let key = match keys.get(n) {
+                Some(key) if key.field.id == given.field_id => key,
+                _ => keys.iter().find(|key| key.field.id == given.field_id).ok_or_else(|| {
+                    let fields = field_choices(keys);
+                    let why =
+                        format!("`{name}` has no key field with the id {}; fields: {fields}", given.field_id);
+                    Refusal::invalid(Reason::Id, why)
+                })?,
+            };
+            if out[key.place] != KeyMatch::Optional(None) {
+                return Err(bad_match(key, "the field is given twice").of(format!("`{name}`")));
+            }
+            let found = self.field_match(key, given.field_match_type.as_ref());
+            out[key.place] = found.map_err(|refusal| refusal.of(format!("`{name}`")))?;
+        }
+        for key in keys {
+            let slot = &mut out[key.place];
+            if *slot != KeyMatch::Optional(None) {
+                continue;
+            }
+            match key.kind {
+                MatchKind::Exact => {
+                    let why = "it is missing, and exact fields match one value each";
+                    return Err(bad_match(key, why).of(format!("`{name}`")));
+                }
+                MatchKind::Lpm => *slot = KeyMatch::Lpm { value: BigUint::ZERO, prefix_len: 0 },
+                MatchKind::Ternary => *slot = KeyMatch::Ternary { value: BigUint::ZERO, mask: BigUint::ZERO },
+                MatchKind::Range => *slot = KeyMatch::Range { lo: BigUint::ZERO, hi: key.max.clone() },
+                MatchKind::Optional => {}
+            }
+        }
+        Ok(out)
+    }
+
+    fn field_match(&self, key: &Key, given: Option<&FieldMatchType>) -> Result<KeyMatch> {
+        let field = &key.field;
+        let read = |bytes: &[u8]| {
+            let value = self.texts.read(field, bytes);
+            value.map_err(|refusal| refusal.of(format!("match on `{}`", field.name)))
+        };
+        // A translated value has no prefixes and no order: only the whole value can be meant.
+        let only_whole = |is_whole: bool| match field.outside {
+            Outside::Same => Ok(()),
+            _ if is_whole => Ok(()),
+            _ => Err(bad_match(key, "the type is translated, so only one whole value can be matched")),
+        };
+        Ok(match (key.kind, given) {
+            (MatchKind::Exact, Some(FieldMatchType::Exact(exact))) => KeyMatch::Exact(read(&exact.value)?),
+            (MatchKind::Lpm, Some(FieldMatchType::Lpm(lpm))) => {
+                let width = field.outer_width();
+                let prefix_len = u32::try_from(lpm.prefix_len).ok().filter(|len| (1..=width).contains(len));
+                let Some(prefix_len) = prefix_len else {
+                    let found = lpm.prefix_len;
+                    let why = match found {
+                        0 => "found the prefix length 0, which says nothing: leave the field out".to_string(),
+                        _ => format!("found the prefix length {found}, expected 1 to {width}"),
+                    };
+                    return Err(bad_match(key, &why));
+                };
+                only_whole(prefix_len == width)?;
+                let value = read(&lpm.value)?;
+                let prefix_len = if prefix_len == width { field.width } else { prefix_len };
+                let host = field.width - prefix_len;
+                if value.trailing_zeros().is_some_and(|zeros| zeros < u64::from(host)) {
+                    return Err(bad_match(key, "bits behind the prefix are not 0"));
+                }
+                KeyMatch::Lpm { value, prefix_len }
+            }
+            (MatchKind::Ternary, Some(FieldMatchType::Ternary(ternary))) => {
+                let mask = crate::value::number(&ternary.mask, field.outer_width());
+                let mask = mask.map_err(|why| {
+                    let refusal = crate::value::bad_value(&ternary.mask, field.outer_width(), why);
+                    refusal.of(format!("mask of `{}`", field.name))
+                })?;
+                if mask.is_zero() {
+                    return Err(bad_match(key, "found the mask 0, which says nothing: leave the field out"));
+                }
+                let is_whole = mask == ones(field.outer_width());
+                only_whole(is_whole)?;
+                let value = read(&ternary.value)?;
+                let mask = if is_whole { key.max.clone() } else { mask };
+                if !is_within(&value, &mask) {
+                    return Err(bad_match(key, "the value has bits that the mask leaves out"));
+                }
+                KeyMatch::Ternary { value, mask }
+            }
+            (MatchKind::Range, Some(FieldMatchType::Range(range))) => {
+                let (lo, hi) = (read(&range.low)?, read(&range.high)?);
+                if lo > hi {
+                    return Err(bad_match(key, "the low end is above the high end"));
+                }
+                if lo.is_zero() && hi == key.max {
+                    return Err(bad_match(
+                        key,
+                        "found the full range, which says nothing: leave the field out",
+                    ));
+                }
+                only_whole(lo == hi)?;
+                KeyMatch::Range { lo, hi }
+            }
+            (MatchKind::Optional, Some(FieldMatchType::Optional(optional))) => {
+                KeyMatch::Optional(Some(read(&optional.value)?))
+            }
+            (kind, given) => {
+                let found = match given {
+                    None => "no match",
+                    Some(FieldMatchType::Exact(_)) => "an exact match",
+                    Some(FieldMatchType::Lpm(_)) => "an lpm match",
+                    Some(FieldMatchType::Ternary(_)) => "a ternary match",
+                    Some(FieldMatchType::Range(_)) => "a range match",
+                    Some(FieldMatchType::Optional(_)) => "an optional match",
+                    Some(FieldMatchType::Other(_)) => "a match of another kind",
+                };
+                return Err(bad_match(key, &format!("found {found}, expected `{}`", kind.name())));
+            }
+        })
+    }
+
+    /// The matches of a key, in the order of the P4Info; fields that match everything are left out.
+    pub(crate) fn show_key(&self, keys: &[Key], matches: &[KeyMatch]) -> Vec<FieldMatch> {
+        let mut shown = Vec::with_capacity(keys.len());
+        for key in keys {
+            let show = |value: &BigUint| self.texts.show(&key.field, value);
+            let outer_mask = |mask: &BigUint| match key.field.outside {
+                Outside::Bits(width) if *mask == key.max => crate::value::shortest(&ones(width)),
+                _ => crate::value::shortest(mask),
+            };
+            let found = match &matches[key.place] {
+                KeyMatch::Exact(value) => FieldMatchType::Exact(Exact { value: show(value) }),
+                KeyMatch::Lpm { prefix_len: 0, .. } | KeyMatch::Optional(None) => continue,
+                KeyMatch::Lpm { value, prefix_len } => {
+                    let whole = *prefix_len == key.field.width;
+                    let prefix_len = if whole { key.field.outer_width() } else { *prefix_len };
+                    FieldMatchType::Lpm(Lpm { value: show(value), prefix_len: prefix_len as i32 })
+                }
+                KeyMatch::Ternary { mask, .. } if mask.is_zero() => continue,
+                KeyMatch::Ternary { value, mask } => {
+                    FieldMatchType::Ternary(Ternary { value: show(value), mask: outer_mask(mask) })
+                }
+                KeyMatch::Range { lo, hi } if lo.is_zero() && *hi == key.max => continue,
+                KeyMatch::Range { lo, hi } => FieldMatchType::Range(Range { low: show(lo), high: show(hi) }),
+                KeyMatch::Optional(Some(value)) => FieldMatchType::Optional(Optional { value: show(value) }),
+            };
+            shown.push(FieldMatch { field_id: key.field.id, field_match_type: Some(found) });
+        }
+        shown
+    }
+
+    /// The priority as tables have it, where the smallest number wins.
+    pub(crate) fn priority(&self, table: &Table, given: i32) -> Result<u32> {
+        match (table.has_priority, u32::try_from(given)) {
+            (true, Ok(given)) if given > 0 => Ok(PRIORITY_MAX - given),
+            (false, Ok(0)) => Ok(0),
+            (true, _) => {
+                let why = format!(
+                    "found the priority {given}, expected 1 to {PRIORITY_MAX}: a field of the key is ternary, range or optional"
+                );
+                Err(Refusal::invalid(Reason::Priority, why).of(format!("`{}`", table.name)))
+            }
+            (false, _) => {
+                let why = format!("found the priority {given}, expected 0: its entries have no priority");
+                Err(Refusal::invalid(Reason::Priority, why).of(format!("`{}`", table.name)))
+            }
+        }
+    }
+
+    /// An action of a table with its arguments, for an entry (or a member or one shot), or as the default action.
+    pub(crate) fn action(
+        &self,
+        table: &Table,
+        given: &v1::Action,
+        as_default: bool,
+    ) -> Result<p4jet_tables::Action> {
+        let Some(listed) = table.actions.iter().find(|listed| listed.id == given.action_id) else {
+            let all = table.actions.iter().map(|l| (l.id, self.actions[&l.id].name.as_str()));
+            let why = format!(
+                "`{}` has no action with the id {}; actions: {}",
+                table.name,
+                given.action_id,
+                choices(all)
+            );
+            return Err(Refusal::invalid(Reason::Action, why));
+        };
+        let action = &self.actions[&listed.id];
+        let denied = match (listed.scope, as_default) {
+            (Scope::TableOnly, true) => Some("must not be the default action (@tableonly)"),
+            (Scope::DefaultOnly, false) => Some("must only be the default action (@defaultonly)"),
+            (Scope::GroupAction, _) => Some("is an action of groups only"),
+            _ => None,
+        };
+        if let Some(denied) = denied {
+            let why = format!("`{}` {denied} of `{}`", action.name, table.name);
+            return Err(Refusal::new(Code::PermissionDenied, Reason::Action, why));
+        }
+        let data = self.arguments(action, given)?;
+        if let Some(constraint) = action.constraint.as_ref().filter(|_| !as_default) {
+            let values = action
+                .params
+                .iter()
+                .map(|param| crate::constraints::Value::Number(data[param.place].clone()));
+            let values: Vec<_> = values.collect();
+            if let Err(violation) = constraint.check(&values, 0) {
+                let why = format!("action `{}`: {violation}", action.name);
+                return Err(Refusal::invalid(Reason::Constraint, why));
+            }
+        }
+        Ok(p4jet_tables::Action { action: listed.index, data })
+    }
+
+    fn arguments(&self, action: &crate::pipeline::Action, given: &v1::Action) -> Result<Vec<BigUint>> {
+        let name = &action.name;
+        let params = || choices(action.params.iter().map(|p| (p.field.id, p.field.name.as_str())));
+        let refuse = |why: String| Err(Refusal::invalid(Reason::Action, format!("action `{name}`: {why}")));
+        let mut data = vec![BigUint::ZERO; action.params.len()];
+        // The usual order needs no notes of what was given.
+        let in_order = given.params.len() == action.params.len()
+            && given.params.iter().zip(&action.params).all(|(given, param)| given.param_id == param.field.id);
+        if !in_order {
+            for (n, argument) in given.params.iter().enumerate() {
+                let id = argument.param_id;
+                if !action.params.iter().any(|param| param.field.id == id) {
+                    return refuse(format!(
+                        "there is no parameter with the id {id}; parameters: {}",
+                        params()
+                    ));
+                }
+                if given.params[..n].iter().any(|other| other.param_id == id) {
+                    return refuse(format!("the parameter {id} is given twice"));
+                }
+            }
+            if let Some(missing) =
+                action.params.iter().find(|p| !given.params.iter().any(|g| g.param_id == p.field.id))
+            {
+                let (id, name) = (missing.field.id, &missing.field.name);
+                return refuse(format!("the parameter {id} (`{name}`) is missing"));
+            }
+        }
+        for (n, param) in action.params.iter().enumerate() {
+            let argument = match in_order {
+                true => &given.params[n],
+                // It is there, as was checked.
+                false => match given.params.iter().find(|g| g.param_id == param.field.id) {
+                    Some(argument) => argument,
+                    None => continue,
+                },
+            };
+            data[param.place] = self.texts.read(&param.field, &argument.value).map_err(|refusal| {
+                refusal.of(format!("action `{name}`, parameter `{}`", param.field.name))
+            })?;
+        }
+        Ok(data)
+    }
+
+    /// An action as clients have it.
+    pub(crate) fn show_action(&self, table: &Table, action: &p4jet_tables::Action) -> Option<v1::Action> {
+        let listed = table.actions[(*table.by_index.get(action.action as usize)?)?];
+        let declared = &self.actions[&listed.id];
+        let params = declared.params.iter().map(|param| v1::ActionParam {
+            param_id: param.field.id,
+            value: self.texts.show(&param.field, &action.data[param.place]),
+        });
+        Some(v1::Action { action_id: listed.id, params: params.collect() })
+    }
+
+    /// What an entry does, as clients have it.
+    pub(crate) fn show_act(&self, table: &Table, action: &p4jet_tables::Action) -> Option<TableAction> {
+        let shown = match (action.as_member(), action.as_group()) {
+            (Some(member), _) => TableActionType::ActionProfileMemberId(id_of_handle(member)),
+            (_, Some(group)) => TableActionType::ActionProfileGroupId(id_of_handle(group)),
+            _ => TableActionType::Action(self.show_action(table, action)?),
+        };
+        Some(TableAction { r#type: Some(shown) })
+    }
+
+    /// Checks the constraint of a table.
+    fn check_constraint(&self, table: &Table, key: &[KeyMatch], priority: i32) -> Result<()> {
+        use crate::constraints::Value;
+        let Some(constraint) = &table.constraint else { return Ok(()) };
+        let values = table.keys.iter().map(|k| match &key[k.place] {
+            KeyMatch::Exact(value) => Value::Number(value.clone()),
+            KeyMatch::Lpm { value, prefix_len } => Value::Lpm(value.clone(), *prefix_len),
+            KeyMatch::Ternary { value, mask } => Value::Ternary(value.clone(), mask.clone()),
+            KeyMatch::Range { lo, hi } => Value::Range(lo.clone(), hi.clone()),
+            KeyMatch::Optional(Some(value)) => Value::Ternary(value.clone(), k.max.clone()),
+            KeyMatch::Optional(None) => Value::Ternary(BigUint::ZERO, BigUint::ZERO),
+        });
+        let values: Vec<Value> = values.collect();
+        constraint.check(&values, priority.into()).map_err(|violation| {
+            Refusal::invalid(Reason::Constraint, format!("`{}`: {violation}", table.name))
+        })
+    }
+}
+
+/// The handle of the member or group that a client calls `id`. Handles start at 0, which is no id.
+pub(crate) fn handle_of_id(id: u32) -> u32 {
+    if id == u32::MAX { 0 } else { id }
+}
+
+/// The other way round.
+pub(crate) fn id_of_handle(handle: u32) -> u32 {
+    if handle == 0 { u32::MAX } else { handle }
+}
+
+impl Table {
+    /// The priority as clients have it, where the largest number wins.
+    pub(crate) fn show_priority(&self, handle: EntryHandle, priority: u32) -> i32 {
+        if !self.has_priority {
+            return 0;
+        }
+        // The entries of the program are numbered from 1, the most important one first.
+        if handle.0 < self.initial && (1..=self.initial).contains(&priority) {
+            return (self.initial + 1 - priority) as i32;
+        }
+        PRIORITY_MAX.saturating_sub(priority).max(1) as i32
+    }
+
+    /// The entry with a key and a client's priority, which `priority` is as tables have it.
+    pub(crate) fn find(
+        &self,
+        control: &Control,
+        key: &[KeyMatch],
+        given: i32,
+        priority: u32,
+    ) -> Option<EntryHandle> {
+        let table = control.switch().table(self.table);
+        let found = table.find(key, priority);
+        if found.is_some() || !self.has_priority || given as u32 > self.initial {
+            return found;
+        }
+        let of_program = table.find(key, self.initial + 1 - given as u32)?;
+        (of_program.0 < self.initial).then_some(of_program)
+    }
+
+    /// True if the program does not let the entry be changed.
+    pub(crate) fn is_const(&self, control: &Control, handle: EntryHandle) -> bool {
+        let declared = &control.program().tables[self.table.index()];
+        self.is_const || p4jet_control::schema::is_const_entry(declared, handle.0)
+    }
+}
+
+/// The rates of a configuration.
+pub(crate) fn rates(config: &v1::MeterConfig) -> Result<Rates> {
+    let invalid = |why: String| Err(Refusal::invalid(Reason::Value, why));
+    let v1::MeterConfig { cir, cburst, pir, pburst, eburst } = *config;
+    let mut fields = [("cir", cir), ("cburst", cburst), ("pir", pir), ("pburst", pburst)].into_iter();
+    if let Some((name, found)) = fields.find(|(_, value)| *value < 0) {
+        return invalid(format!("meter configuration: `{name}` is {found}, expected 0 or more"));
+    }
+    if eburst != 0 {
+        return invalid("meter configuration: `eburst` is of meters with a single rate only".to_string());
+    }
+    if cir > pir {
+        return invalid(format!("meter configuration: `cir` {cir} is above `pir` {pir}"));
+    }
+    let rate = |rate: i64, burst: i64| Rate { per_us: rate as f64 / 1e6, burst: burst as u64 };
+    Ok([rate(cir, cburst), rate(pir, pburst)])
+}
+
+/// The configuration that has these rates. Numbers below 2^52 come back as they were written.
+pub(crate) fn show_rates(rates: &Rates) -> v1::MeterConfig {
+    let per_s = |rate: &Rate| (rate.per_us * 1e6).round() as i64;
+    let [committed, peak] = rates;
+    v1::MeterConfig {
+        cir: per_s(committed),
+        cburst: committed.burst as i64,
+        pir: per_s(peak),
+        pburst: peak.burst as i64,
+        eburst: 0,
+    }
+}
+
+/// The value of a counter.
+pub(crate) fn count(data: &v1::CounterData) -> Result<CounterValue> {
+    match (u64::try_from(data.packet_count), u64::try_from(data.byte_count)) {
+        (Ok(packets), Ok(bytes)) => Ok(CounterValue { packets, bytes }),
+        _ => {
+            let why = format!(
+                "counter data: found {} packets and {} bytes, expected 0 or more",
+                data.packet_count, data.byte_count
+            );
+            Err(Refusal::invalid(Reason::Value, why))
+        }
+    }
+}
+
+/// The refusal of a table's direct resource that it does not have.
+fn no_direct(table: &Table, what: &str, field: &str) -> Refusal {
+    let why = format!("`{}` has no direct {what}, so `{field}` must be unset", table.name);
+    Refusal::invalid(Reason::Form, why)
+}
+
+/// What an update of an entry says besides key and action.
+struct Beside {
+    timeout_ms: Option<u32>,
+    meter: Option<(InstanceId, Option<Rates>)>,
+    counter: Option<(InstanceId, CounterValue)>,
+}
+
+impl Writer<'_> {
+    /// Makes an update of a table entry.
+    pub(crate) fn table_entry(&mut self, kind: UpdateType, entry: &v1::TableEntry) -> Result<()> {
+        let pipeline = self.pipeline;
+        let table = pipeline.table(entry.table_id)?;
+        self.role.check(table.id, &table.name, table.role.as_deref())?;
+        if entry.is_const {
+            let why = "`is_const` must be false: only the program makes const entries";
+            return Err(Refusal::invalid(Reason::Form, why).of(format!("`{}`", table.name)));
+        }
+        if entry.time_since_last_hit.is_some() && kind != UpdateType::Delete {
+            let why = "has_time_since_last_hit must not be set in WriteRequest";
+            return Err(Refusal::invalid(Reason::Timeout, why));
+        }
+        if entry.is_default_action {
+            return self.default_entry(kind, table, entry);
+        }
+        if table.keys.is_empty() {
+            let why = format!("`{}` has no key, so it has no entries but the default entry", table.name);
+            return Err(Refusal::invalid(Reason::Form, why));
+        }
+        let key = pipeline.key(&table.name, &table.keys, &entry.r#match)?;
+        let priority = pipeline.priority(table, entry.priority)?;
+        match kind {
+            UpdateType::Insert => self.insert(table, entry, key, priority),
+            UpdateType::Modify => self.modify(table, entry, &key, priority),
+            UpdateType::Delete | UpdateType::Unspecified => {
+                let handle = self.found(table, &key, entry.priority, priority)?;
+                self.check_changeable(table, handle)?;
+                self.delete(table, handle)
+            }
+        }
+    }
+
+    fn found(&self, table: &Table, key: &[KeyMatch], given: i32, priority: u32) -> Result<EntryHandle> {
+        table.find(&self.control, key, given, priority).ok_or_else(|| {
+            let why = match table.has_priority {
+                true => format!("`{}` has no entry with this key and the priority {given}", table.name),
+                false => format!("`{}` has no entry with this key", table.name),
+            };
+            Refusal::new(Code::NotFound, Reason::Absent, why)
+        })
+    }
+
+    fn check_changeable(&self, table: &Table, handle: EntryHandle) -> Result<()> {
+        match table.is_const(&self.control, handle) {
+            true => {
+                let why = format!("`{}`: the entry is const in the program", table.name);
+                Err(Refusal::new(Code::PermissionDenied, Reason::Const, why))
+            }
+            false => Ok(()),
+        }
+    }
+
+    fn insert(
+        &mut self,
+        table: &Table,
+        entry: &v1::TableEntry,
+        key: Vec<KeyMatch>,
+        priority: u32,
+    ) -> Result<()> {
+        let Some(action) = &entry.action else {
+            let why = format!("`{}`: `action` is unset, and an entry needs one", table.name);
+            return Err(Refusal::invalid(Reason::Action, why));
+        };
+        let act = self.act(table, action)?;
+        let mut beside = self.beside(table, entry)?;
+        if table.idle_timeout {
+            // The age of an entry without timeout counts from here, too.
+            beside.timeout_ms.get_or_insert(0);
+        }
+        self.pipeline.check_constraint(table, &key, entry.priority)?;
+        if table.is_const {
+            let why = format!("`{}` has const entries only", table.name);
+            return Err(Refusal::new(Code::PermissionDenied, Reason::Const, why));
+        }
+        if table.initial > 0 && table.find(&self.control, &key, entry.priority, priority).is_some() {
+            let why = format!("`{}`: an entry with this key exists already", table.name);
+            return Err(Refusal::new(Code::AlreadyExists, Reason::Exists, why));
+        }
+        let handle = self.make(Update::Insert { table: table.table, key, priority, act })?;
+        self.set_beside(table, EntryHandle(handle.unwrap_or(0)), &beside)
+    }
+
+    fn modify(
+        &mut self,
+        table: &Table,
+        entry: &v1::TableEntry,
+        key: &[KeyMatch],
+        priority: u32,
+    ) -> Result<()> {
+        let act = entry.action.as_ref().map(|action| self.act(table, action)).transpose()?;
+        let mut beside = self.beside(table, entry)?;
+        self.pipeline.check_constraint(table, key, entry.priority)?;
+        let handle = self.found(table, key, entry.priority, priority)?;
+        if act.is_some() {
+            self.check_changeable(table, handle)?;
+        }
+        if let Some(act) = act {
+            self.make(Update::Modify { table: table.table, entry: handle.0.into(), act })?;
+        }
+        // The full state is given: what is unset is back at its default.
+        if table.idle_timeout {
+            beside.timeout_ms.get_or_insert(0);
+        }
+        if let Some(meter) = table.meter {
+            beside.meter.get_or_insert((meter, None));
+        }
+        self.set_beside(table, handle, &beside)
+    }
+
+    fn delete(&mut self, table: &Table, handle: EntryHandle) -> Result<()> {
+        self.make(Update::Delete { table: table.table, entry: handle.0.into() }).map(drop)
+    }
+
+    /// What an entry is to do.
+    fn act(&self, table: &Table, action: &TableAction) -> Result<Act> {
+        let wrong = |found: &str, expected: &str| {
+            let why = format!("`{}`: the action is {found}, expected {expected}", table.name);
+            Err(Refusal::invalid(Reason::Action, why))
+        };
+        let absent_id = |kind: &str| {
+            let why = format!("`{}`: the {kind} id is 0, expected 1 or more", table.name);
+            Err(Refusal::invalid(Reason::Action, why))
+        };
+        let profile = table.profile.and_then(|id| self.pipeline.profiles.get(&id));
+        let expected = match profile {
+            None => "`action`",
+            Some(profile) if profile.selector => {
+                "`action_profile_member_id`, `action_profile_group_id` or `action_profile_action_set`"
+            }
+            Some(_) => "`action_profile_member_id`",
+        };
+        match (&action.r#type, profile) {
+            (None, _) => wrong("unset", expected),
+            (Some(TableActionType::Action(action)), None) => {
+                Ok(Act::Action(self.pipeline.action(table, action, false)?))
+            }
+            (Some(TableActionType::Action(_)), Some(_)) => wrong("`action`", expected),
+            (Some(TableActionType::ActionProfileMemberId(id)), Some(_)) => match id {
+                0 => absent_id("member"),
+                id => Ok(Act::Member(handle_of_id(*id).into())),
+            },
+            (Some(TableActionType::ActionProfileGroupId(id)), Some(profile)) if profile.selector => {
+                match id {
+                    0 => absent_id("group"),
+                    id => Ok(Act::Group(handle_of_id(*id).into())),
+                }
+            }
+            (Some(TableActionType::ActionProfileMemberId(_)), None) => wrong("a member", expected),
+            (Some(TableActionType::ActionProfileGroupId(_)), _) => wrong("a group", expected),
+            (Some(TableActionType::ActionProfileActionSet(_)), Some(profile)) if profile.selector => {
+                Err(Refusal::unsupported("one-shot action sets are not supported yet"))
+            }
+            (Some(TableActionType::ActionProfileActionSet(_)), _) => wrong("an action set", expected),
+        }
+    }
+
+    /// Checks what an update says besides key and action.
+    fn beside(&self, table: &Table, entry: &v1::TableEntry) -> Result<Beside> {
+        let timeout_ms = self.timeout(table, entry.idle_timeout_ns)?;
+        let meter = match (&entry.meter_config, table.meter) {
+            (None, _) => None,
+            (Some(_), None) => return Err(no_direct(table, "meter", "meter_config")),
+            (Some(config), Some(meter)) => Some((meter, Some(rates(config)?))),
+        };
+        let counter = match (&entry.counter_data, table.counter) {
+            (None, _) => None,
+            (Some(_), None) => return Err(no_direct(table, "counter", "counter_data")),
+            (Some(data), Some(counter)) => Some((counter, count(data)?)),
+        };
+        if entry.meter_counter_data.is_some() {
+            return match table.meter {
+                None => Err(no_direct(table, "meter", "meter_counter_data")),
+                Some(_) => Err(Refusal::unsupported("`meter_counter_data`: meters have no counters here")),
+            };
+        }
+        if entry.controller_metadata != 0 || !entry.metadata.is_empty() {
+            return Err(Refusal::unsupported("metadata of entries is not supported yet"));
+        }
+        Ok(Beside { timeout_ms, meter, counter })
+    }
+
+    /// The idle time in whole milliseconds, rounded up; `None` if there is none.
+    fn timeout(&self, table: &Table, ns: i64) -> Result<Option<u32>> {
+        match ns {
+            0 => Ok(None),
+            _ if !table.idle_timeout => {
+                // A client's test compares these words.
+                let why = "idle_timeout_ns must be set to 0 for tables which do not support idle timeout";
+                Err(Refusal::invalid(Reason::Timeout, why))
+            }
+            ..0 => {
+                let why = format!("`{}`: `idle_timeout_ns` is {ns}, expected 0 or more", table.name);
+                Err(Refusal::invalid(Reason::Timeout, why))
+            }
+            _ => Ok(Some(u32::try_from((ns as u64).div_ceil(1_000_000)).unwrap_or(u32::MAX))),
+        }
+    }
+
+    fn set_beside(&mut self, table: &Table, handle: EntryHandle, beside: &Beside) -> Result<()> {
+        let entry = || EntryRef::from(handle.0);
+        if let Some(timeout_ms) = beside.timeout_ms {
+            self.make(Update::SetTimeout { table: table.table, entry: entry(), timeout_ms })?;
+        }
+        if let Some((meter, rates)) = beside.meter {
+            self.make(Update::SetMeter { meter, cell: Cell::Entry(entry()), rates })?;
+        }
+        if let Some((counter, value)) = beside.counter {
+            self.make(Update::WriteCounter { counter, cell: Cell::Entry(entry()), value })?;
+        }
+        Ok(())
+    }
+
+    fn default_entry(&mut self, kind: UpdateType, table: &Table, entry: &v1::TableEntry) -> Result<()> {
+        let invalid = |why: &str| {
+            Err(Refusal::invalid(Reason::Form, why).of(format!("default entry of `{}`", table.name)))
+        };
+        if kind != UpdateType::Modify {
+            return invalid("it can only be modified: it is always there");
+        }
+        if !entry.r#match.is_empty() {
+            return invalid("`match` must be empty");
+        }
+        if entry.priority != 0 {
+            return invalid("`priority` must be 0");
+        }
+        if entry.idle_timeout_ns != 0 {
+            return invalid("`idle_timeout_ns` must be 0");
+        }
+        let beside = self.beside(table, entry)?;
+        if table.const_default {
+            // Z-6: what is only about direct resources is no change of the action.
+            if entry.action.is_some() || (beside.meter.is_none() && beside.counter.is_none()) {
+                let why = format!("`{}` has a const default action", table.name);
+                return Err(Refusal::new(Code::PermissionDenied, Reason::Const, why));
+            }
+        }
+        if beside.meter.is_some() || beside.counter.is_some_and(|(_, value)| value != CounterValue::default())
+        {
+            return Err(Refusal::unsupported(format!(
+                "`{}`: direct counters and meters work for entries, and not for the default entry",
+                table.name
+            )));
+        }
+        match &entry.action {
+            None if table.const_default => Ok(()),
+            None => self.make(Update::ResetDefault(table.table)).map(drop),
+            Some(_) if table.profile.is_some() => {
+                let why = format!(
+                    "`{}` has an action profile, so its default action is constant for P4Runtime",
+                    table.name
+                );
+                Err(Refusal::new(Code::PermissionDenied, Reason::Const, why))
+            }
+            Some(TableAction { r#type: Some(TableActionType::Action(action)) }) => {
+                let act = Act::Action(self.pipeline.action(table, action, true)?);
+                self.make(Update::SetDefault { table: table.table, act }).map(drop)
+            }
+            Some(_) => invalid("the action is unset or of another kind, expected `action`"),
+        }
+    }
+}

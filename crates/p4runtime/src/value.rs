@@ -1,0 +1,236 @@
+//! Byte strings of clients as values of the program, and back.
+
+use crate::refusal::{Code, Reason, Refusal, Result};
+use bytes::Bytes;
+use num_bigint::BigUint;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// How clients name the values of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outside {
+    /// As the program does.
+    Same,
+    /// By numbers of this width (`sdn_bitwidth`).
+    Bits(u32),
+    /// By texts (`sdn_string`), of the space with this number.
+    Text(usize),
+}
+
+/// A field of a key or a parameter: a value of some width.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    /// Its id in the P4Info.
+    pub id: u32,
+    pub name: String,
+    /// Its width in the program.
+    pub width: u32,
+    pub outside: Outside,
+}
+
+impl Field {
+    /// The width of what clients send.
+    pub fn outer_width(&self) -> u32 {
+        match self.outside {
+            Outside::Bits(width) => width,
+            Outside::Same | Outside::Text(_) => self.width,
+        }
+    }
+}
+
+/// Reads a number of at most `width` bits.
+///
+/// The common widths need no arithmetic on large numbers.
+pub(crate) fn number(bytes: &[u8], width: u32) -> std::result::Result<BigUint, &'static str> {
+    if bytes.is_empty() {
+        return Err("is empty");
+    }
+    let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
+    let bytes = &bytes[first..];
+    let bits = match bytes.first() {
+        Some(first) => bytes.len() as u64 * 8 - u64::from(first.leading_zeros()),
+        None => 0,
+    };
+    if bits > u64::from(width) {
+        return Err("is too large");
+    }
+    Ok(match bytes.len() {
+        0..=8 => BigUint::from(bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte))),
+        9..=16 => BigUint::from(bytes.iter().fold(0u128, |value, byte| value << 8 | u128::from(*byte))),
+        _ => BigUint::from_bytes_be(bytes),
+    })
+}
+
+/// Writes a number in the shortest form; zero is one byte.
+pub(crate) fn shortest(value: &BigUint) -> Bytes {
+    match u64::try_from(value) {
+        Ok(small) => short_u64(small),
+        Err(_) => Bytes::from(value.to_bytes_be()),
+    }
+}
+
+/// Writes a number in the shortest form.
+pub(crate) fn short_u64(value: u64) -> Bytes {
+    let bytes = value.to_be_bytes();
+    let first = (value.leading_zeros() / 8).min(7) as usize;
+    Bytes::copy_from_slice(&bytes[first..])
+}
+
+/// The refusal of a byte string.
+pub(crate) fn bad_value(found: &[u8], width: u32, why: &str) -> Refusal {
+    let message = match found {
+        [] => format!("the value is empty, expected at least one byte (bit<{width}>)"),
+        _ => {
+            let shown: String = found.iter().take(20).map(|byte| format!("{byte:02x}")).collect();
+            let more = if found.len() > 20 { "…" } else { "" };
+            format!("the value 0x{shown}{more} {why}, expected at most {width} bits")
+        }
+    };
+    Refusal::new(Code::OutOfRange, Reason::Value, message)
+}
+
+/// The largest number of a width.
+pub(crate) fn ones(width: u32) -> BigUint {
+    (BigUint::from(1u32) << width) - 1u32
+}
+
+/// The texts that stand for numbers: those of one `uri`. Texts of decimal digits stand for their number; others get numbers from
+/// the highest down.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    spaces: Mutex<Vec<Space>>,
+}
+
+#[derive(Debug, Default)]
+struct Space {
+    numbers: HashMap<Box<str>, u64>,
+    texts: HashMap<u64, Box<str>>,
+    /// The width of the narrowest field seen so far bounds the numbers that are given out.
+    width: u32,
+}
+
+/// The most texts that one space has numbers for.
+const TEXTS_MAX: usize = 1 << 20;
+/// The longest text.
+const TEXT_BYTES_MAX: usize = 1024;
+
+impl Texts {
+    /// Makes a space whose numbers have this width.
+    pub fn new(widths: impl Iterator<Item = u32>) -> Texts {
+        let space = |width: u32| Space { width: width.min(63), ..Space::default() };
+        Texts { spaces: Mutex::new(widths.map(space).collect()) }
+    }
+
+    fn number(&self, space: usize, bytes: &[u8], width: u32) -> Result<BigUint> {
+        let invalid = |why: String| Refusal::invalid(Reason::Value, why);
+        let text = std::str::from_utf8(bytes).map_err(|_| invalid("the text is not UTF-8".to_string()))?;
+        if text.len() > TEXT_BYTES_MAX {
+            let why = format!("the text has {} bytes, expected at most {TEXT_BYTES_MAX}", text.len());
+            return Err(invalid(why));
+        }
+        let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let space = &mut spaces[space];
+        if let Some(number) = space.numbers.get(text) {
+            return Ok((*number).into());
+        }
+        let is_decimal = !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+            && (text == "0" || !text.starts_with('0'));
+        if is_decimal
+            && let Ok(number) = text.parse::<u64>()
+            && (width >= 64 || number >> width == 0)
+        {
+            return match space.texts.get(&number) {
+                None => Ok(number.into()),
+                Some(other) => Err(invalid(format!(
+                    "the number of the text `{text}` stands for the text `{other}` already"
+                ))),
+            };
+        }
+        let end = 1u64 << space.width.min(width);
+        let given = space.numbers.len() as u64;
+        if space.numbers.len() >= TEXTS_MAX || given >= end / 2 {
+            let why = format!("{given} texts have numbers, and there is no number left for another one");
+            return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
+        }
+        let number = end - 1 - given;
+        space.numbers.insert(text.into(), number);
+        space.texts.insert(number, text.into());
+        Ok(number.into())
+    }
+
+    fn text(&self, space: usize, value: &BigUint) -> Bytes {
+        let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = u64::try_from(value).ok().and_then(|number| spaces[space].texts.get(&number));
+        match text {
+            Some(text) => Bytes::copy_from_slice(text.as_bytes()),
+            None => Bytes::from(value.to_string()),
+        }
+    }
+
+    /// Reads the value of a field.
+    #[inline]
+    pub fn read(&self, field: &Field, bytes: &[u8]) -> Result<BigUint> {
+        match field.outside {
+            Outside::Same => number(bytes, field.width).map_err(|why| bad_value(bytes, field.width, why)),
+            Outside::Bits(outer) => {
+                let value = number(bytes, outer).map_err(|why| bad_value(bytes, outer, why))?;
+                if value.bits() > u64::from(field.width) {
+                    let why = format!(
+                        "the value {value:#x} has no number in the program, whose type has {} bits",
+                        field.width
+                    );
+                    return Err(Refusal::invalid(Reason::Value, why));
+                }
+                Ok(value)
+            }
+            Outside::Text(space) => self.number(space, bytes, field.width),
+        }
+    }
+
+    /// Writes the value of a field.
+    #[inline]
+    pub fn show(&self, field: &Field, value: &BigUint) -> Bytes {
+        match field.outside {
+            Outside::Same | Outside::Bits(_) => shortest(value),
+            Outside::Text(space) => self.text(space, value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g_13_values_at_the_limits() {
+        let read =
+            |bytes: &[u8], width| number(bytes, width).map(|v| u128::try_from(&v).unwrap_or(u128::MAX));
+        assert_eq!(read(&[0x63], 8), Ok(0x63));
+        assert!(read(&[0x01, 0x63], 8).is_err());
+        assert_eq!(read(&[0, 0x63], 12), Ok(0x63));
+        assert_eq!(read(&[0, 0, 0x63], 12), Ok(0x63));
+        assert!(read(&[0x10, 0x63], 12).is_err() && read(&[0, 0x40, 0x63], 12).is_err());
+        assert_eq!(read(&[0, 0x30, 0x64], 16), Ok(0x3064));
+        assert_eq!(read(&[0x01, 0xff], 9), Ok(0x1ff));
+        assert!(read(&[0x02, 0], 9).is_err());
+        assert_eq!(read(&[1], 1), Ok(1));
+        assert!(read(&[2], 1).is_err());
+        assert_eq!(number(&[], 8), Err("is empty"));
+        assert!(read(&[1], 0).is_err() && read(&[0], 0) == Ok(0));
+        for width in [33u32, 64, 65, 128, 1024] {
+            let largest = ones(width);
+            assert_eq!(number(&largest.to_bytes_be(), width), Ok(largest.clone()));
+            assert!(number(&(largest + 1u32).to_bytes_be(), width).is_err());
+        }
+    }
+
+    #[test]
+    fn g_11_numbers_are_sent_in_the_shortest_form() {
+        for (value, bytes) in [(0u64, &[0u8][..]), (0x99, &[0x99]), (0x100, &[1, 0]), (u64::MAX, &[0xff; 8])]
+        {
+            assert_eq!(shortest(&value.into()), bytes);
+        }
+        assert_eq!(shortest(&(BigUint::from(1u32) << 64u32)), &[1, 0, 0, 0, 0, 0, 0, 0, 0][..]);
+    }
+}
