@@ -158,7 +158,7 @@ impl Pipeline {
                 entry.table_entry.as_ref(),
                 "counter",
                 |table| table.counter,
-                |t, f, i| Source::DirectCounters(t, f, i),
+                Source::DirectCounters,
             ),
             EntityKind::DirectMeterEntry(entry) => {
                 if entry.counter_data.is_some() {
@@ -169,7 +169,7 @@ impl Pipeline {
                     entry.table_entry.as_ref(),
                     "meter",
                     |table| table.meter,
-                    |t, f, i| Source::DirectMeters(t, f, i),
+                    Source::DirectMeters,
                 )
             }
             EntityKind::ValueSetEntry(entry) => {
