@@ -218,7 +218,7 @@ impl Checker {
         }
     }
 
-    /// What `...` means (P4_16, "Default values").
+    /// Returns the meaning of `...` (P4_16, "Default values").
     pub(crate) fn default_value(&mut self, ty: &Type, span: Span) -> Expr {
         let kind = match ty {
             Type::Bit(_) | Type::Int(_) | Type::Integer => ExprKind::Int(BigInt::zero()),

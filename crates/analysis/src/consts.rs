@@ -10,7 +10,7 @@ use p4jet_syntax::ast::{BinaryOp, UnaryOp};
 /// Maximum number of bits of a value of type `int`.
 pub(crate) const INT_BITS_MAX: u64 = 1 << 16;
 
-/// Why folding produced no value.
+/// The reason why folding produced no value.
 pub(crate) enum FoldError {
     /// An operand is not known at compile time.
     Unknown,

@@ -6,7 +6,7 @@ use p4jet_syntax::span::Span;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Clone, Debug)]
 pub(crate) enum Symbol {
     /// A complete type: a typedef or a type parameter.

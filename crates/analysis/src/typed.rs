@@ -215,7 +215,7 @@ pub struct Var {
     pub name: String,
     /// Type.
     pub ty: Type,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
@@ -330,7 +330,7 @@ pub struct State {
     pub span: Span,
 }
 
-/// Where a transition leads.
+/// The target of a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// `accept`
@@ -474,7 +474,7 @@ pub struct Instance {
     pub control_name: String,
     /// Its type, with type arguments inferred.
     pub ty: Type,
-    /// Which constructor, for externs with several.
+    /// The number of the constructor, for externs with several.
     pub constructor: u32,
     /// Constructor arguments in parameter order (`None`: omitted optional); compile-time values: constants,
     /// [`ExprKind::Instance`], [`ExprKind::Construct`], or constructor parameters of the enclosing object.
@@ -662,14 +662,14 @@ pub enum StmtKind {
     ForIn {
         /// The variable.
         var: VarId,
-        /// What it iterates over.
+        /// The collection.
         collection: Collection,
         /// Body.
         body: Vec<Stmt>,
     },
 }
 
-/// What `for … in` iterates over.
+/// The collection of `for … in`.
 #[derive(Clone, Debug)]
 pub enum Collection {
     /// `lo .. hi`, inclusive.
@@ -764,9 +764,9 @@ pub enum ExprKind {
     Instance(InstanceId),
     /// An anonymous instance, as in `V1Switch(P(), …)`: its type and constructor arguments.
     Construct {
-        /// Which constructor of an extern.
+        /// The number of an extern's constructor.
         constructor: u32,
-        /// As in [`Instance::args`].
+        /// The arguments, as in [`Instance::args`].
         args: Vec<Option<Expr>>,
     },
     /// A field of a struct, header or union, by index.
@@ -818,7 +818,7 @@ pub enum ExprKind {
 /// A call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// What is called.
+    /// The callee.
     pub callee: Callee,
     /// Type arguments, given or inferred, one per type parameter of the callee (method's own).
     pub type_args: Vec<Type>,
@@ -828,7 +828,7 @@ pub struct Call {
     pub span: Span,
 }
 
-/// What is called.
+/// The callee of a call.
 #[derive(Clone, Debug)]
 pub enum Callee {
     /// A function, of the program or extern.

@@ -150,8 +150,8 @@ fn the_last_clone_counts_and_its_session_cuts() {
         ..Pieces::default()
     };
     p.check_all(&[1, 2, 3, 4, 5, 6], &[(6, &[1, 2, 3, 4, 5])]);
-    let nobody = Pieces { ingress: "clone(CloneType.I2E, 99);", ..Pieces::default() };
-    nobody.check_all(&[1, 2, 3, 4], &[(1, &[1, 2, 3, 4])]);
+    let no_session = Pieces { ingress: "clone(CloneType.I2E, 99);", ..Pieces::default() };
+    no_session.check_all(&[1, 2, 3, 4], &[(1, &[1, 2, 3, 4])]);
 }
 
 #[test]

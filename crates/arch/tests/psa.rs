@@ -147,11 +147,11 @@ fn clones_of_ingress_are_the_received_packet() {
         ..Pieces::default()
     };
     short.check(&[1, 2, 3, 4, 5, 6], &[(6, &[1, 2, 3, 4, 5]), (1, &[1, 2, 3, 4, 5, 6])]);
-    let nobody = Pieces {
+    let no_session = Pieces {
         ingress: "ostd.clone = true; ostd.clone_session_id = (CloneSessionId_t) 60;",
         ..Pieces::default()
     };
-    nobody.check(&[0; 4], &[(1, &[0; 4])]);
+    no_session.check(&[0; 4], &[(1, &[0; 4])]);
 }
 
 #[test]

@@ -557,10 +557,10 @@ fn forwards_while_compiling() -> bool {
     let mut program = lower(&v1model(&text, ""));
     p4jet_ir::passes::run(&mut program);
     let switch = Switch::new(program).unwrap();
-    let told: Arc<Mutex<Vec<&'static str>>> = Arc::default();
-    let tell = Arc::clone(&told);
+    let events: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+    let sender = Arc::clone(&events);
     let listener = move |event: Event<'_>| {
-        tell.lock().unwrap().push(match event {
+        sender.lock().unwrap().push(match event {
             Event::Interpreting => "interpreter",
             Event::MachineCode(_) => "machine code",
             Event::NoMachineCode(why) => panic!("{why}"),
@@ -575,8 +575,8 @@ fn forwards_while_compiling() -> bool {
     let deadline = Instant::now() + Duration::from_secs(120);
     let (mut put, mut got) = (0, 0);
     let mut interpreted = false;
-    while told.lock().unwrap().len() < 2 || put < 2000 {
-        assert!(Instant::now() < deadline, "{got} of {put} packets, {:?}", told.lock().unwrap());
+    while events.lock().unwrap().len() < 2 || put < 2000 {
+        assert!(Instant::now() < deadline, "{got} of {put} packets, {:?}", events.lock().unwrap());
         if put < got + 64 {
             handle.put(&frame(1, 0, 0));
             put += 1;
@@ -591,7 +591,7 @@ fn forwards_while_compiling() -> bool {
         assert!(Instant::now() < deadline, "{got} of {put} packets");
         got += handle.take().len();
     }
-    assert_eq!(*told.lock().unwrap(), ["interpreter", "machine code"]);
+    assert_eq!(*events.lock().unwrap(), ["interpreter", "machine code"]);
     let stats = running.stats();
     assert_eq!((stats.received, stats.sent[&1]), (put as u64, put as u64));
     running.finish().unwrap();

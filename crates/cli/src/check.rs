@@ -127,7 +127,7 @@ fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result
 
 /// Maximum number of paths through the parser that are counted.
 const PATHS_MAX: usize = 256;
-/// How often a path may reach the same decision.
+/// Maximum number of times that a path may reach the same decision.
 const VISITS_MAX: u32 = 4;
 
 fn complexity(args: &Args, compiled: &Compiled) -> Result<(), Failure> {

@@ -34,7 +34,7 @@ pub struct Churn {
 
 /// Number of measurements without changes, with paced ones, and at full speed.
 const ROUNDS: usize = 5;
-/// How often an entry is removed and restored to observe when that takes effect.
+/// Number of times that an entry is removed and restored to observe when that takes effect.
 const PROBES: usize = 1000;
 /// An effect that takes longer than this is not awaited.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -173,7 +173,7 @@ fn effects(
     source.receive(pool, &mut batch).map_err(|e| Failure::port(&e))?;
     let frames: Vec<Vec<u8>> = batch.packets().iter().map(|packet| pool.frame(packet).to_vec()).collect();
     let Some((frame, mut handle, with, without)) =
-        frames.into_iter().find_map(|frame| telling(worker, switch, table, port, frame))
+        frames.into_iter().find_map(|frame| revealing_frame(worker, switch, table, port, frame))
     else {
         return Ok(Vec::new());
     };
@@ -226,7 +226,7 @@ fn no_thread(error: std::io::Error) -> Failure {
 }
 
 /// Returns a frame whose output shows whether its matching entry is present, with that entry and both outputs.
-fn telling(
+fn revealing_frame(
     worker: &mut Worker,
     switch: &Switch,
     table: TableId,

@@ -311,7 +311,7 @@ impl Typed {
         Ok(architecture)
     }
 
-    /// What the control plane knows about the program.
+    /// Returns the control plane's view of the program.
     pub fn p4info(mut self, arch: &str) -> Result<p4jet_p4info::Generated, Failure> {
         let architecture = self.architecture(arch)?;
         let Typed { typed, warnings: mut diagnostics, sources, format, .. } = self;
@@ -441,7 +441,7 @@ impl Compiled {
         Switch::with_options(program, options, workers).map_err(|text| self.refused(text))
     }
 
-    /// Why the program cannot run, if it calls an extern function that only the program declares.
+    /// Returns the reason why the program cannot run, if it calls an extern function that only the program declares.
     pub fn why_not_run(&self) -> Option<String> {
         let actions = self.program.actions.iter().map(|a| &a.body);
         let graphs = actions.chain(self.program.blocks.iter().map(|b| &b.body));

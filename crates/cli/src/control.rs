@@ -67,7 +67,7 @@ pub fn listen(
         let path = server::default_path(program);
         match path.and_then(|path| Server::unix(control.clone(), &path, Limits::default())) {
             Ok(server) => servers.push(server),
-            Err(error) => voice.tell(Level::Warn, "control", None, format!("no control socket: {error}")),
+            Err(error) => voice.report(Level::Warn, "control", None, format!("no control socket: {error}")),
         }
     }
     if let Some(address) = args.tcp {
@@ -81,7 +81,7 @@ pub fn listen(
         match Server::tcp(control.clone(), address, Limits::default(), args.allow_users.clone(), rights) {
             Ok(server) => servers.push(server),
             Err(error) if args.tcp_optional => {
-                voice.tell(
+                voice.report(
                     Level::Warn,
                     "control",
                     None,
@@ -95,7 +95,7 @@ pub fn listen(
         }
     }
     for server in &servers {
-        voice.tell(Level::Info, "control", None, format!("control: {}", server.address()));
+        voice.report(Level::Info, "control", None, format!("control: {}", server.address()));
     }
     Ok(servers)
 }
@@ -104,19 +104,19 @@ pub fn listen(
 pub struct Process {
     /// The destination of its messages.
     pub voice: Voice,
-    /// What looks at its packets.
+    /// The observer of its packets.
     pub observer: Observer,
-    /// What reads its numbers.
+    /// The reader of its statistics.
     pub meter: Meter,
     /// The switch.
     pub running: Arc<Running>,
-    /// How its programs are compiled.
+    /// The options with which its programs are compiled.
     pub program: ProgramArgs,
     /// The running program, as compiled without output queues.
     pub compiled: Arc<Mutex<Compiled>>,
     /// The engine.
     pub engine: EngineArg,
-    /// How its ports are opened.
+    /// The options with which its ports are opened.
     pub ports: PortOptions,
     /// Set to stop the switch.
     pub stop: &'static AtomicBool,
@@ -133,14 +133,14 @@ pub fn open(
 ) -> Result<NewPort, Failure> {
     compile::check_port(&running.switch(), spec.number)?;
     let handles = p4jet_ports::open(spec, options).map_err(|e| Failure::port(&e))?;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for notice in handles.iter().flat_map(|port| port.notices()) {
         // Handles of one interface return the same notices.
-        if told.contains(&notice) {
+        if reported.contains(&notice) {
             continue;
         }
-        told.push(notice.clone());
-        voice.tell(Level::Warn, "notice", Some(spec.number), notice);
+        reported.push(notice.clone());
+        voice.report(Level::Warn, "notice", Some(spec.number), notice);
     }
     Ok(NewPort { number: spec.number, spec: spec_text(spec), handles })
 }
@@ -190,8 +190,8 @@ impl Process {
             let (switch, carried) = running.reload_prepared(next).map_err(|e| e.to_string())?;
             *now = compiled;
             drop(now);
-            let (program, told) = (&switch.program().name, told(&carried));
-            voice.tell(
+            let (program, told) = (&switch.program().name, describe(&carried));
+            voice.report(
                 Level::Info,
                 "load",
                 None,
@@ -222,7 +222,7 @@ impl Host for Process {
         let compiled = compile::compile_from(&args, files).map_err(|failure| {
             let text = plain(&failure.text());
             let first = text.lines().next().unwrap_or_default();
-            self.voice.tell(Level::Warn, "load", None, format!("{program} is not loaded: {first}"));
+            self.voice.report(Level::Warn, "load", None, format!("{program} is not loaded: {first}"));
             text
         })?;
         if cancel.is_cancelled() {
@@ -305,8 +305,8 @@ impl Host for Process {
         };
         let begun = begin();
         match &begun {
-            Ok(()) => self.voice.tell(Level::Info, "capture", port, format!("begins in {file}")),
-            Err(why) => self.voice.tell(Level::Warn, "capture", port, why.as_str()),
+            Ok(()) => self.voice.report(Level::Info, "capture", port, format!("begins in {file}")),
+            Err(why) => self.voice.report(Level::Warn, "capture", port, why.as_str()),
         }
         begun
     }
@@ -367,14 +367,14 @@ impl Host for Process {
         })?;
         port.spec = spec_text(&spec);
         self.running.add_ports(vec![port]).map_err(|e| e.to_string())?;
-        self.voice.tell(Level::Info, "port_added", Some(number), format!("it is {}", spec_text(&spec)));
+        self.voice.report(Level::Info, "port_added", Some(number), format!("it is {}", spec_text(&spec)));
         Ok(())
     }
 
     fn remove_port(&self, number: u32) -> Result<(), String> {
         self.ports_changed.store(true, Ordering::Relaxed);
         let (_, failed) = self.running.remove_port(number).map_err(|e| e.to_string())?;
-        self.voice.tell(Level::Info, "port_removed", Some(number), "it is closed");
+        self.voice.report(Level::Info, "port_removed", Some(number), "it is closed");
         failed.map_or(Ok(()), |error| Err(error.to_string()))
     }
 
@@ -383,7 +383,7 @@ impl Host for Process {
     }
 
     fn clients_refused(&self, why: &str) {
-        self.voice.tell(Level::Warn, "control", None, why);
+        self.voice.report(Level::Warn, "control", None, why);
     }
 }
 
@@ -410,7 +410,7 @@ fn info(port: p4jet_dataplane::PortInfo) -> PortInfo {
 }
 
 /// Describes what a reload kept and what it did not.
-fn told(carried: &Carried) -> String {
+fn describe(carried: &Carried) -> String {
     let kept = if carried.kept.is_empty() { "nothing".to_string() } else { carried.kept.join(", ") };
     let mut text = format!("kept: {kept}\n");
     if carried.entries_copied > 0 {

@@ -102,13 +102,13 @@ pub fn read_program(path: &Path) -> Result<(PathBuf, BTreeMap<PathBuf, String>),
 }
 
 fn connected(args: &Address) -> Result<Client, Failure> {
-    let nobody = |place: &dyn std::fmt::Display, error: io::Error| {
+    let no_switch = |place: &dyn std::fmt::Display, error: io::Error| {
         Failure::Environment(format!("no switch listens at {place}: {error}"))
     };
     if let Some(address) = &args.tcp {
         // A name also stands for an address.
         let address = server::parse_address(address).map_or(address.clone(), |address| address.to_string());
-        return Client::tcp(&*address).map_err(|e| nobody(&address, e));
+        return Client::tcp(&*address).map_err(|e| no_switch(&address, e));
     }
     let path = match &args.socket {
         Some(path) => path.clone(),
@@ -125,7 +125,7 @@ fn connected(args: &Address) -> Result<Client, Failure> {
             }
         },
     };
-    Client::unix(&path).map_err(|e| nobody(&path.display(), e))
+    Client::unix(&path).map_err(|e| no_switch(&path.display(), e))
 }
 
 /// The connection failed.

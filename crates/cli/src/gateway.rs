@@ -50,9 +50,9 @@ struct PlanArgs {
     json: bool,
 }
 
-/// How long a switch may take to answer with its state.
+/// Time that a switch may take to answer with its state.
 const DUMP: Duration = Duration::from_secs(60);
-/// How often signals are checked.
+/// Interval of the checks for signals.
 const TURN: Duration = Duration::from_millis(20);
 /// Time for the controller to end: a second.
 const STOP_TURNS: u32 = 50;
@@ -133,7 +133,7 @@ fn control(args: &Args, path: &Path) -> Result<(), Failure> {
     let form = if args.json { Form::Json } else { Form::Text };
     let voice = Voice(Arc::new(Log::start(form, log::Level::Info, None)?));
     let address = args.address.clone();
-    let teller = voice.clone();
+    let messages = voice.clone();
     let options = Options {
         path: path.to_path_buf(),
         connect: Box::new(move || {
@@ -144,7 +144,7 @@ fn control(args: &Args, path: &Path) -> Result<(), Failure> {
                 Level::Info => log::Level::Info,
                 Level::Warn => log::Level::Warn,
             };
-            teller.tell(level, event, None, text);
+            messages.report(level, event, None, text);
         }),
         stop: &STOP,
         reload: &RELOAD,

@@ -20,12 +20,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Maximum number of lines that wait to be written.
 const WAITING_MAX: usize = 1 << 16;
-/// How long the end of a switch waits for the reader of its lines.
+/// Time for which the end of a switch waits for the reader of its lines.
 const LINGER: Duration = Duration::from_secs(1);
 /// Maximum number of lines per second that packets may cause.
 const PACKET_LINES_MAX: u32 = 1000;
-/// How often suppressed lines are reported.
-const TELL: Duration = Duration::from_secs(1);
+/// Interval at which suppressed lines are reported.
+const REPORT: Duration = Duration::from_secs(1);
 
 /// The format of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -241,7 +241,7 @@ impl Log {
     }
 
     /// Queues a line for writing.
-    pub fn tell(&self, level: Level, event: &'static str, port: Option<u32>, text: impl Into<String>) {
+    pub fn report(&self, level: Level, event: &'static str, port: Option<u32>, text: impl Into<String>) {
         self.put(level, event, port, Vec::new(), text.into());
     }
 
@@ -280,8 +280,8 @@ impl Log {
         Arc::clone(&self.left_out.packets)
     }
 
-    /// Like [`Self::tell`], for a line caused by a packet; all of them are written if nothing else is.
-    pub fn tell_of_packet(&self, level: Level, event: &'static str, text: &str) {
+    /// Like [`Self::report`], for a line caused by a packet; all of them are written if nothing else is.
+    pub fn report_of_packet(&self, level: Level, event: &'static str, text: &str) {
         if level > self.level {
             return;
         }
@@ -297,7 +297,7 @@ impl Log {
                 return;
             }
         }
-        self.tell(level, event, None, text);
+        self.report(level, event, None, text);
     }
 
     /// Reopens the file under its name before the next line. False if it writes to none.
@@ -330,12 +330,12 @@ pub struct Voice(pub Arc<Log>);
 
 impl Voice {
     /// Logs an event; `port` is the port that it concerns.
-    pub fn tell(&self, level: Level, event: &'static str, port: Option<u32>, text: impl Into<String>) {
-        self.0.tell(level, event, port, text);
+    pub fn report(&self, level: Level, event: &'static str, port: Option<u32>, text: impl Into<String>) {
+        self.0.report(level, event, port, text);
     }
 
-    /// Like [`Self::tell`], with fields that appear only in JSON.
-    pub fn tell_more(
+    /// Like [`Self::report`], with fields that appear only in JSON.
+    pub fn report_with_fields(
         &self,
         level: Level,
         event: &'static str,
@@ -348,9 +348,9 @@ impl Voice {
 
 /// Writes entries until the queue is closed.
 fn write(form: Form, level: Level, mut target: Target, waiting: &Receiver<Entry>, left_out: &LeftOut) {
-    let mut told = Instant::now();
+    let mut reported = Instant::now();
     loop {
-        let entry = waiting.recv_timeout(TELL);
+        let entry = waiting.recv_timeout(REPORT);
         let ended = matches!(entry, Err(RecvTimeoutError::Disconnected));
         match entry {
             Ok(Entry::Line(line)) if !target.write(&text_of(form, &line)) => {
@@ -361,9 +361,9 @@ fn write(form: Form, level: Level, mut target: Target, waiting: &Receiver<Entry>
             }
             _ => {}
         }
-        if ended || told.elapsed() >= TELL {
-            told = Instant::now();
-            tell_left_out(form, &mut target, left_out);
+        if ended || reported.elapsed() >= REPORT {
+            reported = Instant::now();
+            report_left_out(form, &mut target, left_out);
         }
         if ended {
             return;
@@ -372,7 +372,7 @@ fn write(form: Form, level: Level, mut target: Target, waiting: &Receiver<Entry>
 }
 
 /// Reports lines that were not written, if any, as soon as that can be written.
-fn tell_left_out(form: Form, target: &mut Target, left_out: &LeftOut) {
+fn report_left_out(form: Form, target: &mut Target, left_out: &LeftOut) {
     let (lines, packets) = (&left_out.lines, &left_out.packets);
     for (count, what) in [
         (lines, "lines suppressed: there were too many, or they could not be written"),
@@ -540,7 +540,7 @@ mod tests {
         let start = Instant::now();
         let log = Log::to(Form::Plain, Level::Info, Box::new(Stuck), None).expect("a log");
         for _ in 0..2 * WAITING_MAX {
-            log.tell_of_packet(Level::Info, "log_msg", "line");
+            log.report_of_packet(Level::Info, "log_msg", "line");
         }
         assert!(log.left_out.lines.load(Ordering::Relaxed) >= WAITING_MAX as u64 - 1);
         drop(log);
@@ -553,14 +553,14 @@ mod tests {
         let moved = path.with_extension("1");
         let files = Files { path: path.clone(), rotation: None };
         let log = Log::start(Form::Plain, Level::Info, Some(files)).expect("a log");
-        log.tell(Level::Info, "start", None, "one");
+        log.report(Level::Info, "start", None, "one");
         let start = Instant::now();
         while std::fs::read_to_string(&path).expect("a file") != "one\n" {
             assert!(start.elapsed() < Duration::from_secs(10));
         }
         std::fs::rename(&path, &moved).expect("moved");
         assert!(log.reopen());
-        log.tell(Level::Info, "start", None, "two");
+        log.report(Level::Info, "start", None, "two");
         drop(log);
         assert_eq!([&moved, &path].map(|p| std::fs::read_to_string(p).expect("a file")), ["one\n", "two\n"]);
         [&moved, &path].into_iter().for_each(|p| std::fs::remove_file(p).expect("removed"));
@@ -598,7 +598,7 @@ mod tests {
         let log = Log::start(Form::Plain, Level::Info, Some(files)).expect("a log");
         ["first", "2nd", "third line, longer than a file", "fourth", "fifth"]
             .into_iter()
-            .for_each(|line| log.tell(Level::Info, "start", None, line));
+            .for_each(|line| log.report(Level::Info, "start", None, line));
         drop(log);
         let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok();
         assert_eq!(read("s.txt").as_deref(), Some("fifth\n"));
@@ -619,7 +619,7 @@ mod tests {
                     Err(io::Error::from_raw_os_error(libc::ENOSPC))
                 }
                 None => {
-                    self.1.lock().expect("nobody panics").extend(bytes);
+                    self.1.lock().expect("no holder panics").extend(bytes);
                     Ok(bytes.len())
                 }
             }
@@ -635,9 +635,9 @@ mod tests {
         let written = Arc::new(Mutex::new(Vec::new()));
         let log = Log::to(Form::Plain, Level::Info, Box::new(Full(2, Arc::clone(&written))), None);
         let log = log.expect("a log");
-        (1..=3).for_each(|n| log.tell(Level::Info, "start", None, n.to_string()));
+        (1..=3).for_each(|n| log.report(Level::Info, "start", None, n.to_string()));
         drop(log);
-        let written = String::from_utf8(written.lock().expect("nobody panics").clone()).expect("text");
+        let written = String::from_utf8(written.lock().expect("no holder panics").clone()).expect("text");
         let left_out = "2 lines suppressed: there were too many, or they could not be written\n";
         assert_eq!(written, format!("3\n{left_out}"));
     }

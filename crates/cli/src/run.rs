@@ -162,7 +162,7 @@ fn ring(text: &str) -> Result<usize, String> {
     }
 }
 
-/// How often the workers' counts are saved, in case one gets stuck.
+/// Interval at which the workers' counts are saved, in case one gets stuck.
 const KEEP: Duration = Duration::from_secs(1);
 
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -189,7 +189,7 @@ fn catch_signals() {
     }
 }
 
-/// How long packets wait for machine code before the interpreter forwards them.
+/// Time for which packets wait for machine code before the interpreter forwards them.
 const CODE_WAIT: Duration = Duration::from_millis(50);
 
 /// Runs until the ports have ended, the user quits, or a signal arrives.
@@ -268,7 +268,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let restored = control.restore(&output::read_text(path)?);
         let note = restored.map_err(|error| Failure::Input(cannot_use_state(path, &error)))?;
         if let Some(note) = note {
-            voice.tell(Level::Warn, "state", None, format!("{}: {note}", path.display()));
+            voice.report(Level::Warn, "state", None, format!("{}: {note}", path.display()));
         }
     }
     if let Some(path) = &args.state {
@@ -285,12 +285,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Failure::Environment(format!("cannot use state file `{name}`: {why}"))
         })?;
         for line in lost {
-            voice.tell(Level::Warn, "state", None, format!("{}: {line}", path.display()));
+            voice.report(Level::Warn, "state", None, format!("{}: {line}", path.display()));
         }
         if let (Some(kept), Some(commands)) = (kept, &args.commands) {
             let (kept, commands) = (kept.display(), commands.display());
             let text = format!("{kept} holds the state: {commands} is not carried out");
-            voice.tell(Level::Info, "state", None, text);
+            voice.report(Level::Info, "state", None, text);
         }
     }
     // The first client finds the ports, unless packets are to wait for clients' commands.
@@ -309,11 +309,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     {
         let text =
             format!("--cores {}: there are {processors} processors, which the workers share", args.cores);
-        voice.tell(Level::Warn, "start", None, text);
+        voice.report(Level::Warn, "start", None, text);
     }
     let ports_text = if specs.len() == 1 { "port" } else { "ports" };
     let begins = format!("{}: forwarding between {} {ports_text}", switch.program().name, specs.len());
-    voice.tell(Level::Info, "start", None, begins);
+    voice.report(Level::Info, "start", None, begins);
     if let Some(ports) = ports {
         running.add_ports(ports).map_err(run_failure)?;
     }
@@ -328,7 +328,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let server = metrics::Server::start(address, Arc::clone(&running));
             let server = server.map_err(|e| Failure::Environment(format!("--metrics {address}: {e}")))?;
             let text = format!("metrics at http://{}/metrics", server.address());
-            voice.tell(Level::Info, "metrics", None, text);
+            voice.report(Level::Info, "metrics", None, text);
             Some(server)
         }
     };
@@ -368,7 +368,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     drop(servers);
     drop(adapter);
     if let Err(error) = control.settle() {
-        voice.tell(
+        voice.report(
             Level::Warn,
             "state",
             None,
@@ -389,7 +389,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let captures = host.observer.stop_all_captures();
     summarise(&running, &voice);
     for line in captures_text(&captures).lines() {
-        voice.tell(Level::Info, "capture", None, line);
+        voice.report(Level::Info, "capture", None, line);
     }
     lines.iter().for_each(|lines| lines.finish());
     voice.0.finish();
@@ -408,14 +408,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// Starts the adaptation of code to the traffic.
 fn adapter(running: &Arc<Running>, voice: &Voice) -> Result<Adapter, Failure> {
     let voice = voice.clone();
-    let tell = move |Adaptation { hot_paths, percent, took }: &Adaptation| {
+    let report = move |Adaptation { hot_paths, percent, took }: &Adaptation| {
         let ms = took.as_secs_f64() * 1e3;
         let paths = if *hot_paths == 1 { "path" } else { "paths" };
         let text =
             format!("recompiled for {hot_paths} hot {paths}, {percent} % of the packets, in {ms:.0} ms");
-        voice.tell(Level::Debug, "adapt", None, text);
+        voice.report(Level::Debug, "adapt", None, text);
     };
-    Adapter::start(running, tell)
+    Adapter::start(running, report)
         .map_err(|e| Failure::Environment(format!("no thread to adapt the code: {e}")))
 }
 
@@ -463,43 +463,43 @@ fn listener(
     Arc::new(move |event| match event {
         Event::Log(line) => {
             if let Some(lines) = &lines {
-                lines.tell_of_packet(Level::Info, "log_msg", line);
+                lines.report_of_packet(Level::Info, "log_msg", line);
             }
         }
         Event::PortFailed(number, error) => {
             let text = format!("{error}; it is no longer used");
-            voice.tell(Level::Error, "port_failed", Some(number), text);
+            voice.report(Level::Error, "port_failed", Some(number), text);
             failed.get_or_init(|| error.exit_status());
         }
         Event::Interpreting => {
             let text = "the interpreter forwards until the machine code is there";
-            voice.tell(Level::Debug, "interpreter", None, text);
+            voice.report(Level::Debug, "interpreter", None, text);
         }
         Event::MachineCode(took) => {
             let text = format!("machine code forwards now, after {} ms more", took.as_millis());
-            voice.tell(Level::Debug, "machine_code", None, text);
+            voice.report(Level::Debug, "machine_code", None, text);
         }
         Event::NoMachineCode(why) => {
             refused.get_or_init(|| why.to_string());
             STOP.store(true, Ordering::Relaxed);
         }
         Event::Link(number, LinkStatus::Up) => {
-            voice.tell(Level::Info, "link", Some(number), "the link is up again");
+            voice.report(Level::Info, "link", Some(number), "the link is up again");
         }
         Event::Link(number, LinkStatus::Down(why)) => {
-            voice.tell(Level::Warn, "link", Some(number), why.as_str());
+            voice.report(Level::Warn, "link", Some(number), why.as_str());
         }
         Event::Stuck(stuck) => {
             let port = stuck.batch.as_ref().map(|batch| batch.port);
-            voice.tell(Level::Error, "stuck", port, stuck.to_string());
+            voice.report(Level::Error, "stuck", port, stuck.to_string());
         }
         Event::Unstuck(worker, after) => {
             let text = format!("worker {worker} goes on after {} s", after.as_secs());
-            voice.tell(Level::Info, "stuck", None, text);
+            voice.report(Level::Info, "stuck", None, text);
         }
         Event::Follows(stuck) => {
             let text = format!("worker {} makes a change when it goes on: {stuck}", stuck.worker);
-            voice.tell(Level::Warn, "stuck", None, text);
+            voice.report(Level::Warn, "stuck", None, text);
         }
     })
 }
@@ -511,7 +511,7 @@ fn summarise(running: &Running, voice: &Voice) {
         let mut fields: Vec<(&str, Value)> = vec![("packets", n.into())];
         fields.extend(port.map(|port| ("port", port.into())));
         fields.extend(reason.map(|reason| ("reason", reason.into())));
-        voice.tell_more(Level::Info, "stop", fields, text);
+        voice.report_with_fields(Level::Info, "stop", fields, text);
     };
     let (stats, ports) = (running.stats(), running.ports());
     let packets = |n: u64| if n == 1 { "1 packet".to_string() } else { format!("{n} packets") };

@@ -171,7 +171,7 @@ enum Asked {
     Print(String),
 }
 
-/// Why it does not start.
+/// The reason why it does not start.
 #[derive(Debug)]
 enum Refused {
     /// Wrong usage: the message, then the help.
@@ -194,7 +194,7 @@ pub fn run(args: &[OsString], grpc: bool) -> Result<(), Failure> {
 }
 
 /// Returns the equivalent command line of `run`. Options without effect are reported.
-fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Result<Asked, Refused> {
+fn translate(args: &[OsString], grpc: bool, report: &mut dyn FnMut(String)) -> Result<Asked, Refused> {
     let named = [OsString::from("simple_switch")];
     let options = match Options::try_parse_from(named.iter().chain(args)) {
         Ok(options) => options,
@@ -248,7 +248,7 @@ fn translate(args: &[OsString], grpc: bool, tell: &mut dyn FnMut(String)) -> Res
         (grpc || grpc_options, "the P4Runtime server of simple_switch_grpc"),
     ] {
         if given {
-            tell(format!("simple_switch: not supported yet, without effect: {what}"));
+            report(format!("simple_switch: not supported yet, without effect: {what}"));
         }
     }
     let mut line: Vec<OsString> = vec!["run".into()];
@@ -395,15 +395,15 @@ mod tests {
     use std::fs;
 
     fn asked(line: &str) -> (Result<Asked, Refused>, Vec<String>) {
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        let asked = translate(&words, false, &mut |line| told.push(line));
-        (asked, told)
+        let asked = translate(&words, false, &mut |line| lines.push(line));
+        (asked, lines)
     }
 
     fn run_args(line: &str) -> run::Args {
         match asked(line) {
-            (Ok(Asked::Run(args)), told) if told.is_empty() => *args,
+            (Ok(Asked::Run(args)), lines) if lines.is_empty() => *args,
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -487,8 +487,8 @@ mod tests {
             "a.p4 --notifications-addr x",
             "a.p4 -- --disable-swap",
         ] {
-            let (Ok(Asked::Run(_)), told) = asked(line) else { panic!("{line}") };
-            assert_eq!(told.len(), 1, "{line}: {told:?}");
+            let (Ok(Asked::Run(_)), lines) = asked(line) else { panic!("{line}") };
+            assert_eq!(lines.len(), 1, "{line}: {lines:?}");
         }
         // As in bmv2 and in scripts for Mininet, a word after --pcap is the folder.
         for line in

@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if failed == 0 { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// How packets are run.
+/// The way in which packets are run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Interp,
@@ -149,7 +149,7 @@ struct Passed {
     expects_something: bool,
 }
 
-/// Why a file failed.
+/// The reason why a file failed.
 struct Failed {
     /// The reason in one line.
     why: String,

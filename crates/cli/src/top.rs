@@ -71,7 +71,7 @@ fn look(client: &mut Client) -> Result<Look, Failure> {
     }
 }
 
-/// What happens in a second.
+/// The rates per second.
 #[derive(Serialize)]
 struct Rates {
     program: String,

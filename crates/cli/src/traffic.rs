@@ -21,7 +21,7 @@ const LATENCY_NS_MAX: u64 = 60_000_000_000;
 const FRAME_MAX: usize = 9216;
 /// Frames per call.
 const BURST: usize = 32;
-/// How long to wait for late frames.
+/// Time to wait for late frames.
 const STRAGGLERS: Duration = Duration::from_millis(300);
 
 /// Options of `traffic`.
@@ -173,7 +173,7 @@ fn flows(args: &Args) -> Result<Vec<Vec<u8>>, Failure> {
 /// Damages frames. The results differ from frame to frame, but not from run to run.
 struct Spoiler {
     state: u64,
-    /// How many of 2^32 frames to damage.
+    /// Number of frames to damage, of 2^32.
     of_2_32: u64,
     frame: Vec<u8>,
 }

@@ -1,6 +1,6 @@
-//! What does a call of a hash function cost? Prints nanoseconds per call, the best of several rounds, for an IPv4 header
-//! without options, one with options in a maximum-width argument, and arguments that are not on byte boundaries; each also
-//! in pieces with lengths.
+//! Measures the cost of a call of a hash function. Prints nanoseconds per call, the best of several rounds, for an
+//! IPv4 header without options, one with options in a maximum-width argument, and arguments that are not on byte
+//! boundaries; each also in pieces with lengths.
 //!
 //! `cargo run --release -p p4jet-externs --example hash_ns`
 

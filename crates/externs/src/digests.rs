@@ -33,7 +33,7 @@ const RING_WORDS: usize = 1 << 15;
 /// Words before the limbs: instance and number of limbs, time.
 const HEAD_WORDS: usize = 2;
 
-/// How often a sender checks a ring that another one uses before it gives up a message.
+/// Number of checks of a ring that another sender uses before a sender gives up a message.
 const LOOKS: u32 = 1000;
 
 /// The messages of one worker.

@@ -1,4 +1,4 @@
-//! What one worker hands to the extern functions it calls.
+//! The environment in which a worker calls extern functions.
 #![allow(unsafe_code)]
 
 use crate::crc::Crc;
@@ -8,18 +8,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Lines kept until someone takes them.
+/// Maximum number of log lines kept for the reader.
 const LOG_LINES_MAX: usize = 4096;
 
-/// What an environment keeps to itself.
+/// Changes that an environment keeps private.
 struct Dry {
     /// Cells that were written, by instance and index.
     registers: HashMap<(u32, u64), Vec<u64>>,
     random: u64,
 }
 
-/// One worker's side of extern calls: made once, or once per batch (it is cheap and keeps no state of its own between);
-/// the packet is set before calls that need it.
+/// The environment of one worker's extern calls. It is created once, or once per batch (creation is cheap, and it
+/// keeps no state between batches); the packet is set before calls that need it.
 #[repr(C)]
 pub struct Env<'a> {
     payload: *const u8,
@@ -36,17 +36,17 @@ pub struct Env<'a> {
     custom_version: u64,
     destinations: Arc<Destinations>,
     destinations_version: u64,
-    /// What this one keeps to itself instead of changing the state.
+    /// Private changes, if it must not change the state.
     dry: Option<Dry>,
-    /// Where arguments are put together.
+    /// Buffer in which arguments are concatenated.
     pub(crate) scratch: Vec<u8>,
-    /// Who holds a lock: no two environments have the same number.
+    /// Its number as a holder of locks; no two environments have the same.
     owner: u32,
-    /// Registers that it holds.
+    /// The registers whose locks it holds.
     held: Vec<u32>,
 }
 
-/// Environments so far.
+/// Number of environments so far.
 static OWNERS: AtomicU32 = AtomicU32::new(0);
 
 impl<'a> Env<'a> {
@@ -74,8 +74,8 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// From now on nothing that functions do changes the state: what they write to registers, only this environment reads;
-    /// counters, meters and digests stay as they are.
+    /// Stops functions from changing the state from now on: only this environment reads what they write to registers;
+    /// counters, meters and digests do not change.
     pub fn keep_dry(&mut self) {
         let random = self.state.random(self.worker).load(Ordering::Relaxed);
         self.dry = Some(Dry { registers: HashMap::new(), random });
@@ -104,17 +104,17 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Whether nothing may change.
+    /// True if functions do not change the state.
     pub fn is_dry(&self) -> bool {
         self.dry.is_some()
     }
 
-    /// The state that the functions work on.
+    /// Returns the state that the functions use.
     pub fn state(&self) -> &'a State {
         self.state
     }
 
-    /// Which worker this is.
+    /// Returns the index of the worker.
     pub fn worker(&self) -> usize {
         self.worker
     }
@@ -124,7 +124,7 @@ impl<'a> Env<'a> {
         self.now_us = now_us;
     }
 
-    /// The time that was set last.
+    /// Returns the time that was set last.
     pub fn now_us(&self) -> u64 {
         self.now_us
     }
@@ -140,7 +140,7 @@ impl<'a> Env<'a> {
         self.packet_len = packet_len;
     }
 
-    /// [`Self::set_packet`] for the time of `f`.
+    /// Calls `f` with a packet as in [`Self::set_packet`].
     pub fn with_packet<R>(&mut self, payload: &[u8], packet_len: u32, f: impl FnOnce(&mut Self) -> R) -> R {
         /// Forgets the payload even if `f` panics.
         struct Forget<'e, 'a>(&'e mut Env<'a>);
@@ -156,26 +156,26 @@ impl<'a> Env<'a> {
         f(Forget(self).0)
     }
 
-    /// The payload of the packet.
+    /// Returns the payload of the packet.
     pub fn payload(&self) -> &[u8] {
         if self.payload_len == 0 {
             return &[];
         }
-        // SAFETY: `set_packet` and `with_packet` see to it that the memory is readable as long as it is set.
+        // SAFETY: by the contracts of `set_packet` and `with_packet`, the memory is readable as long as it is set.
         unsafe { std::slice::from_raw_parts(self.payload, self.payload_len) }
     }
 
-    /// The length of the whole packet.
+    /// Returns the length of the whole packet.
     pub fn packet_len(&self) -> u32 {
         self.packet_len
     }
 
-    /// Whether an assertion failed since the last call of this.
+    /// Returns true if an assertion has failed since the last call.
     pub fn take_failed(&mut self) -> bool {
         std::mem::take(&mut self.failed)
     }
 
-    /// What the last failed assertion said; also in the log.
+    /// Returns the message of the last failed assertion, which is also in the log.
     pub fn take_failure(&mut self) -> Option<String> {
         self.failure.take()
     }
@@ -206,7 +206,7 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Unlocks all registers: must be called when a packet ended before it unlocked them itself.
+    /// Unlocks all registers; must be called if a packet may have ended before it unlocked them.
     pub fn release(&mut self) {
         for instance in self.held.drain(..) {
             if let Some(lock) = self.state.register_lock(instance) {
@@ -225,7 +225,7 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Lines that `log_msg` and failed assertions wrote since the last call of this.
+    /// Returns the lines that `log_msg` and failed assertions wrote since the last call.
     pub fn take_log(&mut self) -> Vec<String> {
         let mut lines = std::mem::take(&mut self.log);
         let dropped = std::mem::take(&mut self.log_dropped);
@@ -236,8 +236,8 @@ impl<'a> Env<'a> {
         lines
     }
 
-    /// Counts a packet of this many bytes in this worker's part of a counter; nothing beyond the end. For a direct counter
-    /// `index` is the entry's row.
+    /// Counts a packet of this many bytes in this worker's part of a counter; has no effect beyond the end. For a
+    /// direct counter `index` is the entry's row.
     pub fn count(&mut self, instance: u32, index: u32, bytes: usize) {
         if self.dry.is_some() {
             return;
@@ -245,7 +245,7 @@ impl<'a> Env<'a> {
         self.state.count(instance, self.worker, index, bytes as u64);
     }
 
-    /// A random number of 64 bits.
+    /// Returns a random number of 64 bits.
     pub(crate) fn random_word(&mut self) -> u64 {
         // SplitMix64: its state only counts, so workers and successive environments can share it by adding.
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -262,12 +262,12 @@ impl<'a> Env<'a> {
         x ^ x >> 31
     }
 
-    /// A random number below `end`, which is not 0.
+    /// Returns a random number below `end`, which is not 0.
     pub(crate) fn random_below(&mut self, end: &BigUint) -> BigUint {
         let bits = (end - 1u32).bits();
         let one = BigUint::from(1u32);
         loop {
-            // Numbers of as many bits as the largest result has; at least half of them are small enough.
+            // Draws numbers with the bits of the largest result; at least half of them are small enough.
             let mut x = BigUint::default();
             for _ in 0..bits.div_ceil(64) {
                 x = (x << 64) | BigUint::from(self.random_word());
@@ -279,7 +279,7 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Where copies go now.
+    /// Returns the current destinations of copies.
     pub fn destinations(&mut self) -> &Destinations {
         let version = self.state.destinations_version();
         if version != self.destinations_version {
@@ -289,7 +289,7 @@ impl<'a> Env<'a> {
         &self.destinations
     }
 
-    /// The custom CRC set under this name, if any.
+    /// Returns the custom CRC set for this name, if any.
     pub(crate) fn custom_crc(&mut self, name: &str) -> Option<Arc<Crc>> {
         let version = self.state.custom_version();
         if version != self.custom_version {

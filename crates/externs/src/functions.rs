@@ -6,7 +6,7 @@ use num_bigint::BigUint;
 use p4jet_ir::Function;
 use std::fmt::Write;
 
-/// What computes a function; `None` for foreign ones.
+/// Returns the computation of a function; `None` for a foreign one.
 pub(crate) fn computation(function: &Function) -> Option<Call> {
     Some(match function {
         Function::Hash(hash) => hash::computation(*hash),

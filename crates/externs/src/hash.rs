@@ -10,7 +10,7 @@ use crate::{Call, CallSite, CrcParams, Env};
 use p4jet_ir::{Algorithm, Hash};
 use std::sync::{Arc, LazyLock};
 
-/// What computes a hash.
+/// The computation of a hash.
 pub(crate) fn computation(hash: Hash) -> Call {
     /// A hash of whole data.
     macro_rules! whole {
@@ -51,10 +51,10 @@ pub(crate) fn computation(hash: Hash) -> Call {
     }
 }
 
-/// A value and how many of its low bits count.
+/// A value and the number of its low bits that count.
 type Data<'a> = (&'a [u64], u32);
 
-/// Computes a hash of bytes.
+/// A function that computes a hash of bytes.
 type OfBytes = fn(&mut Env<'_>, &CallSite, &[u8]) -> u64;
 
 fn whole<'a>(
@@ -95,15 +95,16 @@ fn crc32(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
     u64::from(CRC.checksum(bytes))
 }
 
-/// A CRC of few bytes as the exclusive or of what each byte adds: for code that knows how many there are.
+/// Tables for a CRC of few bytes as the exclusive or of each byte's contribution, for code that knows the number of
+/// bytes.
 pub struct ByteParts {
     /// The CRC of this many zero bytes.
     pub of_zeros: [u32; 9],
-    /// What a byte followed by this many bytes contributes.
+    /// The contribution of a byte that is followed by this many bytes.
     pub of_byte: [[u32; 256]; 8],
 }
 
-/// The parts of CRC-16 and CRC-32.
+/// Returns the tables of CRC-16 or CRC-32.
 pub fn byte_parts(algorithm: Algorithm) -> Option<&'static ByteParts> {
     static CRC16_PARTS: LazyLock<ByteParts> = LazyLock::new(|| parts_of(&CRC16));
     static CRC32_PARTS: LazyLock<ByteParts> = LazyLock::new(|| parts_of(&CRC32));
@@ -129,8 +130,8 @@ fn parts_of(crc: &Crc) -> ByteParts {
 /// Calls a function with the CRC that a call site names.
 type WithCrc = fn(&mut Env<'_>, &CallSite, &mut dyn FnMut(&Crc) -> u64) -> u64;
 
-/// The first argument is what the last call gave. It begins as 0, and differs from the CRC by that of no data, which the
-/// parameters may make another number.
+/// Continues a CRC. The first argument is the result of the previous call, initially 0. It is the CRC of the data so
+/// far xor the CRC of no data, which is not 0 with some parameters.
 fn continued(
     env: &mut Env<'_>,
     site: &CallSite,
@@ -191,7 +192,7 @@ fn custom_of(env: &mut Env<'_>, site: &CallSite) -> Option<Arc<Crc>> {
     site.text.first().and_then(|name| env.custom_crc(name))
 }
 
-/// RFC 1071. An odd last byte counts as the high half of a word.
+/// Computes the checksum of RFC 1071. An odd last byte counts as the high half of a word.
 fn csum16(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
     // RFC 1071, section 2 (B): the sum of words in the machine's byte order is that of the words, in that byte order. And
     // 32-bit words weigh the same modulo 2^16 - 1; 2^32 of them fit without overflow.
@@ -214,7 +215,7 @@ fn xor16(_: &mut Env<'_>, _: &CallSite, bytes: &[u8]) -> u64 {
     u64::from(u16::from_be((x ^ x >> 16) as u16))
 }
 
-/// Each 8 bytes as a number in the machine's byte order, zeros behind the last.
+/// Iterates over groups of 8 bytes as numbers in the machine's byte order; the last one is padded with zeros.
 fn for_words(bytes: &[u8], mut f: impl FnMut(u64)) {
     let (words, rest) = bytes.as_chunks::<8>();
     for word in words {

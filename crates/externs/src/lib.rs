@@ -3,10 +3,10 @@
 //! * [`CallSite`]: one place that calls a [`Function`] of the IR.
 //! * [`State`]: registers, counters, meters and digests of a program, shared by all workers and the control plane.
 //! * [`Destinations`]: multicast groups and clone sessions, part of the state.
-//! * [`Env`]: what one worker hands to the functions it calls.
+//! * [`Env`]: the environment in which a worker calls extern functions.
 //!
-//! A value crosses as little-endian `u64` limbs, as many as its width takes; the arguments of a call follow each other in
-//! one slice, and so do the results.
+//! Values are passed as little-endian `u64` limbs, as many as the width takes; the arguments of a call lie in
+//! sequence in one slice, and so do the results.
 //!
 //! To add a function, declare it as a [`Function`] and compute it in `functions.rs` or a file of its own.
 //!
@@ -47,8 +47,8 @@ pub use multicast::{Affected, Multicast, MulticastError, Node};
 pub use replication::{Destinations, Replica, Session, Targets};
 pub use state::{CounterValue, DIRECT_BANKS, InstanceKind, InstanceSpec, State, StateError, Unit};
 
-/// Computes an extern function. `args` and `outs` have the limbs that the widths of the site take, with unused high bits 0;
-/// every limb of `outs` is written.
+/// A function that computes an extern call. `args` and `outs` have the limbs that the widths of the site take, with
+/// unused high bits 0; the function writes every limb of `outs`.
 type Call = fn(&mut Env<'_>, &CallSite, args: &[u64], outs: &mut [u64]);
 
 /// One place that calls an extern function.
@@ -63,11 +63,12 @@ pub struct CallSite {
 }
 
 impl CallSite {
-    /// A call of `function` on an instance, given by its index in [`State`]. Widths are those of the arguments and results in
-    /// bits. The texts are string literals: the format of `log_msg`, what an `assert` says, the name of a custom CRC.
+    /// Creates a call of `function` on an instance, given by its index in [`State`]. Widths are those of the
+    /// arguments and results in bits. The texts are string literals: the format of `log_msg`, the message of an
+    /// `assert`, the name of a custom CRC.
     ///
     /// # Errors
-    /// The function is foreign: nobody knows how to compute it.
+    /// The function is foreign: p4jet has no implementation of it.
     pub fn new(
         function: Function,
         instance: Option<u32>,
@@ -81,7 +82,7 @@ impl CallSite {
         Ok(CallSite { function, computation, instance, arg_widths, out_widths, text })
     }
 
-    /// Width in bits of each result.
+    /// Returns the width in bits of each result.
     pub fn out_widths(&self) -> &[u32] {
         &self.out_widths
     }
@@ -92,7 +93,7 @@ impl CallSite {
         (self.computation)(env, self, args, outs);
     }
 
-    /// The same for numbers, each smaller than 2 to the power of its width.
+    /// Like [`Self::call`], for numbers, each smaller than 2 to the power of its width.
     pub fn call_with_numbers(&self, env: &mut Env<'_>, args: &[BigUint]) -> Vec<BigUint> {
         let mut limbs = Vec::new();
         for (arg, width) in args.iter().zip(&self.arg_widths) {
@@ -112,7 +113,7 @@ impl CallSite {
     }
 }
 
-/// Two sites are equal if their calls compute the same.
+/// Two sites are equal if their calls compute the same results.
 impl PartialEq for CallSite {
     fn eq(&self, other: &CallSite) -> bool {
         self.function == other.function
@@ -123,7 +124,7 @@ impl PartialEq for CallSite {
     }
 }
 
-/// Limbs that a value of `width` bits takes.
+/// Returns the number of limbs of a value of `width` bits.
 pub fn limb_count(width: u32) -> usize {
     bits::limbs(width)
 }

@@ -40,7 +40,7 @@ pub enum Affected {
     All,
 }
 
-/// Why a change was refused. A refused change has no effect.
+/// The reason why a change was refused. A refused change has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MulticastError {
     /// There is no such group.

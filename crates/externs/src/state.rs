@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Most cells of all instances together.
+/// Maximum number of cells of all instances together.
 const CELLS_MAX: u64 = 1 << 28;
 
 /// An entry of a table that has direct counters may have any of this many rows in its life; the row of the entry in slot
@@ -26,10 +26,10 @@ const CELLS_MAX: u64 = 1 << 28;
 /// counter has a cell for each; reading sums the banks.
 pub const DIRECT_BANKS: u32 = 8;
 
-/// Most entries a table can have; handles have 24 bits for the slot.
+/// Maximum number of entries of a table; handles have 24 bits for the slot.
 const ENTRIES_MAX: u32 = 1 << 24;
 
-/// What the program declares a counter to count. Both are always kept.
+/// The unit that the program declares for a counter. Both units are always counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Packets.
@@ -45,7 +45,7 @@ pub enum Unit {
 pub struct InstanceSpec {
     /// Full dotted control-plane name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: InstanceKind,
 }
 
@@ -61,35 +61,35 @@ pub enum InstanceKind {
     },
     /// Array of counters.
     Counter {
-        /// What is counted.
+        /// The declared unit.
         unit: Unit,
         /// Cells.
         size: u32,
     },
     /// One counter per entry of a table.
     DirectCounter {
-        /// What is counted.
+        /// The declared unit.
         unit: Unit,
-        /// Most entries of the table.
+        /// Maximum number of entries of the table.
         table_size: u32,
     },
     /// Array of meters.
     Meter {
-        /// Whether it meters bytes, not packets.
+        /// True if it meters bytes, false for packets.
         bytes: bool,
         /// Cells.
         size: u32,
     },
     /// One meter per entry of a table.
     DirectMeter {
-        /// Whether it meters bytes, not packets.
+        /// True if it meters bytes, false for packets.
         bytes: bool,
-        /// Most entries of the table.
+        /// Maximum number of entries of the table.
         table_size: u32,
     },
     /// Messages to the control plane.
     Digest,
-    /// Members and groups; the tables have them.
+    /// Members and groups; the tables hold them.
     ActionProfile,
 }
 
@@ -102,7 +102,7 @@ pub struct CounterValue {
     pub bytes: u64,
 }
 
-/// Why state cannot be had, read or written.
+/// The reason why state cannot be allocated, read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateError {
     /// The instances have too many cells.
@@ -116,14 +116,14 @@ pub enum StateError {
     NoMemory {
         /// The instance.
         name: String,
-        /// What it needs.
+        /// The required number of bytes.
         bytes: u64,
     },
     /// There is no such instance, or it is of another kind.
     WrongInstance {
         /// The requested instance.
         found: u32,
-        /// What it should be.
+        /// The expected kind.
         expected: &'static str,
     },
     /// The index is beyond the end.
@@ -135,7 +135,7 @@ pub enum StateError {
         /// Number of cells.
         size: u64,
     },
-    /// The committed rate of a meter is above its peak rate, or one is no rate at all.
+    /// The committed rate of a meter is above its peak rate, or a rate is invalid.
     Rates {
         /// Name of the instance.
         name: String,
@@ -144,9 +144,9 @@ pub enum StateError {
     Width {
         /// Name of the instance.
         name: String,
-        /// Bits needed for what was given.
+        /// Number of bits of the given value.
         found: u64,
-        /// Bits of a cell.
+        /// Number of bits of a cell.
         expected: u32,
     },
 }
@@ -184,7 +184,7 @@ impl fmt::Display for StateError {
 
 impl std::error::Error for StateError {}
 
-/// Words that cost nothing until they are written. No two workers' words share a cache line.
+/// Allocates zeroed words, which take no memory until they are written. No two workers' words share a cache line.
 pub(crate) fn zeroed(name: &str, words: u64) -> Result<Apart<AtomicU64>, StateError> {
     let refused = || StateError::NoMemory { name: name.to_string(), bytes: words.saturating_mul(8) };
     usize::try_from(words).ok().and_then(Apart::try_zeroed).ok_or_else(refused)
@@ -197,21 +197,21 @@ enum Cells {
     None,
 }
 
-/// Lets one environment at a time work on a register, as often as it likes.
+/// A reentrant lock that gives one environment at a time access to a register.
 pub(crate) struct RegisterLock(Apart<AtomicU64>);
 
 impl RegisterLock {
-    /// How often a waiter polls before it yields: the holder of the lock may have no processor.
+    /// Number of polls before a waiter yields: the holder of the lock may have no processor.
     const LOOKS: u32 = 100;
 
-    /// True if the owner did not have it.
+    /// Takes the lock. Returns true if the owner did not hold it before.
     pub fn take(&self, owner: u32) -> bool {
         let (word, mine) = (&self.0[0], u64::from(owner) << 32);
         let mut looks = 0;
         loop {
             let now = word.load(Ordering::Relaxed);
             if now >> 32 == u64::from(owner) {
-                // There is no other writer now.
+                // Only the owner writes now.
                 word.store(now + 1, Ordering::Relaxed);
                 return false;
             }
@@ -229,7 +229,7 @@ impl RegisterLock {
         }
     }
 
-    /// True if the owner has it no longer. Nothing if it did not have it.
+    /// Undoes one `take`. Returns true if the owner no longer holds the lock. Has no effect if it did not hold it.
     pub fn give(&self, owner: u32) -> bool {
         let (word, mine) = (&self.0[0], u64::from(owner) << 32);
         let now = word.load(Ordering::Relaxed);
@@ -243,27 +243,28 @@ impl RegisterLock {
         false
     }
 
-    /// To be called by the owner.
+    /// Frees the lock entirely. Only the owner may call this.
     pub fn free(&self) {
         self.0[0].store(0, Ordering::Release);
     }
 }
 
-/// Locks for cells wider than a machine word; a cell always has the same one.
+/// Number of locks for cells wider than a machine word; a cell always uses the same one.
 const WIDE_LOCKS: usize = 64;
 
 /// State of all extern instances of a program.
 pub struct State {
     specs: Vec<InstanceSpec>,
-    /// Shared with the state of the program that this one takes the place of, where that has the same instance.
+    /// The cells of each instance. An instance that is unchanged since the previous program shares them with that
+    /// program's state.
     cells: Vec<Arc<Cells>>,
     digests: Digests,
     shared: Arc<Shared>,
 }
 
-/// What belongs to no instance: shared by the states of all programs that a switch has had.
+/// State that belongs to no instance, shared by the states of all programs that a switch has run.
 struct Shared {
-    /// Of each worker.
+    /// The random number generator of each worker.
     random: Vec<Apart<AtomicU64>>,
     wide_locks: [Mutex<()>; WIDE_LOCKS],
     /// Held by a thread that changes counters or meters.
@@ -272,17 +273,18 @@ struct Shared {
     custom_version: AtomicU64,
     replication: Replication,
     multicast: Mutex<Multicast>,
-    /// Whether anybody takes digests.
+    /// True if digests have a receiver.
     heard: AtomicBool,
 }
 
-/// A panic while a lock was held leaves nothing half done that anyone would notice.
+/// Locks a mutex. A panic while it was held leaves no visible change half done.
 fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {
-    /// State for these instances, all 0, with counters for `workers` workers. Memory is committed as it is written.
+    /// Creates state for these instances, all 0, with counters for `workers` workers. Memory is committed as it is
+    /// written.
     pub fn new(instances: &[InstanceSpec], workers: usize) -> Result<State, StateError> {
         let shared = Shared {
             random: (0..workers).map(|_| Apart::zeroed(1)).collect(),
@@ -299,9 +301,9 @@ impl State {
         Ok(state)
     }
 
-    /// State for these instances of another program, for the same workers. Instance `i` is the very instance
-    /// `same(i)` of this state, so both programs may run while one takes the other's place; the others are 0. What
-    /// belongs to no instance (multicast groups, clone sessions, custom hashes) is the same in both.
+    /// Creates state for these instances of another program, for the same workers. Instance `i` is instance `same(i)`
+    /// of this state itself, so both programs may run during a reload; the other instances are 0. State that belongs
+    /// to no instance (multicast groups, clone sessions, custom hashes) is shared, too.
     ///
     /// # Panics
     /// If `same` names an instance of another kind.
@@ -368,17 +370,17 @@ impl State {
         Ok(State { specs: instances.to_vec(), cells, digests, shared })
     }
 
-    /// The instances.
+    /// Returns the instances.
     pub fn instances(&self) -> &[InstanceSpec] {
         &self.specs
     }
 
-    /// Number of workers that have counters.
+    /// Returns the number of workers with counters.
     pub fn workers(&self) -> usize {
         self.shared.random.len()
     }
 
-    /// What worker `worker` hands to the functions it calls.
+    /// Creates the environment in which worker `worker` calls extern functions.
     pub fn env(&self, worker: usize) -> Env<'_> {
         assert!(worker < self.workers(), "worker {worker} of {}", self.workers());
         Env::new(self, worker)
@@ -414,7 +416,7 @@ impl State {
         }
     }
 
-    /// The cells of a register for generated code: cell `i` is the [`Self::register_limbs`] words from word
+    /// Returns the cells of a register for generated code: cell `i` is the [`Self::register_limbs`] words from word
     /// `i * register_limbs` on, little-endian. Null if the instance is no register. Valid as long as the state is.
     pub fn register_base(&self, instance: u32) -> *const AtomicU64 {
         self.register(instance).map_or(std::ptr::null(), |(_, cells)| cells.as_ptr())
@@ -427,23 +429,23 @@ impl State {
         }
     }
 
-    /// Cells of a register; 0 if the instance is none.
+    /// Returns the number of cells of a register; 0 if the instance is none.
     pub(crate) fn register_size(&self, instance: u32) -> u64 {
         self.register(instance).map_or(0, |(width, cells)| (cells.len() / limbs(width).max(1)) as u64)
     }
 
-    /// Bits of a cell.
+    /// Returns the number of bits of a cell.
     pub(crate) fn register_width(&self, instance: u32) -> u32 {
         self.register(instance).map_or(0, |(width, _)| width)
     }
 
-    /// Words of a cell. Cells of more than one word must be read and written by [`crate::find`]'s `register.read` and
-    /// `register.write` only, which lock them.
+    /// Returns the number of words of a cell. Cells of more than one word may only be read and written by
+    /// [`crate::find`]'s `register.read` and `register.write`, which lock them.
     pub fn register_limbs(&self, instance: u32) -> usize {
         self.register(instance).map_or(0, |(width, _)| limbs(width))
     }
 
-    /// The cell's words, and its lock if there are several.
+    /// Returns the cell's words, and its lock if there are several.
     fn cell(&self, instance: u32, index: u64) -> Option<(&[AtomicU64], Option<MutexGuard<'_, ()>>)> {
         let (width, cells) = self.register(instance)?;
         let n = limbs(width);
@@ -482,7 +484,7 @@ impl State {
         Ok(width)
     }
 
-    /// The value of a register cell.
+    /// Returns the value of a register cell.
     pub fn register_read(&self, instance: u32, index: u32) -> Result<BigUint, StateError> {
         let width = self.check_register(instance, index.into())?;
         let mut words = vec![0; limbs(width)];
@@ -490,7 +492,7 @@ impl State {
         Ok(BigUint::new(words.iter().flat_map(|w| [*w as u32, (*w >> 32) as u32]).collect()))
     }
 
-    /// The cells of a register that are not 0, with their indices.
+    /// Returns the cells of a register that are not 0, with their indices.
     pub fn register_values(&self, instance: u32) -> impl Iterator<Item = (u32, BigUint)> {
         let (width, cells) = self.register(instance).unwrap_or((0, &[]));
         let used = |cell: &[AtomicU64]| cell.iter().any(|word| word.load(Ordering::Relaxed) != 0);
@@ -526,9 +528,9 @@ impl State {
 
     // ---- counters ----
 
-    /// Cells of a counter for worker `worker`, for generated code: cell `i` is packets in word `2 * i` and bytes in word
-    /// `2 * i + 1`; for a direct counter `i` is the entry's row. Only the worker itself writes them. Null if the instance
-    /// is no counter. Valid as long as the state is.
+    /// Returns the cells of a counter for worker `worker`, for generated code: cell `i` holds packets in word `2 * i`
+    /// and bytes in word `2 * i + 1`; for a direct counter `i` is the entry's row. Only the worker itself writes
+    /// them. Null if the instance is no counter. Valid as long as the state is.
     pub fn counter_base(&self, instance: u32, worker: usize) -> *const AtomicU64 {
         match self.cells_of(instance) {
             Some(Cells::Counter { workers, .. }) => workers[worker].as_ptr(),
@@ -556,7 +558,7 @@ impl State {
         Ok((index % u64::from(*stride)) as usize)
     }
 
-    /// What the workers counted in cell `at` (of the first bank), without the offset.
+    /// Returns the sum of the workers' counts in cell `at` (of the first bank), without the offset.
     fn counted(&self, instance: u32, at: usize) -> CounterValue {
         let Cells::Counter { banks, stride, workers, .. } = &*self.cells[instance as usize] else {
             unreachable!("the caller checked it");
@@ -579,7 +581,8 @@ impl State {
         }
     }
 
-    /// The value of a counter. For a direct counter `index` is the entry's row, any it had.
+    /// Returns the value of a counter. For a direct counter `index` is the entry's row, or any earlier row of the
+    /// entry.
     pub fn counter_read(&self, instance: u32, index: u32) -> Result<CounterValue, StateError> {
         let at = self.check_counter(instance, index.into())?;
         let sum = self.counted(instance, at);
@@ -639,13 +642,13 @@ impl State {
         Ok(meters)
     }
 
-    /// The rates of a meter, if any are set. For a direct meter `index` is the entry's row.
+    /// Returns the rates of a meter, if any are set. For a direct meter `index` is the entry's row.
     pub fn meter_rates(&self, instance: u32, index: u32) -> Result<Option<Rates>, StateError> {
         self.checked_meter(instance, index).map(|meters| meters.rates(index))
     }
 
-    /// Sets the rates of a meter, with full buckets, or takes them away: then every packet is green. The control plane does
-    /// so with the direct meter of a new entry, whose row another entry may have had.
+    /// Sets the rates of a meter, with full buckets, or removes them: then every packet is green. The control plane
+    /// removes those of the direct meter of a new entry, whose row another entry may have had.
     pub fn meter_set_rates(&self, instance: u32, index: u32, rates: Option<Rates>) -> Result<(), StateError> {
         let meters = self.checked_meter(instance, index)?;
         if let Some([committed, peak]) = rates {
@@ -672,40 +675,40 @@ impl State {
         self.shared.heard.store(heard, Ordering::Relaxed);
     }
 
-    /// Takes at most this many digests of each worker, the oldest first.
+    /// Removes at most this many digests of each worker, the oldest first.
     pub fn take_digests(&self, max: usize, to: impl FnMut(Digest)) {
         self.digests.take(max, to);
     }
 
-    /// What has become of the digests of this program.
+    /// Returns the counts of this program's digests.
     pub fn digest_counts(&self) -> DigestCounts {
         self.digests.counts()
     }
 
     // ---- destinations of copies ----
 
-    /// Multicast groups and clone sessions.
+    /// Returns the multicast groups and clone sessions.
     pub fn destinations(&self) -> Arc<Destinations> {
         self.shared.replication.get()
     }
 
-    /// Changes them; workers see all of the change from their next packet on.
+    /// Changes multicast groups and clone sessions; workers see the whole change from their next packet on.
     pub fn change_destinations(&self, change: impl FnOnce(&mut Destinations)) {
         self.shared.replication.change(change);
     }
 
-    /// The replication engine's nodes and groups.
+    /// Returns a copy of the replication engine's nodes and groups.
     pub fn multicast(&self) -> Multicast {
         self.shared.multicast.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks at multicast groups, nodes and link aggregation groups, without a copy.
+    /// Calls a function on the multicast groups, nodes and link aggregation groups, without a copy.
     pub fn with_multicast<R>(&self, look: impl FnOnce(&Multicast) -> R) -> R {
         look(&self.shared.multicast.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes them. `change` returns which groups it affects, or fails without an effect. Workers see all of the change from
-    /// their next packet on.
+    /// Changes multicast groups, nodes and link aggregation groups. `change` returns the affected groups, or fails
+    /// without an effect. Workers see the whole change from their next packet on.
     pub fn change_multicast<R, E>(
         &self,
         change: impl FnOnce(&mut Multicast) -> Result<(R, Affected), E>,
@@ -729,7 +732,8 @@ impl State {
         Ok(result)
     }
 
-    /// Replaces them all; workers see all of the change from their next packet on.
+    /// Replaces all multicast groups, nodes and link aggregation groups; workers see the whole change from their next
+    /// packet on.
     pub fn set_multicast(&self, new: Multicast) {
         let mut now = self.shared.multicast.lock().unwrap_or_else(PoisonError::into_inner);
         self.change_destinations(|destinations| {
@@ -760,7 +764,7 @@ impl State {
         self.shared.custom_version.fetch_add(1, Ordering::Release);
     }
 
-    /// The parameters set for the custom CRC of this name; `None` if it has the usual ones.
+    /// Returns the parameters set for the custom CRC of this name; `None` if it has the default ones.
     pub fn crc(&self, name: &str) -> Option<CrcParams> {
         let custom = self.shared.custom.read().unwrap_or_else(PoisonError::into_inner);
         custom.get(name).map(|(params, _)| *params)

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 const FRAME_MAX: usize = 1600;
 /// Maximum time in which the thread notices that it must end.
 const TURN: Duration = Duration::from_millis(100);
-/// How often a missing interface is looked for, and an existing one checked.
+/// Interval at which a missing interface is looked for, and an existing one checked.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often the answers are reported.
+/// Interval at which the answers are reported.
 const COUNT: Duration = Duration::from_secs(60);
 /// Minimum burst of answers; otherwise the burst is that of a tenth of a second (RFC 4443, section 2.4 (f)).
 const BURST_MIN: u32 = 10;
@@ -30,7 +30,7 @@ pub(crate) struct Answering {
     shared: Arc<Shared>,
 }
 
-/// What may change while the thread runs.
+/// Data that may change while the thread runs.
 struct Shared {
     stop: AtomicBool,
     per_second: AtomicU32,

@@ -19,7 +19,7 @@ pub struct Config {
     pub age: Duration,
     /// Maximum number of learned stations in a network.
     pub stations_max: usize,
-    /// How back ends are checked.
+    /// The times of back ends' health checks.
     pub health: HealthTimes,
     /// Ports with IP only.
     pub externals: Vec<External>,
@@ -48,7 +48,7 @@ pub struct ControllerPort {
     pub icmp_per_second: u32,
 }
 
-/// How back ends are checked.
+/// The times of back ends' health checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HealthTimes {
     /// Time from the start of a check to the start of the next one.
@@ -115,7 +115,7 @@ pub struct Vtep {
     pub ttl: u8,
 }
 
-/// Where a station or back end is.
+/// The place of a station or back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Behind {
     /// A VTEP, by index.
@@ -141,7 +141,7 @@ pub struct Network {
     pub learn: bool,
     /// True if frames to unknown stations are flooded.
     pub flood: bool,
-    /// Where it is attached.
+    /// The places where it is attached.
     pub places: Vec<Place>,
     /// Indices of the VTEPs to which floods go.
     pub vteps: Vec<usize>,
@@ -184,7 +184,7 @@ pub struct Route {
     pub next_hop: NextHop,
 }
 
-/// How a back end is checked.
+/// The health check of a back end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Health {
     /// It must accept TCP connections.
@@ -211,7 +211,7 @@ pub struct BackEnd {
     pub mac: u64,
     /// Its weight.
     pub weight: u32,
-    /// How it is checked; without checks it always counts as alive.
+    /// Its health check; without one it always counts as alive.
     pub health: Option<Health>,
 }
 
@@ -256,11 +256,11 @@ pub struct Vip {
     pub vrf: u16,
     /// The address.
     pub address: IpAddr,
-    /// What happens to packets for it.
+    /// The handling of packets for it.
     pub service: Service,
 }
 
-/// What happens to packets for a virtual address.
+/// The handling of packets for a virtual address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Service {
     /// All packets are balanced.

@@ -48,17 +48,17 @@ pub struct Options {
     pub reload: &'static AtomicBool,
 }
 
-/// How often it checks for events.
+/// Interval of the checks for events.
 const TURN: Duration = Duration::from_millis(20);
-/// How often it checks the file and tries to connect.
+/// Interval of the checks of the file and the attempts to connect.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often it checks that the switch responds.
+/// Interval of the checks that the switch responds.
 const PING: Duration = Duration::from_secs(1);
-/// How long the switch may take for a simple request before the controller reconnects.
+/// Time that the switch may take for a simple request before the controller reconnects.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long it may take to dump or change its whole state.
+/// Time that it may take to dump or change its whole state.
 const BIG_ANSWER: Duration = Duration::from_secs(60);
-/// How often it looks for silent stations.
+/// Interval of the checks for silent stations.
 const AGEING: Duration = Duration::from_millis(500);
 /// Bytes of the configuration.
 const CONFIG_BYTES_MAX: u64 = 1 << 30;
@@ -71,9 +71,9 @@ const LEARNED_MAX: usize = 65_536;
 const VERDICTS_MAX: usize = 1024;
 /// Maximum number of stations handled before anything else: each takes a request or two.
 const STATIONS_A_TURN_MAX: usize = 256;
-/// How often a switch that differs from what was just set is set again before another controller is suspected.
+/// Number of attempts to set a switch that differs from what was just set, before another controller is suspected.
 const ROUNDS_MAX: usize = 3;
-/// How long to wait after that.
+/// Pause after these attempts.
 const QUARREL: Duration = Duration::from_secs(5);
 
 /// Runs until it is stopped.
@@ -157,9 +157,9 @@ struct Controller {
     planned: Plan,
     aged: Instant,
     link: Option<Link>,
-    /// Why there is no connection, or why the switch refused; reported once.
+    /// The reason why there is no connection, or why the switch refused; reported once.
     complaint: String,
-    /// What may have to be changed on the switch.
+    /// The parts of the switch that may have to be changed.
     dirty: Dirty,
     /// True if the file was wrong at the last check.
     wrong: bool,
@@ -179,7 +179,7 @@ enum Dirty {
     Everything,
 }
 
-/// Why changes were not made.
+/// The reason why changes were not made.
 enum Failed {
     /// The connection failed.
     Gone(io::Error),
@@ -194,14 +194,14 @@ impl From<io::Error> for Failed {
 }
 
 impl Controller {
-    fn tell(&self, level: Level, event: &'static str, text: impl Into<String>) {
+    fn report(&self, level: Level, event: &'static str, text: impl Into<String>) {
         (self.options.tell)(level, event, text.into());
     }
 
     /// Reports an error unless it was also the last one.
     fn complain(&mut self, event: &'static str, text: String) {
         if self.complaint != text {
-            self.tell(Level::Warn, event, text.clone());
+            self.report(Level::Warn, event, text.clone());
             self.complaint = text;
         }
     }
@@ -262,9 +262,9 @@ impl Controller {
         self.dirty = self.dirty.max(Dirty::Shares);
         let name = name.clone();
         match (alive, first) {
-            (true, true) => self.tell(Level::Info, "back_end", format!("{name}: alive")),
-            (true, false) => self.tell(Level::Info, "back_end", format!("{name}: alive again")),
-            (false, _) => self.tell(Level::Warn, "back_end", format!("{name}: dead: {why}")),
+            (true, true) => self.report(Level::Info, "back_end", format!("{name}: alive")),
+            (true, false) => self.report(Level::Info, "back_end", format!("{name}: alive again")),
+            (false, _) => self.report(Level::Warn, "back_end", format!("{name}: dead: {why}")),
         }
     }
 
@@ -285,7 +285,7 @@ impl Controller {
                     let watched = Watched { number, health: health.clone(), _watch: watch, alive: None };
                     self.watches.insert(back_end.name.clone(), watched);
                 }
-                Err(e) => self.tell(Level::Warn, "back_end", format!("{}: no thread: {e}", back_end.name)),
+                Err(e) => self.report(Level::Warn, "back_end", format!("{}: no thread: {e}", back_end.name)),
             }
         }
     }
@@ -296,7 +296,7 @@ impl Controller {
     fn answer(&mut self) {
         let Some(port) = &self.config.controller else {
             if self.answering.take().is_some() {
-                self.tell(Level::Info, "icmp", "no longer answering");
+                self.report(Level::Info, "icmp", "no longer answering");
             }
             return;
         };
@@ -306,7 +306,7 @@ impl Controller {
             }
             _ => match Answering::start(port, self.own.clone(), Arc::clone(&self.options.tell)) {
                 Ok(answering) => self.answering = Some(answering),
-                Err(e) => self.tell(Level::Warn, "icmp", format!("no answers: no thread: {e}")),
+                Err(e) => self.report(Level::Warn, "icmp", format!("no answers: no thread: {e}")),
             },
         }
     }
@@ -337,18 +337,18 @@ impl Controller {
             Err(e) if !again && e.kind() == io::ErrorKind::NotFound => return,
             Err(e) => {
                 let text = format!("cannot read {path}: {e}; the previous version stays in effect");
-                return self.tell(Level::Warn, "config", text);
+                return self.report(Level::Warn, "config", text);
             }
         };
         if text == self.text {
             if std::mem::take(&mut self.wrong) {
-                self.tell(Level::Info, "config", format!("{path} is unchanged"));
+                self.report(Level::Info, "config", format!("{path} is unchanged"));
             }
             return;
         }
         match Config::parse(&text) {
             Ok(config) => {
-                self.tell(Level::Info, "config", format!("{path} has changed"));
+                self.report(Level::Info, "config", format!("{path} has changed"));
                 if config.health != self.config.health {
                     self.watches.clear();
                 }
@@ -361,13 +361,13 @@ impl Controller {
             Err(complaints) => {
                 self.wrong = true;
                 for complaint in complaints.iter().take(SHOWN_MAX) {
-                    self.tell(Level::Warn, "config", complaint.line(&path, &text));
+                    self.report(Level::Warn, "config", complaint.line(&path, &text));
                 }
                 if complaints.len() > SHOWN_MAX {
                     let text = format!("{path}: {} errors more", complaints.len() - SHOWN_MAX);
-                    self.tell(Level::Warn, "config", text);
+                    self.report(Level::Warn, "config", text);
                 }
-                self.tell(Level::Warn, "config", "the previous version stays in effect");
+                self.report(Level::Warn, "config", "the previous version stays in effect");
             }
         }
     }
@@ -430,7 +430,7 @@ impl Controller {
         }
         match &link.listener {
             Some(listener) if listener.has_ended() => {
-                self.tell(Level::Warn, "switch", "it no longer reports stations: subscribing again");
+                self.report(Level::Warn, "switch", "it no longer reports stations: subscribing again");
                 self.link = None;
                 self.connect();
             }
@@ -438,7 +438,7 @@ impl Controller {
             // It was refused: there may have been too many connections.
             None => {
                 if let Ok(listener) = self.listen() {
-                    self.tell(Level::Info, "switch", "stations are learned again");
+                    self.report(Level::Info, "switch", "stations are learned again");
                     self.link.as_mut().expect("it was there").listener = Some(listener);
                 }
             }
@@ -484,7 +484,7 @@ impl Controller {
                     self.own_addresses();
                     let same = self.settled.as_ref() == Some(&self.config);
                     if round == 0 && !(same && self.complaint.is_empty()) {
-                        self.tell(Level::Info, "switch", summary(&changes));
+                        self.report(Level::Info, "switch", summary(&changes));
                     }
                     self.complaint.clear();
                     if !same {
@@ -493,7 +493,7 @@ impl Controller {
                     return;
                 }
                 Ok((_, changes, known)) => {
-                    self.tell(Level::Info, "switch", format!("changed: {}", summary(&changes)));
+                    self.report(Level::Info, "switch", format!("changed: {}", summary(&changes)));
                     if !known {
                         self.read_switch_again();
                     }
@@ -518,7 +518,7 @@ impl Controller {
             Ok(known) => {
                 self.dirty = Dirty::Nothing;
                 if !changes.is_empty() {
-                    self.tell(Level::Info, "switch", format!("changed: {}", summary(&changes)));
+                    self.report(Level::Info, "switch", format!("changed: {}", summary(&changes)));
                 }
                 if !known {
                     self.read_switch_again();
@@ -538,7 +538,7 @@ impl Controller {
         // Dead back ends must still be removed, so the last accepted configuration is used.
         match self.settled.take().filter(|settled| *settled != self.config) {
             Some(settled) => {
-                self.tell(Level::Warn, "config", "the previous version stays in effect");
+                self.report(Level::Warn, "config", "the previous version stays in effect");
                 self.config = settled;
                 self.watches.clear();
                 self.watch();
@@ -600,7 +600,7 @@ impl Controller {
                 if news {
                     let mac = Word(Kind::Mac, mac.into());
                     let (name, at) = (self.planned.network(network), self.planned.place(location));
-                    self.tell(Level::Info, "station", format!("{mac} of network {name} is at {at}"));
+                    self.report(Level::Info, "station", format!("{mac} of network {name} is at {at}"));
                 }
             }
             Err(error) => self.disturbed(error),
@@ -625,7 +625,7 @@ impl Controller {
         for (network, mac) in aged.forget {
             let mac = Word(Kind::Mac, mac.into());
             let name = self.planned.network(network);
-            self.tell(Level::Info, "station", format!("{mac} of network {name} is silent"));
+            self.report(Level::Info, "station", format!("{mac} of network {name} is silent"));
         }
         if let Err(error) = done {
             self.disturbed(error);

@@ -7,7 +7,7 @@ use p4jet_control::{Crc, NamedEntry, NamedUpdate, Ref};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// What a change does.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Adds something.
@@ -32,7 +32,7 @@ impl Act {
 /// A change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// What it does.
+    /// Its kind.
     pub act: Act,
     /// The update. An object that it refers to as new is created by the change at that position.
     pub update: NamedUpdate,

@@ -52,7 +52,7 @@ pub struct OwnAddresses {
     vrfs: HashMap<u16, Vec<IpAddr>>,
 }
 
-/// Where a packet arrived.
+/// The place at which a packet arrived.
 #[derive(Clone, Debug)]
 struct Site {
     vrf: u16,
@@ -129,7 +129,7 @@ pub enum Answer {
     Advertisement,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Silence {
     /// It is not from the switch.

@@ -128,7 +128,7 @@ const NETWORKS_MAX: u16 = 2000;
 
 /// Numbers by which the switch identifies things: existing ones keep theirs, and new ones get unused numbers.
 struct Numbers<K> {
-    /// What they identify, for messages.
+    /// The objects that they identify, for messages.
     what: &'static str,
     known: BTreeMap<K, u16>,
     used: BTreeSet<u16>,

@@ -11,7 +11,7 @@ pub enum Table {
     Encapsulations,
     /// Paths to VTEPs.
     Vteps,
-    /// Where routed packets leave.
+    /// The ports and addresses to which routed packets leave.
     NextHops,
     /// Actions for copies of floods.
     Replicas,

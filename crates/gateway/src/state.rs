@@ -97,7 +97,7 @@ fn field(text: &str) -> Option<Field> {
     }
 }
 
-/// What an entry or a member does, if it is an action.
+/// Returns the call of an entry or a member, if it is an action.
 fn call(call: &p4jet_control::Call) -> Option<Call> {
     let params: Option<Vec<u128>> = call.params.iter().map(|param| number(param)).collect();
     Some(Call { action: last(call.action.as_ref()?).to_string(), params: params? })

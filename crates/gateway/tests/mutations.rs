@@ -70,7 +70,7 @@ fn config(text: &str) -> bool {
             for alive in [0u32, 0b101, u32::MAX] {
                 let alive = |at: usize| alive >> (at % 32) & 1 == 1;
                 if let Ok(wanted) = plan(&config, &alive, &Actual::default()) {
-                    told(&wanted, &Actual::default());
+                    check_texts(&wanted, &Actual::default());
                 }
             }
             true
@@ -101,7 +101,7 @@ fn is_clear(complaint: &Complaint, text: &str) {
     assert!(line.starts_with("gateway.toml:") && !line.contains('\n'), "{line}");
 }
 
-fn told(wanted: &Plan, actual: &Actual) {
+fn check_texts(wanted: &Plan, actual: &Actual) {
     let changes = diff(wanted, actual);
     assert_eq!(commands(&changes).lines().count(), changes.len());
     assert!(!summary(&changes).is_empty());
@@ -113,7 +113,7 @@ fn dump(text: &str) -> bool {
         Ok(actual) => {
             let config = Config::parse(GATEWAY).unwrap();
             if let Ok(wanted) = plan(&config, &|at| at != 1, &actual) {
-                told(&wanted, &actual);
+                check_texts(&wanted, &actual);
             }
             true
         }

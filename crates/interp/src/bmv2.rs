@@ -17,7 +17,7 @@ use crate::wording::{Wording, field_name, is_nameless};
 pub enum LogLevel {
     /// Single steps: actions, assignments, conditions.
     Trace,
-    /// What happens to the packet.
+    /// The main events of the packet.
     Debug,
     /// Messages of the program (`log_msg`).
     Info,
@@ -69,34 +69,34 @@ impl Trace {
     /// Writes the trace line by line as bmv2 does, without time and packet number; like there, one call may pass several
     /// lines. `said` has the messages of the program's `log_msg` calls.
     pub fn tell_as_bmv2(&self, program: &Program, said: &[String], tell: &mut dyn FnMut(LogLevel, &str)) {
-        let mut teller = Teller {
+        let mut writer = Writer {
             p: program,
             words: Wording::new(program),
             roles: roles(program),
             said: said.iter(),
-            tell,
+            write: tell,
             block: None,
             state: None,
             half: Begin::Ingress,
             entry: None,
         };
-        self.events.iter().for_each(|event| teller.event(event));
+        self.events.iter().for_each(|event| writer.event(event));
         if self.left_out > 0 {
-            teller.debug(&format!("{} more steps, which are not logged", self.left_out));
+            writer.debug(&format!("{} more steps, which are not logged", self.left_out));
         }
         // Failed assertions produce messages too.
-        for line in teller.said.by_ref() {
-            (teller.tell)(LogLevel::Info, line);
+        for line in writer.said.by_ref() {
+            (writer.write)(LogLevel::Info, line);
         }
     }
 }
 
-struct Teller<'a, 't> {
+struct Writer<'a, 't> {
     p: &'a Program,
     words: Wording<'a>,
     roles: Vec<Role>,
     said: std::slice::Iter<'a, String>,
-    tell: &'t mut dyn FnMut(LogLevel, &str),
+    write: &'t mut dyn FnMut(LogLevel, &str),
     block: Option<BlockId>,
     /// The parser state, and true once it has selected the next one.
     state: Option<(String, bool)>,
@@ -132,13 +132,13 @@ fn match_text(m: &KeyMatch, key: &Key) -> String {
     format!("{kind:<10}{text}")
 }
 
-impl Teller<'_, '_> {
+impl Writer<'_, '_> {
     fn trace(&mut self, text: &str) {
-        (self.tell)(LogLevel::Trace, text);
+        (self.write)(LogLevel::Trace, text);
     }
 
     fn debug(&mut self, text: &str) {
-        (self.tell)(LogLevel::Debug, text);
+        (self.write)(LogLevel::Debug, text);
     }
 
     fn role(&self) -> Role {
@@ -187,7 +187,7 @@ impl Teller<'_, '_> {
 
     fn reject(&mut self, error: &str) {
         self.state = None;
-        (self.tell)(LogLevel::Error, &format!("Exception while parsing: {error}"));
+        (self.write)(LogLevel::Error, &format!("Exception while parsing: {error}"));
     }
 
     fn event(&mut self, event: &TraceEvent) {
@@ -240,7 +240,7 @@ impl Teller<'_, '_> {
                 self.debug(&format!("Choosing member {member} from group {group}"));
             }
             TraceEvent::Selected { group: Some(_), member: None, .. } => {
-                (self.tell)(LogLevel::Error, "Lookup yielded empty group");
+                (self.write)(LogLevel::Error, "Lookup yielded empty group");
             }
             TraceEvent::Action { action, data } => self.action(*action, data),
             TraceEvent::Extern { function, instance, args, text, loc, .. } => {
@@ -373,7 +373,7 @@ impl Teller<'_, '_> {
         if function == "log_msg"
             && let Some(line) = self.said.next()
         {
-            (self.tell)(LogLevel::Info, line);
+            (self.write)(LogLevel::Info, line);
         }
     }
 

@@ -72,7 +72,7 @@ pub enum Outcome {
     },
     /// It was dropped.
     Dropped {
-        /// Why.
+        /// The reason.
         reason: DropReason,
         /// Source place.
         at: Loc,
@@ -225,7 +225,7 @@ impl<'a> Machine<'a> {
             applied: Vec::new(),
             path: Vec::new(),
             step: 0,
-            teller: trace.map(|trace| Teller::new(trace, program)),
+            recorder: trace.map(|trace| Recorder::new(trace, program)),
         };
         run.env.set_now(now_us);
         let mut gone = None;
@@ -256,17 +256,17 @@ impl<'a> Machine<'a> {
         });
         let outcome = match gone {
             Some(Gone::Dropped { reason, at }) => {
-                run.tell(|run| TraceEvent::Dropped { reason, loc: at, causes: run.causes_of_decision() });
+                run.record(|run| TraceEvent::Dropped { reason, loc: at, causes: run.causes_of_decision() });
                 Outcome::Dropped { reason, at }
             }
             Some(Gone::Done) => {
-                run.tell(|_| TraceEvent::Done);
+                run.record(|_| TraceEvent::Done);
                 Outcome::Done
             }
             None => {
                 let port = program.egress_port.map_or(BigUint::zero(), |f| run.fields[f.index()].clone());
                 let port = wrap(port, 32).to_u32().expect("it was cut to 32 bits");
-                run.tell(|run| TraceEvent::Sent {
+                run.record(|run| TraceEvent::Sent {
                     port,
                     length: run.frame.bytes.len(),
                     causes: run.causes_of_port(),
@@ -335,7 +335,7 @@ struct Run<'a, 'e, 't> {
     path: Vec<Visited>,
     /// The current block, as in [`Visited::step`].
     step: usize,
-    teller: Option<Teller<'t>>,
+    recorder: Option<Recorder<'t>>,
 }
 
 impl Run<'_, '_, '_> {
@@ -353,7 +353,7 @@ impl Run<'_, '_, '_> {
 
     fn block(&mut self, id: BlockId) -> End {
         let block = &self.program.blocks[id.index()];
-        self.tell(|_| TraceEvent::Block { block: id });
+        self.record(|_| TraceEvent::Block { block: id });
         self.output = Output::default();
         self.output_bytes_max = self.emitted_bytes_max[id.index()];
         let end = self.graph(&block.body, Some(block), None);
@@ -366,7 +366,7 @@ impl Run<'_, '_, '_> {
             let payload_bytes = self.frame.payload().len();
             bytes.extend_from_slice(self.frame.payload());
             self.frame = Frame { bytes, cursor: 0 };
-            self.tell(|_| TraceEvent::Deparsed { header_bytes, payload_bytes });
+            self.record(|_| TraceEvent::Deparsed { header_bytes, payload_bytes });
         }
         end
     }
@@ -381,7 +381,7 @@ impl Run<'_, '_, '_> {
                 self.path.push(Visited { step: self.step, node: at, action: None });
             }
             if !node.label.is_empty() {
-                self.tell(|_| TraceEvent::Node { label: node.label.clone() });
+                self.record(|_| TraceEvent::Node { label: node.label.clone() });
             }
             for stmt in &node.stmts {
                 match self.stmt(stmt, doer) {
@@ -400,7 +400,7 @@ impl Run<'_, '_, '_> {
                 Terminator::If { cond, then, otherwise } => {
                     let held = !self.eval(cond).is_zero();
                     self.decided(&[cond]);
-                    self.tell(|run| {
+                    self.record(|run| {
                         let condition = run.explained(cond).unwrap_or_else(|| cond.clone());
                         let fields = run.values(&run.fields_of(&[&condition]));
                         TraceEvent::Branch { condition, fields, held, loc }
@@ -411,7 +411,7 @@ impl Run<'_, '_, '_> {
                     let value = self.eval(selector);
                     let case = cases.iter().find(|(case, _)| *case == value);
                     self.decided(&[selector]);
-                    self.tell(|run| TraceEvent::Switch {
+                    self.record(|run| TraceEvent::Switch {
                         selector: run.explained(selector).unwrap_or_else(|| selector.clone()),
                         value: value.clone(),
                         matched: case.is_some(),
@@ -448,7 +448,7 @@ impl Run<'_, '_, '_> {
                 Terminator::Exit => return End::Exit,
                 Terminator::Reject(code) => {
                     let code = self.eval(code);
-                    self.tell(|_| TraceEvent::Reject { code: code.clone(), loc });
+                    self.record(|_| TraceEvent::Reject { code: code.clone(), loc });
                     self.reject(block, code, loc);
                     return End::Return;
                 }
@@ -483,17 +483,17 @@ impl Run<'_, '_, '_> {
         let table = &self.program.tables[id.index()];
         let keys: Vec<BigUint> = keys.iter().map(|key| self.eval(key)).collect();
         let mut found = None;
-        let telling = match &self.teller {
-            None => Telling::Nothing,
-            Some(teller) if teller.trace.is_brief() => Telling::What,
-            Some(_) => Telling::Why,
+        let detail = match &self.recorder {
+            None => Detail::Nothing,
+            Some(recorder) if recorder.trace.is_brief() => Detail::Result,
+            Some(_) => Detail::Explanation,
         };
         // The low 64 bits of the selector; hashes have no more.
         let number = selector.map_or(0, |s| self.eval(s).iter_u64_digits().next().unwrap_or(0));
-        (self.tables)(id, &mut |table| found = Some(look_up(table, &keys, number, telling)));
+        (self.tables)(id, &mut |table| found = Some(look_up(table, &keys, number, detail)));
         let LookedUp { row, named, call, matched } = found.expect("`with` looks");
         if let Some(matched) = matched {
-            self.tell(|run| {
+            self.record(|run| {
                 let absent = |key| run.causes(&run.fields_of(&[key])).into_iter().find_map(|c| c.absent);
                 let absent = key_exprs.iter().map(absent).collect();
                 TraceEvent::Apply { table: id, keys: keys.clone(), absent, matched, loc }
@@ -501,9 +501,9 @@ impl Run<'_, '_, '_> {
         }
         let Resolved { member, action: call } = call;
         if let Some(group) = named.as_group() {
-            self.tell(|_| TraceEvent::Selected { group: Some(group), selector: number, member, loc });
+            self.record(|_| TraceEvent::Selected { group: Some(group), selector: number, member, loc });
         } else if member.is_some() {
-            self.tell(|_| TraceEvent::Selected { group: None, selector: 0, member, loc });
+            self.record(|_| TraceEvent::Selected { group: None, selector: 0, member, loc });
         }
         self.decided(&keys_read);
         let index = call.as_ref().map_or(p4jet_tables::Action::NONE, |call| call.action);
@@ -531,12 +531,12 @@ impl Run<'_, '_, '_> {
         let Some(call) = call else { return End::Return };
         let id = (table.actions[call.action as usize].action, id);
         let action = &self.program.actions[id.0.index()];
-        self.tell(|_| TraceEvent::Action { action: id.0, data: call.data.clone() });
+        self.record(|_| TraceEvent::Action { action: id.0, data: call.data.clone() });
         for (param, value) in action.params.iter().zip(call.data) {
             self.set(*param, value, loc, Some(id), &[]);
         }
         let end = self.graph(&action.body, None, Some(id));
-        self.tell(|_| TraceEvent::ActionEnd { action: id.0, exits: matches!(end, End::Exit) });
+        self.record(|_| TraceEvent::ActionEnd { action: id.0, exits: matches!(end, End::Exit) });
         end
     }
 
@@ -548,7 +548,7 @@ impl Run<'_, '_, '_> {
         match &stmt.op {
             Op::Set { dest, value } => {
                 let number = self.eval(value);
-                let origin = self.teller.as_ref().and_then(|_| self.explained(value));
+                let origin = self.recorder.as_ref().and_then(|_| self.explained(value));
                 self.set(*dest, number, loc, doer, &[value]);
                 self.note_origin(*dest, origin);
             }
@@ -556,7 +556,7 @@ impl Run<'_, '_, '_> {
                 let chosen = self.eval(index).to_usize().and_then(|i| column.get(i)).copied();
                 if let Some(dest) = chosen {
                     let number = self.eval(value);
-                    let origin = self.teller.as_ref().and_then(|_| self.explained(value));
+                    let origin = self.recorder.as_ref().and_then(|_| self.explained(value));
                     self.set(dest, number, loc, doer, &[index, value]);
                     self.note_origin(dest, origin);
                 }
@@ -573,13 +573,13 @@ impl Run<'_, '_, '_> {
                 self.whole_bytes(&bits)?;
                 self.need(None, &bits, loc)?;
                 self.frame.cursor += bits.to_u64().expect("the frame has that many bits");
-                self.tell(|_| TraceEvent::Advance { bits, loc });
+                self.record(|_| TraceEvent::Advance { bits, loc });
             }
             Op::Lookahead { dest } => {
                 let width = self.program.width(*dest);
                 self.need(None, &width.into(), loc)?;
                 let value = self.frame.bits(0, width);
-                self.tell(|_| TraceEvent::Lookahead { dest: *dest, value: value.clone(), loc });
+                self.record(|_| TraceEvent::Lookahead { dest: *dest, value: value.clone(), loc });
                 self.set_untold(*dest, value, loc, doer, &[]);
             }
             Op::Emit { header } => {
@@ -593,7 +593,7 @@ impl Run<'_, '_, '_> {
                 let parsed = self.frame.cursor.div_ceil(8) as usize;
                 let bytes = self.eval(bytes).to_usize().unwrap_or(usize::MAX).max(parsed);
                 self.frame.bytes.truncate(bytes);
-                self.tell(|run| TraceEvent::Truncated { length: run.frame.bytes.len(), loc });
+                self.record(|run| TraceEvent::Truncated { length: run.frame.bytes.len(), loc });
             }
             Op::Copy(copy) => self.copy(copy, loc),
             Op::Extern { function, instance, args, outs, text } => {
@@ -603,7 +603,7 @@ impl Run<'_, '_, '_> {
                 if function.effect() == Effect::Marks {
                     return Ok(());
                 }
-                self.tell(|run| TraceEvent::Extern {
+                self.record(|run| TraceEvent::Extern {
                     function: function.to_string(),
                     instance: *instance,
                     args: args
@@ -656,7 +656,7 @@ impl Run<'_, '_, '_> {
         let (begin, made_in, port, queued) = (copy.begin, self.half, self.port, None);
         let Some(replicas) = &copy.replicas else {
             self.create(Copied { begin, made_in, port, frame, queue, queued, cursor, fields, set });
-            self.tell(|_| TraceEvent::Copied { begin: copy.begin, to: None, loc });
+            self.record(|_| TraceEvent::Copied { begin: copy.begin, to: None, loc });
             return;
         };
         let id = self.eval(&replicas.id);
@@ -673,7 +673,7 @@ impl Run<'_, '_, '_> {
             cursor = cursor.min(8 * frame.len() as u64);
         }
         let ports = destinations.iter().map(|r| r.port).collect();
-        self.tell(|_| TraceEvent::Copied { begin: copy.begin, to: Some((replicas.list, id, ports)), loc });
+        self.record(|_| TraceEvent::Copied { begin: copy.begin, to: Some((replicas.list, id, ports)), loc });
         set.extend([replicas.port, replicas.instance, replicas.class_of_service].into_iter().flatten());
         for (number, replica) in destinations.iter().enumerate() {
             if self.copies.len() >= COPIES_MAX {
@@ -720,7 +720,7 @@ impl Run<'_, '_, '_> {
             }
             self.whole_bytes(&varbit_bits)?;
             if varbit_bits > width.into() {
-                self.tell(|_| TraceEvent::VarbitTooLong {
+                self.record(|_| TraceEvent::VarbitTooLong {
                     header: id,
                     bits: varbit_bits.clone(),
                     bits_max: width,
@@ -743,7 +743,7 @@ impl Run<'_, '_, '_> {
             }
         }
         self.set_untold(header.valid, 1u32.into(), loc, None, &[]);
-        self.tell(|run| TraceEvent::Extract {
+        self.record(|run| TraceEvent::Extract {
             header: id,
             at_bit,
             bits: run.frame.cursor - at_bit,
@@ -759,7 +759,7 @@ impl Run<'_, '_, '_> {
         if *bits <= bits_available.into() {
             return Ok(());
         }
-        self.tell(|_| TraceEvent::TooShort { header, bits_needed: bits.clone(), bits_available, loc });
+        self.record(|_| TraceEvent::TooShort { header, bits_needed: bits.clone(), bits_available, loc });
         Err(Stop::Rejected(self.program.error_packet_too_short.into()))
     }
 
@@ -786,7 +786,7 @@ impl Run<'_, '_, '_> {
                 bits += u64::from(width);
             }
         }
-        self.tell(|_| TraceEvent::Emit { header: id, valid, bits, loc });
+        self.record(|_| TraceEvent::Emit { header: id, valid, bits, loc });
     }
 
     fn eval(&self, expr: &Expr) -> BigUint {
@@ -805,7 +805,7 @@ impl Run<'_, '_, '_> {
             FieldKind::Temporary | FieldKind::ActionData(_)
         );
         if named {
-            self.tell(|run| TraceEvent::Set {
+            self.record(|run| TraceEvent::Set {
                 field,
                 old: run.fields[field.index()].clone(),
                 new: value.clone(),
@@ -821,46 +821,47 @@ impl Run<'_, '_, '_> {
             value.bits() <= u64::from(self.program.width(field)),
             "a value is wider than its field"
         );
-        let reads = if self.teller.is_some() { self.fields_of(reads) } else { Vec::new() };
+        let reads = if self.recorder.is_some() { self.fields_of(reads) } else { Vec::new() };
         // Outside actions, the architecture writes it, using what the program wrote.
         if Some(field) == self.program.egress_port && doer.is_none() && !reads.is_empty() {
             let causes = self.causes(&reads);
-            self.teller.iter_mut().for_each(|teller| teller.port.clone_from(&causes));
+            self.recorder.iter_mut().for_each(|recorder| recorder.port.clone_from(&causes));
         }
         let old = std::mem::replace(&mut self.fields[field.index()], value);
-        if let Some(teller) = &mut self.teller {
-            teller.count += 1;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.count += 1;
             let same = old == self.fields[field.index()];
-            let write = &mut teller.writes[field.index()];
+            let write = &mut recorder.writes[field.index()];
             // If a write does not change the value, the earlier write remains responsible.
             if write.is_none() || !same || self.program.fields[field.index()].kind == FieldKind::Temporary {
                 let written = Written { loc, by: doer };
-                *write = Some(Write { written, reads, time: teller.count, origin: None });
+                *write = Some(Write { written, reads, time: recorder.count, origin: None });
             }
         }
     }
 
     // The rest is needed only for traces.
 
-    fn tell(&mut self, event: impl FnOnce(&Self) -> TraceEvent) {
-        let is_full = match &self.teller {
+    /// Adds an event to the trace, if there is one with room.
+    fn record(&mut self, event: impl FnOnce(&Self) -> TraceEvent) {
+        let is_full = match &self.recorder {
             None => return,
-            Some(teller) => teller.trace.is_full(),
+            Some(recorder) => recorder.trace.is_full(),
         };
         let event = (!is_full).then(|| event(self));
-        if let Some(teller) = &mut self.teller {
+        if let Some(recorder) = &mut self.recorder {
             match event {
-                Some(event) => teller.trace.events.push(event),
-                None => teller.trace.left_out += 1,
+                Some(event) => recorder.trace.events.push(event),
+                None => recorder.trace.left_out += 1,
             }
         }
     }
 
     /// Records the expression from which an unnamed field was computed.
     fn note_origin(&mut self, field: FieldId, origin: Option<Expr>) {
-        if let Some(teller) = &mut self.teller
+        if let Some(recorder) = &mut self.recorder
             && is_nameless(self.program, field)
-            && let Some(write) = &mut teller.writes[field.index()]
+            && let Some(write) = &mut recorder.writes[field.index()]
         {
             write.origin = origin;
         }
@@ -869,7 +870,7 @@ impl Run<'_, '_, '_> {
     /// Returns the expression with unnamed fields replaced by the expressions from which they were computed, if these still
     /// have the same values. `None` if it becomes too large.
     fn explained(&self, expr: &Expr) -> Option<Expr> {
-        let writes = &self.teller.as_ref()?.writes;
+        let writes = &self.recorder.as_ref()?.writes;
         let written = |f: FieldId| writes[f.index()].as_ref();
         let mut expr = expr.clone();
         expr.rewrite(&mut |e| {
@@ -888,9 +889,9 @@ impl Run<'_, '_, '_> {
 
     /// Records the fields that decided the packet's present path.
     fn decided(&mut self, exprs: &[&Expr]) {
-        if self.teller.is_some() {
+        if self.recorder.is_some() {
             let fields = self.fields_of(exprs);
-            self.teller.iter_mut().for_each(|teller| teller.decision.clone_from(&fields));
+            self.recorder.iter_mut().for_each(|recorder| recorder.decision.clone_from(&fields));
         }
     }
 
@@ -920,14 +921,14 @@ impl Run<'_, '_, '_> {
     }
 
     fn causes_of_decision(&self) -> Vec<Cause> {
-        self.teller.as_ref().map(|teller| self.causes(&teller.decision)).unwrap_or_default()
+        self.recorder.as_ref().map(|recorder| self.causes(&recorder.decision)).unwrap_or_default()
     }
 
     /// Returns what determined the port. The architecture copies it from a field of the program, which may have changed
     /// since.
     fn causes_of_port(&self) -> Vec<Cause> {
-        match &self.teller {
-            Some(teller) if !teller.port.is_empty() => teller.port.clone(),
+        match &self.recorder {
+            Some(recorder) if !recorder.port.is_empty() => recorder.port.clone(),
             _ => self.causes(self.program.egress_port.as_slice()),
         }
     }
@@ -939,7 +940,7 @@ impl Run<'_, '_, '_> {
         if !self.fields[valid.index()].is_zero() {
             return None;
         }
-        let write = self.teller.as_ref().and_then(|teller| teller.writes[valid.index()].as_ref());
+        let write = self.recorder.as_ref().and_then(|recorder| recorder.writes[valid.index()].as_ref());
         let since = match write {
             Some(write) => Since::Here(write.written.loc),
             None if self.whole => Since::Ever,
@@ -950,7 +951,7 @@ impl Run<'_, '_, '_> {
 
     /// Returns the writes of these fields. A temporary is replaced by the fields from which it was computed.
     fn causes(&self, fields: &[FieldId]) -> Vec<Cause> {
-        let Some(teller) = &self.teller else { return Vec::new() };
+        let Some(recorder) = &self.recorder else { return Vec::new() };
         let mut causes = Vec::new();
         let mut seen = HashSet::new();
         let mut open: Vec<FieldId> = fields.iter().rev().copied().collect();
@@ -958,7 +959,7 @@ impl Run<'_, '_, '_> {
             if !seen.insert(field) {
                 continue;
             }
-            let write = teller.writes[field.index()].as_ref();
+            let write = recorder.writes[field.index()].as_ref();
             match write {
                 Some(write)
                     if self.program.fields[field.index()].kind == FieldKind::Temporary
@@ -978,7 +979,7 @@ impl Run<'_, '_, '_> {
     }
 }
 
-/// Why a statement is the last one.
+/// The reason why a statement is the last one.
 enum Stop {
     /// It fails with this error code, and the parser rejects.
     Rejected(BigUint),
@@ -997,31 +998,31 @@ struct LookedUp {
     matched: Option<Matched>,
 }
 
-/// The trace of a lookup.
+/// The detail of a lookup in a trace.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Telling {
+enum Detail {
     Nothing,
-    What,
+    Result,
     /// Includes the explanation, which requires examining all entries.
-    Why,
+    Explanation,
 }
 
-fn look_up(table: &Table, keys: &[BigUint], selector: u64, telling: Telling) -> LookedUp {
-    let explained = || (telling == Telling::Why).then(|| table.explain(keys));
+fn look_up(table: &Table, keys: &[BigUint], selector: u64, detail: Detail) -> LookedUp {
+    let explained = || (detail == Detail::Explanation).then(|| table.explain(keys));
     let entry_of = |handle| table.get(handle).expect("the table gives handles of its entries");
     match table.lookup(keys) {
         Some(handle) => {
             let entry = entry_of(handle);
             let named = entry.action.clone();
             let call = table.resolve(&named, selector);
-            let matched = (telling != Telling::Nothing).then(|| {
+            let matched = (detail != Detail::Nothing).then(|| {
                 let reason = explained().and_then(|explained| explained.hit).map(|hit| hit.reason);
                 Matched::Hit { handle, entry, reason }
             });
             LookedUp { row: Some(table.row_of(handle)), named, call, matched }
         }
         None => {
-            let matched = (telling != Telling::Nothing).then(|| {
+            let matched = (detail != Detail::Nothing).then(|| {
                 let nearest = explained().map_or_else(Vec::new, |explained| explained.nearest).into_iter();
                 Matched::Miss { nearest: nearest.map(|near| (near.clone(), entry_of(near.handle))).collect() }
             });
@@ -1035,23 +1036,23 @@ fn look_up(table: &Table, keys: &[BigUint], selector: u64, telling: Telling) -> 
 /// Maximum size of an expression in a trace.
 const EXPLAINED_MAX: usize = 100;
 
-/// What a trace needs to know in addition to its events.
-struct Teller<'t> {
+/// A trace, and the state needed to record it.
+struct Recorder<'t> {
     trace: &'t mut Trace,
     /// The last write of each field.
     writes: Vec<Option<Write>>,
     /// The fields that the last branch, switch or lookup read.
     decision: Vec<FieldId>,
-    /// What the egress port was last computed from.
+    /// The fields from which the egress port was last computed.
     port: Vec<Cause>,
     /// Number of writes so far.
     count: u64,
 }
 
-impl<'t> Teller<'t> {
-    fn new(trace: &'t mut Trace, program: &Program) -> Teller<'t> {
+impl<'t> Recorder<'t> {
+    fn new(trace: &'t mut Trace, program: &Program) -> Recorder<'t> {
         let writes = program.fields.iter().map(|_| None).collect();
-        Teller { trace, writes, decision: Vec::new(), port: Vec::new(), count: 0 }
+        Recorder { trace, writes, decision: Vec::new(), port: Vec::new(), count: 0 }
     }
 }
 
@@ -1059,7 +1060,7 @@ struct Write {
     written: Written,
     /// The fields from which the value was computed.
     reads: Vec<FieldId>,
-    /// The time: [`Teller::count`] including this write.
+    /// The time: [`Recorder::count`] including this write.
     time: u64,
     /// For an unnamed field, the expression that has its value.
     origin: Option<Expr>,

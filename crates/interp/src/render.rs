@@ -13,7 +13,7 @@ use crate::wording::{Wording, field_name, is_nameless};
 impl Trace {
     /// Returns the trace as indented text, one step per line, with the place in the P4 text at the end.
     pub fn render(&self, program: &Program) -> String {
-        let mut teller = Teller {
+        let mut renderer = Renderer {
             p: program,
             words: Wording::new(program),
             out: String::new(),
@@ -21,9 +21,9 @@ impl Trace {
             in_parser: false,
         };
         for event in &self.events {
-            teller.event(event);
+            renderer.event(event);
         }
-        teller.out
+        renderer.out
     }
 
     /// Like [`Self::render`], without the middle if there are more than `lines_max` lines: an endless loop produces
@@ -113,7 +113,7 @@ fn bytes_text(bits: &BigUint) -> String {
     if (bits % 8u32) == BigUint::ZERO { format!("{} bytes", bits / 8u32) } else { format!("{bits} bits") }
 }
 
-struct Teller<'a> {
+struct Renderer<'a> {
     p: &'a Program,
     words: Wording<'a>,
     out: String,
@@ -121,7 +121,7 @@ struct Teller<'a> {
     in_parser: bool,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> Renderer<'a> {
     /// Writes a line. Blocks are not indented, nodes by one step, their statements by two, those of actions by four.
     fn line(&mut self, depth: usize, text: &str, loc: Loc) {
         let _ = write!(self.out, "{:depth$}{text}", "", depth = 2 * depth);

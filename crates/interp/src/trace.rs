@@ -41,14 +41,14 @@ impl Trace {
 pub enum TraceEvent {
     /// The packet was received.
     Arrived {
-        /// Where.
+        /// The ingress port.
         port: u32,
         /// Number of bytes.
         length: usize,
     },
     /// A block starts.
     Block {
-        /// Which.
+        /// The block.
         block: BlockId,
     },
     /// A labelled node starts: a parser state, a branch.
@@ -58,7 +58,7 @@ pub enum TraceEvent {
     },
     /// A header was extracted.
     Extract {
-        /// Which.
+        /// The header.
         header: HeaderId,
         /// Its first bit in the frame.
         at_bit: u64,
@@ -109,7 +109,7 @@ pub enum TraceEvent {
     },
     /// A field of a header, a validity bit or metadata was written.
     Set {
-        /// Which.
+        /// The field.
         field: FieldId,
         /// The old value.
         old: BigUint,
@@ -142,13 +142,13 @@ pub enum TraceEvent {
     },
     /// A table was looked up.
     Apply {
-        /// Which.
+        /// The table.
         table: TableId,
         /// The values of its keys.
         keys: Vec<BigUint>,
         /// For each key, the invalid header that it reads, if any.
         absent: Vec<Option<Absent>>,
-        /// What was found.
+        /// The result.
         matched: Matched,
         /// Source place.
         loc: Loc,
@@ -166,21 +166,21 @@ pub enum TraceEvent {
     },
     /// An action starts.
     Action {
-        /// Which.
+        /// The action.
         action: ActionId,
         /// Its data.
         data: Vec<BigUint>,
     },
     /// The action ends.
     ActionEnd {
-        /// Which.
+        /// The action.
         action: ActionId,
         /// True if the block that applied the table ends too.
         exits: bool,
     },
     /// An extern function was called.
     Extern {
-        /// Which.
+        /// The function.
         function: String,
         /// The instance.
         instance: Option<InstanceId>,
@@ -195,7 +195,7 @@ pub enum TraceEvent {
     },
     /// A deparser reached a header.
     Emit {
-        /// Which.
+        /// The header.
         header: HeaderId,
         /// True if the header was valid and was therefore written.
         valid: bool,
@@ -226,12 +226,12 @@ pub enum TraceEvent {
         port: u32,
         /// The number of the queue.
         queue: u32,
-        /// Why it was not accepted.
+        /// The reason why the queue refused it, if it did.
         why: Option<String>,
     },
     /// A copy starts; the following steps concern it.
     CopyBegins {
-        /// Where.
+        /// The pipeline half with which it starts.
         begin: Begin,
         /// Number of bytes.
         length: usize,
@@ -261,20 +261,20 @@ pub enum TraceEvent {
     },
     /// The packet is dropped.
     Dropped {
-        /// Why.
+        /// The reason.
         reason: DropReason,
         /// Source place.
         loc: Loc,
-        /// What caused it.
+        /// The fields that caused it.
         causes: Vec<Cause>,
     },
     /// The packet was sent.
     Sent {
-        /// Where.
+        /// The egress port.
         port: u32,
         /// Number of bytes.
         length: usize,
-        /// What determined the port.
+        /// The fields that determined the port.
         causes: Vec<Cause>,
     },
 }
@@ -288,7 +288,7 @@ pub enum Matched {
         handle: EntryHandle,
         /// Its contents.
         entry: Entry,
-        /// Why it won.
+        /// The reason why it won.
         reason: Option<HitReason>,
     },
     /// No entry; the default action runs.
@@ -314,18 +314,18 @@ pub struct Cause {
 /// An invalid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Absent {
-    /// Which.
+    /// The header.
     pub header: HeaderId,
-    /// Since when it is invalid.
+    /// The time from which it is invalid.
     pub since: Since,
 }
 
-/// Since when a header is invalid.
+/// The time from which a header is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
-    /// Nothing extracted it or set it valid.
+    /// From the start: nothing extracted it or set it valid.
     Ever,
-    /// Since this place of the program.
+    /// From this place of the program on.
     Here(Loc),
     /// It was invalid when the traced copy started.
     TheCopyBegan,

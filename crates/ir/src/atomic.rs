@@ -77,7 +77,7 @@ struct Part {
     registers: BTreeSet<InstanceId>,
     /// Number of reads and writes; only the difference between one and more matters.
     accesses: usize,
-    /// Where it starts and ends.
+    /// The places where it starts, and those where it ends.
     begins: Vec<Place>,
     ends: Vec<Place>,
 }

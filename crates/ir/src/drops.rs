@@ -1,8 +1,8 @@
-//! Why packets are dropped.
+//! The reasons for which packets are dropped.
 
 use crate::Program;
 
-/// Why a packet was dropped.
+/// The reason why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DropReason {
     /// The program dropped it: an index in [`Program::drop_reasons`].

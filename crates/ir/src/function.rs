@@ -52,7 +52,7 @@ pub enum Function {
 /// The arguments are concatenated in order, most significant bit first, and padded with zero bits to whole bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hash {
-    /// What computes the hash.
+    /// The algorithm of the hash.
     pub algorithm: Algorithm,
     /// The first argument is the CRC of earlier data, 0 if there are none: the result is the CRC of all data. CRCs only.
     pub continues: bool,
@@ -84,7 +84,7 @@ pub enum Algorithm {
     Random,
 }
 
-/// What a call depends on other than its arguments and the payload, and what it changes other than its results.
+/// The dependencies of a call other than its arguments and the payload, and its changes other than its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
@@ -101,7 +101,7 @@ pub enum Effect {
     Marks,
 }
 
-/// How a statement uses an instance if the order of its uses matters.
+/// A statement's use of an instance if the order of its uses matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// It only reads.
@@ -158,7 +158,7 @@ impl Algorithm {
 }
 
 impl Hash {
-    /// The same, with a length before each datum.
+    /// Returns the same hash, with a length before each datum.
     pub fn in_pieces(self) -> Hash {
         Hash { pieces: true, ..self }
     }
@@ -204,7 +204,7 @@ impl Function {
         all
     }
 
-    /// What a call depends on and changes.
+    /// Returns the dependencies and the changes of a call.
     pub fn effect(&self) -> Effect {
         match self {
             Function::Hash(hash) => match hash.algorithm {
@@ -240,7 +240,7 @@ impl Function {
         }
     }
 
-    /// Why a program that calls it cannot run, if it cannot.
+    /// Returns the reason why a program that calls it cannot run, if it cannot.
     pub fn why_not_run(&self) -> Option<String> {
         match self {
             Function::Foreign(name) => Some(format!(

@@ -173,17 +173,17 @@ impl Program {
 
     /// True if the program's behaviour depends on queueing: depths and times.
     pub fn reads_queues(&self) -> bool {
-        let told: Vec<FieldId> = self
+        let waiting: Vec<FieldId> = self
             .intrinsics
             .iter()
             .filter(|(intrinsic, _)| intrinsic.is_of_waiting())
             .map(|(_, field)| *field)
             .collect();
-        if told.is_empty() {
+        if waiting.is_empty() {
             return false;
         }
         let mut found = false;
-        let mut look = |field| found |= told.contains(&field);
+        let mut look = |field| found |= waiting.contains(&field);
         let bodies = self.actions.iter().map(|action| &action.body);
         for node in bodies.chain(self.blocks.iter().map(|block| &block.body)).flat_map(|body| &body.nodes) {
             for stmt in &node.stmts {
@@ -248,7 +248,7 @@ pub struct Field {
     pub name: String,
     /// Width in bits; for a varbit the maximum.
     pub width: u32,
-    /// What kind of storage it is.
+    /// The kind of storage.
     pub kind: FieldKind,
 }
 
@@ -300,11 +300,11 @@ pub struct Action {
     pub params: Vec<FieldId>,
     /// Its code. [`Terminator::Return`] ends it, [`Terminator::Exit`] ends it and the applying block.
     pub body: Cfg,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub loc: Loc,
 }
 
-/// How a key field matches.
+/// The match kind of a key field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatchKind {
     /// Equal.
@@ -326,7 +326,7 @@ pub struct Key {
     pub name: String,
     /// Width in bits.
     pub width: u32,
-    /// How it matches.
+    /// Its match kind.
     pub kind: MatchKind,
 }
 
@@ -358,7 +358,7 @@ pub struct Table {
     pub profile: Option<InstanceId>,
     /// True if idle entries are reported to the control plane (`support_timeout`).
     pub idle_timeout: bool,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub loc: Loc,
 }
 
@@ -434,11 +434,11 @@ pub struct Instance {
     pub name: String,
     /// The kind.
     pub kind: InstanceKind,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub loc: Loc,
 }
 
-/// What a counter counts.
+/// The unit of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterUnit {
     /// Packets.
@@ -554,7 +554,7 @@ pub struct Node {
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stmt {
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// Source place.
     pub loc: Loc,
@@ -585,7 +585,7 @@ pub enum Op {
         headers: HeaderColumn,
         /// Index. Any width.
         index: Expr,
-        /// As in [`Op::Extract`].
+        /// The length of the varbit, as in [`Op::Extract`].
         varbit_length: Option<Expr>,
     },
     /// Parser: moves the header's bits from the packet into its fields and makes the header valid.

@@ -360,7 +360,7 @@ impl Columns {
     }
 }
 
-/// How each thing is written where it is used.
+/// The names by which the text refers to the program's parts.
 struct Names {
     fields: Vec<String>,
     headers: Vec<String>,
@@ -894,7 +894,7 @@ impl Printer<'_> {
 // ---------------------------------------------------------------------------------------------------------------------
 // Lexer
 
-/// Why a text is not a program.
+/// The reason why a text is not a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextError {
     /// 1-based.
@@ -903,7 +903,7 @@ pub struct TextError {
     pub column: u32,
     /// The token found there.
     pub found: String,
-    /// What was expected instead.
+    /// The expected text.
     pub expected: String,
 }
 
@@ -1135,7 +1135,7 @@ fn tokens(text: &str) -> Result<Vec<Spanned>, TextError> {
 // ---------------------------------------------------------------------------------------------------------------------
 // Parser
 
-/// Reads a program. The result is what the text says; [`crate::verify::verify`] tells whether it is valid.
+/// Reads a program. The result is what the text says; [`crate::verify::verify`] checks whether it is valid.
 pub fn parse(text: &str) -> Result<Program, TextError> {
     let tokens = tokens(text)?;
     let names = Declared::collect(&tokens);

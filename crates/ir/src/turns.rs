@@ -1,4 +1,4 @@
-//! The bound on loops, so that no packet keeps a switch busy for ever.
+//! The bound on loops, so that no packet keeps a switch busy forever.
 //!
 //! Every cycle of a graph is one of these:
 //!
@@ -376,7 +376,7 @@ impl Part {
     }
 }
 
-/// How a part changes a field to which it only adds constants of one sign: the minimum and maximum that a node adds.
+/// The change of a field to which a part only adds constants of one sign: the minimum and maximum that a node adds.
 struct Steps {
     least: BigInt,
     most: BigInt,

@@ -65,7 +65,7 @@ pub const WIDTH_MAX: u32 = 1 << 16;
 pub struct VerifyError {
     /// The place: `block ingress, n3, statement 2 (router.p4:41:9)`.
     pub place: String,
-    /// What is wrong.
+    /// The violated invariant.
     pub message: String,
 }
 
@@ -84,7 +84,7 @@ pub fn verify(program: &Program) -> Result<(), Vec<VerifyError>> {
     if v.errors.is_empty() { Ok(()) } else { Err(v.errors) }
 }
 
-/// What a piece of code belongs to.
+/// The owner of a piece of code.
 #[derive(Clone, Copy)]
 enum Owner<'a> {
     Action(ActionId),

@@ -8,7 +8,7 @@ use crate::context::{Binding, Flow, Jump, Kind, Lowered, Lowerer, ObjectId};
 use crate::object::{BlockDecl, Object};
 use crate::value::{Storage, Value};
 
-/// What a block parameter is bound to.
+/// The binding of a block parameter.
 #[derive(Clone, Debug)]
 pub enum BlockArg {
     /// Storage that the parameter denotes. All blocks may share it.

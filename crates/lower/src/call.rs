@@ -20,7 +20,7 @@ use crate::survey::has_effects;
 use crate::types::Role;
 use crate::value::{Storage, Value};
 
-/// How parameters are bound.
+/// The way in which parameters are bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passing {
     /// Of a function: it sees nothing of the caller but its parameters, which may be the arguments.
@@ -34,7 +34,7 @@ enum Passing {
     BlockMany,
 }
 
-/// What remains to do after the callee: `place = storage`, in this order.
+/// The assignments after the callee: `place = storage`, in this order.
 type CopyOut = Vec<(Place, Storage)>;
 
 impl Lowerer<'_> {

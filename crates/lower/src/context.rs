@@ -48,7 +48,7 @@ const NESTING_MAX: usize = 100;
 /// The scope of globals.
 pub(crate) const GLOBAL: ScopeId = ScopeId(0);
 
-/// What a variable or parameter refers to.
+/// The storage of a variable or parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Binding {
     /// Storage of its own, or of the argument.
@@ -141,7 +141,7 @@ pub(crate) struct Claim {
     pub(crate) contested: bool,
 }
 
-/// Where `return` or `exit` lead.
+/// The target of `return` or `exit`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Jump {
     /// To a node of this graph.
@@ -771,7 +771,7 @@ const MARK_DISTANCE: usize = 256;
 /// Lines and columns of a text. Lines may be as long as the text, so characters are not counted from the start of the line.
 #[derive(Debug)]
 struct Lines {
-    /// Where each line starts.
+    /// The start of each line.
     starts: Vec<u32>,
     /// The number of characters before each multiple of [`MARK_DISTANCE`] bytes.
     marks: Vec<u32>,

@@ -25,7 +25,7 @@ pub enum Object {
     PacketOut,
 }
 
-/// Which parser or control.
+/// The identity of a parser or control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockDecl {
     /// A parser.
@@ -59,7 +59,7 @@ pub struct ExternObject {
     pub args: Vec<Option<Value>>,
     /// Full control-plane name.
     pub name: String,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
     /// The state that the architecture gave it.
     pub state: Option<ir::InstanceId>,

@@ -12,7 +12,7 @@ use crate::proto::config::{
     StructuredAnnotation,
 };
 
-/// What an object's annotations say.
+/// The contents of an object's annotations.
 #[derive(Default)]
 pub struct Shown {
     /// Those that are shown as text.

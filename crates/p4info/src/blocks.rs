@@ -69,7 +69,7 @@ pub struct ExternObject {
     pub ext: ExternId,
     /// Type arguments.
     pub types: Vec<Type>,
-    /// Which constructor.
+    /// The number of the constructor.
     pub constructor: u32,
     /// Constructor arguments.
     pub args: Vec<Option<Const>>,
@@ -77,11 +77,11 @@ pub struct ExternObject {
     pub name: String,
     /// Its declaration, if it has one.
     pub instance: Option<InstanceId>,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
-/// What names mean inside an instance.
+/// The meaning of names inside an instance.
 #[derive(Debug, Default)]
 pub struct Scope {
     /// Prefix of full names.

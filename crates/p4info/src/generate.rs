@@ -37,7 +37,7 @@ const SELECTOR: &str = "selector";
 /// Annotations of action profiles that have a field of their own.
 const PROFILE_ANNOTATIONS: [&str; 3] = ["max_group_size", "selector_size_semantics", "max_member_weight"];
 
-/// What an architecture calls the things that P4Info describes.
+/// An architecture's names for the objects that P4Info describes.
 struct Vocabulary {
     counter: &'static str,
     direct_counter: &'static str,
@@ -100,14 +100,14 @@ const PSA: Vocabulary = Vocabulary {
     timeout: "psa_idle_timeout",
 };
 
-/// What the control plane knows about a program.
+/// The control plane's view of a program.
 #[derive(Clone, Debug)]
 pub struct Generated {
     /// Its objects.
     pub p4info: P4Info,
     /// The entries that the program declares, as one batch of insertions.
     pub entries: WriteRequest,
-    /// What is doubtful.
+    /// Warnings about doubtful declarations.
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -1158,7 +1158,7 @@ impl Generator<'_> {
         );
     }
 
-    /// Reports objects of a kind that have one name: P4Runtime could not tell them apart.
+    /// Reports objects of a kind that have the same name: P4Runtime could not distinguish them.
     fn unique_names(&mut self) {
         macro_rules! check {
             ($($list:ident, $kind:literal;)*) => {$(

@@ -28,7 +28,7 @@ pub use generate::{Generated, generate};
 
 use reflect::Reflect;
 
-/// How a message is written.
+/// The form in which a message is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// protobuf's text form, laid out as by p4c.

@@ -1,4 +1,4 @@
-//! What the text and JSON forms need to know about a message: the names, numbers and values of its fields.
+//! The names, numbers and values of a message's fields, for the text and JSON forms.
 //!
 //! The macros in [`crate::proto`] implement [`Reflect`] next to each message, so no format has code for any one of them.
 
@@ -33,13 +33,13 @@ pub struct Field<'a> {
     pub number: u32,
     /// Name: `match_fields`.
     pub name: &'static str,
-    /// How many values the field can have.
+    /// The number of values that the field can have.
     pub label: Label<'a>,
     /// The value.
     pub value: Value<'a>,
 }
 
-/// How many values a field can have.
+/// The number of values that a field can have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Label<'a> {
     /// One.

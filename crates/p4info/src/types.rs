@@ -34,7 +34,7 @@ pub fn padded(value: &BigInt, width: u32) -> Bytes {
     Bytes::from(bytes)
 }
 
-/// What `@p4runtime_translation` says.
+/// The contents of `@p4runtime_translation`.
 pub struct Translation {
     uri: String,
     /// Bits; `None` for strings.
@@ -57,7 +57,7 @@ pub struct Types<'a> {
     pub program: &'a Program,
     /// The types that objects refer to; present as soon as there is anything that could refer to one.
     pub info: Option<P4TypeInfo>,
-    /// What cannot be expressed.
+    /// Errors for types that P4Info cannot express.
     pub errors: Vec<Diagnostic>,
 }
 

@@ -13,7 +13,7 @@ pub const BATCH_MAX: usize = 64;
 /// Frames up to this many bytes are copied by whole cache lines when the source allows; beyond, `memcpy` is as good.
 const PADDED_COPY_MAX: usize = 4 * CACHE_LINE;
 
-/// Why a frame was not added to a batch.
+/// The reason why a frame was not added to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushError {
     /// The batch holds [`BATCH_MAX`] packets.

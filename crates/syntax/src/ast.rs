@@ -36,13 +36,13 @@ pub struct Program {
 pub struct Annotation {
     /// The annotation's name without `@`.
     pub name: Ident,
-    /// What follows the name.
+    /// The body after the name.
     pub body: AnnotationBody,
     /// From `@` to the end.
     pub span: Span,
 }
 
-/// What follows an annotation's name.
+/// The body after an annotation's name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnnotationBody {
     /// Nothing.
@@ -88,7 +88,7 @@ pub struct AnnotationToken {
 pub struct Decl {
     /// The annotations before it.
     pub annotations: Vec<Annotation>,
-    /// What is declared.
+    /// The declared object.
     pub kind: DeclKind,
     /// The whole declaration.
     pub span: Span,
@@ -266,7 +266,7 @@ pub struct State {
     pub span: Span,
 }
 
-/// What follows `transition`.
+/// The part after `transition`.
 #[derive(Clone, Debug)]
 pub enum Transition {
     /// A state's name.

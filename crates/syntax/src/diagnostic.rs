@@ -96,7 +96,7 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// Stable short name of the kind, lower-case with dashes: `unknown-name`, `type-mismatch`, `not-supported`, …
     pub code: &'static str,
-    /// What was found, and what was expected.
+    /// The message: what was found, and what was expected.
     pub message: String,
     /// Source location.
     pub span: Span,

@@ -181,11 +181,11 @@ pub(crate) struct Lexer {
     open_string: bool,
     /// A conditional skips the text: there are no errors, and strings end with their lines.
     pub quiet: bool,
-    /// Where the next string is, only its first line is read, because a preprocessor reads the others.
+    /// True if only the first line of the next string is read, because a preprocessor reads the others.
     by_line: bool,
-    /// The string that was read last goes on in the next line.
+    /// The string that was read last continues in the next line.
     broken: bool,
-    /// Where the last token starts.
+    /// The start of the last token.
     token_start: usize,
 }
 
@@ -246,7 +246,7 @@ impl Lexer {
         token
     }
 
-    /// True, once, if the string that [`Lexer::next`] returned goes on in the next line.
+    /// True, once, if the string that [`Lexer::next`] returned continues in the next line.
     pub(crate) fn take_broken(&mut self) -> bool {
         std::mem::take(&mut self.broken)
     }

@@ -37,7 +37,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where included files come from, and which macros are predefined.
+/// The sources of included files, and the predefined macros.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// `-I`: directories of included files, in order.
@@ -46,7 +46,7 @@ pub struct Options {
     pub defines: Vec<(String, Option<String>)>,
     /// Files that come with p4jet, by the name in `#include <name>`; a file in `include_dirs` has precedence.
     pub builtins: Vec<(&'static str, &'static str)>,
-    /// Where files are read from.
+    /// The source of files.
     pub files: Files,
 }
 

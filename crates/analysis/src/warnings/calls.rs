@@ -60,7 +60,7 @@ impl<'a> Visit<'a> for Finder<'a, '_> {
     }
 }
 
-/// True if two places share storage, as far as their text tells.
+/// True if two places share storage, as far as their text shows.
 fn overlap(a: &Expr, b: &Expr) -> bool {
     let (a, b) = (steps(a), steps(b));
     match (a, b) {

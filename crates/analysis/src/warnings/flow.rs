@@ -910,7 +910,7 @@ impl Flow<'_> {
             state.any_unwritten(start, layout.size)
                 && match &layout.kind {
                     Kind::Header(_) => true,
-                    // A header without facts tells nothing about the others.
+                    // A header without facts says nothing about the others.
                     Kind::Stack(element, n) if matches!(element.kind, Kind::Header(_)) => {
                         (0..*n).map(|i| start + i * element.size).all(|header| {
                             state.validity(header) != Validity::Valid

@@ -131,7 +131,7 @@ impl Inside {
     }
 }
 
-/// How a program uses the members of structs.
+/// A program's uses of the members of structs.
 struct Uses<'a> {
     program: &'a Program,
     /// Parameters, whose values may reach the deparser, unlike those of the program's own variables.

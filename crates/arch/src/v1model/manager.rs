@@ -23,7 +23,7 @@ mod instance_type {
     pub(super) const RESUBMITTED: u32 = 6;
 }
 
-/// What the glue must know about the program.
+/// The properties of the program that the glue needs.
 pub(super) struct Manager {
     pub(super) standard: Standard,
     /// All fields of the user's and the standard metadata.

@@ -1,4 +1,4 @@
-//! Package `p4.config.v1`: what the control plane knows about a program ("The P4Info Message"), and the types of its values.
+//! Package `p4.config.v1`: the control plane's view of a program ("The P4Info Message"), and the types of its values.
 //!
 //! Annotations appear in several messages with the same three fields: `annotations` has `@name(body)` as text,
 //! `structured_annotations` those in brackets, and `annotation_locations` optionally a place for each element of
@@ -41,7 +41,7 @@ message! {
 }
 
 message! {
-    /// What `@brief` and `@description` say about an object.
+    /// The documentation of an object, from `@brief` and `@description`.
     "p4.config.v1.Documentation" Documentation {
         /// One sentence.
         brief: string = 1,
@@ -51,7 +51,7 @@ message! {
 }
 
 message! {
-    /// What the program demands of the platform (`@platform_property` of `main`); 0 is no demand.
+    /// The program's demands on the platform (`@platform_property` of `main`); 0 is no demand.
     "p4.config.v1.PlatformProperties" PlatformProperties {
         /// Number of multicast groups.
         multicast_group_table_size: int32 = 1,
@@ -77,11 +77,11 @@ message! {
         annotation_locations: repeated message SourceLocation = 10,
         /// Architecture: `v1model`, `psa`.
         arch: string = 5,
-        /// Who made the program, from `@pkginfo`.
+        /// The author of the program, from `@pkginfo`.
         organization: string = 6,
-        /// Whom to ask, from `@pkginfo`.
+        /// The contact for questions, from `@pkginfo`.
         contact: string = 7,
-        /// Where to read more, from `@pkginfo`.
+        /// An address with more information, from `@pkginfo`.
         url: string = 8,
         /// Other structured annotations of `main`.
         structured_annotations: repeated message StructuredAnnotation = 9,
@@ -96,7 +96,7 @@ message! {
 }
 
 enumeration! {
-    /// The highest byte of an id, which tells the kind of object ("ID Allocation for P4Info Objects").
+    /// The highest byte of an id: the kind of object ("ID Allocation for P4Info Objects").
     Prefix {
         /// No kind: the id is invalid.
         UNSPECIFIED as Unspecified = 0,
@@ -132,7 +132,7 @@ enumeration! {
 }
 
 message! {
-    /// What all objects have ("Preamble Message").
+    /// The fields that all objects have ("Preamble Message").
     "p4.config.v1.Preamble" Preamble {
         /// The id, which requests use. Its highest byte is a [`Prefix`]; 0 is invalid.
         id: uint32 = 1,
@@ -168,13 +168,13 @@ message! {
     "p4.config.v1.ExternInstance" ExternInstance {
         /// Id and name.
         preamble: message Preamble = 1,
-        /// What the architecture defines for this type.
+        /// Information that the architecture defines for this type.
         info: message Any = 2,
     }
 }
 
 enumeration! {
-    /// How a key field matches.
+    /// The match kind of a key field.
     MatchType {
         /// Another way, which `other_match_type` names.
         UNSPECIFIED as Unspecified = 0,
@@ -192,7 +192,7 @@ enumeration! {
 }
 
 oneof! {
-    /// How a key field matches.
+    /// The match kind of a key field.
     Match {
         /// A way that P4Runtime knows.
         match_type as MatchType: enumeration MatchType = 5,
@@ -214,7 +214,7 @@ message! {
         annotation_locations: repeated message SourceLocation = 10,
         /// Width in bits as the control plane sees it; 0 for translation to a string.
         bitwidth: int32 = 4,
-        /// How it matches.
+        /// Its match kind.
         matching: oneof Match(5, 7),
         /// Documentation.
         doc: message Documentation = 6,
@@ -246,7 +246,7 @@ message! {
 }
 
 enumeration! {
-    /// What happens to entries that no packet matches.
+    /// The handling of entries that no packet matches.
     IdleTimeoutBehavior {
         /// Nothing.
         NO_TIMEOUT as NoTimeout = 0,
@@ -274,27 +274,27 @@ message! {
         direct_resource_ids: repeated uint32 = 7,
         /// Maximum number of entries.
         size: int64 = 8,
-        /// Whether entries time out.
+        /// The handling of idle entries.
         idle_timeout_behavior: enumeration IdleTimeoutBehavior = 9,
         /// True if the control plane cannot change entries.
         is_const_table: bool = 10,
         /// True if the program declares at least one entry.
         has_initial_entries: bool = 11,
-        /// What the architecture defines.
+        /// Properties that the architecture defines.
         other_properties: message Any = 100,
     }
 }
 
 enumeration! {
-    /// Where an action of a table's list can be used.
+    /// The roles in which an action of a table's list can be used.
     Scope {
         /// In entries and as the default action.
         TABLE_AND_DEFAULT as TableAndDefault = 0,
         /// In entries.
         TABLE_ONLY as TableOnly = 1,
-        /// As the default action.
+        /// Only as the default action.
         DEFAULT_ONLY as DefaultOnly = 2,
-        /// As the action that runs before the selected member's.
+        /// The action that runs before the selected member's.
         GROUP_ACTION as GroupAction = 3,
     }
 }
@@ -304,7 +304,7 @@ message! {
     "p4.config.v1.ActionRef" ActionRef {
         /// Id of the action.
         id: uint32 = 1,
-        /// Where it can be used.
+        /// The roles in which it can be used.
         scope: enumeration Scope = 3,
         /// Annotations in the list (those of the action are in [`Action`]).
         annotations: repeated string = 2,
@@ -361,7 +361,7 @@ message! {
 }
 
 oneof! {
-    /// What `size` and `max_group_size` of a selector count.
+    /// The unit of `size` and `max_group_size` of a selector.
     SelectorSizeSemantics {
         /// Weights.
         sum_of_weights as SumOfWeights: message SumOfWeights = 6,
@@ -381,9 +381,9 @@ message! {
         with_selector: bool = 3,
         /// Maximum number of members, or of what `selector_size_semantics` says, over all groups.
         size: int64 = 4,
-        /// The same of one group; 0 without groups.
+        /// The limit of one group; 0 without groups.
         max_group_size: int32 = 5,
-        /// What the sizes count.
+        /// The unit of the sizes.
         selector_size_semantics: oneof SelectorSizeSemantics(6, 7),
         /// True if members have no weights.
         weights_disallowed: bool = 8,
@@ -391,7 +391,7 @@ message! {
 }
 
 enumeration! {
-    /// What a counter counts.
+    /// The unit of a counter.
     CounterUnit {
         /// Nothing that P4Runtime knows.
         UNSPECIFIED as Unspecified = 0,
@@ -405,7 +405,7 @@ enumeration! {
 }
 
 message! {
-    /// What a counter counts.
+    /// The unit of a counter.
     "p4.config.v1.CounterSpec" CounterSpec {
         /// The unit.
         unit: enumeration CounterUnit = 1,
@@ -417,7 +417,7 @@ message! {
     "p4.config.v1.Counter" Counter {
         /// Id and name.
         preamble: message Preamble = 1,
-        /// What it counts.
+        /// Its unit.
         spec: message CounterSpec = 2,
         /// Number of cells.
         size: int64 = 3,
@@ -431,7 +431,7 @@ message! {
     "p4.config.v1.DirectCounter" DirectCounter {
         /// Id and name.
         preamble: message Preamble = 1,
-        /// What it counts.
+        /// Its unit.
         spec: message CounterSpec = 2,
         /// Id of the table.
         direct_table_id: uint32 = 3,
@@ -439,7 +439,7 @@ message! {
 }
 
 enumeration! {
-    /// What a meter measures.
+    /// The unit of a meter.
     MeterUnit {
         /// Nothing that P4Runtime knows.
         UNSPECIFIED as Unspecified = 0,
@@ -451,7 +451,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// Which configurations a meter takes.
+    /// The configurations that a meter accepts.
     MeterType {
         /// RFC 2698: two rates.
         TWO_RATE_THREE_COLOR as TwoRateThreeColor = 0,
@@ -463,7 +463,7 @@ enumeration! {
 }
 
 message! {
-    /// What a meter measures.
+    /// The unit of a meter.
     "p4.config.v1.MeterSpec" MeterSpec {
         /// The unit.
         unit: enumeration MeterUnit = 1,
@@ -477,7 +477,7 @@ message! {
     "p4.config.v1.Meter" Meter {
         /// Id and name.
         preamble: message Preamble = 1,
-        /// What it measures.
+        /// Its unit.
         spec: message MeterSpec = 2,
         /// Number of cells.
         size: int64 = 3,
@@ -491,7 +491,7 @@ message! {
     "p4.config.v1.DirectMeter" DirectMeter {
         /// Id and name.
         preamble: message Preamble = 1,
-        /// What it measures.
+        /// Its unit.
         spec: message MeterSpec = 2,
         /// Id of the table.
         direct_table_id: uint32 = 3,
@@ -618,7 +618,7 @@ oneof! {
 message! {
     /// A type ("Representation of Arbitrary P4 Types").
     "p4.config.v1.P4DataTypeSpec" P4DataTypeSpec {
-        /// Which.
+        /// The kind of type.
         type_spec: oneof DataType(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12),
     }
 }
@@ -656,7 +656,7 @@ oneof! {
 message! {
     /// A type whose values are bits.
     "p4.config.v1.P4BitstringLikeTypeSpec" P4BitstringLikeTypeSpec {
-        /// Which.
+        /// The kind of type.
         type_spec: oneof BitstringType(1, 2, 3),
         /// Annotations, such as those of a field.
         annotations: repeated string = 4,
@@ -838,7 +838,7 @@ message! {
 }
 
 oneof! {
-    /// What a structured annotation holds.
+    /// The body of a structured annotation.
     AnnotationBody {
         /// Values.
         expression_list as ExpressionList: message ExpressionList = 2,
@@ -852,9 +852,9 @@ message! {
     "p4.config.v1.StructuredAnnotation" StructuredAnnotation {
         /// The name without `@`.
         name: string = 1,
-        /// What it holds; nothing for `[]`.
+        /// Its body; none for `[]`.
         body: oneof AnnotationBody(2, 3),
-        /// Where `@` stands.
+        /// The place of `@`.
         source_location: message SourceLocation = 4,
     }
 }
@@ -945,7 +945,7 @@ message! {
 }
 
 oneof! {
-    /// What the control plane sees of a translated type.
+    /// The control plane's representation of a translated type.
     SdnType {
         /// Numbers of this width in bits.
         sdn_bitwidth as SdnBitwidth: int32 = 2,
@@ -955,17 +955,17 @@ oneof! {
 }
 
 message! {
-    /// What `@p4runtime_translation` says ("User-defined types").
+    /// The contents of `@p4runtime_translation` ("User-defined types").
     "p4.config.v1.P4NewTypeTranslation" P4NewTypeTranslation {
         /// Name of the translation.
         uri: string = 1,
-        /// What the control plane sees.
+        /// The control plane's representation.
         sdn_type: oneof SdnType(2, 3),
     }
 }
 
 oneof! {
-    /// What a `type` consists of.
+    /// The representation of a `type`.
     Representation {
         /// Values of another type.
         original_type as OriginalType: message P4DataTypeSpec = 1,
@@ -977,7 +977,7 @@ oneof! {
 message! {
     /// A `type` declaration.
     "p4.config.v1.P4NewTypeSpec" P4NewTypeSpec {
-        /// What it consists of.
+        /// Its representation.
         representation: oneof Representation(1, 2),
         /// Annotations other than `@p4runtime_translation`.
         annotations: repeated string = 3,

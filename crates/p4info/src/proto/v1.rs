@@ -9,7 +9,7 @@ use super::google::{Any, Status};
 // Write and Read
 
 enumeration! {
-    /// What happens if an update of a batch fails ("Batch Atomicity").
+    /// The handling of a batch in which an update fails ("Batch Atomicity").
     Atomicity {
         /// The others are made.
         CONTINUE_ON_ERROR as ContinueOnError = 0,
@@ -33,7 +33,7 @@ message! {
         election_id: message Uint128 = 3,
         /// The updates.
         updates: repeated message Update = 4,
-        /// What happens if one fails.
+        /// The handling of a failed update.
         atomicity: enumeration Atomicity = 5,
     }
 }
@@ -64,7 +64,7 @@ message! {
 }
 
 enumeration! {
-    /// What an update does.
+    /// The kind of an update.
     UpdateType {
         /// Nothing: an error.
         UNSPECIFIED as Unspecified = 0,
@@ -80,7 +80,7 @@ enumeration! {
 message! {
     /// A change of one entity.
     "p4.v1.Update" Update {
-        /// What it does.
+        /// Its kind.
         r#type: enumeration UpdateType = 1,
         /// The entity.
         entity: message Entity = 2,
@@ -112,7 +112,7 @@ oneof! {
         value_set_entry as ValueSetEntry: message ValueSetEntry = 10,
         /// A cell of a register.
         register_entry as RegisterEntry: message RegisterEntry = 11,
-        /// How a digest is sent.
+        /// The sending of a digest.
         digest_entry as DigestEntry: message DigestEntry = 12,
     }
 }
@@ -120,7 +120,7 @@ oneof! {
 message! {
     /// Something that can be written or read ("P4 Entity Messages").
     "p4.v1.Entity" Entity {
-        /// Which.
+        /// The entity.
         entity: oneof EntityKind(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12),
     }
 }
@@ -132,7 +132,7 @@ message! {
         extern_type_id: uint32 = 1,
         /// Id of the instance.
         extern_id: uint32 = 2,
-        /// What the architecture defines.
+        /// An entry that the architecture defines.
         entry: message Any = 3,
     }
 }
@@ -141,7 +141,7 @@ message! {
 // Tables
 
 message! {
-    /// How long ago an entry matched a packet.
+    /// The time since an entry matched a packet.
     "p4.v1.TableEntry.IdleTimeout" IdleTimeout {
         /// Nanoseconds since then.
         elapsed_ns: int64 = 1,
@@ -155,7 +155,7 @@ message! {
         table_id: uint32 = 1,
         /// The key; fields that match everything are left out.
         r#match: repeated message FieldMatch = 2,
-        /// What it does.
+        /// Its action.
         action: message TableAction = 3,
         /// Higher wins; positive in tables with a ternary, range or optional field, 0 in others.
         priority: int32 = 4,
@@ -227,7 +227,7 @@ message! {
 }
 
 oneof! {
-    /// Which values a field has.
+    /// The match of a key field.
     FieldMatchType {
         /// One.
         exact as Exact: message Exact = 2,
@@ -239,13 +239,13 @@ oneof! {
         range as Range: message Range = 6,
         /// One.
         optional as Optional: message Optional = 7,
-        /// What the architecture defines.
+        /// A match kind that the architecture defines.
         other as Other: message Any = 100,
     }
 }
 
 message! {
-    /// What an entry demands of one field of the key.
+    /// The match of one key field of an entry.
     "p4.v1.FieldMatch" FieldMatch {
         /// Id of the field.
         field_id: uint32 = 1,
@@ -255,7 +255,7 @@ message! {
 }
 
 oneof! {
-    /// What an entry does.
+    /// The action of an entry: direct, or by an action profile.
     TableActionType {
         /// Runs an action.
         action as Action: message Action = 1,
@@ -269,9 +269,9 @@ oneof! {
 }
 
 message! {
-    /// What an entry does.
+    /// The action of an entry.
     "p4.v1.TableAction" TableAction {
-        /// Which.
+    /// The kind of action.
         r#type: oneof TableActionType(1, 2, 3, 4),
     }
 }
@@ -300,9 +300,9 @@ message! {
 // Action profiles
 
 enumeration! {
-    /// How a group chooses.
+    /// The way in which a group chooses a member.
     ActionSelectionMode {
-        /// As the selector says.
+        /// The mode of the selector.
         DEFAULT_MODE_DETERMINED_BY_ACTION_SELECTOR as DefaultModeDeterminedByActionSelector = 0,
         /// By a hash.
         HASH as Hash = 1,
@@ -312,9 +312,9 @@ enumeration! {
 }
 
 enumeration! {
-    /// What the size of a group counts.
+    /// The unit of a group's size.
     SizeSemantics {
-        /// What the selector says.
+        /// The unit of the selector.
         DEFAULT_SIZE_DETERMINED_BY_ACTION_SELECTOR as DefaultSizeDeterminedByActionSelector = 0,
         /// Weights.
         SUM_OF_WEIGHTS as SumOfWeights = 1,
@@ -331,9 +331,9 @@ message! {
         group_action: message Action = 5,
         /// The actions.
         action_profile_actions: repeated message ActionProfileAction = 1,
-        /// How one is chosen.
+        /// The way in which a member is chosen.
         action_selection_mode: enumeration ActionSelectionMode = 2,
-        /// What the size counts.
+        /// The unit of the size.
         size_semantics: enumeration SizeSemantics = 3,
     }
 }
@@ -343,7 +343,7 @@ oneof! {
     WatchKind {
         /// Deprecated: as a number.
         watch as Watch: int32 = 3,
-        /// As a byte string.
+        /// The port as a byte string.
         watch_port as WatchPort: bytes = 4,
     }
 }
@@ -367,7 +367,7 @@ message! {
         action_profile_id: uint32 = 1,
         /// Id that the client gives it.
         member_id: uint32 = 2,
-        /// What it does.
+        /// Its action.
         action: message Action = 3,
     }
 }
@@ -508,7 +508,7 @@ oneof! {
 message! {
     /// A multicast group or clone session ("PacketReplicationEngineEntry").
     "p4.v1.PacketReplicationEngineEntry" PacketReplicationEngineEntry {
-        /// Which.
+        /// The kind of entry.
         r#type: oneof ReplicationType(1, 2),
     }
 }
@@ -528,7 +528,7 @@ oneof! {
     PortKind {
         /// Deprecated: as a number.
         egress_port as EgressPort: uint32 = 1,
-        /// As a byte string.
+        /// The port as a byte string.
         port as Port: bytes = 3,
     }
 }
@@ -540,7 +540,7 @@ message! {
         port_kind: oneof PortKind(1, 3),
         /// Instance number, which the egress pipeline sees.
         instance: uint32 = 2,
-        /// What takes its place, in this order, while its port is down.
+        /// The replicas that replace it, in this order of preference, while its port is down.
         backup_replicas: repeated message BackupReplica = 4,
     }
 }
@@ -602,7 +602,7 @@ message! {
 }
 
 message! {
-    /// How a digest is sent.
+    /// The configuration of a digest's sending.
     "p4.v1.DigestEntry.Config" DigestConfig {
         /// Nanoseconds that data waits at most; 0 is not at all.
         max_timeout_ns: int64 = 1,
@@ -614,11 +614,11 @@ message! {
 }
 
 message! {
-    /// How a digest is sent ("DigestEntry").
+    /// The sending of a digest ("DigestEntry").
     "p4.v1.DigestEntry" DigestEntry {
         /// Id of the digest.
         digest_id: uint32 = 1,
-        /// How.
+        /// The configuration.
         config: message DigestConfig = 2,
     }
 }
@@ -627,7 +627,7 @@ message! {
 // The stream
 
 oneof! {
-    /// What a client sends on the stream.
+    /// A client's message on the stream.
     StreamRequest {
         /// Asks to be primary.
         arbitration as Arbitration: message MasterArbitrationUpdate = 1,
@@ -635,7 +635,7 @@ oneof! {
         packet as Packet: message PacketOut = 2,
         /// Acknowledges a list of digests.
         digest_ack as DigestAck: message DigestListAck = 3,
-        /// What the architecture defines.
+        /// A message that the architecture defines.
         other as Other: message Any = 4,
     }
 }
@@ -643,7 +643,7 @@ oneof! {
 message! {
     /// A message from a client ("P4Runtime Stream Messages").
     "p4.v1.StreamMessageRequest" StreamMessageRequest {
-        /// Which.
+        /// The message.
         update: oneof StreamRequest(1, 2, 3, 4),
     }
 }
@@ -669,9 +669,9 @@ message! {
 }
 
 oneof! {
-    /// What a switch sends on the stream.
+    /// A switch's message on the stream.
     StreamResponse {
-        /// Who is primary.
+        /// The primary client.
         arbitration as Arbitration: message MasterArbitrationUpdate = 1,
         /// A packet for the client.
         packet as Packet: message PacketIn = 2,
@@ -679,9 +679,9 @@ oneof! {
         digest as Digest: message DigestList = 3,
         /// Entries that matched no packet for long.
         idle_timeout_notification as IdleTimeoutNotification: message IdleTimeoutNotification = 4,
-        /// What the architecture defines.
+        /// A message that the architecture defines.
         other as Other: message Any = 5,
-        /// What was wrong with a message on the stream.
+        /// An error in a message on the stream.
         error as Error: message StreamError = 6,
     }
 }
@@ -689,7 +689,7 @@ oneof! {
 message! {
     /// A message to a client.
     "p4.v1.StreamMessageResponse" StreamMessageResponse {
-        /// Which.
+        /// The message.
         update: oneof StreamResponse(1, 2, 3, 4, 5, 6),
     }
 }
@@ -713,7 +713,7 @@ message! {
         list_id: uint64 = 2,
         /// The data.
         data: repeated message P4Data = 3,
-        /// When the list was made: nanoseconds since 1970.
+        /// The time at which the list was made, in nanoseconds since 1970.
         timestamp: int64 = 4,
     }
 }
@@ -729,7 +729,8 @@ message! {
 }
 
 message! {
-    /// Asks to be primary, or tells who is ("Client Arbitration and Controller Replication").
+    /// A client's request to be primary, or the switch's report of the primary client ("Client Arbitration and
+    /// Controller Replication").
     "p4.v1.MasterArbitrationUpdate" MasterArbitrationUpdate {
         /// The device.
         device_id: uint64 = 1,
@@ -749,7 +750,7 @@ message! {
         id: uint64 = 1,
         /// Name.
         name: string = 3,
-        /// What it may do; none is everything.
+        /// Its permissions; all if absent.
         config: message Any = 2,
     }
 }
@@ -759,7 +760,7 @@ message! {
     "p4.v1.IdleTimeoutNotification" IdleTimeoutNotification {
         /// The entries, by their keys.
         table_entry: repeated message TableEntry = 1,
-        /// When the message was made: nanoseconds since 1970.
+        /// The time at which the message was made, in nanoseconds since 1970.
         timestamp: int64 = 2,
     }
 }
@@ -777,7 +778,7 @@ oneof! {
 }
 
 message! {
-    /// What was wrong with a message on the stream ("Stream Error Reporting").
+    /// An error in a message on the stream ("Stream Error Reporting").
     "p4.v1.StreamError" StreamError {
         /// gRPC's canonical code.
         canonical_code: int32 = 1,
@@ -830,7 +831,7 @@ message! {
 // The pipeline configuration
 
 enumeration! {
-    /// What is done with a pipeline configuration ("P4 Forwarding-Pipeline Configuration").
+    /// The use of a pipeline configuration ("P4 Forwarding-Pipeline Configuration").
     ConfigAction {
         /// Nothing: an error.
         UNSPECIFIED as Unspecified = 0,
@@ -858,7 +859,7 @@ message! {
         role: string = 6,
         /// The sender's election id.
         election_id: message Uint128 = 3,
-        /// What is done.
+        /// The use of the configuration.
         action: enumeration ConfigAction = 4,
         /// With what.
         config: message ForwardingPipelineConfig = 5,
@@ -881,9 +882,9 @@ message! {
 message! {
     /// A program.
     "p4.v1.ForwardingPipelineConfig" ForwardingPipelineConfig {
-        /// What the control plane sees of it.
+        /// The control plane's view of it.
         p4info: message P4Info = 1,
-        /// What the device runs.
+        /// The program for the device.
         p4_device_config: bytes = 2,
         /// For the client's own use.
         cookie: message Cookie = 3,
@@ -899,7 +900,7 @@ enumeration! {
         COOKIE_ONLY as CookieOnly = 1,
         /// The P4Info.
         P4INFO_AND_COOKIE as P4infoAndCookie = 2,
-        /// What the device runs.
+        /// The program for the device, and the cookie.
         DEVICE_CONFIG_AND_COOKIE as DeviceConfigAndCookie = 3,
     }
 }
@@ -909,7 +910,7 @@ message! {
     "p4.v1.GetForwardingPipelineConfigRequest" GetForwardingPipelineConfigRequest {
         /// The device.
         device_id: uint64 = 1,
-        /// Which fields.
+        /// The requested fields.
         response_type: enumeration ResponseType = 2,
     }
 }
@@ -923,7 +924,7 @@ message! {
 }
 
 message! {
-    /// What was wrong with an update of a batch ("Error Reporting Messages").
+    /// The error of an update of a batch ("Error Reporting Messages").
     "p4.v1.Error" Error {
         /// gRPC's canonical code.
         canonical_code: int32 = 1,
@@ -963,11 +964,11 @@ message! {
 }
 
 message! {
-    /// What a server can do.
+    /// The capabilities of a server.
     "p4.v1.CapabilitiesResponse" CapabilitiesResponse {
         /// The version of P4Runtime: `1.5.0`.
         p4runtime_api_version: string = 1,
-        /// What is not standardised yet.
+        /// Capabilities that are not standardised yet.
         experimental: message Any = 999,
     }
 }
@@ -1034,7 +1035,7 @@ message! {
 message! {
     /// A header.
     "p4.v1.P4Header" P4Header {
-        /// Whether it is valid.
+        /// True if it is valid.
         is_valid: bool = 1,
         /// The values of all fields in order, if it is.
         bitstrings: repeated bytes = 2,

@@ -39,7 +39,7 @@ const PASTED_BYTES_MAX: usize = 64 * 1024;
 /// Maximum size of a source file in bytes.
 pub const FILE_BYTES_MAX: u64 = BYTES_MAX;
 
-/// Which file an `#include` refers to.
+/// The file to which an `#include` refers.
 #[derive(Clone, Copy, PartialEq)]
 enum Including {
     /// The first one found.
@@ -219,7 +219,7 @@ struct OpenFile {
     id: FileId,
     lexer: Lexer,
     conditions: Vec<Condition>,
-    /// Where `#include "x"` looks first.
+    /// The folder in which `#include "x"` looks first.
     dir: Option<PathBuf>,
     /// Index of the directory with which the search of `#include_next` starts: see [`Preprocessor::find_include`].
     next_dir: usize,

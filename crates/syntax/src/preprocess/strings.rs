@@ -37,7 +37,7 @@ const STRING_BYTES_MAX: usize = 1 << 20;
 /// White space inside a line.
 const BLANKS: [char; 5] = [' ', '\t', '\r', '\x0b', '\x0c'];
 
-/// Where a literal is closed.
+/// The place where a literal is closed.
 struct Closed {
     /// Place of the quote in the line.
     at: usize,

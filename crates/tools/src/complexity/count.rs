@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-/// What is counted as a number.
+/// A counted number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// States of parsers.
@@ -51,9 +51,9 @@ pub enum What {
     MetadataReads,
     /// Fields of the program's metadata that are set.
     MetadataWrites,
-    /// The same for the architecture's metadata.
+    /// Fields of the architecture's metadata whose value is used.
     ArchitectureReads,
-    /// The same for the architecture's metadata.
+    /// Fields of the architecture's metadata that are set.
     ArchitectureWrites,
 }
 

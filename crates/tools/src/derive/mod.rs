@@ -38,7 +38,7 @@ pub struct Options {
     pub port: Option<u32>,
     /// Maximum number of paths through the parser.
     pub paths_max: usize,
-    /// How often a packet may reach the same decision: bounds loops.
+    /// Maximum number of times that a packet may reach the same decision: bounds loops.
     pub visits_max: u32,
     /// Determines bits without conditions.
     pub seed: u64,

@@ -40,7 +40,7 @@ pub struct Derived {
     pub decisions: Vec<Decision>,
     /// Hits and misses of each table.
     pub tables: BTreeMap<String, (u64, u64)>,
-    /// How often each action ran in a table.
+    /// Number of runs of each action in a table.
     pub actions: BTreeMap<String, u64>,
 }
 
@@ -66,7 +66,7 @@ pub struct Decision {
     pub what: String,
     /// True if a packet had it.
     pub taken: bool,
-    /// Why none had it.
+    /// The reason why none had it.
     pub why: Option<String>,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Set {
     copies: HashMap<(ReplicaList, u32), (u32, u32)>,
 }
 
-/// Why a packet is not compatible with a set: a lookup or a copy on its path, or the switch.
+/// The reason why a packet is not compatible with a set: a lookup or a copy on its path, or the switch.
 pub(super) enum Conflict {
     Lookup(usize),
     Copies(usize),

@@ -36,7 +36,7 @@ const ENTRIES_EACH: usize = 2;
 #[derive(Clone)]
 pub(super) struct Walker {
     pub way: Way,
-    /// How much can still be reached before the next decision: tables that may follow.
+    /// Number of tables that may still follow before the next decision.
     pub score: usize,
     /// Index of the block among those of ingress and egress.
     block: usize,
@@ -50,17 +50,17 @@ pub(super) struct Walker {
     pub without_copy: Option<Rc<Way>>,
 }
 
-/// How a walk ends.
+/// The end of a walk.
 pub(super) enum Next {
     /// At a decision: each branch.
     Fork(Vec<Walker>),
     /// At the end.
     End,
-    /// Where the path cannot be followed any further, with the reason.
+    /// The path cannot be followed any further, for this reason.
     Lost(String),
 }
 
-/// What walkers need to know.
+/// The shared knowledge of walkers.
 pub(super) struct Map<'a> {
     pub program: &'a Program,
     /// The switch with the existing entries.
@@ -68,7 +68,7 @@ pub(super) struct Map<'a> {
     pub base: Base<'a>,
     /// The ingress port, if all packets have the same.
     pub port: Option<u32>,
-    /// How often a packet may reach the same decision.
+    /// Maximum number of times that a packet may reach the same decision.
     pub visits_max: u32,
     /// Packets that end where the parser needs more bytes, one for each place.
     pub short: RefCell<Vec<Walker>>,

@@ -187,7 +187,7 @@ pub(super) struct Solution {
     pub copies: Vec<[u32; 3]>,
 }
 
-/// Why there is no packet.
+/// The reason why there is no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unsolved {
     /// No packet can take this path.

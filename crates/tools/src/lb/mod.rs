@@ -1,4 +1,4 @@
-//! How evenly hashes of addresses distribute hosts over servers.
+//! Measures how evenly hashes of addresses distribute hosts over servers.
 //!
 //! A repetition draws random addresses. Each hash of each address, modulo the number of servers, selects a server. The
 //! deviation of the servers' shares from equal ones is the normalised root mean square error: with `h` hosts and `n`
@@ -26,7 +26,7 @@ pub enum Family {
     Ipv6,
 }
 
-/// What is hashed.
+/// The hashed data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The bytes of the address, as a switch does.
@@ -40,7 +40,7 @@ pub enum Input {
 pub struct Options {
     /// The kind of addresses.
     pub family: Family,
-    /// What is hashed.
+    /// The hashed data.
     pub input: Input,
     /// Numbers of hosts: powers of two from 2 to this.
     pub hosts_max: u64,
