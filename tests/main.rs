@@ -23,6 +23,7 @@ mod growth;
 mod language;
 mod namespaces;
 mod notices;
+mod p4runtime;
 mod pipelined;
 mod plans;
 mod programs;

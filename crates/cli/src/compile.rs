@@ -7,12 +7,13 @@ use crate::warnings::{Levels, WarningArgs};
 use clap::ValueEnum;
 use p4jet_analysis::typed;
 use p4jet_arch::Architecture;
+use p4jet_control::Source;
 use p4jet_dataplane::{EngineKind, Switch};
 use p4jet_ir::{Op, Program};
 use p4jet_suggest as suggest;
-use p4jet_syntax::Files;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::{FileId, SourceMap, Span};
+use p4jet_syntax::{Files, sources};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -168,12 +169,50 @@ pub fn is_stdin(path: &Path) -> bool {
 }
 
 fn front_end_from(args: &ProgramArgs, files: Files) -> Result<Typed, Failure> {
+    if args.program.extension().is_some_and(|extension| extension == "json")
+        && let Some(source) = wrapped(&args.program, &files)?
+    {
+        return front_end_of_source(&source, &args.source);
+    }
     let levels = args.source.warnings.levels()?;
     let options = args.source.options(files);
     let start = Instant::now();
     let parsed = p4jet_syntax::parse_file(&args.program, &options)
         .map_err(|e| unreadable(&args.program, &e, args.source.diagnostics))?;
     analyse(parsed, start, stem(&args.program), &levels, args.source.diagnostics)
+}
+
+/// Returns the program in a file that p4jet's `p4c` wrote; `None` if it is another file.
+pub fn wrapped(path: &Path, files: &Files) -> Result<Option<Source>, Failure> {
+    let text = match files {
+        Files::System => match p4jet_files::read(path, p4jet_syntax::FILE_BYTES_MAX) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            // The front end says why.
+            Err(_) => return Ok(None),
+        },
+        Files::Given { texts, .. } => match texts.get(&sources::normalised(path)) {
+            Some(text) => text.clone(),
+            None => return Ok(None),
+        },
+    };
+    let source = p4jet_p4runtime::programs::unwrap(&text).transpose();
+    source.map_err(|why| Failure::Input(format!("{}: {why}", path.display())))
+}
+
+/// The front end for a source that has everything it needs: only warnings and diagnostics are as `args` has them.
+fn front_end_of_source(source: &Source, args: &SourceArgs) -> Result<Typed, Failure> {
+    let args = SourceArgs { include: source.include.clone(), define: source.define.clone(), ..args.clone() };
+    let levels = args.warnings.levels()?;
+    let options = args.options(Files::Given { texts: Arc::clone(&source.texts), and_system: false });
+    let start = Instant::now();
+    let parsed = p4jet_syntax::parse_file(&source.path, &options)
+        .map_err(|e| unreadable(&source.path, &e, args.diagnostics))?;
+    analyse(parsed, start, stem(&source.path), &levels, args.diagnostics)
+}
+
+/// Compiles a source that has everything it needs.
+pub fn compile_source(source: &Source, args: &SourceArgs) -> Result<Compiled, Failure> {
+    front_end_of_source(source, args)?.lower("auto")
 }
 
 /// The front end, for a program on standard input: files included with quotes are looked up in the current folder.
@@ -423,6 +462,12 @@ impl Compiled {
         let mut program = lowered.clone();
         p4jet_ir::passes::run(&mut program);
         Ok(Compiled { lowered, program, ..self.clone() })
+    }
+
+    /// What the control plane knows about the program.
+    pub fn p4info(&self) -> Result<p4jet_p4info::Generated, Failure> {
+        p4jet_p4info::generate(&self.typed, self.architecture.name())
+            .map_err(|errors| diagnosed(&errors, &self.typed.sources, self.format))
     }
 
     /// Returns the refusal of a switch or of machine code as a diagnostic, with the place at the end of the text.

@@ -5,18 +5,21 @@ use crate::failure::Failure;
 use crate::log::{Level, Voice};
 use crate::simple_switch;
 use crate::stats::Meter;
-use p4jet_control::{DryRun, Host, PortInfo, Program, Rights, SharedControl, Stats, Swap, Swapped};
+use p4jet_control::{
+    DryRun, Host, Keep, PortInfo, Program, Ready, Rights, SharedControl, Stats, Swap, Swapped,
+};
 use p4jet_dataplane::{
     Cancel, CaptureInfo, CaptureSpec, Carried, NewPort, Observer, RunError, Running, Subscription, Switch,
     Topics, TraceInfo, TraceSpec, Traced,
 };
+use p4jet_p4info::reflect::Reflect;
 use p4jet_ports::{LinkStatus, PortKind, PortOptions, PortSpec};
 use p4jet_syntax::{Files, sources};
 use p4jet_text::Users;
 use p4jet_text::server::{self, Limits, Server};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -165,15 +168,53 @@ impl Process {
         }
     }
 
-    /// Replaces the running program, or only this one, by another; with output queues if there are any.
-    fn swap_to(&self, compiled: Compiled, of: Option<Arc<Switch>>, cancel: &Cancel) -> Result<Swap, String> {
+    /// Compiles a program; why it cannot be is also in the log.
+    fn compile(&self, program: &Program<'_>) -> Result<Compiled, String> {
+        let path = program.path();
+        let (path, files) = match program {
+            Program::File(_, Rights::All) => (simple_switch::source_of(path)?, Files::System),
+            Program::File(_, rights @ Rights::Granted(_)) => {
+                let texts = sources::collect(path, |file| rights.open(file));
+                let texts = texts.map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+                (sources::normalised(path), Files::Given { texts: Arc::new(texts), and_system: false })
+            }
+            Program::Texts(_, texts, rights) => {
+                let and_system = matches!(rights, Rights::All);
+                (path.to_path_buf(), Files::Given { texts: Arc::clone(texts), and_system })
+            }
+            Program::Whole(source) => {
+                return self.logged(path, compile::compile_source(source, &self.program.source));
+            }
+        };
+        let args = ProgramArgs { program: path, ..self.program.clone() };
+        self.logged(&args.program, compile::compile_from(&args, files))
+    }
+
+    /// Says in the log that a program is not loaded, if it is not.
+    fn logged(&self, path: &Path, compiled: Result<Compiled, Failure>) -> Result<Compiled, String> {
+        compiled.map_err(|failure| {
+            let text = plain(&failure.text());
+            let first = text.lines().next().unwrap_or_default();
+            let text_of_log = format!("{} is not loaded: {first}", path.display());
+            self.voice.report(Level::Warn, "load", None, text_of_log);
+            text
+        })
+    }
+
+    /// The program as the engine runs it, with output queues if there are any, and as lowering made it.
+    fn made(&self, compiled: &Compiled) -> Result<(p4jet_ir::Program, Arc<p4jet_ir::Program>), String> {
         let program = compiled.for_engine(self.engine.into());
         let queued = match self.running.switch().queues().are_needed_by(&program) {
             true => Some(compiled.queued().map_err(|failure| plain(&failure.text()))?),
             false => None,
         };
-        let made = queued.as_ref().unwrap_or(&compiled);
-        let (program, lowered) = (made.for_engine(self.engine.into()), Arc::new(made.lowered.clone()));
+        let made = queued.as_ref().unwrap_or(compiled);
+        Ok((made.for_engine(self.engine.into()), Arc::new(made.lowered.clone())))
+    }
+
+    /// Replaces the running program, or only this one, by another; with output queues if there are any.
+    fn swap_to(&self, compiled: Compiled, of: Option<Arc<Switch>>, cancel: &Cancel) -> Result<Swap, String> {
+        let (program, lowered) = self.made(&compiled)?;
         // Machine code is also generated while other commands are carried out.
         let mut next = self.running.prepare(program, cancel).map_err(|e| e.to_string())?;
         next.tell_by(lowered);
@@ -204,31 +245,54 @@ impl Process {
 
 impl Host for Process {
     fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, String> {
-        let path = program.path();
-        let (path, files) = match program {
-            Program::File(_, Rights::All) => (simple_switch::source_of(path)?, Files::System),
-            Program::File(_, rights @ Rights::Granted(_)) => {
-                let texts = sources::collect(path, |file| rights.open(file));
-                let texts = texts.map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-                (sources::normalised(path), Files::Given { texts: Arc::new(texts), and_system: false })
-            }
-            Program::Texts(_, texts, rights) => {
-                let and_system = matches!(rights, Rights::All);
-                (path.to_path_buf(), Files::Given { texts: Arc::clone(texts), and_system })
-            }
-        };
-        let args = ProgramArgs { program: path, ..self.program.clone() };
-        let program = args.program.display();
-        let compiled = compile::compile_from(&args, files).map_err(|failure| {
-            let text = plain(&failure.text());
-            let first = text.lines().next().unwrap_or_default();
-            self.voice.report(Level::Warn, "load", None, format!("{program} is not loaded: {first}"));
-            text
-        })?;
+        let compiled = self.compile(program)?;
         if cancel.is_cancelled() {
             return Err("the compilation was cancelled".to_string());
         }
         self.swap_to(compiled, None, cancel)
+    }
+
+    fn prepare_pipeline(&self, program: Option<&Program<'_>>, cancel: &Cancel) -> Result<Ready, String> {
+        let compiled = match program {
+            Some(program) => self.compile(program)?,
+            None => lock(&self.compiled).clone(),
+        };
+        let p4info = compiled.p4info().map_err(|failure| plain(&failure.text()))?.p4info.encode();
+        if cancel.is_cancelled() {
+            return Err("the compilation was cancelled".to_string());
+        }
+        let (program, lowered) = self.made(&compiled)?;
+        let mut next = self.running.prepare(program, cancel).map_err(|e| e.to_string())?;
+        next.tell_by(lowered);
+        let switch = self.running.begin(next.clone()).map_err(|e| e.to_string())?;
+        let (running, now) = (Arc::clone(&self.running), Arc::clone(&self.compiled));
+        let (new, voice) = (Arc::clone(&switch), self.voice.clone());
+        let run = Box::new(move |keep| {
+            let mut now = lock(&now);
+            let (switch, told) = match keep {
+                Keep::Own => {
+                    running.start_over(Arc::clone(&new)).map_err(|e| e.to_string())?;
+                    (new, String::new())
+                }
+                Keep::Old => {
+                    next.keep_all();
+                    let (switch, carried) = running.reload_prepared(next).map_err(|e| e.to_string())?;
+                    (switch, told(&carried))
+                }
+            };
+            *now = compiled;
+            drop(now);
+            voice.report(Level::Info, "load", None, format!("{} runs", switch.program().name));
+            Ok(Swapped { switch, told })
+        });
+        Ok(Ready { switch, p4info, run })
+    }
+
+    fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>), String> {
+        let compiled = lock(&self.compiled);
+        let switch = self.running.switch();
+        let p4info = compiled.p4info().map_err(|failure| plain(&failure.text()))?.p4info;
+        Ok((switch, p4info.encode()))
     }
 
     fn prepare_queues(&self) -> Result<Swap, String> {

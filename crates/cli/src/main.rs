@@ -18,7 +18,9 @@ mod log;
 mod measure;
 mod metrics;
 mod output;
+mod p4c;
 mod p4info;
+mod p4runtime;
 mod pipelined;
 mod reserve;
 mod run;
@@ -47,8 +49,8 @@ use std::process::ExitCode;
     name = "p4jet",
     version,
     arg_required_else_help = true,
-    after_help = "As simple_switch, simple_switch_grpc or simple_switch_CLI (by a link of that name, or with that word \
-                        in place of a command), p4jet takes the command line of that bmv2 program."
+    after_help = "As simple_switch, simple_switch_grpc, simple_switch_CLI, p4c, p4c-bm2-ss or p4c-bm2-psa (by a link of that \
+                        name, or with that word in place of a command), p4jet takes the command line of that program."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -89,17 +91,26 @@ enum Command {
     Man(shell::ManArgs),
 }
 
-/// Programs of bmv2 that p4jet emulates.
+/// Programs of bmv2 and p4c that p4jet emulates.
 #[derive(Clone, Copy)]
 enum Emulated {
     SimpleSwitch { grpc: bool },
     SimpleSwitchCli,
+    P4c(p4c::Tool),
 }
 
 /// Their names.
-const EMULATED: [&str; 3] = ["simple_switch", "simple_switch_grpc", "simple_switch_CLI"];
+const EMULATED: [&str; 7] = [
+    "simple_switch",
+    "simple_switch_grpc",
+    "simple_switch_CLI",
+    "p4c",
+    "p4c-bm2-ss",
+    "p4c-bm2-psa",
+    "p4test",
+];
 
-/// Returns the program of bmv2 to emulate, by the name of this executable or by its first argument, and that program's
+/// Returns the program of bmv2 or p4c to emulate, by the name of this executable or by its first argument, and that program's
 /// arguments.
 fn emulated(args: &[OsString]) -> Option<(Emulated, &[OsString])> {
     args.iter().take(2).enumerate().find_map(|(at, name)| {
@@ -107,7 +118,7 @@ fn emulated(args: &[OsString]) -> Option<(Emulated, &[OsString])> {
             "simple_switch" => Emulated::SimpleSwitch { grpc: false },
             "simple_switch_grpc" => Emulated::SimpleSwitch { grpc: true },
             "simple_switch_CLI" => Emulated::SimpleSwitchCli,
-            _ => return None,
+            name => Emulated::P4c(p4c::Tool::by_name(name)?),
         };
         Some((emulated, &args[at + 1..]))
     })
@@ -120,6 +131,7 @@ fn main() -> ExitCode {
         return status(match emulated {
             Emulated::SimpleSwitch { grpc } => simple_switch::run(args, grpc),
             Emulated::SimpleSwitchCli => simple_switch_cli::run(args),
+            Emulated::P4c(tool) => p4c::run(tool, args),
         });
     }
     let cli = match Cli::try_parse() {

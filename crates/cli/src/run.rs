@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::log::{self, Level, Voice};
 use crate::metrics;
 use crate::output;
+use crate::p4runtime::{self, P4RuntimeArgs};
 use crate::stats::Meter;
 use p4jet_control::{Control, Host, SharedControl};
 use p4jet_dataplane::{
@@ -29,7 +30,7 @@ pub struct Args {
     pub program: ProgramArgs,
     /// Port number, @, and IFNAME, packet:IFNAME, xdp:IFNAME, tap:NAME, fd:NUM, pcap:IN,OUT or mem; options of an
     /// emulated link may follow: ,delay=5ms,jitter=1ms,loss=1%,rate=10mbit,queue=100.
-    #[arg(short = 'i', value_name = "N@SPEC", required_unless_present = "stay")]
+    #[arg(short = 'i', value_name = "N@SPEC", required_unless_present_any = ["stay", "p4runtime"])]
     pub ports: Vec<String>,
     /// Continue when all ports have ended, and start without ports; `port_add` adds ports.
     #[arg(long)]
@@ -87,6 +88,9 @@ pub struct Args {
     /// Its control sockets.
     #[command(flatten)]
     pub control: ControlArgs,
+    /// Its P4Runtime server.
+    #[command(flatten)]
+    pub p4runtime: P4RuntimeArgs,
     /// Options that only other command lines have.
     #[arg(skip)]
     pub emulation: Emulation,
@@ -242,8 +246,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     })?);
     let (frame_max, workers) = (args.frame_max as usize, running.handles());
     let options = PortOptions { frame_max, wall_clock: false, workers, split: threads.is_some() };
-    let ports: Vec<_> =
+    let (cpu_port, cpu) = p4runtime::cpu_port(&args.p4runtime, &running, &specs)?;
+    let mut ports: Vec<_> =
         specs.iter().map(|spec| control::open(&running, spec, &options, &voice)).collect::<Result<_, _>>()?;
+    ports.extend(cpu_port);
     let host = Arc::new(Process {
         voice: voice.clone(),
         observer: Observer::new(Arc::clone(&running)),
@@ -299,6 +305,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         running.add_ports(ports.take().unwrap_or_default()).map_err(run_failure)?;
     }
     let servers = control::listen(&args.control, &control, &switch.program().name, &voice)?;
+    let p4runtime = p4runtime::serve(&args.p4runtime, &control, cpu, !args.emulation.no_program, &voice)?;
     catch_signals();
     let start = Instant::now();
     while start.elapsed() < args.emulation.wait && !STOP.load(Ordering::Relaxed) {
@@ -351,7 +358,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // After the end of all captures, a script on standard input may still read counters.
     let script =
         |prompt: &Option<JoinHandle<()>>| !terminal && prompt.as_ref().is_some_and(|p| !p.is_finished());
-    let goes_on = || args.stay || host.ports_changed.load(Ordering::Relaxed) || !running.has_ended();
+    let stays = args.stay || args.p4runtime.address.is_some();
+    let goes_on = || stays || host.ports_changed.load(Ordering::Relaxed) || !running.has_ended();
     let mut kept = Instant::now();
     while !STOP.load(Ordering::Relaxed) && (goes_on() || script(&prompt)) {
         std::thread::sleep(Duration::from_millis(2));
@@ -366,6 +374,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     drop(servers);
+    drop(p4runtime);
     drop(adapter);
     if let Err(error) = control.settle() {
         voice.report(

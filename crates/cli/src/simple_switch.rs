@@ -1,8 +1,10 @@
 //! `simple_switch` and `simple_switch_grpc`: bmv2's command line, so that scripts written for it run p4jet with only the path
 //! of the program changed. It is translated into what `p4jet run` does.
 
+use crate::compile;
 use crate::failure::Failure;
 use crate::log::Level;
+use crate::p4runtime::P4RuntimeArgs;
 use crate::run::{self, Emulation, Log};
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser};
@@ -14,6 +16,9 @@ use std::time::Duration;
 
 /// The port that bmv2's tools connect to.
 pub const THRIFT_PORT: u16 = 9090;
+
+/// Where bmv2's P4Runtime server listens.
+const GRPC_ADDRESS: &str = "0.0.0.0:9559";
 
 /// The port that means drop.
 const DROP_PORT: u32 = 511;
@@ -137,25 +142,25 @@ struct Target {
     /// Not supported.
     #[arg(long, value_name = "FILES")]
     load_modules: Option<String>,
-    /// Not supported yet.
-    #[arg(long, value_name = "ADDR")]
+    /// Where the P4Runtime server of simple_switch_grpc listens.
+    #[arg(long, value_name = "ADDR:PORT")]
     grpc_server_addr: Option<String>,
-    /// Not supported yet.
+    /// It speaks TLS.
     #[arg(long)]
     grpc_server_ssl: bool,
-    /// Not supported yet.
+    /// The authorities of clients' certificates.
     #[arg(long, value_name = "FILE")]
     grpc_server_cacert: Option<PathBuf>,
-    /// Not supported yet.
+    /// Its certificate.
     #[arg(long, value_name = "FILE")]
     grpc_server_cert: Option<PathBuf>,
-    /// Not supported yet.
+    /// Its private key.
     #[arg(long, value_name = "FILE")]
     grpc_server_key: Option<PathBuf>,
-    /// Not supported yet.
+    /// Clients need a certificate.
     #[arg(long)]
     grpc_server_with_client_auth: bool,
-    /// Not supported yet.
+    /// The port of packets from and to P4Runtime clients.
     #[arg(long, value_name = "N")]
     cpu_port: Option<u32>,
     /// Not supported.
@@ -245,7 +250,7 @@ fn translate(args: &[OsString], grpc: bool, report: &mut dyn FnMut(String)) -> R
         (options.notifications_addr.is_some(), "--notifications-addr"),
         (options.dump_packet_data.is_some_and(|bytes| bytes > 0), "--dump-packet-data"),
         (target.disable_swap, "--disable-swap"),
-        (grpc || grpc_options, "the P4Runtime server of simple_switch_grpc"),
+        (!grpc && grpc_options, "the options of simple_switch_grpc"),
     ] {
         if given {
             report(format!("simple_switch: not supported yet, without effect: {what}"));
@@ -292,6 +297,32 @@ fn translate(args: &[OsString], grpc: bool, report: &mut dyn FnMut(String)) -> R
     if grpc && options.thrift_port.is_none() {
         args.control.tcp = None;
     }
+    if grpc {
+        let text = target.grpc_server_addr.as_deref().unwrap_or(GRPC_ADDRESS);
+        let address = server::parse_address(text).or_else(|_| resolved(text));
+        let Ok(address) = address else {
+            return usage(&format!("found `--grpc-server-addr {text}`: expected ADDRESS:PORT"));
+        };
+        if target.cpu_port.is_some_and(|port| port == 0 || port >= DROP_PORT) {
+            return usage(&format!("--cpu-port: expected 1 to {}", DROP_PORT - 1));
+        }
+        let tls = target.grpc_server_ssl;
+        if tls && (target.grpc_server_cert.is_none() || target.grpc_server_key.is_none()) {
+            return usage("--grpc-server-ssl needs --grpc-server-cert and --grpc-server-key");
+        }
+        if tls && target.grpc_server_with_client_auth && target.grpc_server_cacert.is_none() {
+            return usage("--grpc-server-with-client-auth needs --grpc-server-cacert");
+        }
+        args.p4runtime = P4RuntimeArgs {
+            address: Some(address),
+            device_id: options.device_id,
+            cpu_port: target.cpu_port,
+            certificate: target.grpc_server_cert.filter(|_| tls),
+            key: target.grpc_server_key.filter(|_| tls),
+            ca: target.grpc_server_cacert.filter(|_| tls && target.grpc_server_with_client_auth),
+            as_bmv2: true,
+        };
+    }
     let log_level = match options.log_level.as_str() {
         "trace" => Some(Level::Trace),
         "debug" => Some(Level::Debug),
@@ -317,6 +348,13 @@ fn translate(args: &[OsString], grpc: bool, report: &mut dyn FnMut(String)) -> R
     Ok(Asked::Run(Box::new(args)))
 }
 
+/// The address of a host name and a port.
+fn resolved(text: &str) -> Result<SocketAddr, String> {
+    use std::net::ToSocketAddrs;
+    let mut addresses = text.to_socket_addrs().map_err(|error| error.to_string())?;
+    addresses.next().ok_or_else(|| "no address".to_string())
+}
+
 /// The result of a failed parse of a command line: help, or an error.
 fn printed(error: clap::Error) -> Result<Asked, Refused> {
     if error.use_stderr() {
@@ -336,6 +374,10 @@ fn printed(error: clap::Error) -> Result<Asked, Refused> {
 /// Returns the P4 program for a path: for a JSON file that p4c wrote for bmv2, its source.
 pub fn source_of(program: &Path) -> Result<PathBuf, String> {
     if program.extension().is_none_or(|extension| extension != "json") {
+        return Ok(program.to_path_buf());
+    }
+    // p4jet's own p4c puts the source into the JSON.
+    if compile::wrapped(program, &p4jet_syntax::Files::System).is_ok_and(|source| source.is_some()) {
         return Ok(program.to_path_buf());
     }
     let folder = program.parent().unwrap_or(Path::new(""));

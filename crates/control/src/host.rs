@@ -18,6 +18,21 @@ pub enum Program<'a> {
     /// Texts that a client sent: the program and the files that it includes, by path. What is missing among them comes
     /// from the file system only if the rights are [`Rights::All`].
     Texts(&'a Path, Arc<BTreeMap<PathBuf, String>>, &'a Rights),
+    /// A source with everything that it needs: the switch's own options and files play no part.
+    Whole(&'a Source),
+}
+
+/// A program's source with all that the compiler needs, except the built-in files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// The path of the program.
+    pub path: PathBuf,
+    /// The program and the files that it includes, by path.
+    pub texts: Arc<BTreeMap<PathBuf, String>>,
+    /// Folders of included files.
+    pub include: Vec<PathBuf>,
+    /// Macros: `NAME` or `NAME=VALUE`.
+    pub define: Vec<String>,
 }
 
 impl Program<'_> {
@@ -25,6 +40,7 @@ impl Program<'_> {
     pub fn path(&self) -> &Path {
         match self {
             Program::File(path, _) | Program::Texts(path, ..) => path,
+            Program::Whole(source) => &source.path,
         }
     }
 }
@@ -45,6 +61,17 @@ pub trait Host: Send + Sync {
     /// As [`Self::prepare`], of the program that runs, with or without counts of its lookups and actions. None if it is so already.
     fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Swap>, String> {
         let _ = (counted, cancel);
+        Err(NOT_OFFERED.into())
+    }
+
+    /// Compiles a program aside, or the running one again if there is none given, with a state of its own.
+    fn prepare_pipeline(&self, program: Option<&Program<'_>>, cancel: &Cancel) -> Result<Ready, String> {
+        let _ = (program, cancel);
+        Err(NOT_OFFERED.into())
+    }
+
+    /// The P4Info of the running program in binary form, and the switch with that program.
+    fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>), String> {
         Err(NOT_OFFERED.into())
     }
 
@@ -151,6 +178,25 @@ pub struct DryRun {
 
 /// Puts a prepared program in place of the one that runs. No batch is carried out meanwhile.
 pub type Swap = Box<dyn FnOnce() -> Result<Swapped, String> + Send>;
+
+/// A program that is ready to run, with a state of its own.
+pub struct Ready {
+    /// The switch with it. Its state can be changed before it runs.
+    pub switch: Arc<Switch>,
+    /// The P4Info that p4jet makes of the program, in binary form.
+    pub p4info: Vec<u8>,
+    /// Puts it in place of the program that runs.
+    pub run: Box<dyn FnOnce(Keep) -> Result<Swapped, String> + Send>,
+}
+
+/// The state with which a program begins that replaces another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Its own. That of the old program is gone.
+    Own,
+    /// The old program's, all of it. If something does not fit, the old program goes on.
+    Old,
+}
 
 /// A program that runs now.
 pub struct Swapped {

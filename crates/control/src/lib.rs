@@ -34,7 +34,7 @@ mod write;
 pub use error::{CommandError, ErrorKind, INVALID_ARGUMENT, count};
 pub use event::{Event, Subscription};
 pub use guard::{guarded, require_memory};
-pub use host::{DryRun, Host, PortInfo, Program, Swap, Swapped};
+pub use host::{DryRun, Host, Keep, PortInfo, Program, Ready, Source, Swap, Swapped};
 pub use named::{Call, Crc, NamedCell, NamedEntry, NamedUpdate, RateRecord, Session};
 pub use names::unknown;
 pub use p4jet_dataplane::{PortChange, Topics};

@@ -3,7 +3,7 @@
 use crate::error::{CommandError, NO_MEMORY, count};
 use crate::event::Subscription;
 use crate::guard::guarded;
-use crate::host::{Host, PortInfo, Program, Swap};
+use crate::host::{Host, Keep, PortInfo, Program, Ready, Swap};
 use crate::journal::{Changes, Journal};
 use crate::named::NamedUpdate;
 use crate::rights::Rights;
@@ -431,6 +431,34 @@ impl SharedControl {
         kept.control = Control::new(swapped.switch);
         let unkept = kept.replace().map_or_else(String::new, |why| why + "\n");
         Ok(swapped.told + &unkept)
+    }
+
+    /// Compiles a program aside, or the running one again if none is given, with a state of its own.
+    pub fn prepare_pipeline(&self, program: Option<&Program<'_>>, cancel: &Cancel) -> Result<Ready> {
+        let host = self.host()?;
+        let _one_of_few = Compilation::begin(&self.0.compilations)?;
+        let ready = host.prepare_pipeline(program, cancel).map_err(CommandError::new)?;
+        match cancel.is_cancelled() {
+            true => Err(CommandError::new("Error: the compilation was cancelled".to_string())),
+            false => Ok(ready),
+        }
+    }
+
+    /// Lets a program of [`Self::prepare_pipeline`] run. `kept` is told which switch runs then, while no batch is carried out.
+    pub fn run_pipeline(&self, ready: Ready, keep: Keep, then: impl FnOnce(&Control)) -> Result<Loaded> {
+        let mut kept = lock(&self.0.kept);
+        let swapped = (ready.run)(keep).map_err(CommandError::new)?;
+        kept.control = Control::new(swapped.switch);
+        *lock(&self.0.next) = None;
+        then(&kept.control);
+        let unkept = kept.replace();
+        drop(kept);
+        Ok(Loaded { told: swapped.told, note: both(unkept, self.make_queues()) })
+    }
+
+    /// The P4Info of the running program in binary form, and the switch with that program.
+    pub fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>)> {
+        self.host()?.p4info().map_err(CommandError::new)
     }
 
     /// Lets the switch end, soon.

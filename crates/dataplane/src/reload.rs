@@ -23,9 +23,12 @@ pub struct Carried {
 }
 
 /// A program that is to replace that of a switch, with its machine code if that is compiled already.
+#[derive(Clone)]
 pub struct Successor {
     program: ir::Program,
     counted: bool,
+    /// See [`Successor::keep_all`].
+    keeps_all: bool,
     /// See [`Switch::tell_by`].
     lowered: Option<Arc<ir::Program>>,
     code: Option<Code>,
@@ -43,7 +46,12 @@ impl Successor {
         cancel: Option<&Cancel>,
     ) -> Result<Successor, String> {
         let code = cancel.map(|cancel| switch.code_for(&program, counted, cancel)).transpose()?;
-        Ok(Successor { program, counted, lowered: None, code, of: Arc::downgrade(switch) })
+        Ok(Successor { program, counted, keeps_all: false, lowered: None, code, of: Arc::downgrade(switch) })
+    }
+
+    /// The program replaces that of the switch only if nothing is lost.
+    pub fn keep_all(&mut self) {
+        self.keeps_all = true;
     }
 
     /// Sets the program before the passes, see [`Switch::tell_by`].
@@ -158,7 +166,7 @@ impl Switch {
     }
 
     pub(crate) fn succeed_by(&self, next: Successor) -> Result<(Arc<Switch>, Carried), String> {
-        let Successor { program, counted, lowered, code, .. } = next;
+        let Successor { program, counted, keeps_all, lowered, code, .. } = next;
         let (old, new) = (Side(self.program()), Side(&program));
         let same = same_tables(old, new);
         let mut carried = Carried::default();
@@ -195,7 +203,19 @@ impl Switch {
                 )),
             }
         }
+        if keeps_all && !carried.lost.is_empty() {
+            return Err(format!("this would be lost:\n{}", carried.lost.join("\n")));
+        }
         Ok((switch, carried))
+    }
+
+    /// A switch with another program and a state of its own, which can replace this one.
+    pub(crate) fn begin_by(&self, next: Successor) -> Result<Arc<Switch>, String> {
+        let Successor { program, counted, lowered, code, .. } = next;
+        let tables = p4jet_interp::build_tables(&program)?;
+        let tables = tables.into_iter().map(|table| Arc::new(Mutex::new(table))).collect();
+        let state = p4jet_interp::build_state(&program, self.workers()).map_err(|e| e.to_string())?;
+        self.successor(program, counted, lowered, code, tables, state)
     }
 
     /// Returns for each extern instance of the new program the unchanged instance of this switch, if any.

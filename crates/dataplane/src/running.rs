@@ -601,6 +601,21 @@ impl Running {
         Ok(reloaded)
     }
 
+    /// Makes a switch with another program and a state of its own, for [`Self::start_over`]. No packet comes to it before.
+    pub fn begin(&self, next: Successor) -> Result<Arc<Switch>, RunError> {
+        self.switch().begin_by(next).map_err(RunError::Program)
+    }
+
+    /// Puts a switch of [`Self::begin`] in the running one's place, whose state ends: every worker changes over between two
+    /// batches. If it fails the old one goes on.
+    pub fn start_over(&self, new: Arc<Switch>) -> Result<(), RunError> {
+        let _one = lock(&self.changing);
+        self.responds()?;
+        self.change_over_to(new)?;
+        self.reloads.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Returns the number of reloads.
     pub fn reloads(&self) -> u64 {
         self.reloads.load(Ordering::Relaxed)
@@ -676,8 +691,13 @@ impl Running {
 
     /// Switches all workers to another program (one that gets stuck meanwhile, when it continues), or none.
     fn change_over(&self, next: Successor) -> Result<(Arc<Switch>, Carried), RunError> {
+        let (new, carried) = self.switch().succeed_by(next).map_err(RunError::Program)?;
+        self.change_over_to(Arc::clone(&new))?;
+        Ok((new, carried))
+    }
+
+    fn change_over_to(&self, new: Arc<Switch>) -> Result<(), RunError> {
         let old = self.switch();
-        let (new, carried) = old.succeed_by(next).map_err(RunError::Program)?;
         let mut loads = match self.slots {
             None => None,
             Some(slots) => Some(pipelined::loads(&new, slots, self.frame_max).map_err(RunError::System)?),
@@ -711,7 +731,7 @@ impl Running {
             return Err(error);
         }
         let replaced = replaced?;
-        *lock(&self.switch) = Arc::clone(&new);
+        *lock(&self.switch) = new;
         // All workers have the new program's code.
         self.interpreting.store(false, Ordering::Relaxed);
         self.stop_compiling();
@@ -719,7 +739,7 @@ impl Running {
         drop(replaced);
         drop(old);
         self.hub.collect();
-        Ok((new, carried))
+        Ok(())
     }
 
     /// Waits until the current program has processed all packets in a pipeline on several threads. No more enter

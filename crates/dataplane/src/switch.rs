@@ -81,6 +81,7 @@ fn suit(program: &mut ir::Program, workers: usize, options: &p4jet_jit::Options)
 }
 
 /// Machine code for a program with tables of these specifications.
+#[derive(Clone)]
 pub(crate) struct Code {
     specs: Vec<TableSpec>,
     compiled: Arc<Compiled>,

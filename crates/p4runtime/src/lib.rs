@@ -1,19 +1,26 @@
-//! P4Runtime: the parts of a server that need no socket.
+//! P4Runtime: the server of a switch.
 //!
+//! * [`server`]: gRPC on threads of its own; [`client`]: a small client for tests and measurements.
+//! * [`programs`]: programs as clients bring them.
 //! * [`pipeline`]: a P4Info made ready for requests: its ids as those of the running program.
 //! * [`write`](mod@write): updates of entities, [`read`](mod@read): reads of entities.
 //! * [`session`]: client arbitration, the state machine that decides which client may write.
 //! * [`constraints`]: the language of `@entry_restriction` and `@action_restriction`.
 //!
-//! The messages are in crate `p4jet-p4info`. p4jet has no P4Runtime server yet.
+//! The messages are in crate `p4jet-p4info`.
 
 mod cells;
+pub mod client;
 pub mod constraints;
 mod data;
+mod digests;
 pub mod pipeline;
+pub mod programs;
 pub mod read;
 pub mod refusal;
+pub mod server;
 pub mod session;
 mod table_entry;
 mod value;
+mod wire;
 pub mod write;

@@ -19,7 +19,7 @@ use p4jet_p4info::proto::config::{
 };
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 /// A P4Info whose ids stand for objects of a program.
 pub struct Pipeline {
@@ -39,6 +39,8 @@ pub struct Pipeline {
     pub(crate) registers: BTreeMap<u32, Register>,
     pub(crate) value_sets: BTreeMap<u32, ValueSet>,
     pub(crate) digests: BTreeMap<u32, String>,
+    /// The digests that clients want.
+    wanted: Mutex<crate::digests::Wanted>,
 }
 
 /// A table.
@@ -195,8 +197,14 @@ impl Pipeline {
             registers,
             value_sets,
             digests,
+            wanted: Mutex::default(),
             p4info,
         })
+    }
+
+    /// The digests that clients want.
+    pub(crate) fn wanted(&self) -> MutexGuard<'_, crate::digests::Wanted> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The P4Info.

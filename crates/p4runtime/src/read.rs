@@ -92,6 +92,7 @@ enum Source<'a> {
     Meter(u32, InstanceId, std::ops::Range<u32>),
     Register(u32, &'a Register, std::ops::Range<u32>),
     ValueSet(u32, &'a ValueSet),
+    Digest(v1::DigestEntry),
 }
 
 /// Which entries are wanted, and what of them.
@@ -184,8 +185,11 @@ impl Pipeline {
             }
             EntityKind::ActionProfileMember(_)
             | EntityKind::ActionProfileGroup(_)
-            | EntityKind::PacketReplicationEngineEntry(_)
-            | EntityKind::DigestEntry(_) => Ok(Vec::new()),
+            | EntityKind::PacketReplicationEngineEntry(_) => Ok(Vec::new()),
+            EntityKind::DigestEntry(entry) => {
+                let digests = self.read_digests(role, entry.digest_id)?;
+                Ok(digests.into_iter().map(Source::Digest).collect())
+            }
             EntityKind::ExternEntry(entry) => match (entry.extern_type_id, entry.extern_id) {
                 (0, 0) => Ok(Vec::new()),
                 (0x81..=0xfe, _) => Err(Refusal::unsupported("there are no externs of this type")),
@@ -354,6 +358,10 @@ impl Pipeline {
                     out.push(entity(EntityKind::DirectMeterEntry(direct)));
                 })
             }
+            Source::Digest(entry) => {
+                out.push(entity(EntityKind::DigestEntry(entry.clone())));
+                Ok((None, 1))
+            }
             Source::Counter(id, counter, cells) => Ok(each_cell(cells, from, max, |index| {
                 let value = control.counter_value(*counter, index).unwrap_or_default();
                 let data = Some(show_count(control, *counter, value));
@@ -436,6 +444,23 @@ impl Pipeline {
             priority: table.show_priority(found.handle, found.entry.priority),
             ..v1::TableEntry::default()
         }
+    }
+
+    /// An entry that has been idle for as long as its timeout.
+    pub(crate) fn show_idle(
+        &self,
+        table: p4jet_ir::TableId,
+        entry: &p4jet_control::EntryState,
+    ) -> Option<v1::TableEntry> {
+        let table = self.table_of(table)?;
+        let timeout_ms = entry.life.map_or(0, |life| life.timeout_ms);
+        Some(v1::TableEntry {
+            table_id: table.id,
+            r#match: self.show_key(&table.keys, &entry.key),
+            priority: table.show_priority(EntryHandle(entry.handle), entry.priority),
+            idle_timeout_ns: i64::from(timeout_ms) * 1_000_000,
+            ..v1::TableEntry::default()
+        })
     }
 
     fn show_entry(

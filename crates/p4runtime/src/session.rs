@@ -251,6 +251,12 @@ impl Sessions {
         role.is_some_and(|role| role.primary == Some(stream))
     }
 
+    /// The standing of a stream, after its first arbitration update.
+    pub fn notice(&self, stream: StreamId) -> Option<Notice> {
+        let role = self.of_stream.get(&stream).and_then(|key| self.roles.get(key))?;
+        Some(role.notice(stream))
+    }
+
     /// The primaries of all roles with this name, one for each device id in use.
     pub fn primaries(&self, role: &str) -> impl Iterator<Item = StreamId> {
         self.roles.iter().filter(move |((_, name), _)| name == role).filter_map(|(_, role)| role.primary)

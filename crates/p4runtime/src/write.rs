@@ -59,6 +59,7 @@ pub fn write(
         return Refusal::new(Code::Aborted, Reason::Program, why).into();
     };
     let all_or_nothing = atomicity == v1::Atomicity::RollbackOnError;
+    let wanted_digests = pipeline.wanted().clone();
     let mut writer = Writer { pipeline, control, role, batch };
     let mut errors: Option<Vec<v1::Error>> = None;
     let total = updates.len();
@@ -74,6 +75,7 @@ pub fn write(
             Err(refusal) => refusal,
         };
         if all_or_nothing {
+            *pipeline.wanted() = wanted_digests;
             // What could not be taken back is in its text.
             let message = writer.batch.take_back(CommandError::new(refusal.message)).message;
             return rolled_back(total, place, Refusal { message, ..refusal });
@@ -129,7 +131,7 @@ impl Writer<'_> {
             EntityKind::PacketReplicationEngineEntry(_) => {
                 Err(Refusal::unsupported("multicast groups and clone sessions are not supported yet"))
             }
-            EntityKind::DigestEntry(_) => Err(Refusal::unsupported("digests are not supported yet")),
+            EntityKind::DigestEntry(entry) => self.pipeline.write_digest(self.role, kind, entry),
             EntityKind::ExternEntry(entry) => {
                 let id = entry.extern_type_id;
                 Err(match id {

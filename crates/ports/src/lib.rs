@@ -12,6 +12,7 @@
 
 mod afpacket;
 mod capture;
+mod controller;
 mod error;
 mod interface;
 mod link;
@@ -29,6 +30,7 @@ mod xdp;
 
 pub use afpacket::AfPacketPort;
 pub use capture::{CAPTURED_FRAME_MAX, CaptureReader, CaptureWriter, read_capture};
+pub use controller::{CONTROLLER_RING_BYTES, FromSwitch, ToSwitch, controller_port};
 pub use error::{ErrorKind, PortError};
 pub use link_spec::{LinkSpec, Loss, Rate};
 pub use memory::{LoopPort, MemoryHandle, MemoryPort};

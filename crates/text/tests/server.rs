@@ -488,7 +488,9 @@ impl Stub {
 
 impl Host for Stub {
     fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, String> {
-        let (Program::File(_, rights) | Program::Texts(_, _, rights)) = program;
+        let (Program::File(_, rights) | Program::Texts(_, _, rights)) = program else {
+            return Err("no text command loads such a program".to_string());
+        };
         self.note(rights);
         let program = program.path();
         if program.ends_with("endless.p4") {

@@ -1,0 +1,103 @@
+//! The P4Runtime server of a switch, and its CPU port.
+
+use crate::compile;
+use crate::failure::Failure;
+use crate::log::{Level, Voice};
+use p4jet_control::SharedControl;
+use p4jet_dataplane::{NewPort, Running};
+use p4jet_p4runtime::server::{Options, Server, Tls};
+use p4jet_p4runtime::session::Rules;
+use p4jet_ports::{FromSwitch, PortSpec, ToSwitch, controller_port};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where a P4Runtime server listens unless it is told otherwise.
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:9559";
+
+/// Streams of a role at a time.
+const STREAMS_OF_ROLE_MAX: usize = 64;
+
+/// The options of the server.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct P4RuntimeArgs {
+    /// Also serve P4Runtime, at ADDR:PORT or at a port of the loopback address (by default 127.0.0.1:9559). The switch then
+    /// runs until it is stopped.
+    #[arg(id = "p4runtime", long = "p4runtime", value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = DEFAULT_ADDRESS,
+          value_parser = p4jet_text::server::parse_address)]
+    pub address: Option<SocketAddr>,
+    /// The device id in P4Runtime.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "p4runtime")]
+    pub device_id: u64,
+    /// Number of the port whose packets go to and come from P4Runtime clients.
+    #[arg(long, value_name = "N", requires = "p4runtime")]
+    pub cpu_port: Option<u32>,
+    /// Serve P4Runtime over TLS, with the certificates in this file (PEM).
+    #[arg(id = "p4runtime_cert", long = "p4runtime-cert", value_name = "FILE", requires_all = ["p4runtime", "p4runtime_key"])]
+    pub certificate: Option<PathBuf>,
+    /// The private key of the certificate (PEM).
+    #[arg(id = "p4runtime_key", long = "p4runtime-key", value_name = "FILE", requires = "p4runtime_cert")]
+    pub key: Option<PathBuf>,
+    /// Admit only clients with a certificate of the authorities in this file (PEM).
+    #[arg(long = "p4runtime-ca", value_name = "FILE", requires = "p4runtime_key")]
+    pub ca: Option<PathBuf>,
+    /// True if the server behaves as that of bmv2: any device id, and ids that are forgotten with the last stream.
+    #[arg(skip)]
+    pub as_bmv2: bool,
+}
+
+/// The two ends of a CPU port that a server has.
+pub type Cpu = (FromSwitch, ToSwitch);
+
+/// Opens the CPU port, if there is one.
+pub fn cpu_port(
+    args: &P4RuntimeArgs,
+    running: &Running,
+    others: &[PortSpec],
+) -> Result<(Option<NewPort>, Option<Cpu>), Failure> {
+    let Some(number) = args.cpu_port else { return Ok((None, None)) };
+    if others.iter().any(|port| port.number == number) {
+        return Err(Failure::Usage(format!("--cpu-port {number}: -i gives this number to another port")));
+    }
+    compile::check_port(&running.switch(), number)?;
+    let opened = controller_port(running.handles(), running.frame_max());
+    let (handles, from, to) = opened.map_err(|e| Failure::port(&e))?;
+    Ok((Some(NewPort { number, spec: "controller".to_string(), handles }), Some((from, to))))
+}
+
+/// Starts the server, if one is asked for. It serves as long as the result exists.
+pub fn serve(
+    args: &P4RuntimeArgs,
+    control: &SharedControl,
+    cpu: Option<Cpu>,
+    has_program: bool,
+    voice: &Voice,
+) -> Result<Option<Server>, Failure> {
+    let Some(address) = args.address else { return Ok(None) };
+    let tls = args.certificate.clone().zip(args.key.clone());
+    let tls = tls.map(|(certificate, key)| Tls { certificate, key, client_authorities: args.ca.clone() });
+    let is_tls = tls.is_some();
+    let told = voice.clone();
+    let options = Options {
+        address,
+        rules: Rules {
+            device: (!args.as_bmv2).then_some(args.device_id),
+            streams_max: STREAMS_OF_ROLE_MAX,
+            forgets: args.as_bmv2,
+        },
+        has_program,
+        tls,
+        cpu,
+        tell: Arc::new(move |line| told.report(Level::Warn, "p4runtime", None, line)),
+    };
+    let server = Server::start(control.clone(), options)
+        .map_err(|error| Failure::Environment(format!("--p4runtime {address}: {error}")))?;
+    let (address, how) = (server.address(), if is_tls { " over TLS" } else { "" });
+    let open = if address.ip().is_loopback() || (is_tls && args.ca.is_some()) {
+        ""
+    } else {
+        "; everybody who can reach this address controls the switch"
+    };
+    voice.report(Level::Info, "p4runtime", None, format!("P4Runtime at {address}{how}{open}"));
+    Ok(Some(server))
+}

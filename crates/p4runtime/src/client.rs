@@ -1,0 +1,309 @@
+//! A small P4Runtime client: for tests and measurements.
+
+use crate::server::Raw;
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use p4jet_p4info::proto::{google, v1};
+use prost::Message;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{mpsc, oneshot};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_stream::StreamExt;
+use tonic::body::Body;
+use tonic::{Request, Status, Streaming};
+
+/// A connection as tonic wants it.
+#[derive(Clone)]
+struct Channel(http2::SendRequest<Body>);
+
+impl tower_service::Service<http::Request<Body>> for Channel {
+    type Response = http::Response<Incoming>;
+    type Error = hyper::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, hyper::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        Box::pin(self.0.send_request(request))
+    }
+}
+
+/// A connection to a server. Its methods block.
+pub struct Client {
+    handle: Handle,
+    channel: Channel,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A stream of a client.
+pub struct Stream {
+    handle: Handle,
+    to_server: Option<mpsc::Sender<Bytes>>,
+    from_server: Streaming<Bytes>,
+}
+
+/// The stream of messages to the server.
+struct Sent(mpsc::Receiver<Bytes>);
+
+impl tokio_stream::Stream for Sent {
+    type Item = Bytes;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.0.poll_recv(context)
+    }
+}
+
+/// How long a client waits for an answer.
+const WAIT: Duration = Duration::from_secs(60);
+
+impl Client {
+    /// Connects in plain text.
+    ///
+    /// # Errors
+    /// Nothing that speaks HTTP/2 listens there.
+    pub fn connect(address: SocketAddr) -> io::Result<Client> {
+        Self::connect_with(address, None)
+    }
+
+    /// Connects with TLS.
+    ///
+    /// # Errors
+    /// Nothing listens there, or one side refuses the certificates of the other.
+    pub fn connect_tls(address: SocketAddr, config: Arc<ClientConfig>) -> io::Result<Client> {
+        Self::connect_with(address, Some(config))
+    }
+
+    fn connect_with(address: SocketAddr, tls: Option<Arc<ClientConfig>>) -> io::Result<Client> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = p4jet_threads::spawn("p4runtime client", move || {
+            let _ = runtime.block_on(stopped);
+        })?;
+        let connecting = async {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            match tls {
+                None => shake_hands(stream).await,
+                Some(config) => {
+                    let name = ServerName::IpAddress(address.ip().into());
+                    shake_hands(TlsConnector::from(config).connect(name, stream).await?).await
+                }
+            }
+        };
+        let channel = handle.block_on(async { tokio::time::timeout(WAIT, connecting).await });
+        let channel = channel.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+        Ok(Client { handle, channel, stop: Some(stop), thread: Some(thread) })
+    }
+
+    fn grpc(&self) -> tonic::client::Grpc<Channel> {
+        let origin = http::Uri::from_static("http://localhost");
+        tonic::client::Grpc::with_origin(self.channel.clone(), origin).max_decoding_message_size(usize::MAX)
+    }
+
+    /// Calls a method with a message in binary form, and returns the answers.
+    ///
+    /// # Errors
+    /// The method's.
+    pub fn call(&self, method: &str, message: Bytes) -> Result<Vec<Bytes>, Status> {
+        let mut grpc = self.grpc();
+        let calling = async move {
+            grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+            let answer = grpc.server_streaming(Request::new(message), path(method), Raw).await?;
+            let mut answers = Vec::new();
+            let mut stream = answer.into_inner();
+            while let Some(answer) = stream.next().await {
+                answers.push(answer?);
+            }
+            Ok(answers)
+        };
+        self.handle.block_on(async {
+            let waited = tokio::time::timeout(WAIT, calling).await;
+            waited.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer")))
+        })
+    }
+
+    fn call_for<T: Message + Default>(&self, method: &str, message: &impl Message) -> Result<T, Status> {
+        let answers = self.call(method, message.encode_to_vec().into())?;
+        let answer = answers.into_iter().next().ok_or_else(|| Status::internal("no answer"))?;
+        T::decode(answer).map_err(|error| Status::internal(error.to_string()))
+    }
+
+    /// Write.
+    ///
+    /// # Errors
+    /// The status.
+    pub fn write(&self, request: &v1::WriteRequest) -> Result<(), Status> {
+        self.call_for::<v1::WriteResponse>("Write", request).map(drop)
+    }
+
+    /// Read: the entities of all answers.
+    ///
+    /// # Errors
+    /// The status.
+    pub fn read(&self, request: &v1::ReadRequest) -> Result<Vec<v1::Entity>, Status> {
+        let mut entities = Vec::new();
+        for answer in self.call("Read", request.encode_to_vec().into())? {
+            let answer =
+                v1::ReadResponse::decode(answer).map_err(|error| Status::internal(error.to_string()))?;
+            entities.extend(answer.entities);
+        }
+        Ok(entities)
+    }
+
+    /// SetForwardingPipelineConfig.
+    ///
+    /// # Errors
+    /// The status.
+    pub fn set_pipeline(&self, request: &v1::SetForwardingPipelineConfigRequest) -> Result<(), Status> {
+        self.call_for::<v1::SetForwardingPipelineConfigResponse>("SetForwardingPipelineConfig", request)
+            .map(drop)
+    }
+
+    /// GetForwardingPipelineConfig.
+    ///
+    /// # Errors
+    /// The status.
+    pub fn get_pipeline(
+        &self,
+        request: &v1::GetForwardingPipelineConfigRequest,
+    ) -> Result<Option<v1::ForwardingPipelineConfig>, Status> {
+        let answer: v1::GetForwardingPipelineConfigResponse =
+            self.call_for("GetForwardingPipelineConfig", request)?;
+        Ok(answer.config)
+    }
+
+    /// Capabilities.
+    ///
+    /// # Errors
+    /// The status.
+    pub fn capabilities(&self, device_id: u64) -> Result<v1::CapabilitiesResponse, Status> {
+        self.call_for("Capabilities", &v1::CapabilitiesRequest { device_id })
+    }
+
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// The status.
+    pub fn stream(&self) -> Result<Stream, Status> {
+        let (to_server, sent) = mpsc::channel(64);
+        let mut grpc = self.grpc();
+        let opening = async move {
+            grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+            grpc.streaming(Request::new(Sent(sent)), path("StreamChannel"), Raw).await
+        };
+        let answer = self.handle.block_on(async { tokio::time::timeout(WAIT, opening).await });
+        let answer = answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer")))?;
+        let from_server = answer.into_inner();
+        Ok(Stream { handle: self.handle.clone(), to_server: Some(to_server), from_server })
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn shake_hands(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> io::Result<Channel> {
+    let made = http2::Builder::new(TokioExecutor::new()).handshake(TokioIo::new(stream)).await;
+    let (channel, connection) = made.map_err(io::Error::other)?;
+    tokio::spawn(connection);
+    Ok(Channel(channel))
+}
+
+fn path(method: &str) -> PathAndQuery {
+    let path = format!("/p4.v1.P4Runtime/{method}");
+    PathAndQuery::try_from(path).unwrap_or_else(|_| PathAndQuery::from_static("/"))
+}
+
+impl Stream {
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// The stream has ended.
+    pub fn send(&self, update: v1::StreamRequest) -> Result<(), Status> {
+        let message: Bytes = v1::StreamMessageRequest { update: Some(update) }.encode_to_vec().into();
+        let gone = || Status::unavailable("the stream has ended");
+        let to_server = self.to_server.as_ref().ok_or_else(gone)?;
+        self.handle.block_on(to_server.send(message)).map_err(|_| gone())
+    }
+
+    /// Ends this side of the stream.
+    pub fn half_close(&mut self) {
+        self.to_server = None;
+    }
+
+    /// The next message; `None` if the stream has ended. Waits for it for so long at most: then the status is
+    /// DEADLINE_EXCEEDED.
+    ///
+    /// # Errors
+    /// The status with which the stream ended.
+    pub fn next(&mut self, wait: Duration) -> Result<Option<v1::StreamResponse>, Status> {
+        let from_server = &mut self.from_server;
+        let next = self.handle.block_on(async { tokio::time::timeout(wait, from_server.next()).await });
+        match next.map_err(|_| Status::deadline_exceeded("no message"))? {
+            None => Ok(None),
+            Some(message) => {
+                let message = v1::StreamMessageResponse::decode(message?)
+                    .map_err(|error| Status::internal(error.to_string()))?;
+                Ok(message.update)
+            }
+        }
+    }
+
+    /// Sends an arbitration update and returns the answer's election id and status code.
+    ///
+    /// # Errors
+    /// The status with which the stream ended.
+    pub fn arbitrate(
+        &mut self,
+        device_id: u64,
+        role: Option<v1::Role>,
+        election_id: Option<u128>,
+    ) -> Result<v1::MasterArbitrationUpdate, Status> {
+        let election_id = election_id.map(|id| v1::Uint128 { high: (id >> 64) as u64, low: id as u64 });
+        let update = v1::MasterArbitrationUpdate { device_id, role, election_id, status: None };
+        // If the stream has ended, its status says more.
+        let _ = self.send(v1::StreamRequest::Arbitration(update));
+        self.arbitration()
+    }
+
+    /// The next arbitration notification.
+    ///
+    /// # Errors
+    /// The status with which the stream ended, or another message comes.
+    pub fn arbitration(&mut self) -> Result<v1::MasterArbitrationUpdate, Status> {
+        match self.next(WAIT)? {
+            Some(v1::StreamResponse::Arbitration(update)) => Ok(update),
+            other => Err(Status::internal(format!("expected an arbitration notification, found {other:?}"))),
+        }
+    }
+}
+
+/// The errors in the details of a status, one for each update or request.
+pub fn errors(status: &Status) -> Vec<v1::Error> {
+    let details = google::Status::decode(status.details()).unwrap_or_default();
+    details.details.into_iter().map(|any| v1::Error::decode(any.value).unwrap_or_default()).collect()
+}

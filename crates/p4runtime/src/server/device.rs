@@ -1,0 +1,724 @@
+//! The device that the server offers: who controls it, which pipeline configuration it has, and the order of changes.
+//!
+//! Changes are made by one thread, in the order of their arrival : updates of entities, new pipeline configurations.
+//! So a Write waits for the compilation of a pipeline, but arbitration, packets and Reads do not.
+
+use super::outbox::Outbox;
+use super::packets::Headers;
+use crate::digests::Lists;
+use crate::pipeline::Pipeline;
+use crate::programs::{self, DeviceConfig};
+use crate::session::{
+    Notice, ROLE_NAME_MAX, Refusal, Request, RoleView, Rules, Sessions, Standing, StreamId,
+};
+use crate::wire;
+use bytes::Bytes;
+use p4jet_control::{Control, Keep, Program, Ready, SharedControl};
+use p4jet_dataplane::{Cancel, Switch};
+use p4jet_p4info::proto::{config, google, v1};
+use prost::Message;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tonic::{Code, Status};
+
+/// Changes that may wait.
+pub const JOBS_MAX: usize = 1024;
+/// The most bytes of a P4Info.
+pub const P4INFO_BYTES_MAX: usize = 8 << 20;
+/// The most messages and byte strings in a Write, which bounds the memory that it takes once decoded.
+pub const FIELDS_MAX: usize = 1 << 23;
+/// The most updates of a Write.
+pub const UPDATES_MAX: usize = 500_000;
+/// How long the compilation of a program from the network may take.
+pub const COMPILE_WAIT: Duration = Duration::from_secs(60);
+/// The most streams of all roles.
+pub const STREAMS_MAX: usize = 1024;
+
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind the locks is changed as a whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A pipeline configuration that fits a program.
+pub struct Configured {
+    /// The P4Info's bytes as the client sent them.
+    pub p4info: Bytes,
+    /// The client's bytes; empty for a program that came otherwise.
+    pub device_config: Bytes,
+    /// The client's cookie.
+    pub cookie: Option<u64>,
+    /// Its objects.
+    pub pipeline: Arc<Pipeline>,
+    /// The headers of packets to and from controllers.
+    pub headers: Arc<Headers>,
+}
+
+impl Configured {
+    fn new(
+        p4info: Bytes,
+        device_config: Bytes,
+        cookie: Option<u64>,
+        own: &config::P4Info,
+        control: &Control,
+    ) -> Result<Configured, Vec<String>> {
+        let message = config::P4Info::decode(p4info.clone())
+            .map_err(|error| vec![format!("the P4Info cannot be decoded: {error}")])?;
+        let headers = Headers::new(&message, own);
+        let pipeline = Pipeline::new(message, control);
+        match (headers, pipeline) {
+            (Ok(headers), Ok(pipeline)) => Ok(Configured {
+                p4info,
+                device_config,
+                cookie,
+                pipeline: Arc::new(pipeline),
+                headers: Arc::new(headers),
+            }),
+            (headers, pipeline) => {
+                let mut why = pipeline.err().unwrap_or_default();
+                why.extend(headers.err());
+                Err(why)
+            }
+        }
+    }
+
+    fn is_of(&self, control: &Control) -> bool {
+        self.pipeline.check_program(control).is_ok()
+    }
+}
+
+/// A configuration that waits for COMMIT. Reads and Writes are of it.
+struct Saved {
+    configured: Arc<Configured>,
+    ready: Ready,
+    /// Control of its switch, through which no packet comes yet.
+    switch: SharedControl,
+}
+
+#[derive(Default)]
+struct Configs {
+    running: Option<Arc<Configured>>,
+    saved: Option<Saved>,
+    /// The switch of a server that began without a program, or whose program has no P4Info.
+    none: Option<Weak<Switch>>,
+}
+
+/// A client's stream.
+pub struct Stream {
+    /// Its messages.
+    pub outbox: Arc<Outbox>,
+    /// The role as the client gave it, with the device id.
+    role: Option<(u64, Option<v1::Role>)>,
+}
+
+/// Who controls the device.
+struct Arbitration {
+    sessions: Sessions,
+    streams: HashMap<StreamId, Stream>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The device.
+pub struct Device {
+    /// The switch.
+    pub switch: SharedControl,
+    arbitration: Mutex<Arbitration>,
+    configs: Mutex<Configs>,
+    jobs: SyncSender<Job>,
+    /// Jobs that wait or run.
+    pending: Arc<AtomicUsize>,
+    streams: AtomicU64,
+    /// Where lines for the log go.
+    pub tell: Arc<dyn Fn(String) + Send + Sync>,
+    /// The lists of digests.
+    pub lists: Mutex<Lists>,
+    /// Numbers of what was dropped.
+    pub counts: Counts,
+}
+
+/// Numbers of what was dropped.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Packets for controllers that no controller took.
+    pub packet_ins_dropped: AtomicU64,
+    /// Packets for controllers without the header that the P4Info names.
+    pub packet_ins_short: AtomicU64,
+    /// Packets of controllers that were refused or had no room.
+    pub packet_outs_dropped: AtomicU64,
+    /// Digests that no controller took.
+    pub digests_dropped: AtomicU64,
+}
+
+/// The id that a message gives.
+pub fn election_id(id: Option<&v1::Uint128>) -> Option<u128> {
+    id.map(|id| u128::from(id.high) << 64 | u128::from(id.low))
+}
+
+/// The status of a refusal.
+pub fn refused(refusal: &Refusal) -> Status {
+    match refusal {
+        Refusal::Device(found, own) => {
+            Status::not_found(format!("there is no device {found}; this switch is device {own}"))
+        }
+        Refusal::Role(role) if role.len() > ROLE_NAME_MAX => {
+            Status::not_found("no role has such a long name")
+        }
+        Refusal::Role(role) => Status::not_found(format!("no client has opened a stream for role `{role}`")),
+        Refusal::Invalid(why) => Status::invalid_argument(why.clone()),
+        // Clients look for these words.
+        Refusal::ElectionIdExists(id) => {
+            Status::invalid_argument(format!("Election id already exists: another stream has {id}"))
+        }
+        Refusal::Moved(what) => {
+            Status::failed_precondition(format!("the {what} of a stream cannot change: open another stream"))
+        }
+        Refusal::Full(what, max) => {
+            Status::resource_exhausted(format!("there are as many {what} as there may be: {max}"))
+        }
+        Refusal::NotPrimary => Status::permission_denied("Not primary"),
+    }
+}
+
+impl Device {
+    /// Offers a switch. `has_program` is false if it runs no program of the user's.
+    pub fn new(
+        switch: SharedControl,
+        rules: Rules,
+        has_program: bool,
+        tell: Arc<dyn Fn(String) + Send + Sync>,
+    ) -> std::io::Result<Device> {
+        let (jobs, todo) = sync_channel::<Job>(JOBS_MAX);
+        p4jet_threads::spawn("p4runtime write", move || {
+            // It ends with the device, which holds the other end.
+            for job in todo {
+                // A panic is a bug, but no reason to refuse all further changes.
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+            }
+        })?;
+        let none = (!has_program).then(|| Arc::downgrade(switch.control().switch()));
+        let device = Device {
+            switch,
+            arbitration: Mutex::new(Arbitration { sessions: Sessions::new(rules), streams: HashMap::new() }),
+            configs: Mutex::new(Configs { none, ..Configs::default() }),
+            jobs,
+            pending: Arc::default(),
+            streams: AtomicU64::new(0),
+            tell,
+            lists: Mutex::default(),
+            counts: Counts::default(),
+        };
+        drop(device.active());
+        Ok(device)
+    }
+
+    /// Refuses the id of another device.
+    pub fn check_device(&self, id: u64) -> Result<(), Status> {
+        lock(&self.arbitration).sessions.check_device(id).map_err(|refusal| refused(&refusal))
+    }
+
+    /// Refuses a request that does not come from a primary.
+    pub fn check_primary(&self, request: &Request) -> Result<(), Status> {
+        lock(&self.arbitration).sessions.check_primary(request).map_err(|refusal| refused(&refusal))
+    }
+
+    /// Carries out a change after those that came before it.
+    pub async fn change<T: Send + 'static>(
+        self: &Arc<Self>,
+        change: impl FnOnce(&Device) -> Result<T, Status> + Send + 'static,
+    ) -> Result<T, Status> {
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let device = Arc::clone(self);
+        self.pending.fetch_add(1, Ordering::AcqRel);
+        let pending = Pending(Arc::clone(&self.pending));
+        let job = Box::new(move || {
+            let _pending = pending;
+            let _ = answer.send(change(&device));
+        });
+        match self.jobs.try_send(job) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                let text = format!("{JOBS_MAX} requests are waiting, which is the limit; try again later");
+                return Err(Status::resource_exhausted(text));
+            }
+            Err(TrySendError::Disconnected(_)) => return Err(Status::unavailable("the server ends")),
+        }
+        answered.await.unwrap_or_else(|_| Err(Status::internal("bug in p4jet: the change failed")))
+    }
+
+    // ------------------------------------------------------------------------------------------------------------------------
+    // Arbitration
+
+    /// Takes a stream up. It has no role yet.
+    pub fn open(&self) -> Result<(StreamId, Arc<Outbox>), Status> {
+        let mut arbitration = lock(&self.arbitration);
+        if arbitration.streams.len() >= STREAMS_MAX {
+            let text = format!("there are {STREAMS_MAX} streams, which is the limit");
+            return Err(Status::resource_exhausted(text));
+        }
+        let id = self.streams.fetch_add(1, Ordering::Relaxed) + 1;
+        let outbox = Arc::new(Outbox::default());
+        arbitration.streams.insert(id, Stream { outbox: Arc::clone(&outbox), role: None });
+        Ok((id, outbox))
+    }
+
+    /// A stream has ended, in whatever way.
+    pub fn close(&self, stream: StreamId) {
+        let mut arbitration = lock(&self.arbitration);
+        arbitration.streams.remove(&stream);
+        let notices = arbitration.sessions.close(stream);
+        arbitration.notify(&notices);
+    }
+
+    /// Takes an arbitration update.
+    ///
+    /// # Errors
+    /// The status with which the stream ends.
+    pub async fn arbitrate(
+        self: &Arc<Self>,
+        stream: StreamId,
+        update: v1::MasterArbitrationUpdate,
+    ) -> Result<(), Status> {
+        let role = update.role.clone().unwrap_or_default();
+        if role.config.as_ref().is_some_and(|config| *config != google::Any::default()) {
+            return Err(Status::invalid_argument(
+                "role.config is set, and no scheme for it has been agreed: leave it out",
+            ));
+        }
+        if role.name.is_empty() && role.id != 0 {
+            return Err(Status::invalid_argument(
+                "role.id is set without role.name: since P4Runtime 1.4, roles have names",
+            ));
+        }
+        let request = Request {
+            device: update.device_id,
+            role: role.name,
+            election_id: election_id(update.election_id.as_ref()),
+        };
+        {
+            let mut arbitration = lock(&self.arbitration);
+            let was_primary = arbitration.sessions.is_primary(stream);
+            let mut arbitrated = arbitration.sessions.update(stream, &request);
+            if let Some(refusal) = arbitrated.ended {
+                arbitration.notify(&arbitrated.notices);
+                return Err(refused(&refusal));
+            }
+            let Some(known) = arbitration.streams.get_mut(&stream) else { return Ok(()) };
+            known.role = Some((update.device_id, update.role));
+            // What a primary before this one has begun comes to its end before this one hears of its role.
+            let takes_over = arbitration.sessions.is_primary(stream) && !was_primary;
+            if takes_over {
+                // The new primary has seen none of them.
+                lock(&self.lists).forget();
+            }
+            if !takes_over || self.pending.load(Ordering::Acquire) == 0 {
+                arbitration.notify(&arbitrated.notices);
+                return Ok(());
+            }
+            arbitrated.notices.retain(|notice| notice.stream != stream);
+            arbitration.notify(&arbitrated.notices);
+        }
+        // Requests of the old primary that have not begun are refused as they come to their turn.
+        self.change(|_| Ok(())).await?;
+        let arbitration = lock(&self.arbitration);
+        if let Some(notice) = arbitration.sessions.notice(stream) {
+            arbitration.notify(&[notice]);
+        }
+        Ok(())
+    }
+
+    /// The primaries of the default role.
+    pub fn primaries(&self) -> Vec<Arc<Outbox>> {
+        let arbitration = lock(&self.arbitration);
+        let primaries = arbitration.sessions.primaries("");
+        primaries.filter_map(|id| Some(Arc::clone(&arbitration.streams.get(&id)?.outbox))).collect()
+    }
+
+    /// True if the stream is the primary of its role, and that role may send packets.
+    pub fn may_send(&self, stream: StreamId) -> bool {
+        lock(&self.arbitration).sessions.is_primary(stream)
+    }
+
+    /// Ends all streams.
+    fn end_streams(&self, status: &Status) {
+        let arbitration = lock(&self.arbitration);
+        arbitration.streams.values().for_each(|stream| stream.outbox.end(Err(status.clone())));
+    }
+
+    // ------------------------------------------------------------------------------------------------------------------------
+    // Pipeline configurations
+
+    /// The configuration that Reads and Writes are of, and control of its switch. `None` without one.
+    pub fn active(&self) -> Option<(Arc<Configured>, SharedControl)> {
+        let mut configs = lock(&self.configs);
+        if let Some(saved) = &configs.saved {
+            return Some((Arc::clone(&saved.configured), saved.switch.clone()));
+        }
+        let running = self.running_of(&mut configs)?;
+        Some((running, self.switch.clone()))
+    }
+
+    /// The configuration of the program that runs.
+    pub fn running(&self) -> Option<Arc<Configured>> {
+        self.running_of(&mut lock(&self.configs))
+    }
+
+    /// The same. If another program was loaded by other means, the client's P4Info stays if it fits that program, and is
+    /// replaced by the program's own otherwise.
+    fn running_of(&self, configs: &mut Configs) -> Option<Arc<Configured>> {
+        let control = self.switch.control();
+        if let Some(running) = configs.running.as_ref().filter(|running| running.is_of(&control)) {
+            return Some(Arc::clone(running));
+        }
+        let is_none = |none: &Weak<Switch>| std::ptr::eq(none.as_ptr(), Arc::as_ptr(control.switch()));
+        if configs.none.as_ref().is_some_and(is_none) {
+            return None;
+        }
+        let own = match self.switch.p4info() {
+            // Yet another program was loaded meanwhile: the next request sees it.
+            Ok((switch, _)) if !Arc::ptr_eq(&switch, control.switch()) => return None,
+            Ok((_, p4info)) => Bytes::from(p4info),
+            Err(error) => {
+                configs.running = None;
+                configs.none = Some(Arc::downgrade(control.switch()));
+                (self.tell)(format!(
+                    "the program has no P4Info, so P4Runtime has no pipeline: {}",
+                    error.message
+                ));
+                return None;
+            }
+        };
+        let message = config::P4Info::decode(own.clone()).unwrap_or_default();
+        if let Some(before) = configs.running.take() {
+            let (p4info, device_config) = (before.p4info.clone(), before.device_config.clone());
+            match Configured::new(p4info, device_config, before.cookie, &message, &control) {
+                Ok(configured) => configs.running = Some(Arc::new(configured)),
+                Err(why) => {
+                    let text = format!(
+                        "another program was loaded, which the P4Info of this session does not fit: {}",
+                        why.first().map_or("", String::as_str)
+                    );
+                    self.end_streams(&Status::aborted(text));
+                }
+            }
+        }
+        if configs.running.is_none() {
+            match Configured::new(own, Bytes::new(), None, &message, &control) {
+                Ok(configured) => configs.running = Some(Arc::new(configured)),
+                Err(why) => {
+                    configs.none = Some(Arc::downgrade(control.switch()));
+                    (self.tell)(format!("P4Runtime has no pipeline: {}", why.join("; ")));
+                }
+            }
+        }
+        configs.running.clone()
+    }
+
+    /// SetForwardingPipelineConfig.
+    pub fn set_pipeline(
+        &self,
+        request: &v1::SetForwardingPipelineConfigRequest,
+        raw: &Bytes,
+    ) -> Result<(), Status> {
+        use v1::ConfigAction as Action;
+        let request_of = Request {
+            device: request.device_id,
+            role: request.role.clone(),
+            election_id: election_id(request.election_id.as_ref()),
+        };
+        self.check_primary(&request_of)?;
+        let action = Action::try_from(request.action).unwrap_or(Action::Unspecified);
+        let config = wire::message_field(raw, 5);
+        if action == Action::Unspecified {
+            return Err(Status::invalid_argument(format!(
+                "action is {}, expected VERIFY, VERIFY_AND_SAVE, VERIFY_AND_COMMIT, COMMIT or RECONCILE_AND_COMMIT",
+                request.action
+            )));
+        }
+        if action == Action::Commit {
+            if config.is_some() {
+                return Err(Status::invalid_argument("COMMIT takes no config: it runs the saved one"));
+            }
+            let saved = lock(&self.configs).saved.take();
+            let saved =
+                saved.ok_or_else(|| Status::not_found("no config was saved: VERIFY_AND_SAVE comes first"))?;
+            return self.run(saved.configured, saved.ready, Keep::Own);
+        }
+        let Some(config) = config else {
+            return Err(Status::invalid_argument("config is missing"));
+        };
+        let p4info = wire::message_field(&config, 1).unwrap_or_default();
+        if p4info.len() > P4INFO_BYTES_MAX {
+            let text = format!("the P4Info has {} bytes, the limit is {P4INFO_BYTES_MAX}", p4info.len());
+            return Err(Status::invalid_argument(text));
+        }
+        let device_config = wire::bytes_field(&config, 2);
+        let cookie =
+            request.config.as_ref().and_then(|config| config.cookie.as_ref()).map(|cookie| cookie.cookie);
+        let what = programs::recognise(&device_config).map_err(Status::invalid_argument)?;
+        let source = match &what {
+            DeviceConfig::Program(source) => Some(source),
+            DeviceConfig::Empty if self.running().is_none() => {
+                return Err(Status::invalid_argument("no program runs, and p4_device_config is empty"));
+            }
+            DeviceConfig::Empty => None,
+        };
+        // With the same program, only the P4Info may change.
+        if source.is_none() && matches!(action, Action::Verify | Action::ReconcileAndCommit) {
+            let control = self.switch.control();
+            let own = self.switch.p4info().map_err(|error| Status::invalid_argument(error.message))?.1;
+            let own = config::P4Info::decode(&own[..]).unwrap_or_default();
+            let configured = Configured::new(p4info, device_config, cookie, &own, &control).map_err(unfit)?;
+            if action == Action::ReconcileAndCommit {
+                let mut configs = lock(&self.configs);
+                if let Some(before) = &configs.running {
+                    configured.pipeline.want_as(&before.pipeline);
+                }
+                (configs.running, configs.saved) = (Some(Arc::new(configured)), None);
+            }
+            return Ok(());
+        }
+        let cancel = Cancel::default();
+        let ready = {
+            let _timer = CancelAfter::new(cancel.clone(), COMPILE_WAIT);
+            let program = source.map(Program::Whole);
+            self.switch.prepare_pipeline(program.as_ref(), &cancel).map_err(|error| {
+                match cancel.is_cancelled() {
+                    true => Status::invalid_argument(format!(
+                        "the compilation took longer than {} s, which is the limit",
+                        COMPILE_WAIT.as_secs()
+                    )),
+                    false => Status::invalid_argument(error.message),
+                }
+            })?
+        };
+        let control = Control::new(Arc::clone(&ready.switch));
+        let own = config::P4Info::decode(&ready.p4info[..]).unwrap_or_default();
+        let configured = Configured::new(p4info, device_config, cookie, &own, &control).map_err(unfit)?;
+        let configured = Arc::new(configured);
+        match action {
+            Action::VerifyAndSave => {
+                let switch = SharedControl::new(control, None);
+                lock(&self.configs).saved = Some(Saved { configured, ready, switch });
+                Ok(())
+            }
+            Action::VerifyAndCommit => self.run(configured, ready, Keep::Own),
+            Action::ReconcileAndCommit => self.run(configured, ready, Keep::Old),
+            _ => Ok(()),
+        }
+    }
+
+    fn run(&self, configured: Arc<Configured>, ready: Ready, keep: Keep) -> Result<(), Status> {
+        // Requests see the old program and its configuration, or the new ones.
+        let mut configs = lock(&self.configs);
+        let mut refitted = None;
+        let own = config::P4Info::decode(&ready.p4info[..]).unwrap_or_default();
+        let loaded = self.switch.run_pipeline(ready, keep, |control| {
+            // With the old state, the tables are others than those that the configuration was made for.
+            refitted = Some(match configured.is_of(control) {
+                true => Ok(Arc::clone(&configured)),
+                false => {
+                    let Configured { p4info, device_config, cookie, .. } = &*configured;
+                    Configured::new(p4info.clone(), device_config.clone(), *cookie, &own, control)
+                        .map(Arc::new)
+                }
+            });
+        });
+        let loaded = loaded.map_err(|error| match keep {
+            Keep::Old => Status::invalid_argument(format!("the state cannot be kept: {}", error.message)),
+            Keep::Own => Status::internal(error.message),
+        })?;
+        // The lists of the old program's digests.
+        let before = configs.running.take();
+        lock(&self.lists).clear();
+        (configs.running, configs.saved, configs.none) = (refitted.and_then(Result::ok), None, None);
+        if let (Keep::Old, Some(before), Some(now)) = (keep, before, &configs.running) {
+            now.pipeline.want_as(&before.pipeline);
+        }
+        drop(configs);
+        if let Some(note) = loaded.note {
+            (self.tell)(note);
+        }
+        Ok(())
+    }
+
+    /// GetForwardingPipelineConfig: the answer in binary form.
+    pub fn get_pipeline(&self, request: &v1::GetForwardingPipelineConfigRequest) -> Result<Bytes, Status> {
+        self.check_device(request.device_id)?;
+        use v1::ResponseType as Type;
+        let (p4info, device_config) = match Type::try_from(request.response_type) {
+            Ok(Type::All) => (true, true),
+            Ok(Type::CookieOnly) => (false, false),
+            Ok(Type::P4infoAndCookie) => (true, false),
+            Ok(Type::DeviceConfigAndCookie) => (false, true),
+            Err(_) => {
+                let text = format!("response_type is {}, expected 0 to 3", request.response_type);
+                return Err(Status::invalid_argument(text));
+            }
+        };
+        let Some((configured, _)) = self.active() else { return Ok(Bytes::new()) };
+        let mut config = Vec::new();
+        if p4info {
+            wire::put_bytes(&mut config, 1, &configured.p4info);
+        }
+        if device_config && !configured.device_config.is_empty() {
+            wire::put_bytes(&mut config, 2, &configured.device_config);
+        }
+        if let Some(cookie) = configured.cookie {
+            wire::put_bytes(&mut config, 3, &v1::Cookie { cookie }.encode_to_vec());
+        }
+        let mut answer = Vec::with_capacity(config.len() + 16);
+        wire::put_bytes(&mut answer, 1, &config);
+        Ok(answer.into())
+    }
+
+    /// Write, in the order of changes. `raw` is the request.
+    pub fn write(&self, raw: &Bytes) -> Result<(), Status> {
+        if wire::weight(raw, 4, FIELDS_MAX) > FIELDS_MAX {
+            let text = format!(
+                "the request has more than {FIELDS_MAX} messages and byte strings, which is the limit"
+            );
+            return Err(Status::resource_exhausted(text));
+        }
+        let request = v1::WriteRequest::decode(raw.clone()).map_err(malformed)?;
+        if request.role_id != 0 && request.role.is_empty() {
+            return Err(Status::not_found(
+                "role_id is set without role: since P4Runtime 1.4, roles have names",
+            ));
+        }
+        let role = RoleView { name: request.role.clone(), ids: None };
+        let sender = Request {
+            device: request.device_id,
+            role: request.role,
+            election_id: election_id(request.election_id.as_ref()),
+        };
+        self.check_primary(&sender)?;
+        let (configured, switch) = self.active().ok_or_else(no_pipeline)?;
+        let Ok(atomicity) = v1::Atomicity::try_from(request.atomicity) else {
+            return Err(Status::invalid_argument(format!(
+                "atomicity is {}, expected CONTINUE_ON_ERROR, ROLLBACK_ON_ERROR or DATAPLANE_ATOMIC",
+                request.atomicity
+            )));
+        };
+        let count = request.updates.len();
+        if count > UPDATES_MAX {
+            let text = format!("the request has {count} updates, the limit is {UPDATES_MAX}");
+            return Err(Status::resource_exhausted(text));
+        }
+        let written = crate::write::write(&configured.pipeline, &switch, &role, request.updates, atomicity);
+        if let Some(note) = written.note {
+            (self.tell)(note);
+        }
+        if let Some(refusal) = written.refused {
+            let error = refusal.into_error();
+            return Err(Status::new(Code::from_i32(error.canonical_code), error.message));
+        }
+        match written.errors {
+            None => Ok(()),
+            Some(errors) if errors.iter().all(|error| error.canonical_code == 0) => Ok(()),
+            Some(errors) => Err(failed("Write failure", "updates", errors)),
+        }
+    }
+}
+
+/// A job that waits or runs.
+struct Pending(Arc<AtomicUsize>);
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Arbitration {
+    /// Tells streams how they stand. A client that does not read loses its stream.
+    fn notify(&self, notices: &[Notice]) {
+        for notice in notices {
+            let Some(stream) = self.streams.get(&notice.stream) else { continue };
+            let Some((device_id, role)) = &stream.role else { continue };
+            let (code, message) = match notice.standing {
+                Standing::Primary => (Code::Ok, ""),
+                Standing::Backup => (Code::AlreadyExists, "Is backup: another client is primary"),
+                Standing::NoPrimary => (Code::NotFound, "Is backup: no client is primary"),
+            };
+            let update = v1::MasterArbitrationUpdate {
+                device_id: *device_id,
+                role: role.clone(),
+                election_id: notice.highest.map(|id| v1::Uint128 { high: (id >> 64) as u64, low: id as u64 }),
+                status: Some(google::Status {
+                    code: code as i32,
+                    message: message.to_string(),
+                    details: Vec::new(),
+                }),
+            };
+            let update = v1::StreamResponse::Arbitration(update);
+            let message = v1::StreamMessageResponse { update: Some(update) };
+            if !stream.outbox.put(message.encode_to_vec().into()) && !stream.outbox.is_gone() {
+                let text = "the client does not read its stream";
+                stream.outbox.end(Err(Status::resource_exhausted(text)));
+            }
+        }
+    }
+}
+
+/// Cancels a compilation after a while, unless it is dropped before.
+struct CancelAfter {
+    _until_dropped: SyncSender<()>,
+}
+
+impl CancelAfter {
+    fn new(cancel: Cancel, after: Duration) -> CancelAfter {
+        let (end, ended) = sync_channel(0);
+        let _ = p4jet_threads::spawn("p4runtime timer", move || {
+            if ended.recv_timeout(after) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                cancel.cancel();
+            }
+        });
+        CancelAfter { _until_dropped: end }
+    }
+}
+
+/// The status for bytes that are no such message.
+pub fn malformed(error: prost::DecodeError) -> Status {
+    Status::invalid_argument(format!("the request cannot be decoded: {error}"))
+}
+
+/// The status without a pipeline configuration.
+pub fn no_pipeline() -> Status {
+    Status::failed_precondition("No forwarding pipeline config set for this device")
+}
+
+/// The most reasons that a refusal lists.
+const REASONS_MAX: usize = 20;
+
+fn unfit(why: Vec<String>) -> Status {
+    let more = why.len().saturating_sub(REASONS_MAX);
+    let mut text = why[..why.len().min(REASONS_MAX)].join("\n");
+    if more > 0 {
+        text += &format!("\nand {more} more");
+    }
+    Status::invalid_argument(text)
+}
+
+/// The type of the details of a failed batch.
+const ERROR_TYPE: &str = "type.googleapis.com/p4.v1.Error";
+
+/// The status of a request of which some parts failed: details with one error for each part.
+pub fn failed(what: &str, parts: &str, errors: Vec<v1::Error>) -> Status {
+    let bad = errors.iter().filter(|error| error.canonical_code != 0).count();
+    let message = format!("{what}: {bad} of {} {parts}", errors.len());
+    let any = |error: v1::Error| google::Any {
+        type_url: ERROR_TYPE.to_string(),
+        // Clients read at most some kilobytes: successes take none of them.
+        value: if error.canonical_code == 0 { Bytes::new() } else { error.encode_to_vec().into() },
+    };
+    let code = Code::Unknown;
+    let status = google::Status {
+        code: code as i32,
+        message: message.clone(),
+        details: errors.into_iter().map(any).collect(),
+    };
+    Status::with_details(code, message, status.encode_to_vec().into())
+}

@@ -1,0 +1,329 @@
+//! gRPC over HTTP/2: messages as bytes, and the admission of requests.
+
+use bytes::{BufMut, Bytes};
+use http_body::{Body, Frame, SizeHint};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::{Request, Response, Status, Streaming};
+
+/// The codec of all methods: messages are bytes. Requests are decoded by the methods, which keep parts of them as they came.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Raw;
+
+impl Codec for Raw {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Raw;
+    type Decoder = Raw;
+
+    fn encoder(&mut self) -> Raw {
+        Raw
+    }
+
+    fn decoder(&mut self) -> Raw {
+        Raw
+    }
+}
+
+impl Encoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, message: Bytes, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        to.put(message);
+        Ok(())
+    }
+}
+
+impl Decoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        use bytes::Buf;
+        Ok(Some(from.copy_to_bytes(from.remaining())))
+    }
+}
+
+/// The most bytes of a status' message: clients read at most 8 KiB of trailers, unless they are told otherwise.
+const STATUS_BYTES_MAX: usize = 4 << 10;
+
+/// A status whose message clients can read.
+pub fn shortened(status: Status) -> Status {
+    let message = status.message();
+    if message.len() <= STATUS_BYTES_MAX {
+        return status;
+    }
+    let end = (0..=STATUS_BYTES_MAX).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
+    let message = format!("{}…", &message[..end]);
+    Status::with_details(status.code(), message, Bytes::copy_from_slice(status.details()))
+}
+
+/// A method, as a function of the request.
+pub struct Method<F>(pub F);
+
+impl<F, T> tonic::server::UnaryService<Bytes> for Method<F>
+where
+    F: FnMut(Bytes) -> T,
+    T: Future<Output = Result<Bytes, Status>> + Send + 'static,
+{
+    type Response = Bytes;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Bytes>, Status>> + Send>>;
+
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        let answer = (self.0)(request.into_inner());
+        Box::pin(async { answer.await.map(Response::new).map_err(shortened) })
+    }
+}
+
+/// A method whose answer is a stream.
+pub struct StreamMethod<F>(pub F);
+
+impl<F, T, S> tonic::server::ServerStreamingService<Bytes> for StreamMethod<F>
+where
+    F: FnMut(Bytes) -> T,
+    T: Future<Output = Result<S, Status>> + Send + 'static,
+    S: tokio_stream::Stream<Item = Result<Bytes, Status>>,
+{
+    type Response = Bytes;
+    type ResponseStream = S;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<S>, Status>> + Send>>;
+
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        let answer = (self.0)(request.into_inner());
+        Box::pin(async { answer.await.map(Response::new).map_err(shortened) })
+    }
+}
+
+/// A method with a stream in both directions.
+pub struct DuplexMethod<F>(pub F);
+
+impl<F, S> tonic::server::StreamingService<Bytes> for DuplexMethod<F>
+where
+    F: FnMut(Streaming<Bytes>) -> Result<S, Status>,
+    S: tokio_stream::Stream<Item = Result<Bytes, Status>>,
+{
+    type Response = Bytes;
+    type ResponseStream = S;
+    type Future = std::future::Ready<Result<Response<S>, Status>>;
+
+    fn call(&mut self, request: Request<Streaming<Bytes>>) -> Self::Future {
+        std::future::ready((self.0)(request.into_inner()).map(Response::new))
+    }
+}
+
+/// Length of the prefix of a gRPC message: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+
+/// Requests of at most this many bytes need no permit.
+pub const SMALL_BYTES: usize = 16 << 10;
+/// The unit of permits for larger ones, in bytes.
+const PERMIT_BYTES: usize = 4 << 10;
+
+/// The memory for large requests of all clients.
+#[derive(Clone)]
+pub struct Budget(Arc<Semaphore>);
+
+impl Budget {
+    /// A budget of this many bytes.
+    pub fn new(bytes: usize) -> Budget {
+        Budget(Arc::new(Semaphore::new(bytes / PERMIT_BYTES)))
+    }
+
+    /// Room for a request that has come, as long as it is worked on.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn hold(&self, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Status> {
+        if bytes <= SMALL_BYTES {
+            return Ok(None);
+        }
+        let none = || Status::resource_exhausted("no room for a large request: others are being carried out");
+        self.take(bytes).map(Some).ok_or_else(none)
+    }
+
+    fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let permits = u32::try_from(bytes.div_ceil(PERMIT_BYTES)).ok()?;
+        Arc::clone(&self.0).try_acquire_many_owned(permits).ok()
+    }
+}
+
+/// How long a client may take between two parts of a request that is not a stream, and for all of it.
+pub const PART_WAIT: Duration = Duration::from_secs(30);
+const REQUEST_WAIT: Duration = Duration::from_secs(300);
+
+/// The body of a request. It checks the length that a message announces before anything reserves memory for it, and ends
+/// the request if its rest does not come.
+pub struct Admitted<B> {
+    body: B,
+    budget: Budget,
+    /// What of the present message's prefix has come.
+    prefix: [u8; PREFIX_BYTES],
+    prefix_len: usize,
+    /// How much of the present message has not come yet.
+    rest: usize,
+    bytes_max: usize,
+    permit: Option<OwnedSemaphorePermit>,
+    /// None for streams, which may be silent.
+    wait: Option<(Instant, Pin<Box<Sleep>>)>,
+}
+
+impl<B> Admitted<B> {
+    /// The body of a request with messages of at most `bytes_max` bytes.
+    pub fn new(body: B, budget: Budget, bytes_max: usize, is_stream: bool) -> Admitted<B> {
+        let wait = (!is_stream).then(|| (Instant::now(), Box::pin(tokio::time::sleep(PART_WAIT))));
+        Admitted {
+            body,
+            budget,
+            prefix: [0; PREFIX_BYTES],
+            prefix_len: 0,
+            rest: 0,
+            bytes_max,
+            permit: None,
+            wait,
+        }
+    }
+
+    /// Follows the messages in a part of the body.
+    fn follow(&mut self, mut part: &[u8]) -> Result<(), Status> {
+        while !part.is_empty() {
+            if self.rest > 0 {
+                let step = self.rest.min(part.len());
+                self.rest -= step;
+                part = &part[step..];
+                continue;
+            }
+            let step = (PREFIX_BYTES - self.prefix_len).min(part.len());
+            self.prefix[self.prefix_len..][..step].copy_from_slice(&part[..step]);
+            self.prefix_len += step;
+            part = &part[step..];
+            if self.prefix_len < PREFIX_BYTES {
+                break;
+            }
+            self.prefix_len = 0;
+            let [_, length @ ..] = self.prefix;
+            self.announced(u32::from_be_bytes(length) as usize)?;
+        }
+        Ok(())
+    }
+
+    fn announced(&mut self, bytes: usize) -> Result<(), Status> {
+        if bytes > self.bytes_max {
+            let text = format!("the message has {bytes} bytes, the limit is {}", self.bytes_max);
+            return Err(Status::resource_exhausted(text));
+        }
+        self.permit = None;
+        if bytes > SMALL_BYTES {
+            let permit = self.budget.take(bytes);
+            let none =
+                || Status::resource_exhausted("no room for a large request: others are being received");
+            self.permit = Some(permit.ok_or_else(none)?);
+        }
+        self.rest = bytes;
+        Ok(())
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Admitted<B>
+where
+    B::Error: fmt::Display,
+{
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = &mut *self;
+        match Pin::new(&mut this.body).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some((begun, sleep)) = &mut this.wait {
+                    let until = (*begun + REQUEST_WAIT).min(Instant::now() + PART_WAIT);
+                    sleep.as_mut().reset(until.into());
+                }
+                let followed = frame.data_ref().map_or(Ok(()), |part| this.follow(part));
+                Poll::Ready(Some(followed.map(|()| frame)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                Poll::Ready(Some(Err(Status::cancelled(format!("the request ended early: {error}")))))
+            }
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => match &mut this.wait {
+                Some((_, sleep)) => sleep
+                    .as_mut()
+                    .poll(context)
+                    .map(|()| Some(Err(Status::deadline_exceeded("the rest of the request did not come")))),
+                None => Poll::Pending,
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admitted(budget: &Budget) -> Admitted<()> {
+        Admitted {
+            body: (),
+            budget: budget.clone(),
+            prefix: [0; PREFIX_BYTES],
+            prefix_len: 0,
+            rest: 0,
+            bytes_max: 1 << 20,
+            permit: None,
+            wait: None,
+        }
+    }
+
+    #[test]
+    fn announced_lengths_are_checked_before_the_message_comes() {
+        let budget = Budget::new(1 << 20);
+        let mut body = admitted(&budget);
+        // Byte by byte, two messages.
+        for byte in [0, 0, 0, 0, 2, 7, 7, 0, 0, 0, 0, 0, 0] {
+            body.follow(&[byte]).unwrap();
+        }
+        assert_eq!((body.prefix_len, body.rest), (1, 0));
+        let error = body.follow(&[0x40, 0, 0, 0]).unwrap_err();
+        assert_eq!(error.code(), tonic::Code::ResourceExhausted);
+    }
+
+    #[test]
+    fn messages_of_statuses_are_short() {
+        let status = Status::with_details(tonic::Code::Aborted, "é".repeat(10_000), Bytes::from_static(b"x"));
+        let short = shortened(status);
+        assert_eq!((short.code(), short.details()), (tonic::Code::Aborted, &b"x"[..]));
+        assert!(short.message().len() < STATUS_BYTES_MAX + 8 && short.message().starts_with("éé"));
+    }
+
+    #[test]
+    fn large_requests_share_a_budget() {
+        let budget = Budget::new(1 << 20);
+        let (mut one, mut two) = (admitted(&budget), admitted(&budget));
+        one.follow(&[0, 0, 0x0c, 0, 0]).unwrap();
+        let error = two.follow(&[0, 0, 0x0c, 0, 0]).unwrap_err();
+        assert!(error.message().contains("no room"), "{error}");
+        drop(one);
+        let mut three = admitted(&budget);
+        three.follow(&[0, 0, 0x0c, 0, 0]).unwrap();
+        // A small one needs no room.
+        admitted(&budget).follow(&[0, 0, 0, 0x40, 0]).unwrap();
+    }
+}

@@ -1,0 +1,424 @@
+//! The P4Runtime server: gRPC on threads of its own. The packet path knows nothing of it.
+//!
+//! * `grpc`: messages as bytes over HTTP/2, and the admission of requests.
+//! * `device`: who controls the switch, which pipeline configuration it has, and the order of changes.
+//! * `streams`: what clients say on their streams. `outbox`: what waits for them there.
+//! * `packets`: packets to and from controllers. `events`: digests, and entries that have been idle.
+//!
+//! Everything that clients can fill is bounded (docs/limits.md).
+
+mod device;
+mod events;
+mod grpc;
+mod outbox;
+mod packets;
+mod streams;
+mod tls;
+
+use crate::session::Rules;
+use bytes::Bytes;
+use device::Device;
+pub use grpc::Raw;
+use grpc::{Admitted, Budget, DuplexMethod, Method, StreamMethod};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use p4jet_control::SharedControl;
+use p4jet_p4info::proto::v1;
+use p4jet_ports::{FromSwitch, ToSwitch};
+use prost::Message;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tonic::Status;
+use tonic::body::Body;
+
+/// The version of P4Runtime that the server offers.
+pub const API_VERSION: &str = "1.5.0";
+
+/// Clients that are connected at a time.
+pub const CONNECTIONS_MAX: usize = 64;
+/// Requests and streams of a client at a time.
+pub const CALLS_MAX: u32 = 256;
+/// The largest request, in bytes.
+pub const MESSAGE_BYTES_MAX: usize = 256 << 20;
+/// The largest message on a stream, and the largest request other than Write and SetForwardingPipelineConfig.
+pub const SMALL_MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// Large requests of all clients together, in bytes.
+pub const REQUESTS_BYTES_MAX: usize = 512 << 20;
+/// Reads at a time.
+pub const READS_MAX: usize = 64;
+/// Answers of a Read that wait for its client.
+const PAGES_MAX: usize = 2;
+/// How long a Read waits for a client that does not take its answers.
+const READ_WAIT: Duration = Duration::from_secs(30);
+/// How long a new connection may take until it speaks HTTP/2.
+const GREETING_WAIT: Duration = Duration::from_secs(10);
+/// How often an idle client is asked whether it is there, and how long it may take to answer.
+const PING: Duration = Duration::from_secs(10);
+/// Bytes of a client's requests that nothing has read yet: of one request, and of all.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
+/// Bytes of an answer that wait for its client within HTTP/2.
+const SEND_BUFFER: usize = 256 << 10;
+/// Bytes of the headers of a request.
+const HEADERS_MAX: u32 = 16 << 10;
+
+/// The files of a server that speaks TLS.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// Its certificates, in PEM.
+    pub certificate: PathBuf,
+    /// Its private key, in PEM.
+    pub key: PathBuf,
+    /// The authorities of clients' certificates, in PEM. If set, clients need one.
+    pub client_authorities: Option<PathBuf>,
+}
+
+/// What a server offers, and where.
+pub struct Options {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// How it arbitrates, and which device it is.
+    pub rules: Rules,
+    /// True if the switch runs a program of the user's.
+    pub has_program: bool,
+    /// TLS instead of plain text.
+    pub tls: Option<Tls>,
+    /// The other end of the CPU port.
+    pub cpu: Option<(FromSwitch, ToSwitch)>,
+    /// Where lines for the log go.
+    pub tell: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+/// A server. Dropped, it ends.
+pub struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    ended: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts to serve a switch.
+    ///
+    /// # Errors
+    /// The address is in use, TLS lacks its files, or the system refuses a thread.
+    pub fn start(switch: SharedControl, options: Options) -> io::Result<Server> {
+        let Options { address, rules, has_program, tls, cpu, tell } = options;
+        let tls = tls.map(|files| tls::acceptor(&files)).transpose()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(READS_MAX)
+            .thread_name("p4runtime read")
+            .build()?;
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let device = Arc::new(Device::new(switch, rules, has_program, Arc::clone(&tell))?);
+        let ended = Arc::new(AtomicBool::new(false));
+        let mut threads = Vec::new();
+        let mut to_switch = None;
+        if let Some((from, to)) = cpu {
+            let (device, ended) = (Arc::downgrade(&device), Arc::clone(&ended));
+            let thread =
+                p4jet_threads::spawn("p4runtime cpu", move || packets::bring(&device, from, &ended))?;
+            threads.push(thread);
+            to_switch = Some(Arc::new(Mutex::new(to)));
+        }
+        if let Some(events) = events::subscribe(&device) {
+            let (device, ended) = (Arc::downgrade(&device), Arc::clone(&ended));
+            let thread =
+                p4jet_threads::spawn("p4runtime event", move || events::tell(&device, events, &ended))?;
+            threads.push(thread);
+        }
+        let shared = Arc::new(Shared {
+            device,
+            to_switch,
+            budget: Budget::new(REQUESTS_BYTES_MAX),
+            reads: Arc::new(Semaphore::new(READS_MAX)),
+            connections: AtomicUsize::new(0),
+            refused: AtomicBool::new(false),
+            tell,
+        });
+        let (stop, stopped) = oneshot::channel();
+        let thread = p4jet_threads::spawn("p4runtime", move || {
+            runtime.block_on(async {
+                let Ok(listener) = TcpListener::from_std(listener) else { return };
+                tokio::pin! {
+                    let accepting = accept(listener, shared, tls);
+                }
+                let mut stopped = stopped;
+                std::future::poll_fn(|context| {
+                    let _ = accepting.as_mut().poll(context);
+                    std::pin::Pin::new(&mut stopped).poll(context).map(|_| ())
+                })
+                .await;
+            });
+            // Reads that wait for their clients end with the connections.
+            runtime.shutdown_background();
+        })?;
+        threads.push(thread);
+        Ok(Server { address, stop: Some(stop), ended, threads })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        drop(self.stop.take());
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn now_ns() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// What all connections share.
+struct Shared {
+    device: Arc<Device>,
+    to_switch: Option<packets::ToSwitch>,
+    budget: Budget,
+    reads: Arc<Semaphore>,
+    connections: AtomicUsize,
+    /// True once the log has heard of refused connections, until there is room again.
+    refused: AtomicBool,
+    tell: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+/// A connection, as long as it is counted.
+struct Connection(Arc<Shared>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+        self.0.refused.store(false, Ordering::Relaxed);
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<tokio_rustls::TlsAcceptor>) {
+    loop {
+        let Ok((stream, peer)) = listener.accept().await else {
+            // There are no descriptors left: some connection ends some time.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        if shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+            shared.connections.fetch_sub(1, Ordering::Relaxed);
+            if !shared.refused.swap(true, Ordering::Relaxed) {
+                (shared.tell)(format!(
+                    "{peer} is refused: {CONNECTIONS_MAX} clients are connected, the limit"
+                ));
+            }
+            continue;
+        }
+        let connection = Connection(Arc::clone(&shared));
+        let tls = tls.clone();
+        tokio::spawn(async move {
+            let _ = stream.set_nodelay(true);
+            match tls {
+                None if speaks_http2(&stream).await => serve_connection(stream, connection).await,
+                None => {}
+                Some(tls) => {
+                    if let Ok(Ok(stream)) = tokio::time::timeout(GREETING_WAIT, tls.accept(stream)).await {
+                        serve_connection(stream, connection).await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// How a client of HTTP/2 begins.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Waits for the beginning of a connection. False if it is not that of HTTP/2, or does not come.
+async fn speaks_http2(stream: &TcpStream) -> bool {
+    let greeting = async {
+        let mut seen = [0; PREFACE.len()];
+        loop {
+            match stream.peek(&mut seen).await {
+                Ok(0) | Err(_) => return false,
+                Ok(count) if seen[..count] != PREFACE[..count] => return false,
+                Ok(count) if count == PREFACE.len() => return true,
+                // `peek` does not wait for more than there is.
+                Ok(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    };
+    tokio::time::timeout(GREETING_WAIT, greeting).await.unwrap_or(false)
+}
+
+async fn serve_connection(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    connection: Connection,
+) {
+    let shared = Arc::clone(&connection.0);
+    let service = hyper::service::service_fn(move |request| answer(Arc::clone(&shared), request));
+    // It ends with the client, or with an error of the protocol.
+    let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING)
+        .keep_alive_timeout(PING)
+        .max_concurrent_streams(CALLS_MAX)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
+        .max_header_list_size(HEADERS_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    drop(connection);
+}
+
+/// Answers one request.
+async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    let is_grpc = request.headers().get(http::header::CONTENT_TYPE).is_some_and(|content| {
+        content.as_bytes().starts_with(b"application/grpc")
+            && !content.as_bytes().starts_with(b"application/grpc-web")
+    });
+    if !is_grpc {
+        let mut answer = Response::new(Body::empty());
+        *answer.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Ok(answer);
+    }
+    let path = request.uri().path();
+    let method = path.strip_prefix("/p4.v1.P4Runtime/").unwrap_or("").to_string();
+    let bytes_max = match method.as_str() {
+        "Write" | "SetForwardingPipelineConfig" => MESSAGE_BYTES_MAX,
+        _ => SMALL_MESSAGE_BYTES_MAX,
+    };
+    let is_stream = method == "StreamChannel";
+    let request = request.map(|body| Admitted::new(body, shared.budget.clone(), bytes_max, is_stream));
+    let mut grpc = tonic::server::Grpc::new(Raw)
+        .max_decoding_message_size(bytes_max)
+        .max_encoding_message_size(usize::MAX);
+    Ok(match method.as_str() {
+        "Write" => grpc.unary(Method(|raw| write(Arc::clone(&shared), raw)), request).await,
+        "Read" => grpc.server_streaming(StreamMethod(|raw| read(Arc::clone(&shared), raw)), request).await,
+        "SetForwardingPipelineConfig" => {
+            grpc.unary(Method(|raw| set_pipeline(Arc::clone(&shared), raw)), request).await
+        }
+        "GetForwardingPipelineConfig" => {
+            let get = |raw| {
+                let shared = Arc::clone(&shared);
+                async move {
+                    let request =
+                        v1::GetForwardingPipelineConfigRequest::decode(raw).map_err(device::malformed)?;
+                    shared.device.get_pipeline(&request)
+                }
+            };
+            grpc.unary(Method(get), request).await
+        }
+        "StreamChannel" => {
+            let open = |incoming| streams::open(&shared.device, shared.to_switch.clone(), incoming);
+            grpc.streaming(DuplexMethod(open), request).await
+        }
+        "Capabilities" => {
+            let capabilities = |raw| {
+                let shared = Arc::clone(&shared);
+                async move {
+                    let request = v1::CapabilitiesRequest::decode(raw).map_err(device::malformed)?;
+                    if request.device_id != 0 {
+                        shared.device.check_device(request.device_id)?;
+                    }
+                    let answer = v1::CapabilitiesResponse {
+                        p4runtime_api_version: API_VERSION.to_string(),
+                        ..Default::default()
+                    };
+                    Ok(answer.encode_to_vec().into())
+                }
+            };
+            grpc.unary(Method(capabilities), request).await
+        }
+        _ => Status::unimplemented("P4Runtime has no such method").into_http(),
+    })
+}
+
+async fn write(shared: Arc<Shared>, raw: Bytes) -> Result<Bytes, Status> {
+    let _room = shared.budget.hold(raw.len())?;
+    shared.device.change(move |device| device.write(&raw)).await?;
+    Ok(Bytes::new())
+}
+
+async fn set_pipeline(shared: Arc<Shared>, raw: Bytes) -> Result<Bytes, Status> {
+    let _room = shared.budget.hold(raw.len())?;
+    let change = move |device: &Device| {
+        let request =
+            v1::SetForwardingPipelineConfigRequest::decode(raw.clone()).map_err(device::malformed)?;
+        device.set_pipeline(&request, &raw)
+    };
+    shared.device.change(change).await?;
+    Ok(Bytes::new())
+}
+
+/// The answers of a Read, and the permit that counts it.
+struct Pages {
+    pages: mpsc::Receiver<Result<Bytes, Status>>,
+    _permit: tokio::sync::OwnedSemaphorePermit,
+}
+
+impl tokio_stream::Stream for Pages {
+    type Item = Result<Bytes, Status>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        self.pages.poll_recv(context)
+    }
+}
+
+async fn read(shared: Arc<Shared>, raw: Bytes) -> Result<Pages, Status> {
+    let request = v1::ReadRequest::decode(raw).map_err(device::malformed)?;
+    let device = Arc::clone(&shared.device);
+    device.check_device(request.device_id)?;
+    let permit = Arc::clone(&shared.reads).try_acquire_owned();
+    let permit = permit.map_err(|_| {
+        Status::resource_exhausted(format!("{READS_MAX} Reads are in progress, which is the limit"))
+    })?;
+    let (to_client, pages) = mpsc::channel(PAGES_MAX);
+    let runtime = tokio::runtime::Handle::current();
+    tokio::task::spawn_blocking(move || {
+        // A client that takes nothing for a while loses its Read; what it has holds little memory.
+        let send = |page| {
+            let sending = tokio::time::timeout(READ_WAIT, to_client.send(page));
+            matches!(runtime.block_on(sending), Ok(Ok(())))
+        };
+        let role = crate::session::RoleView { name: request.role.clone(), ids: None };
+        let Some((configured, switch)) = device.active() else {
+            send(Err(device::no_pipeline()));
+            return;
+        };
+        let mut goes_on = true;
+        let mut page = |entities: Vec<v1::Entity>| {
+            let answer = v1::ReadResponse { entities };
+            goes_on = goes_on && send(Ok(answer.encode_to_vec().into()));
+            goes_on
+        };
+        let read = crate::read::read(&configured.pipeline, &switch, &role, &request.entities, &mut page);
+        if let (Err(errors), true) = (read, goes_on)
+            && errors.iter().any(|error| error.canonical_code != 0)
+        {
+            send(Err(device::failed("Read failure", "requests", errors)));
+        }
+    });
+    Ok(Pages { pages, _permit: permit })
+}

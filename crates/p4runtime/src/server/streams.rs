@@ -1,0 +1,148 @@
+//! StreamChannel: what clients say on their streams.
+
+use super::device::{Device, lock};
+use super::outbox::{Outbox, Outgoing};
+use super::packets::ToSwitch;
+use crate::session::StreamId;
+use bytes::Bytes;
+use p4jet_p4info::proto::v1;
+use prost::Message;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio_stream::StreamExt;
+use tonic::{Code, Status, Streaming};
+
+/// The stream to a client.
+pub type ToClient = Outgoing<Box<dyn FnMut() + Send>>;
+
+/// Takes up a client's stream.
+///
+/// # Errors
+/// There are too many.
+pub fn open(
+    device: &Arc<Device>,
+    to_switch: Option<ToSwitch>,
+    incoming: Streaming<Bytes>,
+) -> Result<ToClient, Status> {
+    let (id, outbox) = device.open()?;
+    // The client is gone, whether or not it has ended its side.
+    let gone = Arc::downgrade(device);
+    let on_drop: Box<dyn FnMut() + Send> =
+        Box::new(move || gone.upgrade().iter().for_each(|device| device.close(id)));
+    let outgoing = Outgoing::new(Arc::clone(&outbox), on_drop);
+    let stream = Stream { device: Arc::clone(device), id, outbox, to_switch };
+    tokio::spawn(stream.listen(incoming));
+    Ok(outgoing)
+}
+
+struct Stream {
+    device: Arc<Device>,
+    id: StreamId,
+    outbox: Arc<Outbox>,
+    to_switch: Option<ToSwitch>,
+}
+
+impl Stream {
+    async fn listen(self, mut incoming: Streaming<Bytes>) {
+        let how = loop {
+            let message = match incoming.next().await {
+                Some(Ok(message)) => message,
+                Some(Err(status)) => break Err(status),
+                None => break Ok(()),
+            };
+            let request = match v1::StreamMessageRequest::decode(message) {
+                Ok(request) => request,
+                Err(error) => break Err(super::device::malformed(error)),
+            };
+            if let Err(status) = self.take(request).await {
+                break Err(status);
+            }
+            if self.outbox.is_gone() {
+                break Ok(());
+            }
+        };
+        // The election id is free before the client sees the end.
+        self.device.close(self.id);
+        self.outbox.end(how);
+    }
+
+    async fn take(&self, request: v1::StreamMessageRequest) -> Result<(), Status> {
+        match request.update {
+            Some(v1::StreamRequest::Arbitration(update)) => self.device.arbitrate(self.id, update).await,
+            Some(v1::StreamRequest::Packet(packet)) => {
+                if let Err((code, why)) = self.send(&packet) {
+                    self.device.counts.packet_outs_dropped.fetch_add(1, Ordering::Relaxed);
+                    let packet_out = Some(packet);
+                    let details = v1::StreamErrorDetails::PacketOut(v1::PacketOutError { packet_out });
+                    self.tell_error(code, why, details);
+                }
+                Ok(())
+            }
+            Some(v1::StreamRequest::DigestAck(ack)) => {
+                self.acknowledge(ack);
+                Ok(())
+            }
+            Some(v1::StreamRequest::Other(other)) => {
+                let why = format!("no message of type `{}` is supported", other.type_url);
+                let details = v1::StreamErrorDetails::Other(v1::StreamOtherError { other: Some(other) });
+                self.tell_error(Code::Unimplemented, why, details);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Sends a controller's packet through the switch.
+    fn send(&self, packet: &v1::PacketOut) -> Result<(), (Code, String)> {
+        if !self.device.may_send(self.id) {
+            return Err((Code::PermissionDenied, "only the primary may send packets".to_string()));
+        }
+        let none = || (Code::FailedPrecondition, "the switch has no CPU port (--cpu-port)".to_string());
+        let to_switch = self.to_switch.as_ref().ok_or_else(none)?;
+        let no_pipeline = || (Code::FailedPrecondition, "no pipeline is configured".to_string());
+        let configured = self.device.running().ok_or_else(no_pipeline)?;
+        let header = configured.headers.pack(&packet.metadata).map_err(|why| (Code::InvalidArgument, why))?;
+        let mut to_switch = lock(to_switch);
+        let (length, max) = (header.len() + packet.payload.len(), to_switch.frame_max());
+        if length > max {
+            let why = format!("the packet has {length} bytes, expected at most {max} (--frame-max)");
+            return Err((Code::InvalidArgument, why));
+        }
+        match to_switch.put(&header, &packet.payload) {
+            true => Ok(()),
+            false => {
+                Err((Code::ResourceExhausted, "packets come faster than the switch takes them".to_string()))
+            }
+        }
+    }
+
+    /// A client has a list of digests.
+    fn acknowledge(&self, ack: v1::DigestListAck) {
+        // DG-6: those of others do not count.
+        if !self.device.may_send(self.id) {
+            return;
+        }
+        let known =
+            self.device.running().is_some_and(|running| running.pipeline.digest(ack.digest_id).is_ok());
+        if known {
+            lock(&self.device.lists).acknowledge(ack.digest_id, ack.list_id);
+            return;
+        }
+        let why = format!("the P4Info has no digest with the id {}", ack.digest_id);
+        let details = v1::DigestListAckError { digest_list_ack: Some(ack) };
+        self.tell_error(Code::InvalidArgument, why, v1::StreamErrorDetails::DigestListAck(details));
+    }
+
+    /// Tells the client of a message that had no effect, if there is room.
+    fn tell_error(&self, code: Code, message: String, details: v1::StreamErrorDetails) {
+        let error = v1::StreamError {
+            canonical_code: code as i32,
+            message,
+            space: crate::refusal::SPACE.to_string(),
+            code: 0,
+            details: Some(details),
+        };
+        let update = Some(v1::StreamResponse::Error(error));
+        self.outbox.put_error(v1::StreamMessageResponse { update }.encode_to_vec().into());
+    }
+}

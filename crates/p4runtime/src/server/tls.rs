@@ -1,0 +1,50 @@
+//! TLS of the server.
+
+use super::Tls;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+
+fn wrong(path: &Path, why: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {why}", path.display()))
+}
+
+fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    let read = CertificateDer::pem_file_iter(path).map_err(|error| wrong(path, error))?;
+    let all: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| wrong(path, error))?;
+    if all.is_empty() {
+        return Err(wrong(path, "no certificate in PEM form"));
+    }
+    Ok(all)
+}
+
+/// Accepts TLS 1.2 and 1.3 with these files.
+pub fn acceptor(files: &Tls) -> io::Result<TlsAcceptor> {
+    let provider = Arc::new(ring::default_provider());
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| wrong(&files.key, error))?;
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?;
+    let builder = match &files.client_authorities {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let mut authorities = RootCertStore::empty();
+            for certificate in certificates(path)? {
+                authorities.add(certificate).map_err(|error| wrong(path, error))?;
+            }
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider).build();
+            builder.with_client_cert_verifier(verifier.map_err(|error| wrong(path, error))?)
+        }
+    };
+    let config = builder.with_single_cert(certificates(&files.certificate)?, key);
+    let mut config = config.map_err(|error| wrong(&files.certificate, error))?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

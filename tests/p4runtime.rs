@@ -1,0 +1,1252 @@
+//! The P4Runtime server, with a client over the loopback. Tests are named after the requirement that they check; docs/p4runtime.md
+//! lists them.
+
+use crate::common::{self, TempDir};
+use bytes::Bytes;
+use p4jet_p4info::proto::{config, google, v1};
+use p4jet_p4runtime::client::{Client, Stream, errors};
+use prost::Message;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use tokio_rustls::rustls;
+use tonic::{Code, Status};
+
+/// A wait for a message that comes.
+const LONG: Duration = Duration::from_secs(20);
+/// A wait for a message that must not come.
+const SHORT: Duration = Duration::from_millis(150);
+
+/// Reflects the controller's packets to the port that they name, and sends those of other ports to the controller.
+const PROGRAM: &str = r#"#include <core.p4>
+#include <v1model.p4>
+@controller_header("packet_out")
+header packet_out_t { bit<9> egress_port; bit<7> padding; }
+@controller_header("packet_in")
+header packet_in_t { bit<9> ingress_port; bit<3> kind; bit<4> padding; }
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> kind; }
+struct headers { packet_in_t packet_in; packet_out_t packet_out; ethernet_t ethernet; }
+struct metadata {}
+parser P(packet_in p, out headers h, inout metadata m, inout standard_metadata_t s) {
+    state start {
+        transition select(s.ingress_port) { 510: controller; default: ethernet; }
+    }
+    state controller { p.extract(h.packet_out); transition ethernet; }
+    state ethernet { p.extract(h.ethernet); transition accept; }
+}
+control V(inout headers h, inout metadata m) { apply {} }
+control I(inout headers h, inout metadata m, inout standard_metadata_t s) {
+    action drop() { mark_to_drop(s); }
+    action forward(bit<9> port) { s.egress_spec = port; }
+    table ports {
+        key = { h.ethernet.dst: exact; }
+        actions = { drop; forward; NoAction; }
+        default_action = NoAction();
+        size = 1024;
+    }
+    apply {
+        s.egress_spec = 510;
+        if (h.packet_out.isValid()) { s.egress_spec = h.packet_out.egress_port; }
+        ports.apply();
+        h.packet_out.setInvalid();
+    }
+}
+control E(inout headers h, inout metadata m, inout standard_metadata_t s) {
+    apply {
+        if (s.egress_port == 510) {
+            h.packet_in.setValid();
+            h.packet_in.ingress_port = s.ingress_port;
+            h.packet_in.kind = 5;
+        }
+    }
+}
+control D(packet_out p, in headers h) { apply { p.emit(h.packet_in); p.emit(h.ethernet); } }
+control C(inout headers h, inout metadata m) { apply {} }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+/// The CPU port of the program.
+const CPU: &str = "510";
+
+/// A running switch.
+struct Switch {
+    child: Child,
+    address: SocketAddr,
+    lines: mpsc::Receiver<String>,
+    _files: TempDir,
+}
+
+impl Switch {
+    /// Runs the program with a server.
+    fn start(role: &str) -> Switch {
+        Self::start_with(role, &["--cpu-port", CPU])
+    }
+
+    fn start_with(role: &str, more: &[&str]) -> Switch {
+        let files = TempDir::new(role);
+        let program = files.write("program.p4", PROGRAM);
+        let mut command = common::p4jet();
+        command.args(["run", &program, "--no-control", "--p4runtime", "127.0.0.1:0"]).args(more);
+        Self::start_command(command, files)
+    }
+
+    fn start_command(mut command: Command, files: TempDir) -> Switch {
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (line, lines) = mpsc::channel();
+        std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|text| line.send(text)));
+        let mut address = None;
+        loop {
+            let line: String = lines.recv_timeout(Duration::from_secs(60)).expect("it starts");
+            if let Some(at) = line.strip_prefix("P4Runtime at ") {
+                let at = at.split([' ', ';']).next().unwrap();
+                address = Some(at.parse::<SocketAddr>().unwrap());
+            }
+            if line.contains(": forwarding between ") {
+                let mut address = address.expect("the address comes first");
+                address.set_ip([127, 0, 0, 1].into());
+                return Switch { child, address, lines, _files: files };
+            }
+        }
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(self.address).unwrap()
+    }
+
+    /// A stream of the primary with election id 1.
+    fn primary(&self, client: &Client) -> Stream {
+        let mut stream = client.stream().unwrap();
+        let update = stream.arbitrate(1, None, Some(1)).unwrap();
+        assert_eq!(status(&update), Code::Ok);
+        stream
+    }
+
+    /// Its resident memory in KiB.
+    fn memory(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn status(update: &v1::MasterArbitrationUpdate) -> Code {
+    Code::from_i32(update.status.as_ref().map_or(-1, |status| status.code))
+}
+
+fn id(update: &v1::MasterArbitrationUpdate) -> Option<u64> {
+    update.election_id.as_ref().map(|id| id.low)
+}
+
+fn election_id(id: u64) -> Option<v1::Uint128> {
+    Some(v1::Uint128 { high: 0, low: id })
+}
+
+fn write_request(updates: Vec<v1::Update>) -> v1::WriteRequest {
+    v1::WriteRequest { device_id: 1, election_id: election_id(1), updates, ..Default::default() }
+}
+
+fn set_request(
+    action: v1::ConfigAction,
+    program: &str,
+    cookie: Option<u64>,
+) -> v1::SetForwardingPipelineConfigRequest {
+    let config = v1::ForwardingPipelineConfig {
+        p4info: Some(p4info(program)),
+        p4_device_config: Bytes::copy_from_slice(program.as_bytes()),
+        cookie: cookie.map(|cookie| v1::Cookie { cookie }),
+    };
+    v1::SetForwardingPipelineConfigRequest {
+        device_id: 1,
+        election_id: election_id(1),
+        action: action as i32,
+        config: Some(config),
+        ..Default::default()
+    }
+}
+
+/// What p4jet makes of a program.
+fn p4info(program: &str) -> config::P4Info {
+    let files = TempDir::new("p4info");
+    let path = files.write("program.p4", program);
+    let out = files.file("out.bin");
+    common::run(&["p4info", &path, "--format", "binary", "-o", &out]).expect_status(0);
+    config::P4Info::decode(Bytes::from(std::fs::read(&out).unwrap())).unwrap()
+}
+
+fn get(client: &Client, response_type: v1::ResponseType) -> Option<v1::ForwardingPipelineConfig> {
+    let request =
+        v1::GetForwardingPipelineConfigRequest { device_id: 1, response_type: response_type as i32 };
+    client.get_pipeline(&request).unwrap()
+}
+
+#[track_caller]
+fn expect<T: std::fmt::Debug>(result: Result<T, Status>, code: Code, words: &str) {
+    let status = result.expect_err("it is refused");
+    assert_eq!(status.code(), code, "{status}");
+    assert!(status.message().contains(words), "{status}");
+}
+
+fn named(name: &str) -> Option<v1::Role> {
+    Some(v1::Role { name: name.to_string(), ..Default::default() })
+}
+
+fn packet_out(port: u64, payload: &[u8]) -> v1::StreamRequest {
+    let metadata =
+        |metadata_id, value: &[u8]| v1::PacketMetadata { metadata_id, value: Bytes::copy_from_slice(value) };
+    v1::StreamRequest::Packet(v1::PacketOut {
+        payload: Bytes::copy_from_slice(payload),
+        // With leading zeros, as the tutorials send them.
+        metadata: vec![metadata(1, &port.to_be_bytes()), metadata(2, &[0])],
+    })
+}
+
+/// A frame of Ethernet.
+fn frame(number: u64, bytes: usize) -> Vec<u8> {
+    let mut frame = vec![0; bytes.max(14)];
+    frame[..8].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+// --------------------------------------------------------------------------------------------------------------------------------
+// Transport
+
+#[test]
+fn t_1_methods_that_do_not_exist_are_unimplemented() {
+    let switch = Switch::start("t1");
+    let client = switch.client();
+    expect(client.call("Nonsense", Bytes::new()), Code::Unimplemented, "no such method");
+    // CP-1, CP-2, CP-3.
+    assert_eq!(client.capabilities(0).unwrap().p4runtime_api_version, "1.5.0");
+    assert_eq!(client.capabilities(1).unwrap().p4runtime_api_version, "1.5.0");
+    expect(client.capabilities(7), Code::NotFound, "there is no device 7; this switch is device 1");
+    expect(client.call("Write", Bytes::from_static(b"\xff\xff")), Code::InvalidArgument, "cannot be decoded");
+}
+
+#[test]
+fn t_4_a_message_over_the_limit_fails_alone() {
+    let switch = Switch::start("t4");
+    let client = switch.client();
+    let stream = switch.primary(&client);
+    let before = switch.memory();
+    for announced in [1u32 << 30, u32::MAX, 257 << 20, 2 << 20] {
+        let method = if announced == 2 << 20 { "GetForwardingPipelineConfig" } else { "Write" };
+        let raw = Announcing::open(switch.address, method, announced);
+        let status = raw.status();
+        assert!(status.contains("grpc-status: 8"), "{announced}: {status}");
+    }
+    assert!(switch.memory() < before + (32 << 10), "{} and then {} KiB", before, switch.memory());
+    // The connection and the stream go on. T-3: 8 MiB are no problem.
+    let large = v1::WriteRequest { role: "x".repeat(8 << 20), ..write_request(Vec::new()) };
+    expect(client.write(&large), Code::NotFound, "no role has such a long name");
+    client.write(&write_request(Vec::new())).unwrap();
+    drop(stream);
+}
+
+#[test]
+fn t_6_a_client_with_one_thread_works() {
+    let switch = Switch::start("t6");
+    let client = switch.client();
+    let mut stream = client.stream().unwrap();
+    let update = stream.arbitrate(1, None, Some(1)).unwrap();
+    assert_eq!(status(&update), Code::Ok);
+    client.write(&write_request(Vec::new())).unwrap();
+    stream.half_close();
+    assert_eq!(stream.next(LONG).unwrap(), None);
+    // A-22: the id is free before the client sees the end.
+    let client = switch.client();
+    let mut again = client.stream().unwrap();
+    assert_eq!(status(&again.arbitrate(1, None, Some(1)).unwrap()), Code::Ok);
+}
+
+#[test]
+fn t_7_a_client_that_vanishes_frees_its_id() {
+    let switch = Switch::start("t7");
+    let mut backup = switch.client().stream().unwrap();
+    let client = switch.client();
+    let stream = switch.primary(&client);
+    let survivor = switch.client();
+    let mut other = survivor.stream().unwrap();
+    assert_eq!(status(&other.arbitrate(1, None, Some(0)).unwrap()), Code::AlreadyExists);
+    drop((stream, client));
+    // A-18.
+    assert_eq!(status(&other.arbitration().unwrap()), Code::NotFound);
+    // Its own client has ended.
+    assert!(backup.arbitrate(1, None, Some(1)).is_err());
+    let client = switch.client();
+    switch.primary(&client);
+}
+
+// --------------------------------------------------------------------------------------------------------------------------------
+// Arbitration
+
+#[test]
+fn a_1_before_arbitration_messages_are_dropped() {
+    let switch = Switch::start("a1");
+    let client = switch.client();
+    let mut stream = client.stream().unwrap();
+    stream.send(packet_out(1, &frame(1, 60))).unwrap();
+    match stream.next(LONG).unwrap() {
+        Some(v1::StreamResponse::Error(error)) => {
+            assert_eq!(error.canonical_code, Code::PermissionDenied as i32)
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(status(&stream.arbitrate(1, None, Some(1)).unwrap()), Code::Ok);
+}
+
+#[test]
+fn a_2_to_a_8_wrong_updates_end_the_stream() {
+    let switch = Switch::start("a2");
+    let client = switch.client();
+    let mut first = switch.primary(&client);
+    let stream = || client.stream().unwrap();
+    // A-2.
+    expect(stream().arbitrate(2, None, Some(5)), Code::NotFound, "there is no device 2");
+    // A-3: finsy and the shell look for these words.
+    expect(stream().arbitrate(1, None, Some(1)), Code::InvalidArgument, "Election id already exists");
+    // A-4.
+    let mut other = stream();
+    assert_eq!(status(&other.arbitrate(1, named("r"), Some(1)).unwrap()), Code::Ok);
+    // A-5, R-3.
+    let config = Some(google::Any { type_url: "x".to_string(), ..Default::default() });
+    let role = Some(v1::Role { config, ..named("r").unwrap() });
+    expect(stream().arbitrate(1, role, Some(5)), Code::InvalidArgument, "role.config");
+    // R-2.
+    let role = Some(v1::Role { id: 3, ..Default::default() });
+    expect(stream().arbitrate(1, role, Some(5)), Code::InvalidArgument, "role.id");
+    // A-7.
+    expect(other.arbitrate(1, named("s"), Some(1)), Code::FailedPrecondition, "role");
+    // A-8.
+    let mut backup = stream();
+    assert_eq!(status(&backup.arbitrate(1, None, Some(0)).unwrap()), Code::AlreadyExists);
+    expect(backup.arbitrate(1, None, Some(1)), Code::InvalidArgument, "Election id already exists");
+    // A-21: the primary is untouched.
+    assert_eq!(status(&first.arbitrate(1, None, Some(1)).unwrap()), Code::Ok);
+    // A-24: no StreamError.
+    assert_eq!(first.next(SHORT).unwrap_err().code(), Code::DeadlineExceeded);
+}
+
+#[test]
+fn a_6_streams_are_limited() {
+    let switch = Switch::start("a6");
+    let client = switch.client();
+    let mut streams: Vec<Stream> = (0..64).map(|_| client.stream().unwrap()).collect();
+    for (stream, id) in streams.iter_mut().zip(1..) {
+        stream.arbitrate(1, None, Some(id)).unwrap();
+    }
+    let mut more = client.stream().unwrap();
+    expect(more.arbitrate(1, None, Some(99)), Code::ResourceExhausted, "64");
+}
+
+#[test]
+fn a_9_to_a_20_everybody_hears_what_concerns_him() {
+    let switch = Switch::start("a9");
+    let client = switch.client();
+    let (mut one, mut two) = (client.stream().unwrap(), client.stream().unwrap());
+    // A-10: without an id, or before anybody has one, there is no primary. A-16: the role stays absent.
+    let update = one.arbitrate(1, None, None).unwrap();
+    assert_eq!((status(&update), id(&update), update.role.clone()), (Code::NotFound, None, None));
+    // A-17: the primary's status is empty but for its code.
+    let update = two.arbitrate(1, None, Some(5)).unwrap();
+    assert_eq!(update.status, Some(google::Status::default()));
+    let update = one.arbitration().unwrap();
+    assert_eq!((status(&update), id(&update)), (Code::AlreadyExists, Some(5)));
+    // A-14: everybody hears of an unchanged update of the primary.
+    two.arbitrate(1, None, Some(5)).unwrap();
+    one.arbitration().unwrap();
+    // A-15: a backup's update is answered alone.
+    one.arbitrate(1, None, Some(4)).unwrap();
+    assert_eq!(two.next(SHORT).unwrap_err().code(), Code::DeadlineExceeded);
+    // A-12: the new primary is told, and the old one.
+    let update = one.arbitrate(1, None, Some(6)).unwrap();
+    assert_eq!((status(&update), id(&update)), (Code::Ok, Some(6)));
+    assert_eq!(status(&two.arbitration().unwrap()), Code::AlreadyExists);
+    // A-9: it steps back; nobody is promoted (A-18), and the highest id stays (A-11, A-16).
+    let update = one.arbitrate(1, None, Some(3)).unwrap();
+    assert_eq!((status(&update), id(&update)), (Code::NotFound, Some(6)));
+    assert_eq!(status(&two.arbitration().unwrap()), Code::NotFound);
+    // A-26: another role on another stream.
+    let mut third = client.stream().unwrap();
+    let update = third.arbitrate(1, named("r"), Some(1)).unwrap();
+    assert_eq!((status(&update), update.role), (Code::Ok, named("r")));
+    // A-19.
+    drop(two);
+    assert_eq!(one.next(SHORT).unwrap_err().code(), Code::DeadlineExceeded);
+}
+
+#[test]
+fn a_12_nothing_of_the_old_primary_happens_after_the_new_one_was_told() {
+    let switch = Switch::start("a12");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let (told, is_told) = mpsc::channel::<()>();
+    let address = switch.address;
+    let flood = std::thread::spawn(move || {
+        let client = Client::connect(address).unwrap();
+        let (mut allowed, mut begun_after, mut is_over) = (0, 0, false);
+        loop {
+            is_over = is_over || is_told.try_recv().is_ok();
+            match client.write(&write_request(Vec::new())) {
+                Ok(()) if is_over => begun_after += 1,
+                Ok(()) => allowed += 1,
+                Err(status) => {
+                    assert_eq!(status.code(), Code::PermissionDenied, "{status}");
+                    return (allowed, begun_after);
+                }
+            }
+        }
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    let mut new = client.stream().unwrap();
+    assert_eq!(status(&new.arbitrate(1, None, Some(2)).unwrap()), Code::Ok);
+    told.send(()).unwrap();
+    let (allowed, begun_after) = flood.join().unwrap();
+    assert!(allowed > 0);
+    assert_eq!(begun_after, 0);
+}
+
+#[test]
+fn z_2_and_z_3_simple_switch_grpc_takes_any_device_and_forgets_ids() {
+    let files = TempDir::new("z2");
+    let program = files.write("program.p4", PROGRAM);
+    let mut command = common::p4jet();
+    command.args([
+        "simple_switch_grpc",
+        &program,
+        "--device-id",
+        "3",
+        "--",
+        "--grpc-server-addr",
+        "127.0.0.1:0",
+    ]);
+    command.args(["--cpu-port", CPU]);
+    let switch = Switch::start_command(command, files);
+    let client = switch.client();
+    for device in [0, 1, 3, 77] {
+        let mut stream = client.stream().unwrap();
+        let update = stream.arbitrate(device, None, Some(1 << 64)).unwrap();
+        assert_eq!((status(&update), update.device_id), (Code::Ok, device));
+        stream.half_close();
+        assert_eq!(stream.next(LONG).unwrap(), None);
+        // The shell's id (1, 0) does not lock out (0, 1).
+        let mut stream = client.stream().unwrap();
+        assert_eq!(status(&stream.arbitrate(device, None, Some(1)).unwrap()), Code::Ok);
+    }
+}
+
+// --------------------------------------------------------------------------------------------------------------------------------
+// Roles and requests of the wrong sender
+
+#[test]
+fn w_1_and_r_5_who_may_write() {
+    let switch = Switch::start("w1");
+    let client = switch.client();
+    // Z-4, W-2: without a session.
+    let anonymous = v1::WriteRequest { election_id: None, ..write_request(Vec::new()) };
+    expect(client.write(&anonymous), Code::PermissionDenied, "Not primary");
+    let _stream = switch.primary(&client);
+    expect(client.write(&anonymous), Code::PermissionDenied, "Not primary");
+    let wrong = v1::WriteRequest { election_id: election_id(2), ..write_request(Vec::new()) };
+    expect(client.write(&wrong), Code::PermissionDenied, "Not primary");
+    expect(client.write(&v1::WriteRequest { device_id: 9, ..wrong.clone() }), Code::NotFound, "no device 9");
+    expect(client.write(&v1::WriteRequest { role: "r".into(), ..wrong.clone() }), Code::NotFound, "`r`");
+    expect(client.write(&v1::WriteRequest { role_id: 4, ..wrong }), Code::NotFound, "role_id");
+    // W-3.
+    client.write(&write_request(Vec::new())).unwrap();
+    // W-14.
+    let wrong = v1::WriteRequest { atomicity: 9, ..write_request(Vec::new()) };
+    expect(client.write(&wrong), Code::InvalidArgument, "atomicity is 9");
+    // W-15, W-16, T-9: one error per update, in details that clients can unpack.
+    let failed = client.write(&write_request(vec![v1::Update::default(); 3])).unwrap_err();
+    assert_eq!((failed.code(), failed.message()), (Code::Unknown, "Write failure: 3 of 3 updates"));
+    let details = google::Status::decode(failed.details()).unwrap();
+    assert_eq!((details.code, details.message.as_str()), (Code::Unknown as i32, failed.message()));
+    assert!(details.details.iter().all(|any| any.type_url == "type.googleapis.com/p4.v1.Error"));
+    assert_eq!(errors(&failed).len(), 3);
+    // Q-1.
+    let read = v1::ReadRequest { device_id: 9, ..Default::default() };
+    expect(client.read(&read), Code::NotFound, "no device 9");
+    assert_eq!(client.read(&v1::ReadRequest { device_id: 1, ..read }).unwrap(), []);
+}
+
+// --------------------------------------------------------------------------------------------------------------------------------
+// Pipeline configurations
+
+#[test]
+fn p_1_to_p_4_wrong_requests() {
+    use v1::ConfigAction as Action;
+    let switch = Switch::start("p1");
+    let client = switch.client();
+    let set = set_request(Action::Verify, PROGRAM, None);
+    expect(client.set_pipeline(&set), Code::PermissionDenied, "Not primary");
+    let _stream = switch.primary(&client);
+    client.set_pipeline(&set).unwrap();
+    let with = |action: i32, config| v1::SetForwardingPipelineConfigRequest { action, config, ..set.clone() };
+    for action in [0, 9] {
+        expect(client.set_pipeline(&with(action, set.config.clone())), Code::InvalidArgument, "action is");
+    }
+    for action in [Action::Verify, Action::VerifyAndSave, Action::VerifyAndCommit, Action::ReconcileAndCommit]
+    {
+        expect(client.set_pipeline(&with(action as i32, None)), Code::InvalidArgument, "config is missing");
+    }
+    // P-8.
+    expect(client.set_pipeline(&with(Action::Commit as i32, None)), Code::NotFound, "no config was saved");
+    let set = with(Action::Commit as i32, set.config.clone());
+    expect(client.set_pipeline(&set), Code::InvalidArgument, "COMMIT takes no config");
+    let other = v1::SetForwardingPipelineConfigRequest { device_id: 5, ..set.clone() };
+    expect(client.set_pipeline(&other), Code::NotFound, "no device 5");
+    let other = v1::SetForwardingPipelineConfigRequest { role: "x".into(), ..set };
+    expect(client.set_pipeline(&other), Code::NotFound, "`x`");
+}
+
+#[test]
+fn p_12_and_p_13_a_wrong_config_changes_nothing() {
+    use v1::ConfigAction as Action;
+    let switch = Switch::start("p12");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    client.set_pipeline(&set_request(Action::VerifyAndCommit, PROGRAM, Some(7))).unwrap();
+    let before = get(&client, v1::ResponseType::All);
+    for (config, why) in [
+        (PROGRAM.replace("mark_to_drop(s)", "mark_to_drop(x)"), "error"),
+        ("#include \"/etc/passwd\"\n".to_string(), "cannot find include file"),
+        ("{\"program\": \"x.p4\", \"pipelines\": []}".to_string(), "the JSON that p4c writes for bmv2"),
+    ] {
+        for action in
+            [Action::Verify, Action::VerifyAndSave, Action::VerifyAndCommit, Action::ReconcileAndCommit]
+        {
+            let mut set = set_request(action, PROGRAM, Some(8));
+            set.config.as_mut().unwrap().p4_device_config = config.clone().into();
+            expect(client.set_pipeline(&set), Code::InvalidArgument, why);
+        }
+    }
+    assert_eq!(get(&client, v1::ResponseType::All), before);
+    client.write(&write_request(Vec::new())).unwrap();
+}
+
+#[test]
+fn p_17_to_p_19_and_p_30_to_p_35_what_was_set_comes_back() {
+    use v1::{ConfigAction as Action, ResponseType as Type};
+    let switch = Switch::start("p17");
+    let client = switch.client();
+    // P-22: the program of the command line, without a cookie.
+    let config = get(&client, Type::All).unwrap();
+    assert_eq!((config.p4info, config.cookie), (Some(p4info(PROGRAM)), None));
+    assert!(config.p4_device_config.is_empty());
+    let _stream = switch.primary(&client);
+    for cookie in [Some(7), Some(0), None] {
+        let set = set_request(Action::VerifyAndCommit, PROGRAM, cookie);
+        client.set_pipeline(&set).unwrap();
+        let all = set.config.unwrap();
+        assert_eq!(get(&client, Type::All).as_ref(), Some(&all));
+        let cookie_only = v1::ForwardingPipelineConfig { cookie: all.cookie.clone(), ..Default::default() };
+        assert_eq!(get(&client, Type::CookieOnly), Some(cookie_only.clone()));
+        let p4info = v1::ForwardingPipelineConfig { p4info: all.p4info.clone(), ..cookie_only.clone() };
+        assert_eq!(get(&client, Type::P4infoAndCookie), Some(p4info));
+        let p4_device_config = all.p4_device_config;
+        let device = v1::ForwardingPipelineConfig { p4_device_config, ..cookie_only };
+        assert_eq!(get(&client, Type::DeviceConfigAndCookie), Some(device));
+    }
+    let request = v1::GetForwardingPipelineConfigRequest { device_id: 1, response_type: 9 };
+    expect(client.get_pipeline(&request), Code::InvalidArgument, "response_type is 9");
+    let request = v1::GetForwardingPipelineConfigRequest { device_id: 2, response_type: 0 };
+    expect(client.get_pipeline(&request), Code::NotFound, "no device 2");
+    // P-17: fields that p4jet does not know survive.
+    let mut raw = set_request(Action::VerifyAndCommit, PROGRAM, None).encode_to_vec();
+    // SetForwardingPipelineConfigRequest.config.p4info.999 = "new", as a second occurrence, which protobuf merges.
+    raw.extend_from_slice(b"\x2a\x08\x0a\x06\xba\x3e\x03new");
+    client.call("SetForwardingPipelineConfig", raw.into()).unwrap();
+    let get = v1::GetForwardingPipelineConfigRequest { device_id: 1, response_type: 0 };
+    let answer = client.call("GetForwardingPipelineConfig", get.encode_to_vec().into()).unwrap().remove(0);
+    assert!(answer.windows(6).any(|bytes| bytes == b"\xba\x3e\x03new"), "the unknown field is lost");
+}
+
+#[test]
+fn p_31_without_a_program() {
+    use v1::ConfigAction as Action;
+    let files = TempDir::new("p31");
+    let mut command = common::p4jet();
+    command.args([
+        "simple_switch_grpc",
+        "--no-p4",
+        "--",
+        "--grpc-server-addr",
+        "127.0.0.1:0",
+        "--cpu-port",
+        CPU,
+    ]);
+    let switch = Switch::start_command(command, files);
+    let client = switch.client();
+    assert_eq!(get(&client, v1::ResponseType::All), None);
+    let _stream = switch.primary(&client);
+    let words = "No forwarding pipeline config set for this device";
+    expect(client.write(&write_request(Vec::new())), Code::FailedPrecondition, words);
+    let read = v1::ReadRequest { device_id: 1, ..Default::default() };
+    expect(client.read(&read), Code::FailedPrecondition, words);
+    // P-18: nothing to keep.
+    let mut set = set_request(Action::VerifyAndCommit, PROGRAM, None);
+    set.config.as_mut().unwrap().p4_device_config = Bytes::new();
+    expect(client.set_pipeline(&set), Code::InvalidArgument, "no program runs");
+    client.set_pipeline(&set_request(Action::VerifyAndCommit, PROGRAM, None)).unwrap();
+    client.write(&write_request(Vec::new())).unwrap();
+    assert!(get(&client, v1::ResponseType::All).is_some());
+    // P-18: now there is.
+    client.set_pipeline(&set).unwrap();
+}
+
+#[test]
+fn p_8_and_p_9_a_saved_config_runs_on_commit() {
+    use v1::{ConfigAction as Action, ResponseType as Type};
+    let switch = Switch::start("p8");
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    client.set_pipeline(&set_request(Action::VerifyAndCommit, PROGRAM, Some(1))).unwrap();
+    let other = PROGRAM.replace("h.packet_in.kind = 5", "h.packet_in.kind = 6");
+    client.set_pipeline(&set_request(Action::VerifyAndSave, PROGRAM, Some(2))).unwrap();
+    client.set_pipeline(&set_request(Action::VerifyAndSave, &other, Some(3))).unwrap();
+    // P-34: requests speak of the saved one. P-6: packets still run the old program.
+    assert_eq!(get(&client, Type::CookieOnly).unwrap().cookie, Some(v1::Cookie { cookie: 3 }));
+    assert_eq!(kind_of_a_packet(&mut stream), 5);
+    let commit =
+        v1::SetForwardingPipelineConfigRequest { config: None, ..set_request(Action::Commit, PROGRAM, None) };
+    client.set_pipeline(&commit).unwrap();
+    assert_eq!(kind_of_a_packet(&mut stream), 6);
+    assert_eq!(get(&client, Type::CookieOnly).unwrap().cookie, Some(v1::Cookie { cookie: 3 }));
+    expect(client.set_pipeline(&commit), Code::NotFound, "no config was saved");
+    // P-9: VERIFY_AND_COMMIT forgets what was saved; VERIFY does not.
+    client.set_pipeline(&set_request(Action::VerifyAndSave, &other, Some(4))).unwrap();
+    client.set_pipeline(&set_request(Action::Verify, PROGRAM, Some(5))).unwrap();
+    assert_eq!(get(&client, Type::CookieOnly).unwrap().cookie, Some(v1::Cookie { cookie: 4 }));
+    client.set_pipeline(&set_request(Action::VerifyAndCommit, PROGRAM, Some(6))).unwrap();
+    expect(client.set_pipeline(&commit), Code::NotFound, "no config was saved");
+    // P-25: the session has survived all that.
+    assert_eq!(status(&stream.arbitrate(1, None, Some(1)).unwrap()), Code::Ok);
+}
+
+/// Sends a packet that comes back to the controller; the field `kind` of its header.
+fn kind_of_a_packet(stream: &mut Stream) -> u8 {
+    stream.send(packet_out(510, &frame(1, 60))).unwrap();
+    match stream.next(LONG).unwrap() {
+        Some(v1::StreamResponse::Packet(packet)) => packet.metadata[1].value[0],
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn p_7_a_commit_loses_no_packet() {
+    use v1::ConfigAction as Action;
+    let switch = Switch::start("p7");
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    let address = switch.address;
+    let other = PROGRAM.replace("h.packet_in.kind = 5", "h.packet_in.kind = 6");
+    let commits = std::thread::spawn(move || {
+        let client = Client::connect(address).unwrap();
+        for round in 0..6 {
+            let program = if round % 2 == 0 { &other } else { PROGRAM };
+            let begun = Instant::now();
+            client.set_pipeline(&set_request(Action::VerifyAndCommit, program, None)).unwrap();
+            eprintln!("a commit took {} ms with the request for P4Info", begun.elapsed().as_millis());
+        }
+    });
+    let (mut sent, mut kinds) = (0u64, [0u64; 8]);
+    while !commits.is_finished() || sent < 2000 {
+        for _ in 0..20 {
+            stream.send(packet_out(510, &frame(sent, 60))).unwrap();
+            sent += 1;
+        }
+        for number in sent - 20..sent {
+            match stream.next(LONG).unwrap() {
+                // PK-6, PK-15: in their order.
+                Some(v1::StreamResponse::Packet(packet)) => {
+                    assert_eq!(packet.payload[..8], number.to_be_bytes());
+                    kinds[packet.metadata[1].value[0] as usize] += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    commits.join().unwrap();
+    assert!(kinds[5] > 0 && kinds[6] > 0 && kinds[5] + kinds[6] == sent, "{kinds:?}");
+}
+
+// --------------------------------------------------------------------------------------------------------------------------------
+// Packets
+
+#[test]
+fn pk_1_to_pk_11_packets_of_the_controller_and_back() {
+    let switch = Switch::start("pk1");
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    stream.send(packet_out(510, &frame(7, 100))).unwrap();
+    // PK-10: all fields, in declared order, in their shortest form. PK-7: the ingress port is the CPU port.
+    let metadata =
+        |metadata_id, value: &[u8]| v1::PacketMetadata { metadata_id, value: Bytes::copy_from_slice(value) };
+    let packet = v1::PacketIn {
+        payload: frame(7, 100).into(),
+        metadata: vec![metadata(1, &[1, 0xfe]), metadata(2, &[5]), metadata(3, &[0])],
+    };
+    assert_eq!(stream.next(LONG).unwrap(), Some(v1::StreamResponse::Packet(packet)));
+    let mut error = |request: v1::StreamRequest, code: Code, words: &str| {
+        stream.send(request.clone()).unwrap();
+        match stream.next(LONG).unwrap() {
+            Some(v1::StreamResponse::Error(error)) => {
+                assert_eq!(error.canonical_code, code as i32, "{error:?}");
+                assert!(error.message.contains(words), "{}", error.message);
+                // SE-2: the message comes back.
+                if let v1::StreamRequest::Packet(packet) = request {
+                    let packet_out = v1::PacketOutError { packet_out: Some(packet) };
+                    assert_eq!(error.details, Some(v1::StreamErrorDetails::PacketOut(packet_out)));
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    // PK-2.
+    let missing = v1::PacketOut { metadata: vec![metadata(1, &[1])], ..Default::default() };
+    error(
+        v1::StreamRequest::Packet(missing),
+        Code::InvalidArgument,
+        "metadata 2 (`padding`) is given 0 times",
+    );
+    let wide =
+        v1::PacketOut { metadata: vec![metadata(1, &[2, 0]), metadata(2, &[0])], ..Default::default() };
+    error(v1::StreamRequest::Packet(wide), Code::InvalidArgument, "metadata 1 (`egress_port`) has 10 bits");
+    // PK-5.
+    error(packet_out(1, &frame(1, 20_000)), Code::InvalidArgument, "--frame-max");
+    // X-2.
+    let other = google::Any { type_url: "type.googleapis.com/x.Y".to_string(), ..Default::default() };
+    error(v1::StreamRequest::Other(other), Code::Unimplemented, "x.Y");
+    // SE-3: the stream has survived all that. PK-1: a backup may not.
+    let mut backup = client.stream().unwrap();
+    assert_eq!(status(&backup.arbitrate(1, None, Some(0)).unwrap()), Code::AlreadyExists);
+    backup.send(packet_out(510, &frame(1, 60))).unwrap();
+    match backup.next(LONG).unwrap() {
+        Some(v1::StreamResponse::Error(error)) => {
+            assert_eq!(error.canonical_code, Code::PermissionDenied as i32)
+        }
+        other => panic!("{other:?}"),
+    }
+    // PK-13: packets go to the primary, not to the backup.
+    assert_eq!(kind_of_a_packet(&mut stream), 5);
+    assert_eq!(backup.next(SHORT).unwrap_err().code(), Code::DeadlineExceeded);
+}
+
+// --------------------------------------------------------------------------------------------------------------------------------
+// Digests and idle timeouts
+
+/// The program with a digest of each packet's source, and a table with idle timeouts.
+fn learning() -> String {
+    let table = "table idle {
+        key = { h.ethernet.src: exact; h.ethernet.kind: exact; }
+        actions = { NoAction; }
+        support_timeout = true;
+        size = 16;
+    }
+    apply {
+        digest<learn_t>(1, { h.ethernet.src, s.ingress_port });
+        idle.apply();
+        s.egress_spec = 510;";
+    let program = PROGRAM.replacen("apply {\n        s.egress_spec = 510;", table, 1);
+    program.replace("struct metadata {}", "struct metadata {}\nstruct learn_t { bit<48> mac; bit<9> port; }")
+}
+
+fn update(kind: v1::UpdateType, entity: v1::EntityKind) -> v1::Update {
+    v1::Update { r#type: kind as i32, entity: Some(v1::Entity { entity: Some(entity) }) }
+}
+
+/// A frame from a source.
+fn frame_from(source: u16) -> Vec<u8> {
+    let mut frame = frame(0, 60);
+    frame[10..12].copy_from_slice(&source.to_be_bytes());
+    frame[6..10].fill(0);
+    frame
+}
+
+/// Sends frames to a port that does not exist.
+fn send_from(stream: &Stream, sources: impl IntoIterator<Item = u16>) {
+    sources.into_iter().for_each(|source| stream.send(packet_out(3, &frame_from(source))).unwrap());
+}
+
+/// The sources in a list of digests.
+fn list(message: Option<v1::StreamResponse>) -> (u64, Vec<u64>) {
+    let Some(v1::StreamResponse::Digest(list)) = message else { panic!("{message:?}") };
+    assert!(list.timestamp > 1_700_000_000_000_000_000);
+    let sources = list.data.iter().map(|data| match &data.data {
+        Some(v1::DataValue::Struct(learn)) => {
+            // DG-7: the members in order. The frame came from the CPU port.
+            let member = |place: usize| match &learn.members[place].data {
+                Some(v1::DataValue::Bitstring(bytes)) => {
+                    bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte))
+                }
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(member(1), 510);
+            member(0)
+        }
+        other => panic!("{other:?}"),
+    });
+    (list.list_id, sources.collect())
+}
+
+#[test]
+fn dg_1_to_dg_9_digests_come_in_lists() {
+    use v1::UpdateType as Type;
+    let program = learning();
+    let switch = Switch::start("dg1");
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    client.set_pipeline(&set_request(v1::ConfigAction::VerifyAndCommit, &program, None)).unwrap();
+    let digest_id = p4info(&program).digests[0].preamble.as_ref().unwrap().id;
+    let config = |max_timeout_ns, max_list_size, ack_timeout_ns| {
+        Some(v1::DigestConfig { max_timeout_ns, max_list_size, ack_timeout_ns })
+    };
+    let write = |kind, config| {
+        let entry = v1::EntityKind::DigestEntry(v1::DigestEntry { digest_id, config });
+        client.write(&write_request(vec![update(kind, entry)]))
+    };
+    let code = |failed: Result<(), Status>| errors(&failed.unwrap_err())[0].canonical_code;
+    // Without an entry, nothing is sent.
+    send_from(&stream, [1, 2]);
+    assert_eq!(stream.next(SHORT).unwrap_err().code(), Code::DeadlineExceeded);
+    assert_eq!(code(write(Type::Modify, None)), Code::NotFound as i32);
+    assert_eq!(code(write(Type::Delete, None)), Code::NotFound as i32);
+    write(Type::Insert, config(3_600_000_000_000, 3, 3_600_000_000_000)).unwrap();
+    assert_eq!(code(write(Type::Insert, None)), Code::AlreadyExists as i32);
+    // DG-2, DG-3: a list of three different ones.
+    send_from(&stream, [1, 2, 2, 1, 3]);
+    assert_eq!(list(stream.next(LONG).unwrap()), (1, vec![1, 2, 3]));
+    // They are not sent again until they are acknowledged.
+    send_from(&stream, [1, 2, 3, 4, 5]);
+    assert_eq!(stream.next(SHORT).unwrap_err().code(), Code::DeadlineExceeded);
+    stream.send(v1::StreamRequest::DigestAck(v1::DigestListAck { digest_id, list_id: 1 })).unwrap();
+    send_from(&stream, [1]);
+    assert_eq!(list(stream.next(LONG).unwrap()), (2, vec![4, 5, 1]));
+    // DG-9.
+    let read = |digest_id| {
+        let entity = v1::EntityKind::DigestEntry(v1::DigestEntry { digest_id, config: None });
+        let entities = vec![v1::Entity { entity: Some(entity) }];
+        client.read(&v1::ReadRequest { device_id: 1, entities, ..Default::default() })
+    };
+    assert_eq!(read(0).unwrap(), read(digest_id).unwrap());
+    // Each at once, and by time.
+    write(Type::Modify, config(0, 0, 0)).unwrap();
+    send_from(&stream, [7, 7]);
+    assert_eq!(list(stream.next(LONG).unwrap()), (3, vec![7]));
+    assert_eq!(list(stream.next(LONG).unwrap()), (4, vec![7]));
+    write(Type::Modify, config(50_000_000, 0, 0)).unwrap();
+    send_from(&stream, [8, 9, 8]);
+    assert_eq!(list(stream.next(LONG).unwrap()), (5, vec![8, 9]));
+    // DG-6.
+    stream.send(v1::StreamRequest::DigestAck(v1::DigestListAck { digest_id: 7, list_id: 1 })).unwrap();
+    match stream.next(LONG).unwrap() {
+        Some(v1::StreamResponse::Error(error)) => {
+            assert_eq!(error.canonical_code, Code::InvalidArgument as i32)
+        }
+        other => panic!("{other:?}"),
+    }
+    write(Type::Delete, None).unwrap();
+    assert_eq!(read(0).unwrap(), []);
+    send_from(&stream, [10]);
+    assert_eq!(stream.next(SHORT).unwrap_err().code(), Code::DeadlineExceeded);
+}
+
+#[test]
+fn it_1_to_it_5_idle_entries_are_told_at_each_timeout() {
+    let program = learning();
+    let switch = Switch::start("it1");
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    client.set_pipeline(&set_request(v1::ConfigAction::VerifyAndCommit, &program, None)).unwrap();
+    let p4info = p4info(&program);
+    let id = |preamble: &Option<config::Preamble>| preamble.as_ref().unwrap().id;
+    let table = p4info.tables.iter().find(|table| table.preamble.as_ref().unwrap().alias == "idle").unwrap();
+    let action =
+        p4info.actions.iter().find(|action| action.preamble.as_ref().unwrap().name == "NoAction").unwrap();
+    let exact = |field_id, value: &[u8]| v1::FieldMatch {
+        field_id,
+        field_match_type: Some(v1::FieldMatchType::Exact(v1::Exact { value: Bytes::copy_from_slice(value) })),
+    };
+    let key = v1::TableEntry {
+        table_id: id(&table.preamble),
+        // Not in their order.
+        r#match: vec![exact(2, &[0]), exact(1, &[1, 0])],
+        ..Default::default()
+    };
+    let action = v1::Action { action_id: id(&action.preamble), params: Vec::new() };
+    let timeout = 200_000_000;
+    let entry = v1::TableEntry {
+        action: Some(v1::TableAction { r#type: Some(v1::TableActionType::Action(action)) }),
+        idle_timeout_ns: timeout,
+        ..key.clone()
+    };
+    let begun = Instant::now();
+    client
+        .write(&write_request(vec![update(v1::UpdateType::Insert, v1::EntityKind::TableEntry(entry))]))
+        .unwrap();
+    for round in 1..=3 {
+        match stream.next(LONG).unwrap() {
+            Some(v1::StreamResponse::IdleTimeoutNotification(idle)) => {
+                // IT-4: never early. IT-3: again after each timeout.
+                let after = begun.elapsed().as_nanos() as i64;
+                assert!(after >= round * timeout, "{round}: {after}");
+                let [entry] = &idle.table_entry[..] else { panic!("{idle:?}") };
+                assert_eq!((entry.table_id, entry.idle_timeout_ns), (key.table_id, timeout));
+                // G-3: in the order of the key.
+                assert_eq!(entry.r#match, [exact(1, &[1, 0]), exact(2, &[0])]);
+                assert!(entry.action.is_none());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // IT-5: not after its end.
+    let delete = update(v1::UpdateType::Delete, v1::EntityKind::TableEntry(key));
+    client.write(&write_request(vec![delete])).unwrap();
+    while stream.next(Duration::from_millis(10)).is_ok() {}
+    assert_eq!(stream.next(Duration::from_millis(500)).unwrap_err().code(), Code::DeadlineExceeded);
+}
+
+// --------------------------------------------------------------------------------------------------------------------------------
+// p4c
+
+#[test]
+fn programs_of_p4c_run_under_the_names_of_bmv2() {
+    let files = TempDir::new("p4c");
+    files.write("part.p4", "const bit<9> TO_CONTROLLER = LIMIT;\n");
+    let program = PROGRAM.replacen("@controller_header", "#include \"part.p4\"\n@controller_header", 1);
+    let program = program.replace("s.egress_spec = 510;", "s.egress_spec = TO_CONTROLLER;");
+    let path = files.write("x.p4", program);
+    let (json, p4info) = (files.file("x.json"), files.file("x.p4info.txtpb"));
+    let line = ["p4c-bm2-ss", "--p4v", "16", "-DLIMIT=510", "--p4runtime-files", &p4info, "-o", &json, &path];
+    common::run(&line).expect_status(0);
+    let text = std::fs::read_to_string(&p4info).unwrap();
+    assert!(text.contains("controller_packet_metadata"), "{text}");
+    let wrong = ["p4c-bm2-ss", "-o", &files.file("y.json"), &path];
+    common::run(&wrong).expect_status(1).says(&["LIMIT"]);
+    assert!(!std::path::Path::new(&files.file("y.json")).exists());
+    // The driver writes into a folder.
+    let line =
+        ["p4c", "--target", "bmv2", "--arch", "v1model", "-DLIMIT=510", "-o", &files.file("out"), &path];
+    common::run(&line).expect_status(0);
+    assert_eq!(std::fs::read(files.file("out/x.json")).unwrap(), std::fs::read(&json).unwrap());
+    let line = ["p4c", "--target", "tofino", &path];
+    common::run(&line).expect_status(1).says(&["Unknown backend: tofino"]);
+    // The sources are not needed any more.
+    std::fs::remove_file(&path).unwrap();
+    let mut command = common::p4jet();
+    command.args(["simple_switch_grpc", &json, "--", "--grpc-server-addr", "127.0.0.1:0", "--cpu-port", CPU]);
+    let blob = std::fs::read(&json).unwrap();
+    let switch = Switch::start_command(command, files);
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    assert_eq!(kind_of_a_packet(&mut stream), 5);
+    // As the tutorials send it.
+    let mut message = vec![1 << 3, 1, 3 << 3 | 2];
+    let mut length = blob.len();
+    while length >= 0x80 {
+        message.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    message.push(length as u8);
+    message.extend_from_slice(&blob);
+    let mut set = set_request(v1::ConfigAction::VerifyAndCommit, PROGRAM, None);
+    set.config.as_mut().unwrap().p4_device_config = message.into();
+    client.set_pipeline(&set).unwrap();
+    assert_eq!(kind_of_a_packet(&mut stream), 5);
+}
+
+// --------------------------------------------------------------------------------------------------------------------------------
+// TLS
+
+/// A certificate authority, and the configuration of its clients.
+struct Authority {
+    certificate: rcgen::Certificate,
+    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).unwrap();
+        Authority { certificate, issuer: rcgen::Issuer::new(params, key) }
+    }
+
+    /// A certificate and its key.
+    fn certify(&self) -> (rcgen::Certificate, rcgen::KeyPair) {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_string()]).unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap(), key)
+    }
+
+    fn client(
+        &self,
+        own: Option<(rcgen::Certificate, rcgen::KeyPair)>,
+    ) -> std::sync::Arc<rustls::ClientConfig> {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(self.certificate.der().clone()).unwrap();
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let builder = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let mut config = match own {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+                builder.with_client_auth_cert(vec![certificate.der().clone()], key).unwrap()
+            }
+        };
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        config.into()
+    }
+}
+
+#[test]
+fn sc_1_to_sc_3_tls_with_and_without_certificates_of_clients() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let files = TempDir::new("sc1");
+    let (certificate, key) = ours.certify();
+    let certificate = files.write("server.pem", certificate.pem());
+    let key = files.write("server.key", key.serialize_pem());
+    let ca = files.write("ca.pem", ours.certificate.pem());
+    let tls = ["--p4runtime-cert", &certificate, "--p4runtime-key", &key];
+    let switch = Switch::start_with("sc1a", &tls);
+    let client = Client::connect_tls(switch.address, ours.client(None)).unwrap();
+    assert_eq!(client.capabilities(0).unwrap().p4runtime_api_version, "1.5.0");
+    assert!(Client::connect_tls(switch.address, theirs.client(None)).is_err());
+    assert!(Client::connect(switch.address).map_or(true, |plain| plain.capabilities(0).is_err()));
+    let switch = Switch::start_with("sc1b", &[&tls[..], &["--p4runtime-ca", &ca]].concat());
+    let client = Client::connect_tls(switch.address, ours.client(Some(ours.certify()))).unwrap();
+    client.capabilities(0).unwrap();
+    for own in [None, Some(theirs.certify())] {
+        // With TLS 1.3 the client learns of it by the first answer.
+        let client = Client::connect_tls(switch.address, ours.client(own));
+        assert!(client.map_or(true, |client| client.capabilities(0).is_err()));
+    }
+    client.capabilities(0).unwrap();
+    // A missing file is an error at startup.
+    let program = files.write("program.p4", PROGRAM);
+    let line =
+        ["run", &program, "--no-control", "--p4runtime", "127.0.0.1:0", "--p4runtime-cert", "/nowhere"];
+    common::run(&[&line[..], &["--p4runtime-key", &key]].concat()).expect_status(3).says(&["/nowhere"]);
+}
+
+// --------------------------------------------------------------------------------------------------------------------------------
+// Hostile clients
+
+/// A request in HTTP/2, as bytes: the beginning of a message that announces more than comes.
+struct Announcing(TcpStream);
+
+impl Announcing {
+    fn open(address: SocketAddr, method: &str, announced: u32) -> Announcing {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+        let mut headers = vec![0x83, 0x86];
+        let mut literal = |name: &str, value: &str| {
+            headers.push(0);
+            for text in [name, value] {
+                headers.push(text.len() as u8);
+                headers.extend_from_slice(text.as_bytes());
+            }
+        };
+        literal(":path", &format!("/p4.v1.P4Runtime/{method}"));
+        literal(":authority", "x");
+        literal("content-type", "application/grpc");
+        literal("te", "trailers");
+        bytes.extend_from_slice(&(headers.len() as u32).to_be_bytes()[1..]);
+        bytes.extend_from_slice(&[1, 4, 0, 0, 0, 1]);
+        bytes.extend_from_slice(&headers);
+        bytes.extend_from_slice(&[0, 0, 8, 0, 0, 0, 0, 0, 1, 0]);
+        bytes.extend_from_slice(&announced.to_be_bytes());
+        bytes.extend_from_slice(b"abc");
+        stream.write_all(&bytes).unwrap();
+        Announcing(stream)
+    }
+
+    /// The status in the answer. Headers are readable because gRPC's numbers have no code in HPACK's tables.
+    fn status(mut self) -> String {
+        let mut seen = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            let count = self.0.read(&mut buffer).unwrap_or(0);
+            seen.extend_from_slice(&buffer[..count]);
+            let frames = frames(&seen);
+            if let Some((_, _, headers)) = frames.iter().find(|(kind, ..)| *kind == 1) {
+                // `grpc-status` as literal or Huffman code, and its value.
+                return match headers.windows(2).any(|bytes| bytes == [1, b'8'] || bytes == [0x81, 0x7b]) {
+                    true => "grpc-status: 8".to_string(),
+                    false => format!("{headers:02x?}"),
+                };
+            }
+            if count == 0 {
+                return format!("no headers: {frames:?}");
+            }
+        }
+    }
+}
+
+/// Kind, flags and content of the frames of HTTP/2 in these bytes.
+fn frames(mut bytes: &[u8]) -> Vec<(u8, u8, &[u8])> {
+    let mut frames = Vec::new();
+    while let [a, b, c, kind, flags, _, _, _, _, rest @ ..] = bytes {
+        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        let Some((content, after)) = rest.split_at_checked(length) else { break };
+        frames.push((*kind, *flags, content));
+        bytes = after;
+    }
+    frames
+}
+
+#[test]
+fn garbage_on_the_port_ends_the_connection() {
+    let switch = Switch::start("garbage");
+    let client = switch.client();
+    let stream = switch.primary(&client);
+    for garbage in
+        [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], &[0; 64], &[0xff; 4096], b"\x16\x03\x01\x02\0\x01"]
+    {
+        let mut connection = TcpStream::connect(switch.address).unwrap();
+        connection.set_read_timeout(Some(LONG)).unwrap();
+        connection.write_all(garbage).unwrap();
+        let mut answer = Vec::new();
+        let _ = connection.read_to_end(&mut answer);
+        assert!(answer.len() < 100, "{answer:?}");
+    }
+    // After the preface, too.
+    let mut connection = TcpStream::connect(switch.address).unwrap();
+    connection.set_read_timeout(Some(LONG)).unwrap();
+    connection.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\xff\xff\xff\xff\xff\xff").unwrap();
+    let _ = connection.read_to_end(&mut Vec::new());
+    client.write(&write_request(Vec::new())).unwrap();
+    drop(stream);
+}
+
+#[test]
+fn half_requests_and_floods_leave_room_for_others() {
+    let switch = Switch::start("half");
+    let client = switch.client();
+    let stream = switch.primary(&client);
+    let before = switch.memory();
+    // Each announces 200 MiB and sends three bytes: the third has no room, and none is ever allocated.
+    let halves: Vec<Announcing> =
+        (0..10).map(|_| Announcing::open(switch.address, "Write", 200 << 20)).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    client.write(&write_request(Vec::new())).unwrap();
+    assert!(switch.memory() < before + (32 << 10), "{before} and then {} KiB", switch.memory());
+    drop(halves);
+    std::thread::sleep(Duration::from_millis(300));
+    let large = v1::WriteRequest { role: "x".repeat(8 << 20), ..write_request(Vec::new()) };
+    expect(client.write(&large), Code::NotFound, "no role has such a long name");
+    drop(stream);
+}
+
+#[test]
+fn a_thousand_streams_are_bounded() {
+    let switch = Switch::start("thousand");
+    let client = switch.client();
+    let stream = switch.primary(&client);
+    let before = switch.memory();
+    let clients: Vec<Client> = (0..8).map(|_| switch.client()).collect();
+    let mut streams = Vec::new();
+    let mut refused = 0;
+    for client in &clients {
+        for _ in 0..140 {
+            match client.stream() {
+                Ok(stream) => streams.push(stream),
+                Err(status) => {
+                    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(streams.len(), 1023);
+    assert_eq!(refused, 8 * 140 - 1023);
+    let memory = switch.memory();
+    assert!(memory < before + (64 << 10), "{before} and then {memory} KiB");
+    client.write(&write_request(Vec::new())).unwrap();
+    // Connections are limited, too.
+    let more: Vec<TcpStream> = (0..200).filter_map(|_| TcpStream::connect(switch.address).ok()).collect();
+    let said = switch.lines.recv_timeout(LONG).unwrap();
+    assert!(said.contains("64 clients are connected"), "{said}");
+    client.write(&write_request(Vec::new())).unwrap();
+    drop((more, streams, clients, stream));
+    std::thread::sleep(Duration::from_millis(300));
+    switch.client().stream().unwrap();
+}
+
+#[test]
+fn pk_14_a_client_that_never_reads_fills_no_memory() {
+    let switch = Switch::start("never");
+    let lazy = switch.client();
+    let stream = switch.primary(&lazy);
+    let before = switch.memory();
+    // 400 MB of packets come back to a client that does not read them.
+    for number in 0..40_000 {
+        stream.send(packet_out(510, &frame(number, 9000))).unwrap();
+    }
+    let memory = switch.memory();
+    assert!(memory < before + (64 << 10), "{before} and then {memory} KiB");
+    // T-5: others are answered.
+    let client = switch.client();
+    client.write(&write_request(Vec::new())).unwrap();
+    // A-25: and so is a new primary.
+    let mut other = client.stream().unwrap();
+    let begun = Instant::now();
+    assert_eq!(status(&other.arbitrate(1, None, Some(2)).unwrap()), Code::Ok);
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    let mut stream = stream;
+    // The notification overtakes the packets that wait in the server.
+    let mut packets = 0;
+    loop {
+        match stream.next(LONG).unwrap() {
+            Some(v1::StreamResponse::Packet(_)) => packets += 1,
+            // PK-8: packets that the switch did not take.
+            Some(v1::StreamResponse::Error(error)) => {
+                assert_eq!(error.canonical_code, Code::ResourceExhausted as i32);
+            }
+            Some(v1::StreamResponse::Arbitration(update)) => {
+                assert_eq!(status(&update), Code::AlreadyExists);
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(packets < 2000, "{packets}");
+}
+
+#[test]
+fn clients_that_die_during_requests_leave_the_others_alone() {
+    let switch = Switch::start("die");
+    let client = switch.client();
+    let stream = switch.primary(&client);
+    for round in 0..20 {
+        let address = switch.address;
+        let request = write_request(vec![v1::Update::default(); 20_000]);
+        let mut dying = Announcing::open(address, "Write", request.encoded_len() as u32);
+        // Part of the batch comes.
+        let part = &request.encode_to_vec()[..1000 * round];
+        for chunk in part.chunks(16_000) {
+            let mut bytes = (chunk.len() as u32).to_be_bytes()[1..].to_vec();
+            bytes.extend_from_slice(&[0, 0, 0, 0, 0, 1]);
+            bytes.extend_from_slice(chunk);
+            dying.0.write_all(&bytes).unwrap();
+        }
+        drop(dying);
+        client.write(&write_request(Vec::new())).unwrap();
+    }
+    drop(stream);
+}
