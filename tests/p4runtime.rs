@@ -97,17 +97,17 @@ impl Switch {
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (line, lines) = mpsc::channel();
         std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|text| line.send(text)));
-        let mut address = None;
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut switch = Switch { child, address, lines, _files: files };
         loop {
-            let line: String = lines.recv_timeout(Duration::from_secs(60)).expect("it starts");
+            let line: String = switch.lines.recv_timeout(Duration::from_secs(60)).expect("it starts");
             if let Some(at) = line.strip_prefix("P4Runtime at ") {
                 let at = at.split([' ', ';']).next().unwrap();
-                address = Some(at.parse::<SocketAddr>().unwrap());
+                switch.address.set_port(at.parse::<SocketAddr>().unwrap().port());
             }
             if line.contains(": forwarding between ") {
-                let mut address = address.expect("the address comes first");
-                address.set_ip([127, 0, 0, 1].into());
-                return Switch { child, address, lines, _files: files };
+                assert_ne!(switch.address.port(), 0, "the address comes first");
+                return switch;
             }
         }
     }

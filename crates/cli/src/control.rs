@@ -277,7 +277,7 @@ impl Host for Process {
                 Keep::Old => {
                     next.keep_all();
                     let (switch, carried) = running.reload_prepared(next).map_err(|e| e.to_string())?;
-                    (switch, told(&carried))
+                    (switch, describe(&carried))
                 }
             };
             *now = compiled;

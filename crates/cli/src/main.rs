@@ -66,7 +66,7 @@ enum Command {
     /// Run packet tests (STF): one line per file, then `N passed, M failed`.
     Test(test::Args),
     /// Run the switch.
-    Run(run::Args),
+    Run(Box<run::Args>),
     /// Send commands to a running switch.
     Ctl(ctl::Args),
     /// Show the rates of a running switch.

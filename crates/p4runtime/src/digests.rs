@@ -252,7 +252,7 @@ mod tests {
     fn dg_3_what_is_not_acknowledged_is_not_sent_again() {
         let (mut lists, now) = (Lists::default(), Instant::now());
         let config = config(0, 1, 1_000_000);
-        let mut take =
+        let take =
             |lists: &mut Lists, value, at| lists.take(1, &config, data(value), at).map(|list| list.list_id);
         assert_eq!(take(&mut lists, 7, now), Some(1));
         assert_eq!(take(&mut lists, 7, now), None);

@@ -64,7 +64,7 @@ impl Layout {
             fields.push((field.id, field.name.clone(), field.bitwidth as usize));
         }
         let bits: usize = fields.iter().map(|(.., width)| width).sum();
-        if bits % 8 != 0 {
+        if !bits.is_multiple_of(8) {
             return Err(format!("controller_packet_metadata `{name}`: its {bits} bits do not fill bytes"));
         }
         Ok(Some(Layout { fields, bytes: bits / 8 }))
@@ -232,7 +232,7 @@ mod tests {
             preamble: Some(config::Preamble { name: name.to_string(), ..Default::default() }),
             metadata: fields
                 .iter()
-                .map(|(id, bitwidth)| config::PacketMetadata {
+                .map(|(id, bitwidth)| config::Metadata {
                     id: *id,
                     name: format!("f{bitwidth}"),
                     bitwidth: *bitwidth,
