@@ -127,6 +127,8 @@ pub struct Device {
     pub switch: SharedControl,
     arbitration: Mutex<Arbitration>,
     configs: Mutex<Configs>,
+    /// The running configuration as it was last seen, for those who must not wait for a batch of changes.
+    known: Mutex<Option<Arc<Configured>>>,
     jobs: SyncSender<Job>,
     /// Jobs that wait or run.
     pending: Arc<AtomicUsize>,
@@ -203,6 +205,7 @@ impl Device {
             switch,
             arbitration: Mutex::new(Arbitration { sessions: Sessions::new(rules), streams: HashMap::new() }),
             configs: Mutex::new(Configs { none, ..Configs::default() }),
+            known: Mutex::default(),
             jobs,
             pending: Arc::default(),
             streams: AtomicU64::new(0),
@@ -360,14 +363,25 @@ impl Device {
         Some((running, self.switch.clone()))
     }
 
-    /// The configuration of the program that runs.
+    /// The configuration of the program that runs, as it was last seen.
+    pub fn known(&self) -> Option<Arc<Configured>> {
+        lock(&self.known).clone()
+    }
+
+    /// The configuration of the program that runs. Waits for a batch that is being carried out.
     pub fn running(&self) -> Option<Arc<Configured>> {
         self.running_of(&mut lock(&self.configs))
     }
 
-    /// The same. If another program was loaded by other means, the client's P4Info stays if it fits that program, and is
-    /// replaced by the program's own otherwise.
     fn running_of(&self, configs: &mut Configs) -> Option<Arc<Configured>> {
+        let running = self.find_running(configs);
+        lock(&self.known).clone_from(&running);
+        running
+    }
+
+    /// If another program was loaded by other means, the client's P4Info stays if it fits that program, and is replaced by the
+    /// program's own otherwise.
+    fn find_running(&self, configs: &mut Configs) -> Option<Arc<Configured>> {
         let control = self.switch.control();
         if let Some(running) = configs.running.as_ref().filter(|running| running.is_of(&control)) {
             return Some(Arc::clone(running));
@@ -477,6 +491,7 @@ impl Device {
                     configured.pipeline.want_as(&before.pipeline);
                 }
                 (configs.running, configs.saved) = (Some(Arc::new(configured)), None);
+                lock(&self.known).clone_from(&configs.running);
             }
             return Ok(());
         }
@@ -537,6 +552,7 @@ impl Device {
         if let (Keep::Old, Some(before), Some(now)) = (keep, before, &configs.running) {
             now.pipeline.want_as(&before.pipeline);
         }
+        lock(&self.known).clone_from(&configs.running);
         drop(configs);
         if let Some(note) = loaded.note {
             (self.tell)(note);

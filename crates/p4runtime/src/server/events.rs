@@ -27,6 +27,8 @@ pub fn tell(device: &Weak<Device>, mut events: Subscription, stop: &AtomicBool) 
     while !stop.load(Ordering::Relaxed) && !events.has_ended() {
         let event = events.next_event(wait);
         let Some(device) = device.upgrade() else { return };
+        // Also notices programs that were loaded by other means.
+        device.running();
         let control = device.switch.control();
         if !std::ptr::eq(of.as_ptr(), Arc::as_ptr(control.switch())) {
             of = Arc::downgrade(control.switch());

@@ -56,6 +56,8 @@ pub const SMALL_MESSAGE_BYTES_MAX: usize = 1 << 20;
 pub const REQUESTS_BYTES_MAX: usize = 512 << 20;
 /// Reads at a time.
 pub const READS_MAX: usize = 64;
+/// Threads for requests that wait for a batch, besides Reads.
+const OTHERS_MAX: usize = 4;
 /// Answers of a Read that wait for its client.
 const PAGES_MAX: usize = 2;
 /// How long a Read waits for a client that does not take its answers.
@@ -117,7 +119,7 @@ impl Server {
         let tls = tls.map(|files| tls::acceptor(&files)).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(READS_MAX)
+            .max_blocking_threads(READS_MAX + OTHERS_MAX)
             .thread_name("p4runtime read")
             .build()?;
         let listener = std::net::TcpListener::bind(address)?;
@@ -322,7 +324,9 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
                 async move {
                     let request =
                         v1::GetForwardingPipelineConfigRequest::decode(raw).map_err(device::malformed)?;
-                    shared.device.get_pipeline(&request)
+                    // It may wait for a batch.
+                    let get = tokio::task::spawn_blocking(move || shared.device.get_pipeline(&request));
+                    get.await.unwrap_or_else(|_| Err(Status::internal("bug in p4jet: the request failed")))
                 }
             };
             grpc.unary(Method(get), request).await

@@ -204,7 +204,7 @@ pub fn bring(device: &Weak<Device>, mut from: FromSwitch, stop: &AtomicBool) {
         let Some(device) = device.upgrade() else { return };
         let counts = &device.counts;
         let primaries = device.primaries();
-        let configured = device.running();
+        let configured = device.known();
         let (Some(configured), false) = (configured, primaries.is_empty()) else {
             counts.packet_ins_dropped.fetch_add(count as u64, Ordering::Relaxed);
             continue;
