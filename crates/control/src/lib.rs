@@ -42,7 +42,7 @@ pub use queues::{Queue, QueueUpdate, WEIGHT_MAX};
 pub use read::{Entity, EntryState, PAGE_MAX, Page, Selector};
 pub use rights::{Opened, Rights};
 pub use schema::Schema;
-pub use shared::{Loaded, SharedControl, Transaction};
+pub use shared::{Loaded, Published, SharedControl, Transaction};
 pub use state::ReadCommand;
 pub use stats::Stats;
 pub use update::{Act, Atomicity, Cell, EntryRef, Mirror, Ref, Update};

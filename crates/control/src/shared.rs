@@ -136,7 +136,7 @@ pub struct Transaction<'s> {
     kept: MutexGuard<'s, Kept>,
 }
 
-impl Transaction<'_> {
+impl<'s> Transaction<'s> {
     /// Carries one update out, as [`Batch::write`].
     pub fn write(&mut self, update: Update) -> Result<Option<u32>> {
         self.batch.write(update)
@@ -162,22 +162,43 @@ impl Transaction<'_> {
         self.batch.settle();
     }
 
-    /// Ends the batch: its changes stay, and are kept. The text says if they could not be kept, or if output queues that they
+    /// Ends the batch: its changes stay, and the journal gets them. The text says if it could not, or if output queues that they
     /// configure have no effect.
     pub fn commit(self) -> Result<Option<String>> {
-        let Transaction { shared, mut kept, mut batch } = self;
-        let changes = match batch.publish() {
-            Ok(changes) => changes,
-            Err(error) => return Err(batch.take_back(error)),
-        };
-        let unkept = kept.note(changes);
-        drop(kept);
-        Ok(both(unkept, shared.make_queues()))
+        Ok(self.publish()?.record())
+    }
+
+    /// Ends the batch: its changes stay. The caller must record them.
+    pub fn publish(self) -> Result<Published<'s>> {
+        let Transaction { shared, kept, mut batch } = self;
+        match batch.publish() {
+            Ok(changes) => Ok(Published { shared, kept, changes }),
+            Err(error) => Err(batch.take_back(error)),
+        }
     }
 
     /// Takes all changes back because of an error, as [`Batch::take_back`].
     pub fn take_back(self, error: CommandError) -> CommandError {
         self.batch.take_back(error)
+    }
+}
+
+/// The changes of a transaction that has ended. The journal does not have them yet.
+#[must_use = "the journal does not have the changes yet"]
+pub struct Published<'s> {
+    shared: &'s SharedControl,
+    kept: MutexGuard<'s, Kept>,
+    changes: Option<Changes>,
+}
+
+impl Published<'_> {
+    /// Adds the changes to the journal, and compiles the program for output queues that they configure. The text says if
+    /// either failed.
+    pub fn record(self) -> Option<String> {
+        let Published { shared, mut kept, changes } = self;
+        let unkept = kept.note(changes);
+        drop(kept);
+        both(unkept, shared.make_queues())
     }
 }
 
@@ -277,6 +298,15 @@ impl SharedControl {
         let kept = self.lock_for(of)?;
         let batch = Batch::new(&kept.control, Atomicity::AllOrNothing, updates, kept.changes());
         Some(Transaction { shared: self, batch, kept })
+    }
+
+    /// Calls `change` while no packets are processed, so that each packet sees all of the change or none of it. `change` must not
+    /// use the ports, load a program, or record a transaction. After an error it was not called.
+    pub fn hold_packets<T>(&self, change: impl FnOnce() -> T) -> Result<T> {
+        let (mut change, mut result) = (Some(change), None);
+        let mut once = || result = change.take().map(|change| change());
+        self.host()?.hold_packets(&mut once).map_err(device)?;
+        result.ok_or_else(|| CommandError::new("the host did not carry out the change"))
     }
 
     fn lock_for(&self, of: &Control) -> Option<MutexGuard<'_, Kept>> {

@@ -7,7 +7,7 @@
 use crate::pipeline::Pipeline;
 use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::session::RoleView;
-use p4jet_control::{CommandError, Control, SharedControl, Transaction};
+use p4jet_control::{CommandError, Control, Published, SharedControl, Transaction};
 use p4jet_p4info::proto::v1::{self, EntityKind, UpdateType};
 
 /// The outcome of a batch of updates.
@@ -44,9 +44,6 @@ pub fn write(
     updates: Vec<v1::Update>,
     atomicity: v1::Atomicity,
 ) -> Written {
-    if atomicity == v1::Atomicity::DataplaneAtomic {
-        return Refusal::unsupported("batches that packets see whole or not at all are not supported").into();
-    }
     if updates.is_empty() {
         return Written::default();
     }
@@ -58,35 +55,18 @@ pub fn write(
         let why = "another program was loaded meanwhile";
         return Refusal::new(Code::Aborted, Reason::Program, why).into();
     };
-    let all_or_nothing = atomicity == v1::Atomicity::RollbackOnError;
-    let wanted_digests = pipeline.wanted().clone();
-    let mut writer = Writer { pipeline, control, role, batch };
-    let mut errors: Option<Vec<v1::Error>> = None;
-    let total = updates.len();
-    for (place, update) in updates.into_iter().enumerate() {
-        let mark = writer.batch.mark();
-        let refusal = match writer.update(&update) {
-            Ok(()) => {
-                if !all_or_nothing {
-                    writer.batch.settle();
-                }
-                continue;
-            }
-            Err(refusal) => refusal,
-        };
-        if all_or_nothing {
-            *pipeline.wanted() = wanted_digests;
-            // What could not be taken back is in its text.
-            let message = writer.batch.take_back(CommandError::new(refusal.message)).message;
-            return rolled_back(total, place, Refusal { message, ..refusal });
-        }
-        let message = writer.batch.take_back_to(mark, CommandError::new(refusal.message)).message;
-        let errors = errors.get_or_insert_with(|| vec![v1::Error::default(); total]);
-        errors[place] = Refusal { message, ..refusal }.into_error();
-    }
-    match writer.batch.commit() {
-        Ok(note) => Written { errors, note, ..Written::default() },
-        Err(error) => Refusal::from(error).into(),
+    let writer = Writer { pipeline, control, role, batch };
+    let made = match atomicity {
+        v1::Atomicity::DataplaneAtomic => match switch.hold_packets(|| writer.carry_out(updates, true)) {
+            Ok(made) => made,
+            Err(error) => return Refusal::from(error).into(),
+        },
+        v1::Atomicity::RollbackOnError => writer.carry_out(updates, true),
+        v1::Atomicity::ContinueOnError => writer.carry_out(updates, false),
+    };
+    match made {
+        Ok((published, errors)) => Written { errors, note: published.record(), ..Written::default() },
+        Err(written) => written,
     }
 }
 
@@ -101,7 +81,43 @@ fn rolled_back(total: usize, place: usize, refusal: Refusal) -> Written {
     Written { errors: Some(errors), ..Written::default() }
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    /// Carries the updates out, in their order. Returns the changes with one result per update, or why nothing was changed.
+    fn carry_out(
+        mut self,
+        updates: Vec<v1::Update>,
+        all_or_nothing: bool,
+    ) -> std::result::Result<(Published<'a>, Option<Vec<v1::Error>>), Written> {
+        let wanted_digests = self.pipeline.wanted().clone();
+        let mut errors: Option<Vec<v1::Error>> = None;
+        let total = updates.len();
+        for (place, update) in updates.into_iter().enumerate() {
+            let mark = self.batch.mark();
+            let refusal = match self.update(&update) {
+                Ok(()) => {
+                    if !all_or_nothing {
+                        self.batch.settle();
+                    }
+                    continue;
+                }
+                Err(refusal) => refusal,
+            };
+            if all_or_nothing {
+                *self.pipeline.wanted() = wanted_digests;
+                // What could not be taken back is in its text.
+                let message = self.batch.take_back(CommandError::new(refusal.message)).message;
+                return Err(rolled_back(total, place, Refusal { message, ..refusal }));
+            }
+            let message = self.batch.take_back_to(mark, CommandError::new(refusal.message)).message;
+            let errors = errors.get_or_insert_with(|| vec![v1::Error::default(); total]);
+            errors[place] = Refusal { message, ..refusal }.into_error();
+        }
+        match self.batch.publish() {
+            Ok(published) => Ok((published, errors)),
+            Err(error) => Err(Refusal::from(error).into()),
+        }
+    }
+
     /// Carries a typed update out.
     pub(crate) fn make(&mut self, update: p4jet_control::Update) -> Result<Option<u32>> {
         Ok(self.batch.write(update)?)
