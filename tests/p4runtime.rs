@@ -598,6 +598,54 @@ fn kind_of_a_packet(stream: &mut Stream) -> u8 {
 }
 
 #[test]
+fn p_10_and_p_11_reconcile_keeps_everything_or_changes_nothing() {
+    use v1::ConfigAction as Action;
+    let switch = Switch::start("p10");
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    let p4info = p4info(PROGRAM);
+    let id = |preamble: &Option<config::Preamble>| preamble.as_ref().unwrap().id;
+    let action =
+        p4info.actions.iter().find(|action| action.preamble.as_ref().unwrap().name == "I.drop").unwrap();
+    let action = v1::Action { action_id: id(&action.preamble), params: Vec::new() };
+    let exact = v1::Exact { value: Bytes::from_static(&[7]) };
+    let entry = v1::TableEntry {
+        table_id: id(&p4info.tables[0].preamble),
+        r#match: vec![v1::FieldMatch {
+            field_id: 1,
+            field_match_type: Some(v1::FieldMatchType::Exact(exact)),
+        }],
+        action: Some(v1::TableAction { r#type: Some(v1::TableActionType::Action(action)) }),
+        ..Default::default()
+    };
+    let insert = update(v1::UpdateType::Insert, v1::EntityKind::TableEntry(entry.clone()));
+    client.write(&write_request(vec![insert])).unwrap();
+    let read = || {
+        let entities =
+            vec![v1::Entity { entity: Some(v1::EntityKind::TableEntry(v1::TableEntry::default())) }];
+        client.read(&v1::ReadRequest { device_id: 1, entities, ..Default::default() }).unwrap()
+    };
+    let there = [v1::Entity { entity: Some(v1::EntityKind::TableEntry(entry)) }];
+    assert_eq!(read(), there);
+    let other = PROGRAM.replace("h.packet_in.kind = 5", "h.packet_in.kind = 6");
+    client.set_pipeline(&set_request(Action::ReconcileAndCommit, &other, Some(1))).unwrap();
+    assert_eq!((kind_of_a_packet(&mut stream), read()), (6, there.to_vec()));
+    let other = PROGRAM.replace("h.ethernet.dst: exact", "h.ethernet.src: exact");
+    let lost = client.set_pipeline(&set_request(Action::ReconcileAndCommit, &other, Some(2)));
+    expect(lost, Code::InvalidArgument, "1 entry lost");
+    assert_eq!((kind_of_a_packet(&mut stream), read()), (6, there.to_vec()));
+    assert_eq!(get(&client, v1::ResponseType::CookieOnly).unwrap().cookie, Some(v1::Cookie { cookie: 1 }));
+    // Without a program, the running one keeps its state.
+    let mut same = set_request(Action::ReconcileAndCommit, PROGRAM, Some(3));
+    same.config.as_mut().unwrap().p4_device_config = Bytes::new();
+    client.set_pipeline(&same).unwrap();
+    assert_eq!(read(), there);
+    // P-7.
+    client.set_pipeline(&set_request(Action::VerifyAndCommit, PROGRAM, None)).unwrap();
+    assert_eq!(read(), []);
+}
+
+#[test]
 fn p_7_a_commit_loses_no_packet() {
     use v1::ConfigAction as Action;
     let switch = Switch::start("p7");
@@ -1204,4 +1252,34 @@ fn clients_that_die_during_requests_leave_the_others_alone() {
         client.write(&write_request(Vec::new())).unwrap();
     }
     drop(stream);
+}
+
+/// Prints rates over the loopback: `cargo test --release --workspace --test system -- --ignored --nocapture rates_of_p4runtime`.
+#[test]
+#[ignore = "it measures"]
+fn rates_of_p4runtime() {
+    let switch = Switch::start("rates");
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    let per_second = |count: u64, begun: Instant| count as f64 / begun.elapsed().as_secs_f64();
+    let begun = Instant::now();
+    (0..20_000).for_each(|_| client.write(&write_request(Vec::new())).unwrap());
+    println!("Writes one after the other: {:.0}/s", per_second(20_000, begun));
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..64 {
+            scope.spawn(|| (0..1000).for_each(|_| client.write(&write_request(Vec::new())).unwrap()));
+        }
+    });
+    println!("64 Writes at a time: {:.0}/s", per_second(64_000, begun));
+    let begun = Instant::now();
+    for round in 0..400 {
+        (0..250).for_each(|number| stream.send(packet_out(510, &frame(250 * round + number, 128))).unwrap());
+        (0..250).for_each(|_| assert!(matches!(stream.next(LONG), Ok(Some(v1::StreamResponse::Packet(_))))));
+    }
+    println!("packets out and in, in turns of 250: {:.0}/s", per_second(100_000, begun));
+    let set = set_request(v1::ConfigAction::VerifyAndCommit, PROGRAM, None);
+    let begun = Instant::now();
+    (0..20).for_each(|_| client.set_pipeline(&set).unwrap());
+    println!("a commit: {:.1} ms", 1000.0 / per_second(20, begun));
 }
