@@ -3,6 +3,7 @@
 //! Keys and values are texts as runtime commands take them, so that they mean the same whatever the program's ids are.
 
 use crate::error::{CommandError, count};
+use crate::notes::Noted;
 use crate::queues::{Queue, QueueUpdate};
 use crate::schema::param_names;
 use crate::update::{Act, Cell, EntryRef, Mirror, Ref, Update};
@@ -155,6 +156,24 @@ pub enum NamedUpdate {
         lag: u32,
         ports: BTreeSet<u32>,
     },
+    /// Replaces the members of a group: handles, each with a number of places.
+    SetGroup {
+        profile: String,
+        group: Ref,
+        members: Vec<(u32, u32)>,
+    },
+    /// Replaces a multicast group: ports and replication ids; none deletes it.
+    SetMulticastGroup {
+        group: u32,
+        #[serde(default)]
+        replicas: Option<Vec<(u32, u32)>>,
+    },
+    /// Sets a client's note about an object: pairs of hexadecimal digits; none deletes it.
+    Note {
+        of: NamedNoted,
+        #[serde(default)]
+        note: Option<String>,
+    },
     SetSession(Session),
     DeleteSession {
         number: u32,
@@ -248,6 +267,39 @@ pub struct Session {
     /// Bytes that copies keep at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u32>,
+    /// Ports and instances, in place of a port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<Vec<(u32, u32)>>,
+    /// The class of service of these copies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<u32>,
+}
+
+/// An object that can have a note.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "as in Noted")]
+pub enum NamedNoted {
+    Entry { table: String, handle: u32 },
+    Default { table: String },
+    Group { profile: String, group: u32 },
+    MulticastGroup(u32),
+    Session(u32),
+    Digest(String),
+}
+
+/// Bytes as pairs of hexadecimal digits.
+pub(crate) fn hex_text(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn hex_bytes(text: &str) -> Result<Vec<u8>> {
+    let wrong = || CommandError::new("a note has pairs of hexadecimal digits").field("note");
+    let pair = |pair: &[u8]| {
+        let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2)?;
+        u8::from_str_radix(text, 16).ok()
+    };
+    text.as_bytes().chunks(2).map(pair).collect::<Option<_>>().ok_or_else(wrong)
 }
 
 /// The constants of a custom CRC.
@@ -412,7 +464,7 @@ impl NamedUpdate {
             NamedUpdate::ModifyMember { member, .. } | NamedUpdate::DeleteMember { member, .. } => {
                 fix(member)
             }
-            NamedUpdate::DeleteGroup { group, .. } => fix(group),
+            NamedUpdate::DeleteGroup { group, .. } | NamedUpdate::SetGroup { group, .. } => fix(group),
             NamedUpdate::AddToGroup { group, member, .. }
             | NamedUpdate::RemoveFromGroup { group, member, .. } => {
                 fix(group);
@@ -660,7 +712,34 @@ impl Control {
                     Mirror::Port(port) => (Some(*port), None),
                     Mirror::Group(group) => (None, Some(*group)),
                 };
-                NamedUpdate::SetSession(Session { number: *session, port, group, bytes: *bytes_max })
+                let (replicas, class) = (None, None);
+                NamedUpdate::SetSession(Session {
+                    number: *session,
+                    port,
+                    group,
+                    bytes: *bytes_max,
+                    replicas,
+                    class,
+                })
+            }
+            Update::SetReplicas { session, replicas, class_of_service, bytes_max } => {
+                NamedUpdate::SetSession(Session {
+                    number: *session,
+                    port: None,
+                    group: None,
+                    bytes: *bytes_max,
+                    replicas: Some(replicas.clone()),
+                    class: (*class_of_service != 0).then_some(*class_of_service),
+                })
+            }
+            Update::SetMulticastGroup { group, replicas } => {
+                NamedUpdate::SetMulticastGroup { group: *group, replicas: replicas.clone() }
+            }
+            Update::SetGroup { profile, group, members } => {
+                NamedUpdate::SetGroup { profile: instance(profile), group: *group, members: members.clone() }
+            }
+            Update::Note { of, note } => {
+                NamedUpdate::Note { of: self.named_noted(of), note: note.as_deref().map(hex_text) }
             }
             Update::DeleteSession(session) => NamedUpdate::DeleteSession { number: *session },
             Update::Queue(QueueUpdate::Depth { packets, of }) => {
@@ -677,6 +756,32 @@ impl Control {
             }
             Update::Reset => NamedUpdate::Reset {},
         }
+    }
+
+    pub(crate) fn named_noted(&self, of: &Noted) -> NamedNoted {
+        let program = self.program();
+        let table = |id: &TableId| program.tables[id.index()].name.clone();
+        match of {
+            Noted::Entry(id, handle) => NamedNoted::Entry { table: table(id), handle: *handle },
+            Noted::Default(id) => NamedNoted::Default { table: table(id) },
+            Noted::Group(id, group) => {
+                NamedNoted::Group { profile: program.instances[id.index()].name.clone(), group: *group }
+            }
+            Noted::MulticastGroup(group) => NamedNoted::MulticastGroup(*group),
+            Noted::Session(session) => NamedNoted::Session(*session),
+            Noted::Digest(name) => NamedNoted::Digest(name.to_string()),
+        }
+    }
+
+    pub(crate) fn resolve_noted(&self, of: &NamedNoted) -> Result<Noted> {
+        Ok(match of {
+            NamedNoted::Entry { table, handle } => Noted::Entry(self.schema.table(table)?, *handle),
+            NamedNoted::Default { table } => Noted::Default(self.schema.table(table)?),
+            NamedNoted::Group { profile, group } => Noted::Group(self.schema.profile(profile)?, *group),
+            NamedNoted::MulticastGroup(group) => Noted::MulticastGroup(*group),
+            NamedNoted::Session(session) => Noted::Session(*session),
+            NamedNoted::Digest(name) => Noted::Digest(name.as_str().into()),
+        })
     }
 
     /// The update that a named one stands for in this program.
@@ -793,7 +898,32 @@ impl Control {
             NamedUpdate::Dissociate { group, node } => Update::Dissociate { group: *group, node: *node },
             NamedUpdate::DestroyNode { node } => Update::DestroyNode(*node),
             NamedUpdate::SetLag { lag, ports } => Update::SetLag { lag: *lag, ports: ports.clone() },
-            NamedUpdate::SetSession(Session { number, port, group, bytes }) => {
+            NamedUpdate::SetGroup { profile, group, members } => Update::SetGroup {
+                profile: schema.profile(profile)?,
+                group: *group,
+                members: members.clone(),
+            },
+            NamedUpdate::SetMulticastGroup { group, replicas } => {
+                Update::SetMulticastGroup { group: *group, replicas: replicas.clone() }
+            }
+            NamedUpdate::Note { of, note } => {
+                let note = note.as_deref().map(hex_bytes).transpose()?.map(Vec::into_boxed_slice);
+                Update::Note { of: self.resolve_noted(of)?, note }
+            }
+            NamedUpdate::SetSession(Session {
+                number,
+                port: None,
+                group: None,
+                bytes,
+                replicas: Some(replicas),
+                class,
+            }) => Update::SetReplicas {
+                session: *number,
+                replicas: replicas.clone(),
+                class_of_service: class.unwrap_or(0),
+                bytes_max: *bytes,
+            },
+            NamedUpdate::SetSession(Session { number, port, group, bytes, .. }) => {
                 let to = match (port, group) {
                     (Some(port), None) => Mirror::Port(*port),
                     (None, Some(group)) => Mirror::Group(*group),

@@ -2,7 +2,7 @@
 //!
 //! Keys, values and names are words as [`NamedUpdate`] has them.
 
-use crate::named::{Call, Crc, NamedUpdate, RateRecord, Session};
+use crate::named::{Call, Crc, NamedNoted, NamedUpdate, RateRecord, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +26,7 @@ pub enum Record {
     Crc(Crc),
     Multicast(Groups),
     Session(Session),
+    Note(NoteRecord),
     Queues(QueueRecord),
     /// The last line of a state file.
     End(End),
@@ -144,6 +145,19 @@ pub struct Group {
     pub handle: u32,
     /// The handles of its members.
     pub members: Vec<u32>,
+    /// How many places each has, if that was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub places: Option<Vec<u32>>,
+}
+
+/// A client's note.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoteRecord {
+    /// What it is about.
+    pub of: NamedNoted,
+    /// Pairs of hexadecimal digits.
+    pub note: String,
 }
 
 /// An entry of a table.

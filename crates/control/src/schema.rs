@@ -2,6 +2,7 @@
 
 use crate::error::CommandError;
 use crate::names::NameIndex;
+use crate::notes::NOTE_BYTES_MAX;
 use crate::update::{Act, Cell, Mirror, Update};
 use p4jet_externs::Rates;
 use p4jet_ir::{ActionId, Function, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId};
@@ -211,6 +212,11 @@ impl Schema {
                 self.profile_table(*profile)?;
                 check_selector(program, *profile)
             }
+            Update::SetGroup { profile, members, .. } => {
+                self.profile_table(*profile)?;
+                check_selector(program, *profile)?;
+                check_places(members)
+            }
 
             Update::WriteCounter { counter, cell, .. } => {
                 match instance(program, *counter, "counter", |kind| match kind {
@@ -299,6 +305,28 @@ impl Schema {
                     None => Ok(()),
                 }
             }
+            Update::SetReplicas { session, replicas, bytes_max, .. } => {
+                check_range("session", *session, SESSION_MAX)?;
+                check_replicas(replicas)?;
+                match bytes_max {
+                    Some(0) => Err(CommandError::new(
+                        "Error: copies of 0 bytes: expected 1 to 65535, or none for all",
+                    )),
+                    Some(bytes) => check_range("length", *bytes, SESSION_BYTES_MAX),
+                    None => Ok(()),
+                }
+            }
+            Update::SetMulticastGroup { group, replicas } => {
+                check_group(*group)?;
+                check_replicas(replicas.as_deref().unwrap_or_default())
+            }
+            Update::Note { note, .. } => match note {
+                Some(note) if note.len() > NOTE_BYTES_MAX => {
+                    let (found, max) = (note.len(), NOTE_BYTES_MAX);
+                    Err(CommandError::new(format!("Error: a note of {found} bytes, expected at most {max}")))
+                }
+                _ => Ok(()),
+            },
             Update::Queue(update) => update.check(program),
             Update::DestroyMulticastGroup(_)
             | Update::Associate { .. }
@@ -508,6 +536,27 @@ fn check_range(what: &str, found: u32, max: u32) -> Result<()> {
             Err(CommandError::new(format!("Error: found {what} {found}, expected 0 to {max}")).field(what))
         }
     }
+}
+
+/// The most places in the list of a group.
+pub const PLACES_MAX: u64 = 1 << 16;
+
+fn check_places(members: &[(u32, u32)]) -> Result<()> {
+    let places: u64 = members.iter().map(|(_, places)| u64::from(*places)).sum();
+    match places <= PLACES_MAX {
+        true => Ok(()),
+        false => {
+            let message = format!("Error: found {places} places in a group, expected at most {PLACES_MAX}");
+            Err(CommandError::new(message).field("group"))
+        }
+    }
+}
+
+fn check_replicas(replicas: &[(u32, u32)]) -> Result<()> {
+    replicas.iter().try_for_each(|(port, instance)| {
+        check_range("port", *port, MULTICAST_MAX)?;
+        check_range("replication id", *instance, MULTICAST_MAX)
+    })
 }
 
 fn check_set(what: &str, numbers: &BTreeSet<u32>) -> Result<()> {

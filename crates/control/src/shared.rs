@@ -400,7 +400,7 @@ impl SharedControl {
         let _one_of_few = Compilation::begin(&self.0.compilations)?;
         if let Some(swap) = host.prepare_counted(counted, cancel).map_err(CommandError::new)? {
             let mut kept = lock(&self.0.kept);
-            kept.control = Control::new(swap().map_err(CommandError::new)?.switch);
+            kept.control = kept.control.succeed(swap().map_err(CommandError::new)?.switch);
         }
         Ok(())
     }
@@ -458,7 +458,7 @@ impl SharedControl {
     fn swap(&self, swap: Swap) -> Result<String> {
         let mut kept = lock(&self.0.kept);
         let swapped = swap().map_err(CommandError::new)?;
-        kept.control = Control::new(swapped.switch);
+        kept.control = kept.control.succeed(swapped.switch);
         let unkept = kept.replace().map_or_else(String::new, |why| why + "\n");
         Ok(swapped.told + &unkept)
     }

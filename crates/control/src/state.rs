@@ -5,17 +5,17 @@
 
 use crate::error::{CommandError, count};
 use crate::guard::{guarded, require_memory};
-use crate::named::{Call, NamedUpdate, RateRecord, Session, resolve_rates};
+use crate::named::{Call, NamedUpdate, RateRecord, Session, hex_text, resolve_rates};
 use crate::queues::{check_port, limit};
 use crate::record::{
-    Cells, Did, End, Group, GroupNode, Groups, Header, JournalHeader, KeyField, Member, OneQueue, Param,
-    PortRecord, QueueRecord, Record, Register, Shape, TableDefault, TableEntry, ValueSet,
+    Cells, Did, End, Group, GroupNode, Groups, Header, JournalHeader, KeyField, Member, NoteRecord, OneQueue,
+    Param, PortRecord, QueueRecord, Record, Register, Shape, TableDefault, TableEntry, ValueSet,
 };
 use crate::schema::{is_const_entry, param_names};
 use crate::sealed::{FileSum, Seal, open, seal};
 use crate::update::{Act, Update};
 use crate::value::{key_word, number_word, parse_value};
-use crate::write::{Control, Made, Result, Undo};
+use crate::write::{Control, Made, Result, Undo, is_plain};
 use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate};
 use p4jet_externs::{CounterValue, Multicast, Node};
 use p4jet_ir::{ActionId, InstanceId, InstanceKind, Program, Table, TableId};
@@ -182,7 +182,9 @@ impl Control {
                 out.put(&Record::Member(Member { profile: name(), handle, r#do: call }))?;
             }
             for (handle, members) in of.groups() {
-                out.put(&Record::Group(Group { profile: name(), handle, members }))?;
+                let (set, weighted) = of.group_places(handle).unwrap_or_default();
+                let places = weighted.then(|| set.into_iter().map(|(_, places)| places).collect());
+                out.put(&Record::Group(Group { profile: name(), handle, members, places }))?;
             }
         }
         for id in names.tables.sorted().map(TableId) {
@@ -218,9 +220,12 @@ impl Control {
         let destinations = state.destinations();
         let sessions: BTreeMap<_, _> = destinations.sessions.iter().collect();
         for (number, session) in sessions {
-            let port = session.replicas.first().map(|replica| replica.port);
-            let (group, bytes) = (session.group, session.bytes_max);
-            out.put(&Record::Session(Session { number: *number, port, group, bytes }))?;
+            let record = session_record(*number, session);
+            out.put(&Record::Session(record))?;
+        }
+        for (of, note) in self.notes() {
+            let record = NoteRecord { of: self.named_noted(&of), note: hex_text(&note) };
+            out.put(&Record::Note(record))?;
         }
         let queues = self.switch.queues().config();
         if queues != QueueConfig::default() {
@@ -360,6 +365,17 @@ impl Control {
         }
         Ok(())
     }
+}
+
+fn session_record(number: u32, session: &p4jet_externs::Session) -> Session {
+    let (group, bytes) = (session.group, session.bytes_max);
+    if is_plain(session) {
+        let port = session.replicas.first().map(|replica| replica.port);
+        return Session { number, port, group, bytes, replicas: None, class: None };
+    }
+    let replicas = session.replicas.iter().map(|replica| (replica.port, replica.instance)).collect();
+    let class = Some(session.class_of_service).filter(|class| *class != 0);
+    Session { number, port: None, group: None, bytes, replicas: Some(replicas), class }
 }
 
 /// The default action, member or group of a table. As in bmv2, a table with an action profile has none, although the program's
@@ -759,6 +775,9 @@ impl<'c> Restoring<'c, '_> {
                 let of = format!("session {}", session.number);
                 (of, self.named(&NamedUpdate::SetSession(session), None))
             }
+            Record::Note(NoteRecord { of, note }) => {
+                ("note".to_string(), self.named(&NamedUpdate::Note { of, note: Some(note) }, None))
+            }
             Record::Queues(queues) => ("queues".to_string(), self.queues(&queues)),
             Record::Did(mut did) => return self.did(&mut did),
         };
@@ -826,9 +845,14 @@ impl<'c> Restoring<'c, '_> {
         self.write(Update::CreateMember { profile, action }, Some(*handle))
     }
 
-    fn group(&mut self, Group { profile, handle, members }: &Group) -> Result<()> {
+    fn group(&mut self, Group { profile, handle, members, places }: &Group) -> Result<()> {
         let profile = self.control.schema.profile(profile)?;
-        self.control.add_group_at(profile, *handle, members, self.log.as_deref_mut())
+        let Some(places) = places else {
+            return self.control.add_group_at(profile, *handle, members, self.log.as_deref_mut());
+        };
+        self.control.add_group_at(profile, *handle, &[], self.log.as_deref_mut())?;
+        let members = members.iter().copied().zip(places.iter().copied()).collect();
+        self.write(Update::SetGroup { profile, group: (*handle).into(), members }, None)
     }
 
     fn entry(&mut self, entry: &TableEntry) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Changes of a switch, as values.
 
 use crate::named::RefForm;
+use crate::notes::{Note, Noted};
 use crate::queues::QueueUpdate;
 use num_bigint::BigUint;
 use p4jet_externs::{CounterValue, CrcParams, Rates};
@@ -51,6 +52,10 @@ pub enum Update {
     /// Removes a member from a group.
     RemoveFromGroup { profile: InstanceId, group: Ref, member: Ref },
 
+    /// Replaces the members of a group: handles, each with a number of places. A member with two places is chosen twice as often
+    /// as one with one, and one with none is never chosen. Entries may name the group even if it is empty.
+    SetGroup { profile: InstanceId, group: Ref, members: Vec<(u32, u32)> },
+
     /// Sets one cell of a counter.
     WriteCounter { counter: InstanceId, cell: Cell, value: CounterValue },
     /// Sets all cells of a counter to 0.
@@ -86,6 +91,9 @@ pub enum Update {
     },
     /// Changes the ports and lags of a node.
     UpdateNode { node: Ref, ports: BTreeSet<u32>, lags: BTreeSet<u32> },
+    /// Creates or replaces a multicast group with these copies, ports and replication ids, in one step; none deletes it. Nodes
+    /// that it had are destroyed.
+    SetMulticastGroup { group: u32, replicas: Option<Vec<(u32, u32)>> },
     /// Adds a node to a multicast group.
     Associate { group: u32, node: Ref },
     /// Removes a node from a multicast group.
@@ -101,9 +109,13 @@ pub enum Update {
         /// Copies keep at most this many bytes.
         bytes_max: Option<u32>,
     },
+    /// Creates or replaces a clone session with several copies: ports and instances.
+    SetReplicas { session: u32, replicas: Vec<(u32, u32)>, class_of_service: u32, bytes_max: Option<u32> },
     /// Deletes a clone session.
     DeleteSession(u32),
 
+    /// Sets a note about an object; none deletes it.
+    Note { of: Noted, note: Option<Note> },
     /// Changes the output queues.
     Queue(QueueUpdate),
     /// Restores the state after the start: undoes all that was set except the constants of CRCs, and empties registers and

@@ -3,6 +3,7 @@
 use crate::error::{CommandError, NO_MEMORY, count};
 use crate::guard::{guarded, require_memory_for_updates};
 use crate::journal::Changes;
+use crate::notes::{Note, Noted, Notes};
 use crate::schema::{Schema, check_entry_open, is_const_entry, param_names};
 use crate::update::{Act, Atomicity, Cell, EntryRef, Mirror, Ref, Update};
 use num_bigint::BigUint;
@@ -12,6 +13,7 @@ use p4jet_externs::{
 };
 use p4jet_ir::{InstanceId, InstanceKind, Program, TableId};
 use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch, SavedTimeout, TableError};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,6 +28,7 @@ const TAKE_BACK_MAX: Duration = Duration::from_secs(10);
 pub struct Control {
     pub(crate) switch: Arc<Switch>,
     pub(crate) schema: Arc<Schema>,
+    pub(crate) notes: Arc<Notes>,
 }
 
 /// What a batch of updates came to.
@@ -67,6 +70,12 @@ pub(crate) enum UndoOther {
     Node(u32, Node, Option<(u32, usize)>),
     /// A link aggregation group that is new.
     NoLag(u32),
+    /// The members of a group with their places, and whether they were set so.
+    GroupMembers(InstanceId, u32, Vec<(u32, u32)>, bool),
+    /// The nodes of a multicast group, with their handles; none if there was no such group.
+    MulticastGroup(u32, Option<Vec<(u32, Node)>>),
+    /// Notes.
+    Notes(Vec<(Noted, Note)>),
     /// All of multicast.
     Multicast(Multicast),
     /// The queues of a port, and whether the program ran with queues.
@@ -171,11 +180,28 @@ fn act_of(action: &Action) -> Act {
 /// The update after which a clone session is as it was.
 fn session_update(session: u32, was: Option<&Session>) -> Update {
     let Some(was) = was else { return Update::DeleteSession(session) };
+    if !is_plain(was) {
+        let replicas = was.replicas.iter().map(|replica| (replica.port, replica.instance)).collect();
+        let (class_of_service, bytes_max) = (was.class_of_service, was.bytes_max);
+        return Update::SetReplicas { session, replicas, class_of_service, bytes_max };
+    }
     let to = match (was.replicas.first(), was.group) {
         (Some(replica), _) => Mirror::Port(replica.port),
         (None, group) => Mirror::Group(group.unwrap_or(0)),
     };
     Update::SetSession { session, to, bytes_max: was.bytes_max }
+}
+
+/// Removes a multicast group and its nodes. Returns the nodes; none if there is no such group.
+fn take_group(m: &mut Multicast, group: u32) -> Option<Vec<(u32, Node)>> {
+    let nodes = m.groups.remove(&group)?;
+    Some(nodes.into_iter().filter_map(|handle| Some((handle, m.nodes.remove(&handle)?))).collect())
+}
+
+/// True if a session has a group, or one copy of class 0 and instance 0.
+pub(crate) fn is_plain(session: &Session) -> bool {
+    let one = matches!(session.replicas.as_slice(), [Replica { instance: 0, .. }]);
+    session.class_of_service == 0 && (session.group.is_some() || one)
 }
 
 /// A cell that is not there; the only thing that checks leave possible.
@@ -238,6 +264,14 @@ impl Made {
     pub(crate) fn push(&mut self, kind: Option<Kind>, handle: Option<u32>) {
         self.handles.push(handle);
         self.kinds.push(kind);
+    }
+
+    /// The handle for which a reference stands.
+    pub(crate) fn resolved(&self, of: Ref) -> Option<u32> {
+        match of {
+            Ref::Handle(handle) => Some(handle),
+            Ref::Made(place) => self.get(place).map(|(_, handle)| handle),
+        }
     }
 
     fn get(&self, place: u32) -> Option<(Kind, u32)> {
@@ -422,7 +456,20 @@ impl Control {
     /// Control of a switch.
     pub fn new(switch: Arc<Switch>) -> Control {
         let schema = Arc::new(Schema::new(switch.program()));
-        Control { switch, schema }
+        Control { switch, schema, notes: Arc::default() }
+    }
+
+    /// Control of the switch that took this one's place, with the notes about what it has, too.
+    pub(crate) fn succeed(&self, switch: Arc<Switch>) -> Control {
+        let new = Control::new(switch);
+        for (of, note) in self.notes() {
+            if let Ok(of) = new.resolve_noted(&self.named_noted(&of))
+                && new.is_there(&of)
+            {
+                new.set_note(of, Some(note));
+            }
+        }
+        new
     }
 
     /// The switch.
@@ -545,7 +592,7 @@ impl Control {
     }
 
     /// The handle of an entry.
-    fn entry(&self, table: TableId, entry: &EntryRef, made: &Made) -> Result<EntryHandle> {
+    pub(crate) fn entry(&self, table: TableId, entry: &EntryRef, made: &Made) -> Result<EntryHandle> {
         match entry {
             EntryRef::Handle(of) => self.handle(*of, Kind::Entry(table), made).map(EntryHandle),
             EntryRef::Key(key) => self.find_entry(table, &key.0, key.1),
@@ -579,6 +626,28 @@ impl Control {
     /// Carries out an update that the schema allows, and notes how to take it back. Returns the handle of what it made.
     /// With `at`, what it makes gets that handle, which it had before.
     pub(crate) fn apply(
+        &self,
+        update: Update,
+        at: Option<u32>,
+        made: &Made,
+        mut log: Option<&mut Vec<Undo>>,
+    ) -> Result<Option<u32>> {
+        let notes = self.take_notes(&update, made);
+        if notes.is_empty() {
+            return self.apply_change(update, at, made, log);
+        }
+        let before = log.as_ref().map_or(0, |log| log.len());
+        let done = self.apply_change(update, at, made, log.as_deref_mut());
+        match (&done, log) {
+            // Taking the change back comes first, because it makes notes void, too.
+            (Ok(_), Some(log)) => log.insert(before, Control::undo_of_notes(notes)),
+            (Ok(_), None) => {}
+            (Err(_), _) => self.put_notes(notes),
+        }
+        done
+    }
+
+    fn apply_change(
         &self,
         update: Update,
         at: Option<u32>,
@@ -678,16 +747,27 @@ impl Control {
             Update::DeleteGroup { profile, group } => {
                 let (table, of) = self.profile_of(profile)?;
                 let handle = self.handle(group, Kind::Group(profile), made)?;
-                let members = of.delete_group(handle).map_err(self.refused(table))?;
+                let (members, weighted) = of.group_places(handle).unwrap_or_default();
+                of.delete_group(handle).map_err(self.refused(table))?;
+                // The last one is the first one to be carried out.
+                note(&|| UndoOther::GroupMembers(profile, handle, members.clone(), weighted).into());
                 note(&|| {
-                    let add = |member: &u32| {
-                        let (group, member) = (handle.into(), (*member).into());
-                        (Update::AddToGroup { profile, group, member }, None)
-                    };
                     let create = (Update::CreateGroup { profile }, Some(handle));
-                    UndoOther::Updates(std::iter::once(create).chain(members.iter().map(add)).collect())
-                        .into()
+                    UndoOther::Updates(vec![create]).into()
                 });
+            }
+            Update::SetGroup { profile, group, members } => {
+                let (table, of) = self.profile_of(profile)?;
+                let group = self.handle(group, Kind::Group(profile), made)?;
+                let (old, weighted) = of.set_group(group, &members, true).map_err(self.refused(table))?;
+                note(&|| UndoOther::GroupMembers(profile, group, old.clone(), weighted).into());
+            }
+            Update::Note { of, note: text } => {
+                if text.is_some() && !self.is_there(&of) {
+                    return Err(CommandError::new("a note about something that is not there"));
+                }
+                let old = self.set_note(of.clone(), text);
+                note(&|| Update::Note { of: of.clone(), note: old.clone() }.into());
             }
             Update::AddToGroup { profile, group, member } => {
                 let (table, of) = self.profile_of(profile)?;
@@ -782,6 +862,13 @@ impl Control {
                 self.set_session(session, Some(new));
                 note(&|| session_update(session, old.as_ref()).into());
             }
+            Update::SetReplicas { session, replicas, class_of_service, bytes_max } => {
+                let replicas = replicas.into_iter().map(|(port, instance)| Replica { port, instance });
+                let new = Session { replicas: replicas.collect(), group: None, class_of_service, bytes_max };
+                let old = self.switch.state().destinations().sessions.get(&session).cloned();
+                self.set_session(session, Some(new));
+                note(&|| session_update(session, old.as_ref()).into());
+            }
             Update::DeleteSession(session) => {
                 let old = self.switch.state().destinations().sessions.get(&session).cloned();
                 if old.is_none() {
@@ -811,6 +898,7 @@ impl Control {
             Update::Reset => self.reset_state(log)?,
             Update::CreateMulticastGroup(_)
             | Update::DestroyMulticastGroup(_)
+            | Update::SetMulticastGroup { .. }
             | Update::CreateNode { .. }
             | Update::UpdateNode { .. }
             | Update::Associate { .. }
@@ -842,6 +930,17 @@ impl Control {
                 Update::DestroyMulticastGroup(group) => {
                     undo = m.groups.get(&group).map(|nodes| UndoOther::Group(group, nodes.clone()).into());
                     m.destroy_group(group);
+                    affected = Affected::Group(group);
+                }
+                Update::SetMulticastGroup { group, replicas } => {
+                    undo = Some(UndoOther::MulticastGroup(group, take_group(m, group)).into());
+                    if let Some(replicas) = replicas {
+                        m.create_group(group);
+                        for (port, instance) in replicas {
+                            let node = m.create_node(instance, [port].into(), BTreeSet::new());
+                            m.associate(group, node)?;
+                        }
+                    }
                     affected = Affected::Group(group);
                 }
                 Update::CreateNode { instance, ports, lags } => {
@@ -1125,6 +1224,21 @@ impl Control {
                         }
                     });
                 }
+                UndoOther::GroupMembers(profile, group, members, weighted) => {
+                    let again = || {
+                        let (table, of) = self.profile_of(profile)?;
+                        of.set_group(group, &members, weighted).map_err(self.refused(table))
+                    };
+                    settle(&mut || again().map(drop));
+                }
+                UndoOther::MulticastGroup(group, nodes) => self.put_back(Affected::Group(group), |m| {
+                    take_group(m, group);
+                    if let Some(nodes) = nodes {
+                        m.groups.insert(group, nodes.iter().map(|(handle, _)| *handle).collect());
+                        m.nodes.extend(nodes);
+                    }
+                }),
+                UndoOther::Notes(notes) => self.put_notes(notes),
                 UndoOther::NoLag(lag) => self.put_back(Affected::All, |m| drop(m.lags.remove(&lag))),
                 UndoOther::Multicast(old) => self.set_multicast(old),
                 UndoOther::Port(port, settings, wanted) => self.switch.queues().configure(|config| {

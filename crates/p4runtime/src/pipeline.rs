@@ -3,8 +3,6 @@
 //! A [`Pipeline`] pairs each object of a P4Info with the object of the program that has its name, once, so that updates need no
 //! names. Where the two disagree, the P4Info is refused with all reasons.
 
-#![allow(dead_code, reason = "members, groups and digests come next")]
-
 use crate::constraints::{Constraint, Field as Named, Kind, Subject};
 use crate::refusal::{Code, Reason, Refusal, Result, choices};
 use crate::session::RoleView;
@@ -34,8 +32,6 @@ pub struct Pipeline {
     pub(crate) profiles: BTreeMap<u32, Profile>,
     pub(crate) counters: BTreeMap<u32, Array>,
     pub(crate) meters: BTreeMap<u32, Array>,
-    pub(crate) direct_counters: BTreeMap<u32, Direct>,
-    pub(crate) direct_meters: BTreeMap<u32, Direct>,
     pub(crate) registers: BTreeMap<u32, Register>,
     pub(crate) value_sets: BTreeMap<u32, ValueSet>,
     pub(crate) digests: BTreeMap<u32, String>,
@@ -124,18 +120,11 @@ pub(crate) struct Array {
     pub size: u32,
 }
 
-/// A direct counter or meter.
-pub(crate) struct Direct {
-    pub name: String,
-    pub table: u32,
-}
-
 /// A register.
 pub(crate) struct Register {
     pub name: String,
     pub instance: InstanceId,
     pub size: u32,
-    pub width: u32,
     pub spec: P4DataTypeSpec,
 }
 
@@ -168,7 +157,7 @@ impl Pipeline {
         let mut profiles = maker.profiles();
         let tables = maker.tables(&actions, &mut profiles);
         let (counters, meters) = (maker.counters(), maker.meters());
-        let (direct_counters, direct_meters) = maker.directs();
+        maker.check_directs();
         let (registers, value_sets) = (maker.registers(), maker.value_sets());
         let digests =
             p4info.digests.iter().map(|digest| (id_of(&digest.preamble), name_of(&digest.preamble)));
@@ -192,8 +181,6 @@ impl Pipeline {
             profiles,
             counters,
             meters,
-            direct_counters,
-            direct_meters,
             registers,
             value_sets,
             digests,
@@ -818,24 +805,16 @@ impl Maker<'_> {
         arrays
     }
 
-    fn directs(&mut self) -> (BTreeMap<u32, Direct>, BTreeMap<u32, Direct>) {
+    /// Direct counters and meters are found by their tables.
+    fn check_directs(&mut self) {
         let counters = self.info.direct_counters.iter().map(|c| (&c.preamble, c.direct_table_id));
-        let counters =
-            counters.map(|(preamble, table)| (id_of(preamble), Direct { name: name_of(preamble), table }));
         let meters = self.info.direct_meters.iter().map(|m| (&m.preamble, m.direct_table_id));
-        let meters =
-            meters.map(|(preamble, table)| (id_of(preamble), Direct { name: name_of(preamble), table }));
-        let (counters, meters): (BTreeMap<_, _>, BTreeMap<_, _>) = (counters.collect(), meters.collect());
-        for direct in counters.values().chain(meters.values()) {
-            if !self.info.tables.iter().any(|table| id_of(&table.preamble) == direct.table) {
-                let why = format!(
-                    "`{}` belongs to a table that is not in the P4Info: {}",
-                    direct.name, direct.table
-                );
-                self.reasons.push(why);
+        for (preamble, table) in counters.chain(meters) {
+            if !self.info.tables.iter().any(|known| id_of(&known.preamble) == table) {
+                let name = name_of(preamble);
+                self.reasons.push(format!("`{name}` belongs to a table that is not in the P4Info: {table}"));
             }
         }
-        (counters, meters)
     }
 
     fn registers(&mut self) -> BTreeMap<u32, Register> {
@@ -863,7 +842,7 @@ impl Maker<'_> {
                 )),
                 _ => {}
             }
-            registers.insert(id_of(&register.preamble), Register { name, instance, size, width, spec });
+            registers.insert(id_of(&register.preamble), Register { name, instance, size, spec });
         }
         registers
     }

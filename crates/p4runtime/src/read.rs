@@ -4,15 +4,18 @@
 //! piece is read, so a reader sees each batch whole or not at all as long as all that it wants fits in one piece.
 
 use crate::cells::index;
-use crate::pipeline::{Pipeline, Register, Table, ValueSet};
+use crate::notes::note;
+use crate::pipeline::{Pipeline, Profile, Register, Table, ValueSet};
+use crate::profiles::{self, Style, store, style};
 use crate::refusal::{Code, Reason, Refusal, Result};
+use crate::replication;
 use crate::session::RoleView;
-use crate::table_entry::show_rates;
-use p4jet_control::{Control, SharedControl};
+use crate::table_entry::{handle_of_id, id_of_handle, show_rates};
+use p4jet_control::{Control, Noted, SharedControl};
 use p4jet_externs::CounterValue;
 use p4jet_ir::{CounterUnit, InstanceId, InstanceKind};
 use p4jet_p4info::proto::config::P4TypeInfo;
-use p4jet_p4info::proto::v1::{self, Entity, EntityKind, TableAction, TableActionType};
+use p4jet_p4info::proto::v1::{self, Entity, EntityKind, ReplicationType, TableAction, TableActionType};
 use p4jet_tables::{EntryHandle, KeyMatch};
 
 /// The most entities of a page.
@@ -92,6 +95,13 @@ enum Source<'a> {
     Meter(u32, InstanceId, std::ops::Range<u32>),
     Register(u32, &'a Register, std::ops::Range<u32>),
     ValueSet(u32, &'a ValueSet),
+    Members(u32, &'a Profile, Option<u32>),
+    Groups(u32, &'a Profile, Option<u32>),
+    MulticastGroups,
+    /// One, which must be there.
+    MulticastGroup(u32),
+    Sessions,
+    Session(u32),
     Digest(v1::DigestEntry),
 }
 
@@ -109,6 +119,16 @@ struct Filter {
     since_hit: bool,
     /// True if a single entity is asked for, whose absence is an error.
     single: bool,
+}
+
+impl Filter {
+    /// The note about an entry, if the filter lets the entry through.
+    fn noted(&self, control: &Control, of: &Noted) -> Option<v1::TableEntry> {
+        let noted = note::<v1::TableEntry>(control, of).unwrap_or_default();
+        let wanted = (self.cookie == 0 || self.cookie == noted.controller_metadata)
+            && (self.metadata.is_empty() || self.metadata == noted.metadata);
+        wanted.then_some(noted)
+    }
 }
 
 impl Pipeline {
@@ -183,9 +203,36 @@ impl Pipeline {
                 let visible = role.covers(entry.value_set_id, None);
                 Ok(Some(source).filter(|_| visible).into_iter().collect())
             }
-            EntityKind::ActionProfileMember(_)
-            | EntityKind::ActionProfileGroup(_)
-            | EntityKind::PacketReplicationEngineEntry(_) => Ok(Vec::new()),
+            EntityKind::ActionProfileMember(member) => {
+                let wanted = (member.member_id != 0).then(|| handle_of_id(member.member_id));
+                self.profile_sources(role, member.action_profile_id, |id, profile| {
+                    Source::Members(id, profile, wanted)
+                })
+            }
+            EntityKind::ActionProfileGroup(group) => {
+                let wanted = (group.group_id != 0).then(|| handle_of_id(group.group_id));
+                self.profile_sources(role, group.action_profile_id, |id, profile| {
+                    Source::Groups(id, profile, wanted)
+                })
+            }
+            EntityKind::PacketReplicationEngineEntry(entry) => {
+                let source = match &entry.r#type {
+                    Some(ReplicationType::MulticastGroupEntry(group)) => match group.multicast_group_id {
+                        0 => Source::MulticastGroups,
+                        group => Source::MulticastGroup(group),
+                    },
+                    Some(ReplicationType::CloneSessionEntry(session)) => match session.session_id {
+                        0 => Source::Sessions,
+                        session => Source::Session(session),
+                    },
+                    None => {
+                        let why = "neither a multicast group nor a clone session is set";
+                        return Err(Refusal::invalid(Reason::Form, why));
+                    }
+                };
+                let visible = role.covers(0, Some("packet_replication_engine_manager"));
+                Ok(Some(source).filter(|_| visible).into_iter().collect())
+            }
             EntityKind::DigestEntry(entry) => {
                 let digests = self.read_digests(role, entry.digest_id)?;
                 Ok(digests.into_iter().map(Source::Digest).collect())
@@ -199,6 +246,22 @@ impl Pipeline {
                 }
             },
         }
+    }
+
+    /// The sources of one profile, or of all that are visible.
+    fn profile_sources<'a>(
+        &'a self,
+        role: &RoleView,
+        id: u32,
+        source: impl Fn(u32, &'a Profile) -> Source<'a>,
+    ) -> Result<Vec<Source<'a>>> {
+        if id != 0 {
+            let profile = self.profile(id)?;
+            let visible = role.covers(id, None);
+            return Ok(Some(source(id, profile)).filter(|_| visible).into_iter().collect());
+        }
+        let visible = self.profiles.iter().filter(|(id, _)| role.covers(**id, None));
+        Ok(visible.map(|(id, profile)| source(*id, profile)).collect())
     }
 
     fn entry_sources(&self, role: &RoleView, entry: &v1::TableEntry) -> Result<Vec<Source<'_>>> {
@@ -391,6 +454,75 @@ impl Pipeline {
                 });
                 failed.map_or(Ok(done), |refusal| Err(refusal.of(format!("register `{}`", register.name))))
             }
+            Source::Members(id, profile, wanted) => {
+                if style(control, profile)? == Style::OneShots {
+                    return Ok((None, 1));
+                }
+                let (table, store) = (self.profile_table(profile)?, store(control, profile)?);
+                let (members, next) = match wanted {
+                    Some(handle) => (store.member(*handle).map(|a| (*handle, a)).into_iter().collect(), None),
+                    None => store.members_from(from as u32, max),
+                };
+                let looked_at = members.len();
+                out.extend(members.into_iter().map(|(handle, action)| {
+                    entity(EntityKind::ActionProfileMember(v1::ActionProfileMember {
+                        action_profile_id: *id,
+                        member_id: id_of_handle(handle),
+                        action: self.show_action(table, &action),
+                    }))
+                }));
+                Ok((next.map(u64::from), looked_at))
+            }
+            Source::Groups(id, profile, wanted) => {
+                if style(control, profile)? == Style::OneShots {
+                    return Ok((None, 1));
+                }
+                let store = store(control, profile)?;
+                let (groups, next) = match wanted {
+                    Some(handle) => (store.group(*handle).map(|g| (*handle, g)).into_iter().collect(), None),
+                    None => store.groups_from(from as u32, max),
+                };
+                let looked_at = groups.len();
+                out.extend(groups.into_iter().map(|group| {
+                    entity(EntityKind::ActionProfileGroup(profiles::show_group(control, *id, profile, group)))
+                }));
+                Ok((next.map(u64::from), looked_at))
+            }
+            Source::MulticastGroups => {
+                let groups: Vec<u32> = control.switch().state().with_multicast(|multicast| {
+                    multicast.groups.range(from as u32..).take(max + 1).map(|(group, _)| *group).collect()
+                });
+                let next = groups.get(max).map(|group| u64::from(*group));
+                let some = groups.iter().take(max);
+                out.extend(some.map(|group| multicast_group(replication::show_group(control, *group))));
+                Ok((next, groups.len()))
+            }
+            Source::MulticastGroup(group) => {
+                if !control.switch().state().with_multicast(|m| m.groups.contains_key(group)) {
+                    return Err(absent(format!("there is no multicast group {group}")));
+                }
+                out.push(multicast_group(replication::show_group(control, *group)));
+                Ok((None, 1))
+            }
+            Source::Sessions => {
+                let destinations = control.switch().state().destinations();
+                // There are at most 32,767.
+                let mut sessions: Vec<_> = destinations.sessions.iter().collect();
+                sessions.sort_unstable_by_key(|(number, _)| **number);
+                let looked_at = sessions.len();
+                out.extend(sessions.into_iter().map(|(number, session)| {
+                    clone_session(replication::show_session(control, *number, session))
+                }));
+                Ok((None, looked_at))
+            }
+            Source::Session(number) => {
+                let destinations = control.switch().state().destinations();
+                let Some(session) = destinations.sessions.get(number) else {
+                    return Err(absent(format!("there is no clone session {number}")));
+                };
+                out.push(clone_session(replication::show_session(control, *number, session)));
+                Ok((None, 1))
+            }
             Source::ValueSet(id, set) => {
                 let table = control.switch().table(set.table);
                 let member = |(_, entry): (EntryHandle, p4jet_tables::Entry)| v1::ValueSetMember {
@@ -449,16 +581,24 @@ impl Pipeline {
     /// An entry that has been idle for as long as its timeout.
     pub(crate) fn show_idle(
         &self,
+        control: &Control,
         table: p4jet_ir::TableId,
         entry: &p4jet_control::EntryState,
     ) -> Option<v1::TableEntry> {
+        let noted = Noted::Entry(table, entry.handle);
+        let noted = note::<v1::TableEntry>(control, &noted).unwrap_or_default();
         let table = self.table_of(table)?;
         let timeout_ms = entry.life.map_or(0, |life| life.timeout_ms);
         Some(v1::TableEntry {
             table_id: table.id,
             r#match: self.show_key(&table.keys, &entry.key),
             priority: table.show_priority(EntryHandle(entry.handle), entry.priority),
-            idle_timeout_ns: i64::from(timeout_ms) * 1_000_000,
+            controller_metadata: noted.controller_metadata,
+            metadata: noted.metadata,
+            idle_timeout_ns: match noted.idle_timeout_ns {
+                0 => i64::from(timeout_ms) * 1_000_000,
+                ns => ns,
+            },
             ..v1::TableEntry::default()
         })
     }
@@ -470,15 +610,13 @@ impl Pipeline {
         filter: &Filter,
         found: Found<'_>,
     ) -> Option<v1::TableEntry> {
-        let action = self.show_act(table, &found.entry.action);
+        let action = self.show_act(control, table, found.table.profile(), &found.entry.action);
         if let Some(wanted) = filter.action
             && !matches!(&action, Some(TableAction { r#type: Some(TableActionType::Action(a)) }) if a.action_id == wanted)
         {
             return None;
         }
-        if filter.cookie != 0 || !filter.metadata.is_empty() {
-            return None;
-        }
+        let noted = filter.noted(control, &Noted::Entry(table.table, found.handle.0))?;
         let is_const = table.is_const(control, found.handle);
         let (state, now_us) = (control.switch().state(), control.switch().now_us());
         let life = found.table.life(found.handle, now_us).filter(|_| !is_const);
@@ -488,7 +626,12 @@ impl Pipeline {
         Some(v1::TableEntry {
             action,
             is_const,
-            idle_timeout_ns: life.map_or(0, |life| i64::from(life.timeout_ms) * 1_000_000),
+            controller_metadata: noted.controller_metadata,
+            metadata: noted.metadata,
+            idle_timeout_ns: match noted.idle_timeout_ns {
+                0 => life.map_or(0, |life| i64::from(life.timeout_ms) * 1_000_000),
+                ns => ns,
+            },
             time_since_last_hit: (filter.since_hit && !is_const)
                 .then(|| found.table.since_hit_ms(found.handle, now_us))
                 .flatten()
@@ -507,12 +650,12 @@ impl Pipeline {
 
     fn show_default(&self, control: &Control, table: &Table, filter: &Filter) -> Option<v1::TableEntry> {
         let action = match control.default_action(table.table) {
-            Some(action) => self.show_act(table, &action),
+            Some(action) => self.show_act(control, table, None, &action),
             // The program's action runs.
             None => {
                 let declared = &control.program().tables[table.table.index()].default;
                 let action = p4jet_tables::Action { action: declared.action, data: declared.data.clone() };
-                self.show_act(table, &action)
+                self.show_act(control, table, None, &action)
             }
         };
         if let Some(wanted) = filter.action
@@ -520,13 +663,13 @@ impl Pipeline {
         {
             return None;
         }
-        if filter.cookie != 0 || !filter.metadata.is_empty() {
-            return None;
-        }
+        let noted = filter.noted(control, &Noted::Default(table.table))?;
         Some(v1::TableEntry {
             table_id: table.id,
             is_default_action: true,
             action,
+            controller_metadata: noted.controller_metadata,
+            metadata: noted.metadata,
             counter_data: table.counter.filter(|_| filter.counter).map(|_| v1::CounterData::default()),
             ..v1::TableEntry::default()
         })
@@ -577,8 +720,17 @@ fn show_count(control: &Control, counter: InstanceId, value: CounterValue) -> v1
     v1::CounterData { byte_count: shown(value.bytes, bytes), packet_count: shown(value.packets, packets) }
 }
 
+fn multicast_group(group: v1::MulticastGroupEntry) -> Entity {
+    let r#type = Some(ReplicationType::MulticastGroupEntry(group));
+    entity(EntityKind::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry { r#type }))
+}
+
+fn clone_session(session: v1::CloneSessionEntry) -> Entity {
+    let r#type = Some(ReplicationType::CloneSessionEntry(session));
+    entity(EntityKind::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry { r#type }))
+}
+
 /// The refusal of a single entity that is not there.
-#[allow(dead_code)]
 fn absent(what: String) -> Refusal {
     Refusal::new(Code::NotFound, Reason::Absent, what)
 }

@@ -1,12 +1,13 @@
 //! Table entries.
 
+use crate::notes::check_metadata;
 use crate::pipeline::{Key, Pipeline, Table};
 use crate::refusal::{Code, Reason, Refusal, Result, choices};
 use crate::value::{Outside, ones};
 use crate::write::Writer;
 use num_bigint::BigUint;
 use num_traits::Zero;
-use p4jet_control::{Act, Cell, Control, EntryRef, Update};
+use p4jet_control::{Act, Cell, Control, EntryRef, Noted, Update};
 use p4jet_externs::{CounterValue, Rate, Rates};
 use p4jet_ir::{InstanceId, MatchKind};
 use p4jet_p4info::proto::config::Scope;
@@ -14,7 +15,7 @@ use p4jet_p4info::proto::v1::{
     self, Exact, FieldMatch, FieldMatchType, Lpm, Optional, Range, TableAction, TableActionType, Ternary,
     UpdateType,
 };
-use p4jet_tables::{EntryHandle, KeyMatch};
+use p4jet_tables::{ActionProfile, EntryHandle, KeyMatch};
 
 /// The largest priority: bmv2's, which runtime commands count from the other end.
 pub(crate) const PRIORITY_MAX: u32 = i32::MAX as u32;
@@ -308,10 +309,19 @@ impl Pipeline {
     }
 
     /// What an entry does, as clients have it.
-    pub(crate) fn show_act(&self, table: &Table, action: &p4jet_tables::Action) -> Option<TableAction> {
+    pub(crate) fn show_act(
+        &self,
+        control: &Control,
+        table: &Table,
+        store: Option<&ActionProfile>,
+        action: &p4jet_tables::Action,
+    ) -> Option<TableAction> {
         let shown = match (action.as_member(), action.as_group()) {
             (Some(member), _) => TableActionType::ActionProfileMemberId(id_of_handle(member)),
-            (_, Some(group)) => TableActionType::ActionProfileGroupId(id_of_handle(group)),
+            (_, Some(group)) => match store.and_then(|s| self.show_one_shot(control, table, s, group)) {
+                Some(set) => TableActionType::ActionProfileActionSet(set),
+                None => TableActionType::ActionProfileGroupId(id_of_handle(group)),
+            },
             _ => TableActionType::Action(self.show_action(table, action)?),
         };
         Some(TableAction { r#type: Some(shown) })
@@ -439,6 +449,8 @@ struct Beside {
     timeout_ms: Option<u32>,
     meter: Option<(InstanceId, Option<Rates>)>,
     counter: Option<(InstanceId, CounterValue)>,
+    /// What is kept in a note.
+    noted: v1::TableEntry,
 }
 
 impl Writer<'_> {
@@ -506,7 +518,9 @@ impl Writer<'_> {
             let why = format!("`{}`: `action` is unset, and an entry needs one", table.name);
             return Err(Refusal::invalid(Reason::Action, why));
         };
-        let act = self.act(table, action)?;
+        let is_set = matches!(action.r#type, Some(TableActionType::ActionProfileActionSet(_)));
+        // A set makes members, which comes last.
+        let plain = if is_set { None } else { Some(self.act(table, action)?) };
         let mut beside = self.beside(table, entry)?;
         if table.idle_timeout {
             // The age of an entry without timeout counts from here, too.
@@ -517,10 +531,13 @@ impl Writer<'_> {
             let why = format!("`{}` has const entries only", table.name);
             return Err(Refusal::new(Code::PermissionDenied, Reason::Const, why));
         }
-        if table.initial > 0 && table.find(&self.control, &key, entry.priority, priority).is_some() {
+        if (table.initial > 0 || is_set)
+            && table.find(&self.control, &key, entry.priority, priority).is_some()
+        {
             let why = format!("`{}`: an entry with this key exists already", table.name);
             return Err(Refusal::new(Code::AlreadyExists, Reason::Exists, why));
         }
+        let act = plain.map_or_else(|| self.act(table, action), Ok)?;
         let handle = self.make(Update::Insert { table: table.table, key, priority, act })?;
         self.set_beside(table, EntryHandle(handle.unwrap_or(0)), &beside)
     }
@@ -532,15 +549,21 @@ impl Writer<'_> {
         key: &[KeyMatch],
         priority: u32,
     ) -> Result<()> {
-        let act = entry.action.as_ref().map(|action| self.act(table, action)).transpose()?;
+        let plain = match &entry.action {
+            Some(TableAction { r#type: Some(TableActionType::ActionProfileActionSet(_)) }) | None => None,
+            Some(action) => Some(self.act(table, action)?),
+        };
         let mut beside = self.beside(table, entry)?;
         self.pipeline.check_constraint(table, key, entry.priority)?;
         let handle = self.found(table, key, entry.priority, priority)?;
-        if act.is_some() {
+        if let Some(action) = &entry.action {
             self.check_changeable(table, handle)?;
-        }
-        if let Some(act) = act {
+            let act = plain.map_or_else(|| self.act(table, action), Ok)?;
+            let before = self.one_shot_of(table, handle);
             self.make(Update::Modify { table: table.table, entry: handle.0.into(), act })?;
+            if let Some(group) = before {
+                self.delete_one_shot(table, group)?;
+            }
         }
         // The full state is given: what is unset is back at its default.
         if table.idle_timeout {
@@ -553,11 +576,13 @@ impl Writer<'_> {
     }
 
     fn delete(&mut self, table: &Table, handle: EntryHandle) -> Result<()> {
-        self.make(Update::Delete { table: table.table, entry: handle.0.into() }).map(drop)
+        let group = self.one_shot_of(table, handle);
+        self.make(Update::Delete { table: table.table, entry: handle.0.into() })?;
+        group.map_or(Ok(()), |group| self.delete_one_shot(table, group))
     }
 
     /// What an entry is to do.
-    fn act(&self, table: &Table, action: &TableAction) -> Result<Act> {
+    fn act(&mut self, table: &Table, action: &TableAction) -> Result<Act> {
         let wrong = |found: &str, expected: &str| {
             let why = format!("`{}`: the action is {found}, expected {expected}", table.name);
             Err(Refusal::invalid(Reason::Action, why))
@@ -582,18 +607,24 @@ impl Writer<'_> {
             (Some(TableActionType::Action(_)), Some(_)) => wrong("`action`", expected),
             (Some(TableActionType::ActionProfileMemberId(id)), Some(_)) => match id {
                 0 => absent_id("member"),
-                id => Ok(Act::Member(handle_of_id(*id).into())),
+                id => {
+                    self.check_named(table)?;
+                    Ok(Act::Member(handle_of_id(*id).into()))
+                }
             },
             (Some(TableActionType::ActionProfileGroupId(id)), Some(profile)) if profile.selector => {
                 match id {
                     0 => absent_id("group"),
-                    id => Ok(Act::Group(handle_of_id(*id).into())),
+                    id => {
+                        self.check_named(table)?;
+                        Ok(Act::Group(handle_of_id(*id).into()))
+                    }
                 }
             }
             (Some(TableActionType::ActionProfileMemberId(_)), None) => wrong("a member", expected),
             (Some(TableActionType::ActionProfileGroupId(_)), _) => wrong("a group", expected),
-            (Some(TableActionType::ActionProfileActionSet(_)), Some(profile)) if profile.selector => {
-                Err(Refusal::unsupported("one-shot action sets are not supported yet"))
+            (Some(TableActionType::ActionProfileActionSet(set)), Some(profile)) if profile.selector => {
+                self.one_shot(table, set)
             }
             (Some(TableActionType::ActionProfileActionSet(_)), _) => wrong("an action set", expected),
         }
@@ -618,10 +649,16 @@ impl Writer<'_> {
                 Some(_) => Err(Refusal::unsupported("`meter_counter_data`: meters have no counters here")),
             };
         }
-        if entry.controller_metadata != 0 || !entry.metadata.is_empty() {
-            return Err(Refusal::unsupported("metadata of entries is not supported yet"));
-        }
-        Ok(Beside { timeout_ms, meter, counter })
+        check_metadata(&entry.metadata)?;
+        let is_whole = entry.idle_timeout_ns % 1_000_000 == 0
+            && timeout_ms.is_none_or(|ms| i64::from(ms) * 1_000_000 == entry.idle_timeout_ns);
+        let noted = v1::TableEntry {
+            controller_metadata: entry.controller_metadata,
+            metadata: entry.metadata.clone(),
+            idle_timeout_ns: if is_whole { 0 } else { entry.idle_timeout_ns },
+            ..v1::TableEntry::default()
+        };
+        Ok(Beside { timeout_ms, meter, counter, noted })
     }
 
     /// The idle time in whole milliseconds, rounded up; `None` if there is none.
@@ -652,7 +689,7 @@ impl Writer<'_> {
         if let Some((counter, value)) = beside.counter {
             self.make(Update::WriteCounter { counter, cell: Cell::Entry(entry()), value })?;
         }
-        Ok(())
+        self.set_note(Noted::Entry(table.table, handle.0), &beside.noted)
     }
 
     fn default_entry(&mut self, kind: UpdateType, table: &Table, entry: &v1::TableEntry) -> Result<()> {
@@ -688,6 +725,13 @@ impl Writer<'_> {
         }
         match &entry.action {
             None if table.const_default => Ok(()),
+            None if table.profile.is_some() => {
+                let why = format!(
+                    "`{}` has an action profile, so its default action is constant for P4Runtime",
+                    table.name
+                );
+                Err(Refusal::new(Code::PermissionDenied, Reason::Const, why))
+            }
             None => self.make(Update::ResetDefault(table.table)).map(drop),
             Some(_) if table.profile.is_some() => {
                 let why = format!(
@@ -698,7 +742,8 @@ impl Writer<'_> {
             }
             Some(TableAction { r#type: Some(TableActionType::Action(action)) }) => {
                 let act = Act::Action(self.pipeline.action(table, action, true)?);
-                self.make(Update::SetDefault { table: table.table, act }).map(drop)
+                self.make(Update::SetDefault { table: table.table, act })?;
+                self.set_note(Noted::Default(table.table), &beside.noted)
             }
             Some(_) => invalid("the action is unset or of another kind, expected `action`"),
         }

@@ -141,12 +141,9 @@ impl<'a> Writer<'a> {
             EntityKind::DirectMeterEntry(entry) => self.direct_meter_entry(kind, entry),
             EntityKind::RegisterEntry(entry) => self.register_entry(kind, entry),
             EntityKind::ValueSetEntry(entry) => self.value_set_entry(kind, entry),
-            EntityKind::ActionProfileMember(_) | EntityKind::ActionProfileGroup(_) => {
-                Err(Refusal::unsupported("members and groups are not supported yet"))
-            }
-            EntityKind::PacketReplicationEngineEntry(_) => {
-                Err(Refusal::unsupported("multicast groups and clone sessions are not supported yet"))
-            }
+            EntityKind::ActionProfileMember(member) => self.member(kind, member),
+            EntityKind::ActionProfileGroup(group) => self.group(kind, group),
+            EntityKind::PacketReplicationEngineEntry(entry) => self.replication(kind, entry),
             EntityKind::DigestEntry(entry) => self.pipeline.write_digest(self.role, kind, entry),
             EntityKind::ExternEntry(entry) => {
                 let id = entry.extern_type_id;

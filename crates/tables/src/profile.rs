@@ -10,7 +10,7 @@ use crate::rows::{Rows, SLOTS_MAX, encode, row_words};
 use crate::steps::{Step, Steps};
 use crate::table::check_action;
 use crate::{Action, ActionSpec, Resolved, TableError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -74,7 +74,10 @@ struct Member {
 }
 
 struct Group {
-    members: BTreeSet<u32>,
+    /// Its members with the number of places that each has in the list.
+    members: BTreeMap<u32, u32>,
+    /// True if [`ActionProfile::set_group`] made it what it is: it may be empty, and its list has several places for a member.
+    weighted: bool,
     slot: u32,
     /// Number of entries and defaults that name it.
     users: u32,
@@ -374,6 +377,11 @@ impl ActionProfile {
         self.lock().members.get(&handle).map(|member| member.action.clone())
     }
 
+    /// Returns the number of members.
+    pub fn members_count(&self) -> usize {
+        self.lock().members.len()
+    }
+
     /// Returns all members in the order of their handles.
     pub fn members(&self) -> Vec<(u32, Action)> {
         self.lock().members.iter().map(|(handle, member)| (*handle, member.action.clone())).collect()
@@ -393,7 +401,7 @@ impl ActionProfile {
         let profile = self.lock();
         let mut rest = profile.groups.range(from..);
         let groups = rest.by_ref().take(max);
-        let groups = groups.map(|(handle, group)| (*handle, group.members.iter().copied().collect()));
+        let groups = groups.map(|(handle, group)| (*handle, group.members.keys().copied().collect()));
         (groups.collect(), rest.next().map(|(handle, _)| *handle))
     }
 
@@ -415,7 +423,7 @@ impl ActionProfile {
         let group = groups.get_mut(&handle).expect("it was added");
         for member in members {
             if let Some(found) = all.get_mut(member) {
-                found.users += u32::from(group.members.insert(*member));
+                found.users += u32::from(group.members.insert(*member, 1).is_none());
                 found.known = true;
             }
         }
@@ -435,12 +443,12 @@ impl ActionProfile {
 
     /// Returns the members of a group in the selector's order.
     pub fn group(&self, handle: u32) -> Option<Vec<u32>> {
-        self.lock().groups.get(&handle).map(|group| group.members.iter().copied().collect())
+        self.lock().groups.get(&handle).map(|group| group.members.keys().copied().collect())
     }
 
     /// Returns all groups with their members, in the order of their handles.
     pub fn groups(&self) -> Vec<(u32, Vec<u32>)> {
-        let members = |group: &Group| group.members.iter().copied().collect();
+        let members = |group: &Group| group.members.keys().copied().collect();
         self.lock().groups.iter().map(|(handle, group)| (*handle, members(group))).collect()
     }
 
@@ -449,18 +457,18 @@ impl ActionProfile {
         let profile = &mut *self.lock();
         let found = profile.members.get_mut(&member).ok_or(TableError::InvalidMember(member))?;
         let to = profile.groups.get_mut(&group).ok_or(TableError::InvalidGroup(group))?;
-        let is_last = to.members.last().is_some_and(|last| *last < member);
-        if to.members.contains(&member) {
+        let is_last = to.members.last_key_value().is_some_and(|(last, _)| *last < member);
+        if to.members.contains_key(&member) {
             return Err(TableError::MemberInGroup { member, group });
         }
         if to.known {
             profile.steps.begin(Step::Group)?;
         }
-        to.members.insert(member);
+        to.members.insert(member, 1);
         found.users += 1;
         found.known = true;
         // A reader that saw an earlier member count may be about to read a place that had a member.
-        let in_new_place = is_last && to.members.len() > to.seen;
+        let in_new_place = is_last && !to.weighted && to.members.len() > to.seen;
         if in_new_place && profile.shared.push(to.slot, found.slot) {
             to.seen += 1;
         } else {
@@ -474,8 +482,8 @@ impl ActionProfile {
         let profile = &mut *self.lock();
         let found = profile.members.get_mut(&member).ok_or(TableError::InvalidMember(member))?;
         let from = profile.groups.get_mut(&group).ok_or(TableError::InvalidGroup(group))?;
-        let is_last = from.members.last() == Some(&member);
-        if !from.members.contains(&member) {
+        let is_last = from.members.last_key_value().is_some_and(|(last, _)| *last == member);
+        if !from.members.contains_key(&member) {
             return Err(TableError::MemberNotInGroup { member, group });
         }
         if from.known {
@@ -483,10 +491,49 @@ impl ActionProfile {
         }
         from.members.remove(&member);
         found.users -= 1;
-        if !(is_last && profile.shared.pop(from.slot)) {
+        if !(is_last && !from.weighted && profile.shared.pop(from.slot)) {
             profile.publish(group);
         }
         Ok(())
+    }
+
+    /// Replaces the members of a group, each with its number of places in the selector's order: one with two is chosen twice as
+    /// often as one with one, and one with none is never chosen. Readers see the old group or the new one. With `weighted`, entries
+    /// may name the group even if it is empty. Returns what it was.
+    pub fn set_group(
+        &self,
+        handle: u32,
+        members: &[(u32, u32)],
+        weighted: bool,
+    ) -> Result<(Vec<(u32, u32)>, bool), TableError> {
+        let profile = &mut *self.lock();
+        let group = profile.groups.get_mut(&handle).ok_or(TableError::InvalidGroup(handle))?;
+        let new: BTreeMap<u32, u32> = members.iter().copied().collect();
+        if let Some(absent) = new.keys().find(|member| !profile.members.contains_key(member)) {
+            return Err(TableError::InvalidMember(*absent));
+        }
+        if group.known {
+            profile.steps.begin(Step::Group)?;
+        }
+        let was =
+            (std::mem::replace(&mut group.members, new), std::mem::replace(&mut group.weighted, weighted));
+        for member in group.members.keys() {
+            let member = profile.members.get_mut(member).expect("it was found");
+            member.users += 1;
+            member.known = true;
+        }
+        for member in was.0.keys() {
+            profile.members.get_mut(member).expect("groups have members that exist").users -= 1;
+        }
+        profile.publish(handle);
+        Ok((was.0.into_iter().collect(), was.1))
+    }
+
+    /// Returns the members of a group as [`Self::set_group`] takes them, and whether that set them.
+    pub fn group_places(&self, handle: u32) -> Option<(Vec<(u32, u32)>, bool)> {
+        let profile = self.lock();
+        let group = profile.groups.get(&handle)?;
+        Some((group.members.iter().map(|(member, places)| (*member, *places)).collect(), group.weighted))
     }
 
     /// Deletes all members and groups that no entry names. If none is left, handles start at 0 again.
@@ -506,9 +553,15 @@ impl ActionProfile {
     /// See [`crate::Table::resolve`].
     pub(crate) fn resolve(&self, action: &Action, selector: u64) -> Resolved {
         let profile = self.lock();
-        let nth = |members: &BTreeSet<u32>| {
-            let nth = selector.checked_rem(members.len() as u64)?;
-            members.iter().nth(nth as usize).copied()
+        let nth = |members: &BTreeMap<u32, u32>| {
+            let places = members.values().map(|places| u64::from(*places)).sum();
+            let mut nth = selector.checked_rem(places)?;
+            let at = members.iter().find(|(_, places)| {
+                let is_here = nth < u64::from(**places);
+                nth = nth.saturating_sub(u64::from(**places));
+                is_here
+            });
+            at.map(|(member, _)| *member)
         };
         let member = match (action.as_member(), action.as_group()) {
             (None, None) => return Resolved { member: None, action: Some(action.clone()) },
@@ -538,7 +591,7 @@ impl ActionProfile {
                 return Err(TableError::NoGroups);
             }
             let group = profile.groups.get_mut(&handle).ok_or(TableError::InvalidGroup(handle))?;
-            if group.members.is_empty() && !empty_allowed {
+            if group.members.is_empty() && !empty_allowed && !group.weighted {
                 return Err(TableError::EmptyGroup(handle));
             }
             group.users += 1;
@@ -597,27 +650,33 @@ impl Profile {
         self.shared.groups_used.fetch_max(slot + 1, Ordering::Relaxed);
         // Readers that knew a group in this slot have passed, so its list can be freed.
         replace_list(&self.shared, &self.old_lists, slot, None);
-        self.groups.insert(handle, Group { members: BTreeSet::new(), slot, users: 0, known: false, seen: 0 });
+        self.groups.insert(
+            handle,
+            Group { members: BTreeMap::new(), weighted: false, slot, users: 0, known: false, seen: 0 },
+        );
         Ok(handle)
     }
 
     fn drop_group(&mut self, handle: u32) -> Vec<u32> {
         let group = self.groups.remove(&handle).expect("the caller found it");
-        for member in &group.members {
+        for member in group.members.keys() {
             self.members.get_mut(member).expect("groups have members that exist").users -= 1;
         }
         // The list remains for readers that are on their way to it, until the slot is reused.
         self.group_slots.retire(group.slot);
-        group.members.into_iter().collect()
+        group.members.into_keys().collect()
     }
 
     /// Publishes the members of a group to readers.
     fn publish(&mut self, handle: u32) {
         drop(self.old_lists.take());
         let group = self.groups.get_mut(&handle).expect("the caller found it");
-        group.seen = group.members.len();
-        let slots = group.members.iter().map(|member| self.members[member].slot);
-        let count = slots.len();
+        let count = group.members.values().map(|places| *places as usize).sum::<usize>();
+        group.seen = count;
+        let slots = group
+            .members
+            .iter()
+            .flat_map(|(member, places)| std::iter::repeat_n(self.members[member].slot, *places as usize));
         let room = count.next_power_of_two();
         let numbers = [count as u32, room as u32].into_iter().chain(slots).map(AtomicU32::new);
         let mut list: Vec<AtomicU32> = numbers.collect();

@@ -103,7 +103,7 @@ impl Device {
 
     fn tell_idle(&self, table: TableId, entry: &p4jet_control::EntryState) {
         let Some(configured) = self.running() else { return };
-        let Some(entry) = configured.pipeline.show_idle(table, entry) else { return };
+        let Some(entry) = configured.pipeline.show_idle(&self.switch.control(), table, entry) else { return };
         // One entry each: some clients look at the first one only.
         let timeout = v1::IdleTimeoutNotification { table_entry: vec![entry], timestamp: super::now_ns() };
         let update = Some(v1::StreamResponse::IdleTimeoutNotification(timeout));

@@ -1,0 +1,183 @@
+//! Notes of clients about objects: bytes that mean nothing here, such as P4Runtime's metadata.
+//!
+//! A note lives as long as its object, and no longer: what deletes the object, or gives it other contents, deletes the note.
+//! Whoever changes the contents and wants a note sets it afterwards.
+
+use crate::update::{Ref, Update};
+use crate::write::{Control, Made, Undo, UndoOther};
+use p4jet_ir::{InstanceId, TableId};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// An object that can have a note.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Noted {
+    /// An entry, by its handle.
+    Entry(TableId, u32),
+    /// What a table does with packets that match no entry.
+    Default(TableId),
+    /// A group of an action selector, by its handle.
+    Group(InstanceId, u32),
+    /// A multicast group.
+    MulticastGroup(u32),
+    /// A clone session.
+    Session(u32),
+    /// A digest, by its name. It is always there.
+    Digest(Box<str>),
+}
+
+/// A note.
+pub type Note = Box<[u8]>;
+
+/// The longest note, in bytes.
+pub const NOTE_BYTES_MAX: usize = 1 << 20;
+
+/// The notes about the objects of one switch.
+#[derive(Default)]
+pub(crate) struct Notes {
+    all: Mutex<BTreeMap<Noted, Note>>,
+    /// Their number, so that switches without notes pay nothing.
+    count: AtomicUsize,
+}
+
+/// The notes that a change deletes.
+enum Gone {
+    Nothing,
+    One(Noted),
+    /// Those of the entries of a table that are not const in the program.
+    Entries(TableId),
+    All,
+}
+
+impl Notes {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Noted, Note>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Sets or deletes a note. Returns the one before.
+    fn set(&self, of: Noted, note: Option<Note>) -> Option<Note> {
+        let mut all = self.lock();
+        let old = match note {
+            Some(note) => all.insert(of, note),
+            None => all.remove(&of),
+        };
+        self.count.store(all.len(), Ordering::Relaxed);
+        old
+    }
+}
+
+impl Control {
+    /// The note about an object.
+    pub fn note(&self, of: &Noted) -> Option<Note> {
+        if self.notes.is_empty() { None } else { self.notes.lock().get(of).cloned() }
+    }
+
+    /// All notes, in the order of their objects.
+    pub fn notes(&self) -> Vec<(Noted, Note)> {
+        self.notes.lock().iter().map(|(of, note)| (of.clone(), note.clone())).collect()
+    }
+
+    pub(crate) fn set_note(&self, of: Noted, note: Option<Note>) -> Option<Note> {
+        self.notes.set(of, note)
+    }
+
+    /// True if an object is there.
+    pub(crate) fn is_there(&self, of: &Noted) -> bool {
+        match of {
+            Noted::Entry(table, handle) => {
+                self.switch.table(*table).get(p4jet_tables::EntryHandle(*handle)).is_some()
+            }
+            Noted::Group(profile, group) => self
+                .schema
+                .profile_table(*profile)
+                .and_then(|table| self.profile(table))
+                .is_ok_and(|of| of.group(*group).is_some()),
+            Noted::MulticastGroup(group) => {
+                self.switch.state().with_multicast(|multicast| multicast.groups.contains_key(group))
+            }
+            Noted::Session(session) => self.switch.state().destinations().sessions.contains_key(session),
+            Noted::Default(_) | Noted::Digest(_) => true,
+        }
+    }
+
+    /// Removes the notes that a change is about to make void.
+    pub(crate) fn take_notes(&self, update: &Update, made: &Made) -> Vec<(Noted, Note)> {
+        if self.notes.is_empty() {
+            return Vec::new();
+        }
+        let gone = self.gone_with(update, made);
+        let mut all = self.notes.lock();
+        let gone = match gone {
+            Gone::Nothing => Vec::new(),
+            Gone::One(of) => all.remove_entry(&of).into_iter().collect(),
+            Gone::All => std::mem::take(&mut *all).into_iter().collect(),
+            Gone::Entries(id) => {
+                let declared = &self.program().tables[id.index()];
+                let of_table = Noted::Entry(id, 0)..=Noted::Entry(id, u32::MAX);
+                let keys: Vec<Noted> = all.range(of_table).map(|(of, _)| of.clone()).collect();
+                let goes = |of: &Noted| match of {
+                    Noted::Entry(_, handle) => !crate::schema::is_const_entry(declared, *handle),
+                    _ => false,
+                };
+                keys.into_iter().filter(goes).filter_map(|of| all.remove_entry(&of)).collect()
+            }
+        };
+        self.notes.count.store(all.len(), Ordering::Relaxed);
+        gone
+    }
+
+    fn gone_with(&self, update: &Update, made: &Made) -> Gone {
+        let group = |profile: &InstanceId, group: &Ref| match made.resolved(*group) {
+            Some(handle) => Gone::One(Noted::Group(*profile, handle)),
+            None => Gone::Nothing,
+        };
+        let node = |node: &Ref| {
+            let handle = made.resolved(*node);
+            let of = handle.and_then(|handle| {
+                self.switch.state().with_multicast(|m| m.nodes.get(&handle).and_then(|node| node.group))
+            });
+            of.map_or(Gone::Nothing, |group| Gone::One(Noted::MulticastGroup(group)))
+        };
+        match update {
+            Update::Delete { table, entry } => match self.entry(*table, entry, made) {
+                Ok(handle) => Gone::One(Noted::Entry(*table, handle.0)),
+                Err(_) => Gone::Nothing,
+            },
+            Update::Clear(table) => Gone::Entries(*table),
+            Update::SetDefault { table, .. } | Update::ResetDefault(table) => {
+                Gone::One(Noted::Default(*table))
+            }
+            Update::DeleteGroup { profile, group: of }
+            | Update::AddToGroup { profile, group: of, .. }
+            | Update::RemoveFromGroup { profile, group: of, .. }
+            | Update::SetGroup { profile, group: of, .. } => group(profile, of),
+            Update::DestroyMulticastGroup(group)
+            | Update::Associate { group, .. }
+            | Update::Dissociate { group, .. }
+            | Update::SetMulticastGroup { group, .. } => Gone::One(Noted::MulticastGroup(*group)),
+            Update::UpdateNode { node: of, .. } | Update::DestroyNode(of) => node(of),
+            Update::SetSession { session, .. }
+            | Update::SetReplicas { session, .. }
+            | Update::DeleteSession(session) => Gone::One(Noted::Session(*session)),
+            Update::Reset => Gone::All,
+            _ => Gone::Nothing,
+        }
+    }
+
+    /// Puts notes back.
+    pub(crate) fn put_notes(&self, notes: Vec<(Noted, Note)>) {
+        for (of, note) in notes {
+            self.notes.set(of, Some(note));
+        }
+    }
+
+    /// How to put notes back.
+    pub(crate) fn undo_of_notes(notes: Vec<(Noted, Note)>) -> Undo {
+        UndoOther::Notes(notes).into()
+    }
+}

@@ -1,0 +1,414 @@
+//! Members and groups of action profiles, and one shots.
+//!
+//! Members and groups have the client's ids as handles ([`handle_of_id`]). A one shot is a group of its own with members of its
+//! own. The note of a group is an `ActionProfileGroup` with the weights and ports as they were given, in their order; that of a one
+//! shot has the group id 0.
+
+use crate::notes::note;
+use crate::pipeline::{Pipeline, Profile, Table};
+use crate::refusal::{Code, Reason, Refusal, Result};
+use crate::table_entry::{handle_of_id, id_of_handle};
+use crate::write::Writer;
+use p4jet_control::schema::PLACES_MAX;
+use p4jet_control::{Act, Control, Noted, Update};
+use p4jet_p4info::proto::v1::{self, ActionSelectionMode, GroupMember, SizeSemantics, UpdateType, WatchKind};
+use p4jet_tables::ActionProfile;
+use std::collections::HashSet;
+
+/// The number of a group in the note of a one shot.
+const ONE_SHOT: u32 = 0;
+
+/// How a profile is used now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Unused,
+    Members,
+    OneShots,
+}
+
+/// The note of a group.
+pub(crate) fn group_note(
+    control: &Control,
+    profile: &Profile,
+    handle: u32,
+) -> Option<v1::ActionProfileGroup> {
+    note(control, &Noted::Group(profile.instance, handle))
+}
+
+/// True if a group was made by a one shot.
+pub(crate) fn is_one_shot(control: &Control, profile: &Profile, handle: u32) -> bool {
+    group_note(control, profile, handle).is_some_and(|note| note.group_id == ONE_SHOT)
+}
+
+/// The members and groups of a profile.
+pub(crate) fn store(control: &Control, profile: &Profile) -> Result<ActionProfile> {
+    Ok(control.profile(control.schema().profile_table(profile.instance)?)?)
+}
+
+/// How a profile is used now: as long as there is a one shot, all of it belongs to one shots.
+pub(crate) fn style(control: &Control, profile: &Profile) -> Result<Style> {
+    let store = store(control, profile)?;
+    if let Some((group, _)) = store.groups_from(0, 1).0.first() {
+        return Ok(match is_one_shot(control, profile, *group) {
+            true => Style::OneShots,
+            false => Style::Members,
+        });
+    }
+    Ok(if store.members_from(0, 1).0.is_empty() { Style::Unused } else { Style::Members })
+}
+
+impl Pipeline {
+    /// The first table of a profile, whose list of actions is that of all.
+    pub(crate) fn profile_table(&self, profile: &Profile) -> Result<&Table> {
+        let table = profile.tables.iter().find_map(|id| self.tables.get(id));
+        table.ok_or_else(|| {
+            let why = format!("no table of the P4Info has the action profile `{}`", profile.name);
+            Refusal::invalid(Reason::Form, why)
+        })
+    }
+
+    /// One shot as it was written. `store` is the profile of the table, which may be locked.
+    pub(crate) fn show_one_shot(
+        &self,
+        control: &Control,
+        table: &Table,
+        store: &ActionProfile,
+        handle: u32,
+    ) -> Option<v1::ActionProfileActionSet> {
+        let profile = self.profiles.get(&table.profile?)?;
+        let note = group_note(control, profile, handle).filter(|note| note.group_id == ONE_SHOT)?;
+        let actions = note.members.into_iter().filter_map(|member| {
+            let action = store.member(member.member_id)?;
+            let action = self.show_action(table, &action);
+            Some(v1::ActionProfileAction { action, weight: member.weight, watch_kind: member.watch_kind })
+        });
+        Some(v1::ActionProfileActionSet {
+            action_profile_actions: actions.collect(),
+            // As it was given; the numbers say no more than the default.
+            action_selection_mode: 0,
+            size_semantics: note.max_size,
+            group_action: None,
+        })
+    }
+}
+
+impl Writer<'_> {
+    fn check_style(&self, profile: &Profile, wanted: Style) -> Result<()> {
+        let now = style(&self.control, profile)?;
+        if now == wanted || now == Style::Unused {
+            return Ok(());
+        }
+        let (now, wanted) = match now {
+            Style::OneShots => ("one shots", "members and groups"),
+            _ => ("members and groups", "one shots"),
+        };
+        let why = format!("`{}` has {now} now, and takes {wanted} when they are gone", profile.name);
+        Err(Refusal::invalid(Reason::Form, why))
+    }
+
+    /// Refuses ids of members and groups in a table whose selector has one shots: theirs have no ids.
+    pub(crate) fn check_named(&self, table: &Table) -> Result<()> {
+        match table.profile.and_then(|id| self.pipeline.profiles.get(&id)) {
+            Some(profile) if profile.selector => self.check_style(profile, Style::Members),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_room(&self, profile: &Profile, more: usize) -> Result<()> {
+        let used = store(&self.control, profile)?.members_count();
+        if profile.size > 0 && used as i64 + more as i64 > profile.size {
+            let why = format!(
+                "`{}` is full: {used} of its {} members exist, and {more} more are wanted",
+                profile.name, profile.size
+            );
+            return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
+        }
+        Ok(())
+    }
+
+    /// Makes an update of a member.
+    pub(crate) fn member(&mut self, kind: UpdateType, member: &v1::ActionProfileMember) -> Result<()> {
+        let pipeline = self.pipeline;
+        let profile = pipeline.profile(member.action_profile_id)?;
+        self.role.check(member.action_profile_id, &profile.name, None)?;
+        if member.member_id == 0 {
+            let why = format!("`{}`: the member id is 0, expected 1 or more", profile.name);
+            return Err(Refusal::invalid(Reason::Form, why));
+        }
+        let handle = handle_of_id(member.member_id);
+        let instance = profile.instance;
+        let absent = || {
+            let why = format!("`{}` has no member {}", profile.name, member.member_id);
+            Refusal::new(Code::NotFound, Reason::Absent, why)
+        };
+        // Members of one shots have no ids.
+        let found = style(&self.control, profile)? != Style::OneShots
+            && store(&self.control, profile)?.member(handle).is_some();
+        if kind == UpdateType::Delete {
+            if !found {
+                return Err(absent());
+            }
+            return self.make(Update::DeleteMember { profile: instance, member: handle.into() }).map(drop);
+        }
+        let Some(action) = &member.action else {
+            let why = format!("`{}`: `action` is unset, and a member needs one", profile.name);
+            return Err(Refusal::invalid(Reason::Action, why));
+        };
+        let action = pipeline.action(pipeline.profile_table(profile)?, action, false)?;
+        if kind == UpdateType::Modify {
+            if !found {
+                return Err(absent());
+            }
+            return self
+                .make(Update::ModifyMember { profile: instance, member: handle.into(), action })
+                .map(drop);
+        }
+        self.check_style(profile, Style::Members)?;
+        if found {
+            let why = format!("`{}` has a member {} already", profile.name, member.member_id);
+            return Err(Refusal::new(Code::AlreadyExists, Reason::Exists, why));
+        }
+        self.check_room(profile, 1)?;
+        self.batch.write_at(Update::CreateMember { profile: instance, action }, Some(handle))?;
+        Ok(())
+    }
+
+    /// Makes an update of a group.
+    pub(crate) fn group(&mut self, kind: UpdateType, group: &v1::ActionProfileGroup) -> Result<()> {
+        let profile = self.pipeline.profile(group.action_profile_id)?;
+        self.role.check(group.action_profile_id, &profile.name, None)?;
+        let invalid = |why: String| Refusal::invalid(Reason::Form, format!("`{}`: {why}", profile.name));
+        if !profile.selector {
+            return Err(invalid("it has no selector, so it has no groups".to_string()));
+        }
+        if group.group_id == 0 {
+            return Err(invalid("the group id is 0, expected 1 or more".to_string()));
+        }
+        let (handle, instance) = (handle_of_id(group.group_id), profile.instance);
+        let found = style(&self.control, profile)? != Style::OneShots
+            && store(&self.control, profile)?.group(handle).is_some();
+        let absent = || {
+            let why = format!("`{}` has no group {}", profile.name, group.group_id);
+            Refusal::new(Code::NotFound, Reason::Absent, why)
+        };
+        if kind == UpdateType::Delete {
+            if !found {
+                return Err(absent());
+            }
+            return self.make(Update::DeleteGroup { profile: instance, group: handle.into() }).map(drop);
+        }
+        let max = profile.max_group_size;
+        if group.max_size < 0 || (max > 0 && group.max_size > max) {
+            let expected = if max > 0 { format!("0 to {max}") } else { "0 or more".to_string() };
+            return Err(invalid(format!("`max_size` is {}, expected {expected}", group.max_size)));
+        }
+        let before = group_note(&self.control, profile, handle).map_or(0, |note| note.max_size);
+        let max_size = match kind {
+            // Z-9: 0 says that it stays.
+            UpdateType::Modify if found => {
+                if ![0, before].contains(&group.max_size) {
+                    let why = format!(
+                        "`max_size` is {}, and it was {before} when the group was made",
+                        group.max_size
+                    );
+                    return Err(invalid(why));
+                }
+                before
+            }
+            _ => group.max_size,
+        };
+        let mut known = HashSet::new();
+        for member in &group.members {
+            if !known.insert(member.member_id) {
+                return Err(invalid(format!("the member {} is given twice", member.member_id)));
+            }
+        }
+        let weights: Vec<i32> = group.members.iter().map(|member| member.weight).collect();
+        let limit = if max_size > 0 { max_size } else { max };
+        self.check_weights(profile, &weights, limit, profile.members_counted)?;
+        for member in &group.members {
+            self.check_watch(member.watch_kind.as_ref())?;
+        }
+        match (kind, found) {
+            (UpdateType::Insert, true) => {
+                let why = format!("`{}` has a group {} already", profile.name, group.group_id);
+                return Err(Refusal::new(Code::AlreadyExists, Reason::Exists, why));
+            }
+            (UpdateType::Modify, false) => return Err(absent()),
+            _ => {}
+        }
+        let members = store(&self.control, profile)?;
+        let member = |member: &GroupMember| {
+            let handle = handle_of_id(member.member_id);
+            match member.member_id != 0 && members.member(handle).is_some() {
+                true => Ok((handle, self.places(member.weight, member.watch_kind.as_ref()))),
+                false => {
+                    let why = format!("`{}` has no member {}", profile.name, member.member_id);
+                    Err(Refusal::new(Code::NotFound, Reason::Absent, why))
+                }
+            }
+        };
+        let members = group.members.iter().map(member).collect::<Result<Vec<_>>>()?;
+        if kind == UpdateType::Insert {
+            self.check_style(profile, Style::Members)?;
+            self.batch.write_at(Update::CreateGroup { profile: instance }, Some(handle))?;
+        }
+        self.make(Update::SetGroup { profile: instance, group: handle.into(), members })?;
+        let note = v1::ActionProfileGroup { action_profile_id: 0, max_size, ..group.clone() };
+        self.set_note(Noted::Group(instance, handle), &note)
+    }
+
+    /// How many places a member has in its group's list.
+    fn places(&self, weight: i32, watch: Option<&WatchKind>) -> u32 {
+        let is_up = watch.is_none_or(|_| true);
+        if is_up { weight.max(1) as u32 } else { 0 }
+    }
+
+    /// Refuses ports that cannot be watched.
+    fn check_watch(&self, watch: Option<&WatchKind>) -> Result<()> {
+        match watch {
+            None => Ok(()),
+            Some(WatchKind::WatchPort(port)) if port.is_empty() => Ok(()),
+            Some(WatchKind::Watch(0)) => Ok(()),
+            Some(_) => {
+                Err(Refusal::unsupported("watch ports are not supported yet: leave `watch_port` unset"))
+            }
+        }
+    }
+
+    /// Checks the weights of a group or one shot. `limit` is its largest size, 0 for none; `counted` the largest weight if sizes
+    /// count members.
+    fn check_weights(
+        &self,
+        profile: &Profile,
+        weights: &[i32],
+        limit: i32,
+        counted: Option<i32>,
+    ) -> Result<()> {
+        let invalid = |why: String| Err(Refusal::invalid(Reason::Form, format!("`{}`: {why}", profile.name)));
+        let wrong = |weight: &&i32| if profile.weights_disallowed { **weight != 0 } else { **weight < 1 };
+        if let Some(weight) = weights.iter().find(wrong) {
+            let expected = if profile.weights_disallowed { "0: it allows no weights" } else { "1 or more" };
+            return invalid(format!("found the weight {weight}, expected {expected}"));
+        }
+        let sum: i64 = weights.iter().map(|weight| i64::from(*weight).max(1)).sum();
+        let size = match counted {
+            Some(max) => {
+                if let Some(weight) = weights.iter().find(|weight| max > 0 && **weight > max) {
+                    return invalid(format!("found the weight {weight}, expected at most {max}"));
+                }
+                weights.len() as i64
+            }
+            None => sum,
+        };
+        if limit > 0 && size > i64::from(limit) {
+            let what = if counted.is_some() { "members" } else { "weights" };
+            return invalid(format!("the size of the group ({what}) is {size}, expected at most {limit}"));
+        }
+        if sum > PLACES_MAX as i64 {
+            let why =
+                format!("`{}`: the weights have the sum {sum}, expected at most {PLACES_MAX}", profile.name);
+            return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
+        }
+        Ok(())
+    }
+
+    /// Makes the group of a one shot.
+    pub(crate) fn one_shot(&mut self, table: &Table, set: &v1::ActionProfileActionSet) -> Result<Act> {
+        let pipeline = self.pipeline;
+        let Some(profile) = table.profile.and_then(|id| pipeline.profiles.get(&id)) else {
+            return Err(Refusal::invalid(Reason::Action, format!("`{}` has no selector", table.name)));
+        };
+        if set.group_action.is_some() {
+            return Err(Refusal::unsupported("`group_action` is not supported"));
+        }
+        match ActionSelectionMode::try_from(set.action_selection_mode) {
+            Ok(ActionSelectionMode::DefaultModeDeterminedByActionSelector) => {}
+            Ok(_) => {
+                return Err(Refusal::unsupported("`action_selection_mode`: only the default is supported"));
+            }
+            Err(_) => return Err(Refusal::invalid(Reason::Form, "`action_selection_mode` is unknown")),
+        }
+        let counted = match SizeSemantics::try_from(set.size_semantics) {
+            Ok(SizeSemantics::DefaultSizeDeterminedByActionSelector) => profile.members_counted,
+            Ok(SizeSemantics::SumOfWeights) => None,
+            Ok(SizeSemantics::SumOfMembers) => Some(profile.members_counted.unwrap_or(0)),
+            Err(_) => return Err(Refusal::invalid(Reason::Form, "`size_semantics` is unknown")),
+        };
+        let weights: Vec<i32> = set.action_profile_actions.iter().map(|action| action.weight).collect();
+        self.check_weights(profile, &weights, profile.max_group_size, counted)?;
+        let mut actions = Vec::with_capacity(weights.len());
+        for action in &set.action_profile_actions {
+            self.check_watch(action.watch_kind.as_ref())?;
+            let Some(given) = &action.action else {
+                let why = format!("`{}`: an action of the set is unset", table.name);
+                return Err(Refusal::invalid(Reason::Action, why));
+            };
+            actions.push(pipeline.action(table, given, false)?);
+        }
+        self.check_style(profile, Style::OneShots)?;
+        self.check_room(profile, actions.len())?;
+        let instance = profile.instance;
+        let (mut members, mut noted) = (Vec::new(), Vec::new());
+        for (action, given) in actions.into_iter().zip(&set.action_profile_actions) {
+            let handle = self.make(Update::CreateMember { profile: instance, action })?.unwrap_or(0);
+            members.push((handle, self.places(given.weight, given.watch_kind.as_ref())));
+            noted.push(GroupMember {
+                member_id: handle,
+                weight: given.weight,
+                watch_kind: given.watch_kind.clone(),
+            });
+        }
+        let group = self.make(Update::CreateGroup { profile: instance })?.unwrap_or(0);
+        self.make(Update::SetGroup { profile: instance, group: group.into(), members })?;
+        // A note of an empty set has something in it, too: it is known by being there.
+        let note = v1::ActionProfileGroup {
+            action_profile_id: u32::MAX,
+            group_id: ONE_SHOT,
+            members: noted,
+            max_size: set.size_semantics,
+        };
+        self.set_note(Noted::Group(instance, group), &note)?;
+        Ok(Act::Group(group.into()))
+    }
+
+    /// Deletes the group of a one shot that no entry names any more, and its members.
+    pub(crate) fn delete_one_shot(&mut self, table: &Table, group: u32) -> Result<()> {
+        let Some(profile) = table.profile.and_then(|id| self.pipeline.profiles.get(&id)) else {
+            return Ok(());
+        };
+        let Some(note) = group_note(&self.control, profile, group) else { return Ok(()) };
+        let instance = profile.instance;
+        self.make(Update::DeleteGroup { profile: instance, group: group.into() })?;
+        for member in note.members {
+            self.make(Update::DeleteMember { profile: instance, member: member.member_id.into() })?;
+        }
+        Ok(())
+    }
+
+    /// The group of the one shot that an entry has.
+    pub(crate) fn one_shot_of(&self, table: &Table, handle: p4jet_tables::EntryHandle) -> Option<u32> {
+        let profile = self.pipeline.profiles.get(&table.profile?).filter(|profile| profile.selector)?;
+        let entry = self.control.switch().table(table.table).get(handle)?;
+        let group = entry.action.as_group()?;
+        is_one_shot(&self.control, profile, group).then_some(group)
+    }
+}
+
+/// A group as clients have it.
+pub(crate) fn show_group(
+    control: &Control,
+    id: u32,
+    profile: &Profile,
+    (handle, members): (u32, Vec<u32>),
+) -> v1::ActionProfileGroup {
+    let note = group_note(control, profile, handle);
+    let plain = |member: &u32| GroupMember { member_id: id_of_handle(*member), weight: 1, watch_kind: None };
+    let max_size = note.as_ref().map_or(0, |note| note.max_size);
+    v1::ActionProfileGroup {
+        action_profile_id: id,
+        group_id: id_of_handle(handle),
+        members: note.map_or_else(|| members.iter().map(plain).collect(), |note| note.members),
+        max_size,
+    }
+}

@@ -1,0 +1,188 @@
+//! Multicast groups and clone sessions.
+//!
+//! Their notes are the messages as they were written, so that ports come back in the kind in which they were given.
+
+use crate::notes::{check_metadata, note};
+use crate::refusal::{Code, Reason, Refusal, Result};
+use crate::value::{number, short_u64};
+use crate::write::Writer;
+use p4jet_control::schema::{MULTICAST_MAX, SESSION_MAX};
+use p4jet_control::{Control, Noted, Update};
+use p4jet_externs::Session;
+use p4jet_p4info::proto::v1::{
+    self, CloneSessionEntry, MulticastGroupEntry, PortKind, Replica, ReplicationType, UpdateType,
+};
+use std::collections::HashSet;
+
+/// The most copies of a group or session.
+const REPLICAS_MAX: usize = 1 << 16;
+/// The highest class of service: the queues of a port.
+const CLASS_MAX: u32 = 7;
+
+fn invalid<T>(what: &str, why: String) -> Result<T> {
+    Err(Refusal::invalid(Reason::Form, format!("{what}: {why}")))
+}
+
+impl Writer<'_> {
+    /// Makes an update of a multicast group or clone session.
+    pub(crate) fn replication(
+        &mut self,
+        kind: UpdateType,
+        entry: &v1::PacketReplicationEngineEntry,
+    ) -> Result<()> {
+        // it belongs to the default role, unless a role's configuration grants everything.
+        self.role.check(0, "packet replication", Some("packet_replication_engine_manager"))?;
+        match &entry.r#type {
+            Some(ReplicationType::MulticastGroupEntry(group)) => self.multicast_group(kind, group),
+            Some(ReplicationType::CloneSessionEntry(session)) => self.clone_session(kind, session),
+            None => {
+                invalid("packet replication", "neither a multicast group nor a clone session is set".into())
+            }
+        }
+    }
+
+    fn multicast_group(&mut self, kind: UpdateType, entry: &MulticastGroupEntry) -> Result<()> {
+        let group = entry.multicast_group_id;
+        let what = format!("multicast group {group}");
+        match group {
+            0 => return invalid(&what, format!("expected 1 to {MULTICAST_MAX}")),
+            1..=MULTICAST_MAX => {}
+            _ => {
+                let why = format!("{what}: expected 1 to {MULTICAST_MAX}");
+                return Err(Refusal::new(Code::OutOfRange, Reason::Index, why));
+            }
+        }
+        let exists = self.control.switch().state().with_multicast(|m| m.groups.contains_key(&group));
+        if kind == UpdateType::Delete {
+            check_existence(kind, &what, exists)?;
+            return self.make(Update::SetMulticastGroup { group, replicas: None }).map(drop);
+        }
+        let replicas = self.replicas(&what, &entry.replicas)?;
+        check_metadata(&entry.metadata)?;
+        check_existence(kind, &what, exists)?;
+        self.make(Update::SetMulticastGroup { group, replicas: Some(replicas) })?;
+        let note = MulticastGroupEntry { multicast_group_id: 0, ..entry.clone() };
+        self.set_note(Noted::MulticastGroup(group), &note)
+    }
+
+    fn clone_session(&mut self, kind: UpdateType, entry: &CloneSessionEntry) -> Result<()> {
+        let session = entry.session_id;
+        let what = format!("clone session {session}");
+        if !(1..=SESSION_MAX).contains(&session) {
+            return invalid(&what, format!("expected 1 to {SESSION_MAX}"));
+        }
+        let exists = self.control.switch().state().destinations().sessions.contains_key(&session);
+        if kind == UpdateType::Delete {
+            check_existence(kind, &what, exists)?;
+            return self.make(Update::DeleteSession(session)).map(drop);
+        }
+        let replicas = self.replicas(&what, &entry.replicas)?;
+        let class_of_service = entry.class_of_service;
+        if class_of_service > CLASS_MAX {
+            return invalid(
+                &what,
+                format!("found the class of service {class_of_service}, expected 0 to {CLASS_MAX}"),
+            );
+        }
+        let bytes_max = match u32::try_from(entry.packet_length_bytes) {
+            Ok(0) => None,
+            // No frame has more bytes.
+            Ok(bytes) => Some(bytes.min(65_535)),
+            Err(_) => {
+                return invalid(
+                    &what,
+                    format!("found the length {}, expected 0 or more", entry.packet_length_bytes),
+                );
+            }
+        };
+        check_existence(kind, &what, exists)?;
+        self.make(Update::SetReplicas { session, replicas, class_of_service, bytes_max })?;
+        let note = CloneSessionEntry { session_id: 0, ..entry.clone() };
+        self.set_note(Noted::Session(session), &note)
+    }
+
+    /// The copies, as ports and instances.
+    fn replicas(&self, what: &str, given: &[Replica]) -> Result<Vec<(u32, u32)>> {
+        if given.len() > REPLICAS_MAX {
+            let why = format!("{what}: found {} replicas, expected at most {REPLICAS_MAX}", given.len());
+            return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
+        }
+        let port_max = self.control.switch().port_max();
+        let mut known = HashSet::new();
+        let mut replicas = Vec::with_capacity(given.len());
+        for replica in given {
+            let port = match &replica.port_kind {
+                Some(PortKind::EgressPort(port)) => *port,
+                Some(PortKind::Port(bytes)) => {
+                    match number(bytes, 32).ok().and_then(|port| u32::try_from(&port).ok()) {
+                        Some(port) => port,
+                        None => return invalid(what, "a port is empty or has more than 32 bits".to_string()),
+                    }
+                }
+                None => return invalid(what, "a replica has no port".to_string()),
+            };
+            if port > port_max {
+                return invalid(what, format!("found the port {port}, expected 0 to {port_max}"));
+            }
+            let instance = replica.instance;
+            if instance > MULTICAST_MAX {
+                return invalid(
+                    what,
+                    format!("found the instance {instance}, expected 0 to {MULTICAST_MAX}"),
+                );
+            }
+            if !known.insert((port, instance)) {
+                return invalid(what, format!("the port {port} with the instance {instance} is given twice"));
+            }
+            if !replica.backup_replicas.is_empty() {
+                return Err(Refusal::unsupported(format!("{what}: backup replicas are not supported yet")));
+            }
+            replicas.push((port, instance));
+        }
+        Ok(replicas)
+    }
+}
+
+fn check_existence(kind: UpdateType, what: &str, exists: bool) -> Result<()> {
+    match (kind, exists) {
+        (UpdateType::Insert, true) => {
+            Err(Refusal::new(Code::AlreadyExists, Reason::Exists, format!("{what} exists already")))
+        }
+        (UpdateType::Modify | UpdateType::Delete, false) => {
+            Err(Refusal::new(Code::NotFound, Reason::Absent, format!("there is no {what}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn replica((port, instance): (u32, u32)) -> Replica {
+    let port_kind = Some(PortKind::Port(short_u64(port.into())));
+    Replica { port_kind, instance, ..Replica::default() }
+}
+
+/// A multicast group as clients have it.
+pub(crate) fn show_group(control: &Control, group: u32) -> MulticastGroupEntry {
+    if let Some(noted) = note::<MulticastGroupEntry>(control, &Noted::MulticastGroup(group)) {
+        return MulticastGroupEntry { multicast_group_id: group, ..noted };
+    }
+    let destinations = control.switch().state().destinations();
+    let replicas = destinations.groups.get(&group).map_or(&[][..], Vec::as_slice);
+    MulticastGroupEntry {
+        multicast_group_id: group,
+        replicas: replicas.iter().map(|r| replica((r.port, r.instance))).collect(),
+        ..MulticastGroupEntry::default()
+    }
+}
+
+/// A clone session as clients have it.
+pub(crate) fn show_session(control: &Control, number: u32, session: &Session) -> CloneSessionEntry {
+    if let Some(noted) = note::<CloneSessionEntry>(control, &Noted::Session(number)) {
+        return CloneSessionEntry { session_id: number, ..noted };
+    }
+    CloneSessionEntry {
+        session_id: number,
+        replicas: session.replicas.iter().map(|r| replica((r.port, r.instance))).collect(),
+        class_of_service: session.class_of_service,
+        packet_length_bytes: session.bytes_max.map_or(0, |bytes| bytes as i32),
+    }
+}

@@ -1,0 +1,752 @@
+//! Entities other than table entries: sections 9 to 14 of the requirements, one test for each number that concerns them.
+
+mod common;
+
+use UpdateType::{Delete, Insert, Modify};
+use common::*;
+use p4jet_p4info::proto::v1::{
+    self, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember, Atomicity,
+    CloneSessionEntry, CounterData, CounterEntry, DataValue, DigestConfig, DigestEntry, DirectCounterEntry,
+    DirectMeterEntry, EntityKind, GroupMember, Index, MeterConfig, MeterEntry, MulticastGroupEntry, P4Data,
+    P4StructLike, PacketReplicationEngineEntry, PortKind, RegisterEntry, Replica, ReplicationType,
+    TableAction, TableActionType, TableEntry, UpdateType, ValueSetEntry, ValueSetMember, WatchKind,
+};
+
+fn member(f: &Fixture, id: u32, port: u64) -> ActionProfileMember {
+    let action = Some(f.action("forward", &[port]));
+    ActionProfileMember { action_profile_id: f.profile("paths"), member_id: id, action }
+}
+
+fn group(f: &Fixture, id: u32, members: &[(u32, i32)]) -> ActionProfileGroup {
+    let member =
+        |(id, weight): &(u32, i32)| GroupMember { member_id: *id, weight: *weight, watch_kind: None };
+    ActionProfileGroup {
+        action_profile_id: f.profile("paths"),
+        group_id: id,
+        members: members.iter().map(member).collect(),
+        max_size: 0,
+    }
+}
+
+fn write_member(f: &Fixture, kind: UpdateType, member: ActionProfileMember) -> i32 {
+    f.code(kind, EntityKind::ActionProfileMember(member))
+}
+
+fn write_group(f: &Fixture, kind: UpdateType, group: ActionProfileGroup) -> i32 {
+    f.code(kind, EntityKind::ActionProfileGroup(group))
+}
+
+fn members(f: &Fixture) -> Vec<EntityKind> {
+    f.read(EntityKind::ActionProfileMember(ActionProfileMember::default()))
+}
+
+fn groups(f: &Fixture) -> Vec<EntityKind> {
+    f.read(EntityKind::ActionProfileGroup(ActionProfileGroup::default()))
+}
+
+fn act(of: TableActionType) -> Option<TableAction> {
+    Some(TableAction { r#type: Some(of) })
+}
+
+fn spread(f: &Fixture, dst: u64, of: TableActionType) -> TableEntry {
+    f.entry("spread", vec![exact(1, dst)], act(of))
+}
+
+#[test]
+fn ap_2_members_are_inserted_once() {
+    let f = Fixture::new();
+    assert_eq!(write_member(&f, Insert, member(&f, 0, 1)), INVALID);
+    assert_eq!(write_member(&f, Insert, member(&f, 100, 1)), OK);
+    assert_eq!(write_member(&f, Insert, member(&f, 100, 1)), EXISTS);
+    assert_eq!(write_member(&f, Insert, ActionProfileMember { action: None, ..member(&f, 1, 1) }), INVALID);
+    let foreign = Some(f.action("classify", &[1]));
+    assert_eq!(
+        write_member(&f, Insert, ActionProfileMember { action: foreign, ..member(&f, 1, 1) }),
+        INVALID
+    );
+    let nowhere = ActionProfileMember { action_profile_id: 9, ..member(&f, 1, 1) };
+    assert_eq!(write_member(&f, Insert, nowhere), INVALID);
+    for id in 1..16 {
+        assert_eq!(write_member(&f, Insert, member(&f, id, 1)), OK);
+    }
+    assert_eq!(write_member(&f, Insert, member(&f, 16, 1)), FULL);
+    assert_eq!(write_member(&f, Insert, member(&f, 5, 1)), EXISTS, "existence comes before capacity");
+}
+
+#[test]
+fn ap_3_and_ap_4_members_change_and_go() {
+    let f = Fixture::new();
+    assert_eq!(write_member(&f, Modify, member(&f, 7, 1)), NOT_FOUND);
+    assert_eq!(write_member(&f, Delete, member(&f, 7, 1)), NOT_FOUND);
+    assert_eq!(write_member(&f, Insert, member(&f, 7, 1)), OK);
+    assert_eq!(write_member(&f, Modify, member(&f, 7, 2)), OK);
+    assert_eq!(members(&f), [EntityKind::ActionProfileMember(member(&f, 7, 2))]);
+    assert_eq!(f.insert(spread(&f, 1, TableActionType::ActionProfileMemberId(7))), OK);
+    assert_eq!(write_member(&f, Delete, member(&f, 7, 1)), IN_USE);
+    assert_eq!(f.delete(spread(&f, 1, TableActionType::ActionProfileMemberId(7))), OK);
+    assert_eq!(write_group(&f, Insert, group(&f, 1, &[(7, 1)])), OK);
+    assert_eq!(write_member(&f, Delete, member(&f, 7, 1)), IN_USE);
+    assert_eq!(write_group(&f, Delete, group(&f, 1, &[])), OK);
+    assert_eq!(write_member(&f, Delete, member(&f, 7, 1)), OK);
+    assert!(members(&f).is_empty());
+}
+
+#[test]
+fn ap_5_groups_have_members_that_exist() {
+    let f = Fixture::new();
+    for id in 1..4 {
+        assert_eq!(write_member(&f, Insert, member(&f, id, id.into())), OK);
+    }
+    assert_eq!(write_group(&f, Insert, group(&f, 0, &[])), INVALID);
+    assert_eq!(write_group(&f, Insert, group(&f, 5, &[(9, 1)])), NOT_FOUND);
+    assert_eq!(write_group(&f, Insert, group(&f, 5, &[(1, 1), (1, 1)])), INVALID);
+    let no_selector =
+        ActionProfileGroup { action_profile_id: f.profile("fixed_actions"), ..group(&f, 5, &[]) };
+    assert_eq!(write_group(&f, Insert, no_selector), INVALID);
+    assert!(groups(&f).is_empty(), "an update that fails leaves nothing");
+    assert_eq!(write_group(&f, Insert, group(&f, 5, &[])), OK);
+    assert_eq!(write_group(&f, Insert, group(&f, 5, &[])), EXISTS);
+    // AP-9: an entry may name it.
+    assert_eq!(f.insert(spread(&f, 1, TableActionType::ActionProfileGroupId(5))), OK);
+    assert_eq!(write_group(&f, Modify, group(&f, 5, &[(2, 2), (1, 1)])), OK);
+    assert_eq!(write_group(&f, Modify, group(&f, 6, &[])), NOT_FOUND);
+    // AP-16, AP-14: as written, in its order.
+    assert_eq!(groups(&f), [EntityKind::ActionProfileGroup(group(&f, 5, &[(2, 2), (1, 1)]))]);
+    let one = ActionProfileGroup { group_id: 6, ..group(&f, 6, &[]) };
+    assert!(f.read(EntityKind::ActionProfileGroup(one)).is_empty());
+    // AP-13.
+    assert_eq!(write_group(&f, Delete, group(&f, 5, &[])), IN_USE);
+    assert_eq!(f.delete(spread(&f, 1, TableActionType::ActionProfileGroupId(5))), OK);
+    assert_eq!(write_group(&f, Delete, group(&f, 5, &[])), OK);
+    assert_eq!(write_group(&f, Delete, group(&f, 5, &[])), NOT_FOUND);
+    assert_eq!(write_member(&f, Delete, member(&f, 1, 1)), OK);
+}
+
+#[test]
+fn ap_6_to_ap_12_weights_and_sizes() {
+    let f = Fixture::new();
+    for id in 1..5 {
+        assert_eq!(write_member(&f, Insert, member(&f, id, id.into())), OK);
+    }
+    for weight in [0, -1] {
+        assert_eq!(write_group(&f, Insert, group(&f, 1, &[(1, weight)])), INVALID);
+    }
+    // The sum of weights is at most 6.
+    assert_eq!(write_group(&f, Insert, group(&f, 1, &[(1, 4), (2, 3)])), INVALID);
+    assert_eq!(write_group(&f, Insert, ActionProfileGroup { max_size: 7, ..group(&f, 1, &[]) }), INVALID);
+    assert_eq!(write_group(&f, Insert, ActionProfileGroup { max_size: -1, ..group(&f, 1, &[]) }), INVALID);
+    let small = ActionProfileGroup { max_size: 3, ..group(&f, 1, &[(1, 3)]) };
+    assert_eq!(write_group(&f, Insert, small.clone()), OK);
+    assert_eq!(groups(&f), [EntityKind::ActionProfileGroup(small)]);
+    assert_eq!(write_group(&f, Modify, ActionProfileGroup { max_size: 4, ..group(&f, 1, &[]) }), INVALID);
+    // Z-9: 0 leaves it.
+    assert_eq!(write_group(&f, Modify, group(&f, 1, &[(1, 4)])), INVALID);
+    assert_eq!(write_group(&f, Modify, group(&f, 1, &[(1, 1), (2, 2)])), OK);
+}
+
+#[test]
+fn ap_7_weights_decide_how_often_a_member_is_chosen() {
+    let f = Fixture::new();
+    for id in 1..4 {
+        assert_eq!(write_member(&f, Insert, member(&f, id, id.into())), OK);
+    }
+    assert_eq!(write_group(&f, Insert, group(&f, 1, &[(1, 1), (2, 3), (3, 2)])), OK);
+    assert_eq!(f.insert(spread(&f, 1, TableActionType::ActionProfileGroupId(1))), OK);
+    let control = f.switch.control();
+    let table = control.schema().table("spread").unwrap();
+    let table = control.switch().table(table);
+    let (_, entry) = table.entries().next().unwrap();
+    let mut chosen = [0; 4];
+    for selector in 0..600 {
+        let action = table.resolve(&entry.action, selector).action.unwrap();
+        chosen[usize::try_from(&action.data[0]).unwrap()] += 1;
+    }
+    assert_eq!(chosen, [0, 100, 300, 200]);
+    // Packets find the same.
+    let guard = p4jet_tables::pin();
+    let view = table.view_handle();
+    let row = table.row_of(table.entries().next().unwrap().0);
+    let mut chosen = [0; 4];
+    for selector in 0..600 {
+        chosen[view.get(&guard).selected(row, selector)[1] as usize] += 1;
+    }
+    assert_eq!(chosen, [0, 100, 300, 200]);
+}
+
+#[test]
+fn ap_8_watch_ports_are_not_supported() {
+    let f = Fixture::new();
+    assert_eq!(write_member(&f, Insert, member(&f, 1, 1)), OK);
+    let mut watched = group(&f, 1, &[(1, 1)]);
+    watched.members[0].watch_kind = Some(WatchKind::WatchPort(bytes(1)));
+    assert_eq!(write_group(&f, Insert, watched), UNIMPLEMENTED);
+    let mut always = group(&f, 1, &[(1, 1)]);
+    always.members[0].watch_kind = Some(WatchKind::WatchPort(Default::default()));
+    assert_eq!(write_group(&f, Insert, always), OK);
+}
+
+fn set(f: &Fixture, ports: &[(u64, i32)]) -> TableActionType {
+    let action = |(port, weight): &(u64, i32)| ActionProfileAction {
+        action: Some(f.action("forward", &[*port])),
+        weight: *weight,
+        watch_kind: None,
+    };
+    TableActionType::ActionProfileActionSet(ActionProfileActionSet {
+        action_profile_actions: ports.iter().map(action).collect(),
+        ..ActionProfileActionSet::default()
+    })
+}
+
+fn left_of(f: &Fixture) -> (usize, usize) {
+    let control = f.switch.control();
+    let table = control.schema().table("spread").unwrap();
+    let profile = control.profile(table).unwrap();
+    (profile.members().len(), profile.groups().len())
+}
+
+#[test]
+fn os_1_to_os_8_one_shots() {
+    let f = Fixture::new();
+    let wrong = f.entry("indirect", vec![exact(1, 1)], act(set(&f, &[(1, 1)])));
+    assert_eq!(f.insert(wrong), INVALID);
+    for wrong in [set(&f, &[(1, 0)]), set(&f, &[(1, -1)]), set(&f, &[(1, 7)])] {
+        assert_eq!(f.insert(spread(&f, 1, wrong)), INVALID);
+    }
+    let mut unlisted = set(&f, &[(1, 1)]);
+    if let TableActionType::ActionProfileActionSet(set) = &mut unlisted {
+        set.action_profile_actions[0].action = Some(f.action("classify", &[1]));
+    }
+    assert_eq!(f.insert(spread(&f, 1, unlisted)), INVALID);
+    assert_eq!(left_of(&f), (0, 0));
+    // OS-4: the same order, equal actions not merged. OS-5: an empty set.
+    let entry = spread(&f, 1, set(&f, &[(3, 1), (2, 2), (3, 1)]));
+    assert_eq!(f.insert(entry.clone()), OK);
+    assert_eq!(f.insert(entry.clone()), EXISTS);
+    let empty = spread(&f, 2, set(&f, &[]));
+    assert_eq!(f.insert(empty.clone()), OK);
+    assert_eq!(f.all("spread"), [entry.clone(), empty.clone()]);
+    // Q-15, OS-6.
+    assert!(members(&f).is_empty() && groups(&f).is_empty());
+    assert_eq!(write_member(&f, Insert, member(&f, 1, 1)), INVALID);
+    assert_eq!(write_group(&f, Insert, group(&f, 1, &[])), INVALID);
+    assert_eq!(f.insert(spread(&f, 3, TableActionType::ActionProfileMemberId(u32::MAX))), INVALID);
+    // OS-8.
+    let big = |dst| spread(&f, dst, set(&f, &[(1, 1); 6]));
+    assert_eq!((f.insert(big(4)), f.insert(big(5)), f.insert(big(6))), (OK, OK, FULL));
+    assert_eq!((f.delete(big(4)), f.delete(big(5))), (OK, OK));
+    // OS-7.
+    let other = spread(&f, 1, set(&f, &[(5, 1)]));
+    assert_eq!(f.modify(other.clone()), OK);
+    assert_eq!(f.all("spread"), [other.clone(), empty.clone()]);
+    assert_eq!(left_of(&f), (1, 2));
+    assert_eq!((f.delete(other), f.delete(empty)), (OK, OK));
+    assert_eq!(left_of(&f), (0, 0));
+    assert_eq!(write_member(&f, Insert, member(&f, 1, 1)), OK);
+    assert_eq!(f.insert(entry), INVALID);
+}
+
+#[test]
+fn os_3_sizes_count_members_where_the_profile_says_so() {
+    let f = Fixture::new();
+    let entry = |dst, ports: &[(u64, i32)]| f.entry("counted", vec![exact(1, dst)], act(set(&f, ports)));
+    assert_eq!(f.insert(entry(1, &[(1, 5), (2, 5), (3, 5)])), OK);
+    assert_eq!(f.insert(entry(2, &[(1, 1); 4])), INVALID);
+    assert_eq!(f.insert(entry(2, &[(1, 6)])), INVALID);
+    // OS-10: the set's own semantics.
+    let mut weights = entry(2, &[(1, 2), (2, 2)]);
+    if let Some(TableAction { r#type: Some(TableActionType::ActionProfileActionSet(set)) }) =
+        &mut weights.action
+    {
+        set.size_semantics = 1;
+    }
+    assert_eq!(f.insert(weights), INVALID);
+    // OS-9.
+    let mut random = entry(2, &[(1, 1)]);
+    if let Some(TableAction { r#type: Some(TableActionType::ActionProfileActionSet(set)) }) =
+        &mut random.action
+    {
+        set.action_selection_mode = 2;
+    }
+    assert_eq!(f.insert(random), UNIMPLEMENTED);
+}
+
+#[test]
+fn w_13_rollback_of_members_groups_and_replication() {
+    let f = Fixture::new();
+    assert_eq!(write_member(&f, Insert, member(&f, 1, 1)), OK);
+    assert_eq!(write_group(&f, Insert, group(&f, 1, &[(1, 4)])), OK);
+    assert_eq!(f.code(Insert, multicast(3, &[(1, 1), (2, 2)])), OK);
+    let metadata = TableEntry { metadata: "abc".into(), ..f.l2(1, 1) };
+    assert_eq!(f.insert(metadata.clone()), OK);
+    let before = f.switch.dump(true);
+    let updates = vec![
+        update(Delete, EntityKind::ActionProfileGroup(group(&f, 1, &[]))),
+        update(Delete, EntityKind::ActionProfileMember(member(&f, 1, 1))),
+        update(Delete, multicast(3, &[])),
+        update(Insert, multicast(4, &[(1, 1)])),
+        update(Insert, session(4, &[(1, 1), (2, 2)])),
+        update(
+            Insert,
+            EntityKind::DigestEntry(DigestEntry { digest_id: f.digest("learned_t"), config: None }),
+        ),
+        update(Delete, EntityKind::TableEntry(metadata)),
+        update(Delete, EntityKind::TableEntry(f.l2(9, 1))),
+    ];
+    let errors = f.write(updates, Atomicity::RollbackOnError).errors.unwrap();
+    assert_eq!(errors.last().unwrap().canonical_code, NOT_FOUND);
+    assert_eq!(f.switch.dump(true), before);
+}
+
+#[test]
+fn e_6_metadata_is_kept_and_filters() {
+    let f = Fixture::new();
+    let entry = TableEntry { controller_metadata: 7, metadata: "cookie".into(), ..f.l2(1, 1) };
+    assert_eq!(f.insert(entry.clone()), OK);
+    assert_eq!(f.insert(TableEntry { controller_metadata: 8, ..f.l2(2, 1) }), OK);
+    assert!(f.all("l2").contains(&entry));
+    let by = |controller_metadata, metadata: &'static str| {
+        let pattern =
+            TableEntry { controller_metadata, metadata: metadata.into(), ..f.entry("l2", vec![], None) };
+        f.entries(pattern).len()
+    };
+    assert_eq!((by(7, ""), by(8, ""), by(9, ""), by(0, "cookie"), by(8, "cookie")), (1, 1, 0, 1, 0));
+    // A modification gives the full state.
+    assert_eq!(f.modify(f.l2(1, 2)), OK);
+    assert!(f.all("l2").contains(&f.l2(1, 2)));
+    assert_eq!(f.modify(entry.clone()), OK);
+    // Another entry in its place has none.
+    assert_eq!(f.delete(entry.clone()), OK);
+    assert_eq!(f.insert(f.l2(1, 1)), OK);
+    assert!(f.all("l2").contains(&f.l2(1, 1)));
+    let long = TableEntry { metadata: vec![1; 65 * 1024].into(), ..f.l2(3, 1) };
+    assert_eq!(f.insert(long), FULL);
+    // E-31, E-32: of the default entry, too.
+    let default = TableEntry {
+        is_default_action: true,
+        metadata: "d".into(),
+        ..f.entry("l2", vec![], f.act("forward", &[1]))
+    };
+    assert_eq!(f.modify(default.clone()), OK);
+    let pattern = TableEntry { is_default_action: true, ..f.entry("l2", vec![], None) };
+    assert_eq!(f.entries(pattern.clone())[0], default);
+    assert_eq!(f.modify(TableEntry { action: None, metadata: Default::default(), ..default }), OK);
+    assert!(f.entries(pattern)[0].metadata.is_empty());
+}
+
+#[test]
+fn e_62_idle_times_are_read_to_the_nanosecond() {
+    let f = Fixture::new();
+    let entry =
+        |ns| TableEntry { idle_timeout_ns: ns, ..f.entry("aged", vec![exact(1, 1)], f.act("forward", &[1])) };
+    assert_eq!(f.insert(entry(1)), OK);
+    assert_eq!(f.all("aged"), [entry(1)]);
+    for ns in [1_500_000, i64::MAX, 0, 2_000_000] {
+        assert_eq!(f.modify(entry(ns)), OK);
+        assert_eq!(f.all("aged"), [entry(ns)]);
+    }
+}
+
+fn counter(f: &Fixture, name: &str, index: Option<i64>, data: Option<(i64, i64)>) -> CounterEntry {
+    let data = data.map(|(packet_count, byte_count)| CounterData { packet_count, byte_count });
+    CounterEntry { counter_id: f.counter(name), index: index.map(|index| Index { index }), data }
+}
+
+#[test]
+fn c_1_to_c_3_counters() {
+    let f = Fixture::new();
+    let write = |kind, entry| f.code(kind, EntityKind::CounterEntry(entry));
+    let read = |entry| f.read(EntityKind::CounterEntry(entry));
+    assert_eq!(write(Modify, counter(&f, "seen", Some(3), Some((5, 6)))), OK);
+    assert_eq!(
+        read(counter(&f, "seen", Some(3), None)),
+        [EntityKind::CounterEntry(counter(&f, "seen", Some(3), Some((5, 6))))]
+    );
+    // Unset data changes nothing.
+    assert_eq!(write(Modify, counter(&f, "seen", Some(3), None)), OK);
+    for kind in [Insert, Delete] {
+        assert_eq!(write(kind, counter(&f, "seen", Some(3), Some((1, 1)))), INVALID);
+    }
+    assert_eq!(write(Modify, counter(&f, "seen", Some(-1), Some((1, 1)))), INVALID);
+    assert_eq!(write(Modify, counter(&f, "seen", Some(16), Some((1, 1)))), RANGE);
+    assert_eq!(write(Modify, counter(&f, "seen", Some(1), Some((-1, 1)))), INVALID);
+    assert_eq!(write(Modify, CounterEntry { counter_id: 0, ..counter(&f, "seen", Some(1), None) }), INVALID);
+    // C-2: all cells of one, all of all, in order.
+    let all = read(counter(&f, "seen", None, None));
+    assert_eq!(all.len(), 16);
+    assert_eq!(all[3], EntityKind::CounterEntry(counter(&f, "seen", Some(3), Some((5, 6)))));
+    assert_eq!(read(CounterEntry::default()).len(), 20);
+    assert_eq!(f.read_code(EntityKind::CounterEntry(counter(&f, "seen", Some(16), None))), RANGE);
+    // All cells at once; Z-10: what is not counted is 0.
+    assert_eq!(write(Modify, counter(&f, "few", None, Some((7, 8)))), OK);
+    assert_eq!(
+        read(counter(&f, "few", Some(2), None)),
+        [EntityKind::CounterEntry(counter(&f, "few", Some(2), Some((7, 0))))]
+    );
+    assert_eq!(write(Modify, counter(&f, "seen", None, Some((0, 0)))), OK);
+    assert_eq!(
+        read(counter(&f, "seen", Some(3), None)),
+        [EntityKind::CounterEntry(counter(&f, "seen", Some(3), Some((0, 0))))]
+    );
+}
+
+#[test]
+fn c_4_and_c_5_direct_counters() {
+    let f = Fixture::new();
+    let entry = |mac| f.entry("aged", vec![exact(1, mac)], None);
+    let of = |entry, data: Option<(i64, i64)>| {
+        let data = data.map(|(packet_count, byte_count)| CounterData { packet_count, byte_count });
+        EntityKind::DirectCounterEntry(DirectCounterEntry { table_entry: entry, data })
+    };
+    assert_eq!(f.insert(TableEntry { action: f.act("forward", &[1]), ..entry(1) }), OK);
+    assert_eq!(f.code(Modify, of(Some(entry(1)), Some((4, 5)))), OK);
+    assert_eq!(f.read(of(Some(entry(1)), None)), [of(Some(entry(1)), Some((4, 5)))]);
+    assert_eq!(f.code(Insert, of(Some(entry(1)), Some((4, 5)))), INVALID);
+    assert_eq!(f.code(Modify, of(Some(entry(2)), Some((4, 5)))), NOT_FOUND);
+    assert_eq!(f.code(Modify, of(None, Some((4, 5)))), INVALID);
+    assert_eq!(f.code(Modify, of(Some(f.entry("l2", vec![exact(1, 1)], None)), Some((4, 5)))), NOT_FOUND);
+    assert_eq!(f.insert(f.l2(1, 1)), OK);
+    assert_eq!(f.code(Modify, of(Some(f.entry("l2", vec![exact(1, 1)], None)), Some((4, 5)))), INVALID);
+    // all tables.
+    assert_eq!(f.read(of(Some(TableEntry::default()), None)), [of(Some(entry(1)), Some((4, 5)))]);
+    assert_eq!(f.read_code(of(Some(f.entry("l2", vec![], None)), None)), INVALID);
+}
+
+const CONFIG: MeterConfig =
+    MeterConfig { cir: 1_000_001, cburst: 11, pir: 3_000_000_007, pburst: 12, eburst: 0 };
+
+#[test]
+fn m_1_to_m_4_meters() {
+    let f = Fixture::new();
+    let meter = |index: Option<i64>, config: Option<MeterConfig>| {
+        let index = index.map(|index| Index { index });
+        EntityKind::MeterEntry(MeterEntry { meter_id: f.meter("rates"), index, config, counter_data: None })
+    };
+    assert_eq!(f.code(Modify, meter(Some(1), Some(CONFIG))), OK);
+    assert_eq!(f.read(meter(Some(1), None)), [meter(Some(1), Some(CONFIG))]);
+    assert_eq!(f.read(meter(Some(2), None)), [meter(Some(2), None)]);
+    assert_eq!(f.read(EntityKind::MeterEntry(MeterEntry::default())).len(), 8);
+    for kind in [Insert, Delete] {
+        assert_eq!(f.code(kind, meter(Some(1), Some(CONFIG))), INVALID);
+    }
+    assert_eq!(f.code(Modify, meter(Some(8), Some(CONFIG))), RANGE);
+    assert_eq!(f.code(Modify, meter(Some(-1), Some(CONFIG))), INVALID);
+    for wrong in [
+        MeterConfig { cir: -1, ..CONFIG },
+        MeterConfig { pburst: -1, ..CONFIG },
+        MeterConfig { cir: CONFIG.pir + 1, ..CONFIG },
+        // M-2.
+        MeterConfig { eburst: 1, ..CONFIG },
+    ] {
+        assert_eq!(f.code(Modify, meter(Some(1), Some(wrong))), INVALID);
+    }
+    assert_eq!(f.code(Modify, meter(None, Some(CONFIG))), OK);
+    assert_eq!(f.read(meter(Some(7), None)), [meter(Some(7), Some(CONFIG))]);
+    assert_eq!(f.code(Modify, meter(Some(7), None)), OK);
+    assert_eq!(f.read(meter(Some(7), None)), [meter(Some(7), None)]);
+    // M-5.
+    let data = Some(v1::MeterCounterData::default());
+    let counted = MeterEntry { meter_id: f.meter("rates"), counter_data: data, ..Default::default() };
+    assert_eq!(f.code(Modify, EntityKind::MeterEntry(counted)), UNIMPLEMENTED);
+}
+
+#[test]
+fn m_6_direct_meters() {
+    let f = Fixture::new();
+    let entry = |mac| f.entry("aged", vec![exact(1, mac)], None);
+    let of = |entry, config| {
+        EntityKind::DirectMeterEntry(DirectMeterEntry {
+            table_entry: Some(entry),
+            config,
+            counter_data: None,
+        })
+    };
+    assert_eq!(f.insert(TableEntry { action: f.act("measured", &[1]), ..entry(1) }), OK);
+    assert_eq!(f.code(Modify, of(entry(1), Some(CONFIG))), OK);
+    assert_eq!(f.read(of(entry(1), None)), [of(entry(1), Some(CONFIG))]);
+    assert_eq!(f.code(Modify, of(entry(2), Some(CONFIG))), NOT_FOUND);
+    assert_eq!(f.code(Delete, of(entry(1), Some(CONFIG))), INVALID);
+    assert_eq!(f.code(Modify, of(entry(1), None)), OK);
+    assert_eq!(f.read(of(TableEntry::default(), None)), [of(entry(1), None)]);
+}
+
+fn bits(value: u64) -> P4Data {
+    P4Data { data: Some(DataValue::Bitstring(bytes(value))) }
+}
+
+#[test]
+fn rg_1_to_rg_3_registers() {
+    let f = Fixture::new();
+    let register = |name: &str, index: Option<i64>, data| {
+        let index = index.map(|index| Index { index });
+        EntityKind::RegisterEntry(RegisterEntry { register_id: f.register(name), index, data })
+    };
+    assert_eq!(f.code(Modify, register("stamps", Some(1), Some(bits(77)))), OK);
+    assert_eq!(f.read(register("stamps", Some(1), None)), [register("stamps", Some(1), Some(bits(77)))]);
+    assert_eq!(f.read(register("stamps", None, None)).len(), 8);
+    assert_eq!(f.read(EntityKind::RegisterEntry(RegisterEntry::default())).len(), 12);
+    for kind in [Insert, Delete] {
+        assert_eq!(f.code(kind, register("stamps", Some(1), Some(bits(7)))), INVALID);
+    }
+    assert_eq!(f.code(Modify, register("stamps", Some(-1), Some(bits(7)))), INVALID);
+    assert_eq!(f.code(Modify, register("stamps", Some(8), Some(bits(7)))), RANGE);
+    assert_eq!(f.code(Modify, register("stamps", Some(1), None)), INVALID);
+    assert_eq!(f.code(Modify, register("stamps", Some(1), Some(bits(1 << 48)))), RANGE);
+    assert_eq!(f.code(Modify, register("stamps", None, Some(bits(9)))), OK);
+    assert_eq!(f.read(register("stamps", Some(7), None)), [register("stamps", Some(7), Some(bits(9)))]);
+    // RG-2: a struct, G-20: all its members in order.
+    let cell = |members| Some(P4Data { data: Some(DataValue::Struct(P4StructLike { members })) });
+    let whole = cell(vec![bits(5), bits(0x0102_0304_0506)]);
+    assert_eq!(f.code(Modify, register("cells", Some(2), whole.clone())), OK);
+    assert_eq!(f.read(register("cells", Some(2), None)), [register("cells", Some(2), whole)]);
+    assert_eq!(f.code(Modify, register("cells", Some(2), cell(vec![bits(5)]))), INVALID);
+    assert_eq!(f.code(Modify, register("cells", Some(2), Some(bits(5)))), INVALID);
+}
+
+/// The program and the control plane agree about the bits of a struct.
+#[test]
+fn rg_2_structs_have_the_bits_that_the_program_gives_them() {
+    let f = Fixture::new();
+    let switch = f.switch.control().switch().clone();
+    let mut worker = switch.worker(p4jet_embed::EngineKind::Jit, 0).unwrap();
+    let register = |data| {
+        let index = Some(Index { index: 1 });
+        EntityKind::RegisterEntry(RegisterEntry { register_id: f.register("cells"), index, data })
+    };
+    let cell = |port, mac| {
+        let members = vec![bits(port), bits(mac)];
+        Some(P4Data { data: Some(DataValue::Struct(P4StructLike { members })) })
+    };
+    assert_eq!(f.code(Modify, register(cell(5, 1))), OK);
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 9, 9];
+    frame.resize(60, 0);
+    worker.process_one(3, &frame);
+    // The program writes the source address, and leaves the port.
+    assert_eq!(f.read(register(None)), [register(cell(5, 0x0203_0405_0607))]);
+}
+
+#[test]
+fn vs_1_to_vs_4_value_sets() {
+    let f = Fixture::new();
+    let set = |name: &str, members: Vec<Vec<v1::FieldMatch>>| {
+        let members = members.into_iter().map(|r#match| ValueSetMember { r#match }).collect();
+        EntityKind::ValueSetEntry(ValueSetEntry { value_set_id: f.value_set(name), members })
+    };
+    let known = vec![vec![ternary(1, 6, 0xff), exact(2, 1)], vec![exact(2, 2)]];
+    assert_eq!(f.code(Modify, set("known", known.clone())), OK);
+    assert_eq!(f.read(set("known", vec![])), [set("known", known.clone())]);
+    for kind in [Insert, Delete] {
+        assert_eq!(f.code(kind, set("known", known.clone())), INVALID);
+    }
+    let numbers = |n: u64| (1..=n).map(|n| vec![exact(2, n)]).collect::<Vec<_>>();
+    assert_eq!(f.code(Modify, set("known", numbers(5))), FULL);
+    assert_eq!(f.code(Modify, set("known", vec![vec![exact(2, 1)], vec![exact(2, 1)]])), EXISTS);
+    assert_eq!(f.code(Modify, set("known", vec![vec![lpm(2, 1, 3)]])), INVALID);
+    // Z-12.
+    assert_eq!(f.code(Modify, set("kinds", vec![vec![exact(1, 1), exact(1, 2)]])), INVALID);
+    assert_eq!(f.read(set("known", vec![])), [set("known", known)]);
+    assert_eq!(f.code(Modify, set("known", numbers(4))), OK);
+    assert_eq!(f.code(Modify, set("kinds", vec![vec![exact(1, 0x86dd)]])), OK);
+    assert_eq!(f.read(EntityKind::ValueSetEntry(ValueSetEntry::default())).len(), 2);
+    assert_eq!(f.code(Modify, set("known", vec![])), OK);
+    assert_eq!(f.read(set("known", vec![])), [set("known", vec![])]);
+}
+
+fn replicas(of: &[(u32, u32)]) -> Vec<Replica> {
+    let replica = |(port, instance): &(u32, u32)| Replica {
+        port_kind: Some(PortKind::Port(bytes((*port).into()))),
+        instance: *instance,
+        backup_replicas: Vec::new(),
+    };
+    of.iter().map(replica).collect()
+}
+
+fn pre(of: ReplicationType) -> EntityKind {
+    EntityKind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(of) })
+}
+
+fn multicast(id: u32, of: &[(u32, u32)]) -> EntityKind {
+    pre(ReplicationType::MulticastGroupEntry(MulticastGroupEntry {
+        multicast_group_id: id,
+        replicas: replicas(of),
+        metadata: Default::default(),
+    }))
+}
+
+fn session(id: u32, of: &[(u32, u32)]) -> EntityKind {
+    pre(ReplicationType::CloneSessionEntry(CloneSessionEntry {
+        session_id: id,
+        replicas: replicas(of),
+        ..CloneSessionEntry::default()
+    }))
+}
+
+#[test]
+fn mc_1_to_mc_7_multicast_groups() {
+    let f = Fixture::new();
+    assert_eq!(f.code(Insert, multicast(0, &[])), INVALID);
+    assert_eq!(f.code(Insert, multicast(65_536, &[])), RANGE);
+    assert_eq!(f.code(Modify, multicast(7, &[])), NOT_FOUND);
+    assert_eq!(f.code(Delete, multicast(7, &[])), NOT_FOUND);
+    // MC-3, MC-4, TR-11; MC-5: the port need not exist.
+    for wrong in [&[(1, 1), (1, 1)][..], &[(1, 65_536)], &[(512, 1)]] {
+        assert_eq!(f.code(Insert, multicast(7, wrong)), INVALID);
+    }
+    let group = multicast(7, &[(2, 1), (1, 1), (255, 0), (2, 0)]);
+    assert_eq!(f.code(Insert, group.clone()), OK);
+    assert_eq!(f.code(Insert, group.clone()), EXISTS);
+    assert_eq!(f.read(multicast(0, &[])), [group]);
+    let copies = || f.switch.control().switch().state().destinations().groups[&7].clone();
+    assert_eq!(
+        copies().iter().map(|r| (r.port, r.instance)).collect::<Vec<_>>(),
+        [(2, 1), (1, 1), (255, 0), (2, 0)]
+    );
+    // MC-2: the kind of port; MC-7: metadata.
+    let old = Replica { port_kind: Some(PortKind::EgressPort(3)), instance: 1, backup_replicas: Vec::new() };
+    let entry = MulticastGroupEntry { multicast_group_id: 7, replicas: vec![old], metadata: "m".into() };
+    let entry = pre(ReplicationType::MulticastGroupEntry(entry));
+    assert_eq!(f.code(Modify, entry.clone()), OK);
+    assert_eq!(f.read(multicast(7, &[])), [entry]);
+    let unset = MulticastGroupEntry {
+        multicast_group_id: 8,
+        replicas: vec![Replica::default()],
+        metadata: Default::default(),
+    };
+    assert_eq!(f.code(Insert, pre(ReplicationType::MulticastGroupEntry(unset))), INVALID);
+    assert_eq!(f.code(Delete, multicast(7, &[])), OK);
+    //
+    assert_eq!(f.read_code(multicast(7, &[])), NOT_FOUND);
+    assert!(f.switch.control().switch().state().with_multicast(|m| m.nodes.is_empty()));
+    // MC-9: not yet.
+    let mut backup = replicas(&[(1, 1)]);
+    backup[0].backup_replicas.push(v1::BackupReplica { port: bytes(2), instance: 1 });
+    let entry = MulticastGroupEntry { multicast_group_id: 9, replicas: backup, metadata: Default::default() };
+    assert_eq!(f.code(Insert, pre(ReplicationType::MulticastGroupEntry(entry))), UNIMPLEMENTED);
+}
+
+#[test]
+fn mc_10_groups_of_commands_are_read() {
+    use p4jet_control::Update;
+    let f = Fixture::new();
+    let node = Update::CreateNode { instance: 5, ports: [1, 2].into(), lags: [].into() };
+    let updates = vec![
+        Update::CreateMulticastGroup(3),
+        node,
+        Update::Associate { group: 3, node: p4jet_control::Ref::Made(1) },
+        Update::SetSession { session: 6, to: p4jet_control::Mirror::Port(4), bytes_max: Some(100) },
+    ];
+    assert!(f.switch.write(updates, p4jet_control::Atomicity::AllOrNothing).0.in_effect);
+    assert_eq!(f.read(multicast(0, &[])), [multicast(3, &[(1, 5), (2, 5)])]);
+    let EntityKind::PacketReplicationEngineEntry(shown) = f.read(session(6, &[])).remove(0) else { panic!() };
+    let Some(ReplicationType::CloneSessionEntry(shown)) = shown.r#type else { panic!() };
+    assert_eq!((shown.replicas, shown.packet_length_bytes), (replicas(&[(4, 0)]), 100));
+    assert_eq!(f.code(Modify, multicast(3, &[(7, 1)])), OK);
+    assert_eq!(f.read(multicast(3, &[])), [multicast(3, &[(7, 1)])]);
+    // Z-18: what a command changes has lost its metadata.
+    let tagged =
+        MulticastGroupEntry { multicast_group_id: 3, replicas: replicas(&[(7, 1)]), metadata: "m".into() };
+    assert_eq!(f.code(Modify, pre(ReplicationType::MulticastGroupEntry(tagged))), OK);
+    let (node, group) =
+        f.switch.control().switch().state().with_multicast(|m| (*m.nodes.keys().next().unwrap(), 3));
+    let dissociate = Update::Dissociate { group, node: node.into() };
+    assert!(f.switch.write(vec![dissociate], p4jet_control::Atomicity::AllOrNothing).0.in_effect);
+    assert_eq!(f.read(multicast(3, &[])), [multicast(3, &[])]);
+}
+
+#[test]
+fn cl_1_to_cl_6_clone_sessions() {
+    let f = Fixture::new();
+    for wrong in [0, 32_768] {
+        assert_eq!(f.code(Insert, session(wrong, &[])), INVALID);
+    }
+    assert_eq!(f.code(Delete, session(5, &[])), NOT_FOUND);
+    assert_eq!(f.code(Insert, session(5, &[(1, 1), (2, 2)])), OK);
+    assert_eq!(f.code(Insert, session(5, &[(1, 1), (2, 2)])), EXISTS);
+    assert_eq!(f.read(session(0, &[])), [session(5, &[(1, 1), (2, 2)])]);
+    let of = |class_of_service, packet_length_bytes| {
+        pre(ReplicationType::CloneSessionEntry(CloneSessionEntry {
+            session_id: 5,
+            replicas: replicas(&[(3, 3)]),
+            class_of_service,
+            packet_length_bytes,
+        }))
+    };
+    assert_eq!(f.code(Modify, of(8, 0)), INVALID);
+    assert_eq!(f.code(Modify, of(0, -1)), INVALID);
+    assert_eq!(f.code(Modify, of(7, 128)), OK);
+    assert_eq!(f.read(session(5, &[])), [of(7, 128)]);
+    let sessions = f.switch.control().switch().state().destinations();
+    let set = &sessions.sessions[&5];
+    assert_eq!((set.class_of_service, set.bytes_max, set.replicas.len()), (7, Some(128), 1));
+    assert_eq!(f.code(Delete, session(5, &[])), OK);
+    assert_eq!(f.read_code(session(5, &[])), NOT_FOUND);
+    let neither = EntityKind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: None });
+    assert_eq!(f.code(Insert, neither), INVALID);
+}
+
+#[test]
+fn dg_1_and_dg_9_digests_are_switched_on_and_off() {
+    let f = Fixture::new();
+    let digest = |size| {
+        let config = DigestConfig { max_timeout_ns: 5, max_list_size: size, ack_timeout_ns: 7 };
+        EntityKind::DigestEntry(DigestEntry { digest_id: f.digest("learned_t"), config: Some(config) })
+    };
+    let all = || f.read(EntityKind::DigestEntry(DigestEntry::default()));
+    assert_eq!((f.code(Modify, digest(1)), f.code(Delete, digest(1))), (NOT_FOUND, NOT_FOUND));
+    assert_eq!(f.read_code(digest(1)), NOT_FOUND);
+    assert_eq!((f.code(Insert, digest(1)), f.code(Insert, digest(2))), (OK, EXISTS));
+    assert_eq!(f.code(Modify, digest(-1)), INVALID);
+    assert_eq!(f.code(Modify, digest(3)), OK);
+    assert_eq!(all(), [digest(3)]);
+    assert_eq!(f.code(Delete, digest(0)), OK);
+    assert!(all().is_empty());
+    let unset = EntityKind::DigestEntry(DigestEntry { digest_id: f.digest("learned_t"), config: None });
+    assert_eq!(f.code(Insert, unset), OK);
+    assert_eq!(all().len(), 1);
+}
+
+#[test]
+fn x_1_there_are_no_externs() {
+    let f = Fixture::new();
+    let of =
+        |extern_type_id| EntityKind::ExternEntry(v1::ExternEntry { extern_type_id, ..Default::default() });
+    assert_eq!((f.code(Insert, of(0x81)), f.code(Insert, of(0x12))), (UNIMPLEMENTED, INVALID));
+    assert!(f.read(of(0)).is_empty());
+    assert_eq!((f.read_code(of(0x81)), f.read_code(of(5))), (UNIMPLEMENTED, INVALID));
+}
+
+#[test]
+fn w_14_without_packets_to_hold_there_is_no_such_batch() {
+    let f = Fixture::new();
+    let updates = vec![update(Insert, EntityKind::TableEntry(f.l2(1, 1)))];
+    let written = f.write(updates, Atomicity::DataplaneAtomic);
+    assert_eq!(written.refused.unwrap().code as i32, UNIMPLEMENTED);
+    assert!(f.all("l2").is_empty());
+}
+
+/// What a state file keeps is what a client wrote.
+#[test]
+fn a_dump_keeps_what_clients_wrote() {
+    let f = Fixture::new();
+    for id in 1..4 {
+        assert_eq!(write_member(&f, Insert, member(&f, 10 * id, id.into())), OK);
+    }
+    assert_eq!(write_group(&f, Insert, group(&f, 4, &[(30, 1), (10, 2)])), OK);
+    assert_eq!(f.insert(spread(&f, 1, TableActionType::ActionProfileGroupId(4))), OK);
+    assert_eq!(f.insert(f.entry("counted", vec![exact(1, 1)], act(set(&f, &[(2, 1), (1, 2)])))), OK);
+    assert_eq!(f.insert(TableEntry { metadata: "x".into(), ..f.l2(1, 1) }), OK);
+    assert_eq!(f.code(Insert, multicast(3, &[(2, 1), (1, 1)])), OK);
+    assert_eq!(f.code(Insert, session(3, &[(2, 1), (1, 1)])), OK);
+    let patterns = || {
+        let table = EntityKind::TableEntry(TableEntry::default());
+        let group = EntityKind::ActionProfileGroup(ActionProfileGroup::default());
+        let member = EntityKind::ActionProfileMember(ActionProfileMember::default());
+        vec![table, member, group, multicast(0, &[]), session(0, &[])]
+    };
+    let read = |f: &Fixture| patterns().into_iter().map(|p| f.read(p)).collect::<Vec<_>>();
+    let before = read(&f);
+    let dump = f.switch.dump(false);
+    let other = Fixture::new();
+    other.switch.restore(&dump).unwrap();
+    assert_eq!(read(&other), before);
+    assert_eq!(other.switch.dump(false), dump);
+}
