@@ -45,7 +45,7 @@ pub struct Args {
     /// Write the graph of parsers and controls as an SVG picture.
     #[arg(long, value_name = "FILE", requires = "complexity")]
     svg: Option<PathBuf>,
-    /// Write that graph for Graphviz.
+    /// Write the graph in Graphviz format.
     #[arg(long, value_name = "FILE", requires = "complexity")]
     dot: Option<PathBuf>,
 }

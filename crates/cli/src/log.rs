@@ -51,7 +51,7 @@ pub enum Level {
     Warn,
     /// Something happened.
     Info,
-    /// Something that concerns only speed, such as a recompilation. In bmv2's log what happens to packets.
+    /// Performance events such as recompilations; in bmv2's log, packet events.
     Debug,
     /// In bmv2's log what happens to packets, step by step.
     #[value(skip)]

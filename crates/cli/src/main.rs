@@ -61,7 +61,7 @@ struct Cli {
 enum Command {
     /// Compile programs and report errors; print nothing if all is well.
     Check(check::Args),
-    /// Write what the control plane knows about a program (P4Info), or the entries that the program declares.
+    /// Write a program's P4Info or its declared entries.
     P4info(p4info::Args),
     /// Run packet tests (STF): one line per file, then `N passed, M failed`.
     Test(test::Args),
@@ -85,7 +85,7 @@ enum Command {
     Gateway(gateway::Args),
     /// Demonstrate p4jet on a shipped router; needs no files, no root, no interface.
     Demo(demo::Args),
-    /// Print a script that makes a shell complete commands and options.
+    /// Print a shell completion script.
     Completions(shell::CompletionsArgs),
     /// Print the manual page, or write one per command.
     Man(shell::ManArgs),

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub struct Args {
     #[command(flatten)]
     program: ProgramArgs,
-    /// Form of the message: protobuf's text or JSON, or binary.
+    /// Output format: protobuf text, protobuf JSON or binary.
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     format: FormatArg,
     /// Write the entries that the program declares, as one WriteRequest, instead of P4Info.

@@ -20,8 +20,7 @@ enum Engines {
     Jit,
     /// The reference interpreter.
     Interp,
-    /// One after the other, machine code the second time as it is made for packets that are known; a test passes if it
-    /// passes on all.
+    /// All executors: the interpreter, the JIT, and the JIT recompiled for the test's packets; all must pass.
     Both,
 }
 

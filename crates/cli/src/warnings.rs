@@ -29,7 +29,7 @@ pub struct WarningArgs {
     /// Show these warnings as info; without names, all.
     #[arg(long = "Winfo", value_name = "NAME,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     info: Vec<String>,
-    /// Show these warnings as warnings, whatever the options for all say.
+    /// Show these as warnings, even if another option hides or promotes all.
     #[arg(long = "Wwarn", value_name = "NAME,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     warn: Vec<String>,
 }

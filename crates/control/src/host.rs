@@ -46,7 +46,7 @@ impl Program<'_> {
 }
 
 /// What a host says of what it does not offer.
-const NOT_OFFERED: &str = "not supported here: this switch only forwards";
+const NOT_OFFERED: &str = "not supported by this switch";
 
 /// The process around a running switch. An error is a text for the user. Functions with a body are of hosts that offer less.
 pub trait Host: Send + Sync {

@@ -172,7 +172,7 @@ fn locked(path: &Path) -> io::Result<File> {
         }
         // A switch that has ended since replaced it before it was locked here.
     }
-    Err(io::Error::new(ErrorKind::WouldBlock, "another switch replaces this state file again and again"))
+    Err(io::Error::new(ErrorKind::WouldBlock, "another switch keeps replacing this state file"))
 }
 
 /// The first line of a journal.

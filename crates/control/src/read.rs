@@ -269,6 +269,5 @@ impl Control {
 }
 
 fn direct(kind: &str) -> CommandError {
-    CommandError::new(format!("the {kind} is direct: its cells come with the entries of its table"))
-        .field(kind)
+    CommandError::new(format!("this is a direct {kind}: read it with its table's entries")).field(kind)
 }

@@ -107,7 +107,7 @@ impl Kept {
 
 fn unkept(error: io::Error) -> String {
     format!(
-        "the state is not being kept, this change and those before it included, until the file can be written: {error}"
+        "cannot write the state file: {error}; this and earlier unsaved changes are lost if the switch stops before it can be written"
     )
 }
 
@@ -370,7 +370,8 @@ impl SharedControl {
     ///
     /// There is none.
     pub fn host(&self) -> Result<&dyn Host> {
-        let none = || CommandError::unsupported("not supported here: this switch is set up once");
+        let none =
+            || CommandError::unsupported("not supported: the ports and program of this switch are fixed");
         self.0.host.as_deref().ok_or_else(none)
     }
 
@@ -418,7 +419,7 @@ impl SharedControl {
     /// Compiles a program, which runs once [`Self::swap_program`] comes.
     pub fn prepare_program(&self, program: &Program<'_>, cancel: &Cancel) -> Result<()> {
         let ongoing = || {
-            let why = "swap_configs comes first, or load, which forgets the prepared program";
+            let why = "a program is already prepared: activate it with swap_configs, or replace it with load";
             CommandError::refused("swap", "ONGOING_SWAP", why)
         };
         if lock(&self.0.next).is_some() {
@@ -436,7 +437,13 @@ impl SharedControl {
     /// Lets the prepared program run.
     pub fn swap_program(&self) -> Result<Loaded> {
         let next = lock(&self.0.next).take();
-        let none = || CommandError::refused("swap", "NO_ONGOING_SWAP", "load_new_config_file comes first");
+        let none = || {
+            CommandError::refused(
+                "swap",
+                "NO_ONGOING_SWAP",
+                "no program is prepared: run load_new_config_file first",
+            )
+        };
         let told = self.swap(next.ok_or_else(none)?)?;
         // It was prepared for the queues that there were then.
         let note = self.make_queues().and_then(std::result::Result::err);

@@ -165,7 +165,7 @@ pub fn no_session(session: u32) -> CommandError {
 }
 
 fn taken(what: &str, handle: u32) -> CommandError {
-    CommandError::new(format!("there is a {what} {handle} already")).field("handle")
+    CommandError::new(format!("{what} {handle} already exists")).field("handle")
 }
 
 /// An action, member or group as an update has it.

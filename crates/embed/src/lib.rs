@@ -35,7 +35,7 @@ pub fn switch(name: &str, text: &str) -> Result<Arc<Switch>, String> {
     let typed = typed.ok_or_else(|| refused(&diagnostics))?;
     let architecture = p4jet_arch::detect(&typed).ok_or_else(|| {
         let known = p4jet_arch::names().join(", ");
-        format!("{name}: `main` is no package of an architecture that p4jet knows: {known}")
+        format!("{name}: `main` does not instantiate a supported architecture; supported: {known}")
     })?;
     let mut program = p4jet_lower::lower(&typed, architecture, name).map_err(|errors| refused(&errors))?;
     p4jet_ir::verify::verify(&program).map_err(|errors| format!("{name}: {}", errors[0]))?;

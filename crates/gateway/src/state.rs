@@ -190,7 +190,10 @@ impl Reading {
             }
             Record::Multicast(groups) => self.multicast(groups).ok_or_else(|| strange("multicast"))?,
             Record::Did(_) => {
-                return Err("changes behind a dump: expected the output of `p4jet ctl dump`".into());
+                return Err(
+                    "unexpected changes after the end of the dump: expected the output of `p4jet ctl dump`"
+                        .into(),
+                );
             }
             _ => {}
         }

@@ -98,7 +98,7 @@ impl Pipeline {
                 let Some(prefix_len) = prefix_len else {
                     let found = lpm.prefix_len;
                     let why = match found {
-                        0 => "found the prefix length 0, which says nothing: leave the field out".to_string(),
+                        0 => "a prefix length of 0 matches everything: omit the field".to_string(),
                         _ => format!("found the prefix length {found}, expected 1 to {width}"),
                     };
                     return Err(bad_match(key, &why));
@@ -119,14 +119,14 @@ impl Pipeline {
                     refusal.of(format!("mask of `{}`", field.name))
                 })?;
                 if mask.is_zero() {
-                    return Err(bad_match(key, "found the mask 0, which says nothing: leave the field out"));
+                    return Err(bad_match(key, "a mask of 0 matches everything: omit the field"));
                 }
                 let is_whole = mask == ones(field.outer_width());
                 only_whole(is_whole)?;
                 let value = read(&ternary.value)?;
                 let mask = if is_whole { key.max.clone() } else { mask };
                 if !is_within(&value, &mask) {
-                    return Err(bad_match(key, "the value has bits that the mask leaves out"));
+                    return Err(bad_match(key, "the value has bits set outside the mask"));
                 }
                 KeyMatch::Ternary { value, mask }
             }
@@ -136,10 +136,7 @@ impl Pipeline {
                     return Err(bad_match(key, "the low end is above the high end"));
                 }
                 if lo.is_zero() && hi == key.max {
-                    return Err(bad_match(
-                        key,
-                        "found the full range, which says nothing: leave the field out",
-                    ));
+                    return Err(bad_match(key, "the full range matches everything: omit the field"));
                 }
                 only_whole(lo == hi)?;
                 KeyMatch::Range { lo, hi }

@@ -236,7 +236,9 @@ fn program_reply(
 }
 
 fn set_up_once(command: &str) -> CommandError {
-    CommandError::unsupported(format!("not supported here: {command} (this switch is set up once)"))
+    CommandError::unsupported(format!(
+        "not supported: {command} (the ports and program of this switch are fixed)"
+    ))
 }
 
 /// The table that bmv2 prints.

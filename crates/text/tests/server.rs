@@ -686,7 +686,7 @@ fn ports_and_programs() {
     );
     assert_eq!(text("stats on"), "");
     assert!(text("stats").contains("\"received\": 7,"));
-    assert_eq!(text("trace show 1"), "! not supported here: this switch only forwards\n");
+    assert_eq!(text("trace show 1"), "! not supported by this switch\n");
     assert_eq!(text("port_remove 1"), "");
     assert_eq!(host.ports().len(), 1);
 
@@ -694,7 +694,7 @@ fn ports_and_programs() {
     assert_eq!(text("table_num_entries l2"), "0\n", "the old program still runs");
     assert_eq!(
         text("swap_configs").lines().nth(1).unwrap(),
-        "! Invalid swap operation (NO_ONGOING_SWAP): load_new_config_file comes first"
+        "! Invalid swap operation (NO_ONGOING_SWAP): no program is prepared: run load_new_config_file first"
     );
     assert_eq!(
         text("load_new_config_file good.p4"),
@@ -702,8 +702,8 @@ fn ports_and_programs() {
     );
     assert_eq!(
         text("load_new_config_file good.p4").lines().nth(1).unwrap(),
-        "! Invalid swap operation (ONGOING_SWAP): swap_configs comes first, or load, which forgets the prepared \
-         program"
+        "! Invalid swap operation (ONGOING_SWAP): a program is already prepared: activate it with swap_configs, or \
+         replace it with load"
     );
     assert_eq!(text("table_num_entries l2"), "0\n");
     assert_eq!(text("swap_configs"), "Swapping configs\nl2: its entries are gone");
