@@ -413,6 +413,10 @@ impl Journal {
         let (Some(journal), Some(header)) = (&self.journal, &mut self.header) else {
             return Err(io::Error::other("there is no journal"));
         };
+        if journal.metadata()?.nlink() == 0 {
+            self.incomplete = true;
+            return Err(io::Error::other("the journal was deleted"));
+        }
         let number = header.changes + 1;
         let mut line = Vec::new();
         seal(changes.into_record(header.serial, number)?, &mut line);
@@ -433,7 +437,7 @@ impl Journal {
     }
 
     /// Notes that a change could not be written, in the place of the first line, which a full disk has room for.
-    fn mark_unwritten(&mut self) {
+    pub(crate) fn mark_unwritten(&mut self) {
         self.incomplete = true;
         if let (Some(journal), Some(header), false) = (&self.journal, &mut self.header, self.must_be_kept) {
             header.unwritten += 1;

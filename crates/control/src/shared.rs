@@ -55,7 +55,13 @@ impl<'s> Compilation<'s> {
         match compilations.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
             Ok(others) => {
                 let begun = Compilation(compilations);
-                p4jet_threads::check_mappable((others + 1) * COMPILATION_BYTES).map_err(|_| {
+                let is_free = || p4jet_threads::check_mappable((others + 1) * COMPILATION_BYTES);
+                let freed = is_free().or_else(|_| {
+                    // Replaced programs may still have theirs.
+                    p4jet_tables::reclaim();
+                    is_free()
+                });
+                freed.map_err(|_| {
                     let mib = ((others + 1) * COMPILATION_BYTES) >> 20;
                     let all = count(others + 1, "compilation");
                     let message = format!(
@@ -101,7 +107,11 @@ impl Kept {
     /// Writes a new snapshot of everything that is set.
     fn replace(&mut self) -> Option<String> {
         let Kept { control, journal: Some(journal) } = self else { return None };
-        journal.replace(control).unwrap_or_else(|error| Some(unkept(error)))
+        journal.replace(control).unwrap_or_else(|error| {
+            // The journal continues an older snapshot: later changes must not be appended to it.
+            journal.mark_unwritten();
+            Some(unkept(error))
+        })
     }
 }
 

@@ -26,6 +26,11 @@ pub const DEPTH_WITH_RATE: u32 = 64;
 pub const DEPTH_WITHOUT_RATE: u32 = 1 << 14;
 /// Maximum number of ports with queues. A program can invent port numbers.
 pub const QUEUED_PORTS_MAX: usize = 4096;
+/// Maximum number of bytes in the queues that one worker serves, with [`PACKET_BYTES`] for each packet. Beyond it every queue is
+/// full.
+pub const QUEUED_BYTES_MAX: usize = 512 << 20;
+/// Bytes that a packet in a queue counts in addition to its frame.
+const PACKET_BYTES: usize = 512;
 /// Bytes per turn and unit of weight.
 const QUANTUM: u64 = 512;
 /// Interval at which a busy link is asked for room.
@@ -402,7 +407,7 @@ impl<C> OutputPort<C> {
         }
     }
 
-    fn next(&mut self, now: u128) -> Option<(C, Queued)> {
+    fn next(&mut self, now: u128) -> Option<(C, u32, Queued)> {
         let (number, moment) = self.pick(now)?;
         let queue = &mut self.queues[number];
         let item = queue.items.pop_front()?;
@@ -426,7 +431,7 @@ impl<C> OutputPort<C> {
             dequeue_depth: left.saturating_sub(self.at_once()) as u32,
             queue: number as u32,
         };
-        Some((item.packet, queued))
+        Some((item.packet, item.bytes, queued))
     }
 }
 
@@ -447,6 +452,8 @@ pub(crate) struct Serving<C> {
     held: Vec<u32>,
     /// Number of packets in all queues.
     packets: usize,
+    /// Bytes of these packets' frames, with [`PACKET_BYTES`] for each.
+    bytes: usize,
     /// Time in picoseconds before which no packet may leave.
     earliest: u128,
     /// True if the queues follow the ports' links.
@@ -467,6 +474,7 @@ impl<C> Serving<C> {
             waiting: Vec::new(),
             held: Vec::new(),
             packets: 0,
+            bytes: 0,
             earliest: 0,
             follows_links: false,
         };
@@ -589,6 +597,12 @@ impl<C> Serving<C> {
             count(&counters.dropped);
             return Err((packet, Refusal::Full));
         }
+        let all_bytes = self.bytes + PACKET_BYTES + bytes;
+        if all_bytes > QUEUED_BYTES_MAX {
+            count(&counters.dropped);
+            return Err((packet, Refusal::Full));
+        }
+        self.bytes = all_bytes;
         let (bytes, depth) = (bytes as u32, depth as u32);
         queue.items.push_back(Item { packet, bytes, depth, enqueued_ns: now_ns });
         count(&counters.enqueued);
@@ -617,12 +631,13 @@ impl<C> Serving<C> {
                 continue;
             }
             let port = &mut self.ports[index];
-            if let Some(found) = port.next(now) {
+            if let Some((packet, bytes, queued)) = port.next(now) {
                 self.packets -= 1;
+                self.bytes -= PACKET_BYTES + bytes as usize;
                 if port.waiting == 0 {
                     self.waiting.swap_remove(place);
                 }
-                return Some(found);
+                return Some((packet, queued));
             }
         }
         self.earliest = self.due();

@@ -102,6 +102,13 @@ pub(crate) fn wait<T>(mut ready: impl FnMut() -> Option<T>) -> Result<T, TableEr
     unreachable!("it returns before 2^32 rounds are over")
 }
 
+/// Frees the memory of dropped tables, as far as no reader is active in them: waits until the active readers have passed, but no
+/// longer than [`WAIT_MAX`].
+pub fn reclaim() {
+    // A reader that is stuck keeps its memory.
+    let _ = readers_pass();
+}
+
 /// Waits until every reader that is active now has passed a quiet point.
 pub(crate) fn readers_pass() -> Result<(), TableError> {
     let gone = Returns::new();

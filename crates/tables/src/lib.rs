@@ -54,6 +54,7 @@ mod view;
 
 pub use error::TableError;
 pub use explain::{Difference, Explanation, Hit, HitReason, Near};
+pub use grace::reclaim;
 pub use memory::NoMemory;
 pub use profile::ActionProfile;
 pub use table::Table;

@@ -482,7 +482,10 @@ impl Drop for Current {
         // SAFETY: it came from `Box::into_raw` and no handle is left from which to load it.
         let view = unsafe { Box::from_raw(*self.0.get_mut()) };
         // A reader may have loaded the view before its handle was dropped.
-        pin().defer(move || drop(view));
+        let guard = pin();
+        guard.defer(move || drop(view));
+        // A view may own gigabytes, and this thread may not pin for a long time.
+        guard.flush();
     }
 }
 

@@ -702,6 +702,59 @@ fn restored_and_reset_state_is_kept() {
     assert_eq!(dumped(&begun(&folder).0), text);
 }
 
+/// The table entries of a dump: after damage, new entries have other handles.
+fn table_entries(control: &SharedControl) -> Vec<String> {
+    dumped(control).lines().filter(|line| line.starts_with("{\"entry\"")).map(String::from).collect()
+}
+
+/// After a restore that could not be written, the journal continues an older snapshot. Nothing may be appended to it.
+#[test]
+fn changes_after_a_restore_that_cannot_be_written_are_reported() {
+    let folder = Folder::new();
+    let (control, _) = begun(&folder);
+    let empty = control.reply("dump", false).text;
+    control.reply("table_add l2 out 0x01 => 1", false);
+    let old = table_entries(&control);
+    let obstacle = folder.0.join("state.new");
+    fs::create_dir(&obstacle).unwrap();
+    assert!(
+        control.restore(&empty).unwrap().is_some_and(|note| note.contains("cannot write the state file"))
+    );
+    for command in ["table_add l2 out 0x02 => 2", "table_add l2 out 0x03 => 3"] {
+        let reply = control.reply(command, false);
+        assert!(reply.note.as_deref().is_some_and(|note| note.contains("cannot write")), "{reply:?}");
+    }
+    let after = dumped(&control);
+    drop(control);
+    fs::remove_dir(&obstacle).unwrap();
+    let (control, lost) = begun(&folder);
+    assert_eq!(table_entries(&control), old, "the last state that could be written");
+    assert!(lost.iter().any(|line| line.contains("3 changes")), "{lost:?}");
+    // Once the file can be written again, so are all changes.
+    drop(control);
+    let (control, _) = begun(&folder);
+    fs::create_dir(&obstacle).unwrap();
+    control.restore(&after).unwrap();
+    fs::remove_dir(&obstacle).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(control.reply("table_add l2 out 0x04 => 4", false).note, None);
+    let before = table_entries(&control);
+    drop(control);
+    assert_eq!(table_entries(&begun(&folder).0), before);
+}
+
+#[test]
+fn a_deleted_journal_is_noticed() {
+    let folder = Folder::new();
+    let (control, _) = begun(&folder);
+    control.reply("table_add l2 out 0x01 => 1", false);
+    fs::remove_file(folder.0.join("state.journal")).unwrap();
+    assert_eq!(control.reply("table_add l2 out 0x02 => 2", false).note, None);
+    let before = table_entries(&control);
+    drop(control);
+    assert_eq!(table_entries(&begun(&folder).0), before, "a new snapshot was written");
+}
+
 #[test]
 fn another_program_keeps_what_fits() {
     let folder = Folder::new();

@@ -289,3 +289,23 @@ fn queues_follow_a_busy_link() {
     assert_eq!((left[3], left.len()), ((6, 3, 0), 64));
     assert_eq!(serving.next_due(2000), None);
 }
+
+#[test]
+fn the_bytes_of_all_queues_are_limited() {
+    let mut s = serving(|config| {
+        config.change(None, |port| {
+            port.rate = Some(Rate::Packets(1_000_000));
+            port.queues[0].depth = Some(u32::MAX);
+        });
+    });
+    let most = QUEUED_BYTES_MAX / (9000 + PACKET_BYTES);
+    for i in 0..most as u32 {
+        s.enqueue((i % 3, 0), i, 9000, 0).expect("room");
+    }
+    assert_eq!(s.enqueue((3, 0), 0, 9000, 0), Err((0, Refusal::Full)), "another port has no room either");
+    // A packet that leaves makes room for another.
+    assert!(s.next(S).is_some());
+    s.enqueue((3, 0), 0, 9000, S).expect("room");
+    assert_eq!(run(&mut s, 2 * S).len(), most);
+    assert_eq!(s.bytes, 0);
+}
