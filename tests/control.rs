@@ -921,7 +921,7 @@ fn a_full_disk_affects_only_the_state_file() {
         output.expect_status(0).stderr
     };
     let there = || asked(&socket, "table_num_entries forward").trim().parse::<u32>().unwrap();
-    let is_told = |text: &str| text.contains("not being kept");
+    let is_told = |text: &str| text.contains("cannot write the state file");
     let switch = start(None);
     assert!(!is_told(&add(1)));
     // The journal has room for its present contents only.
