@@ -558,10 +558,24 @@ impl Lowerer<'_> {
         Ok(())
     }
 
+    /// Gives a field of action data this name, which the control plane uses, if a variable has it: that of the parameter where a
+    /// control calls the action itself.
+    fn give_name(&mut self, field: ir::FieldId, name: &str) {
+        if self.ir.fields[field.index()].name == name {
+            return;
+        }
+        let is_variable = |f: &ir::Field| f.name == name && !matches!(f.kind, FieldKind::ActionData(_));
+        if let Some(variable) = self.ir.fields.iter().position(is_variable) {
+            let number = std::mem::replace(&mut self.ir.fields[field.index()].name, name.to_string());
+            self.ir.fields[variable].name = number;
+        }
+    }
+
     /// Creates fields for the action data of a parameter: one per scalar inside, named by its path. Headers are valid.
     fn data_fields(&mut self, action: ir::ActionId, ty: &Type, name: &str, span: Span) -> Lowered<Value> {
         if let Some(width) = self.scalar_width(ty) {
             let field = self.field(name, width, FieldKind::ActionData(action));
+            self.give_name(field, name);
             self.ir.actions[action.index()].params.push(field);
             return Ok(Value::Scalar(ir::Expr::Field(field)));
         }
