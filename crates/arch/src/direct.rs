@@ -1,5 +1,5 @@
 //! Direct counters and meters belong to one table, and only its actions may use them, because elsewhere there is no matching
-//! entry. Other tables may run the same actions.
+//! entry. Other tables may run the same actions. v1model's direct counters are free of this rule.
 
 use p4jet_analysis::typed::*;
 use p4jet_analysis::walk::{Body, Visit, bodies, walk};
