@@ -489,7 +489,8 @@ impl Parser<'_> {
         match self.peek().clone() {
             Token::Sign("(") => {
                 self.at += 1;
-                let inner = self.implication()?;
+                // In parentheses, too, `;` joins conditions, and binds weaker than every other sign.
+                let inner = self.joined(";", Parser::implication, Expr::All)?;
                 self.expect(")")?;
                 Ok(Node { from, to: self.behind(), ..inner })
             }
@@ -982,6 +983,15 @@ mod tests {
         for sign in ["&&", "||", ";"] {
             assert_eq!(check(&format!("{}true", format!("true{sign}").repeat(10_000))), Ok(()));
         }
+    }
+
+    #[test]
+    fn semicolons_join_in_parentheses() {
+        assert_eq!(check("(vrf == 7; true -> port::low == 1024; vrf == 7 || false) -> true"), Ok(()));
+        assert_eq!(check("(vrf == 8; true) || (vrf == 7; port::low == 1024)"), Ok(()));
+        assert!(check("(vrf == 7; port::low == 1)").is_err());
+        assert!(refused("(true; 1)").contains("expected a condition"));
+        assert!(refused("(true;)").contains("found `)`"));
     }
 
     #[test]
