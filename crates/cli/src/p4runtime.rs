@@ -83,7 +83,7 @@ pub fn serve(
         rules: Rules {
             device: (!args.as_bmv2).then_some(args.device_id),
             streams_max: STREAMS_OF_ROLE_MAX,
-            forgets: args.as_bmv2,
+            as_bmv2: args.as_bmv2,
         },
         has_program,
         tls,

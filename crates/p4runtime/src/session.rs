@@ -94,8 +94,9 @@ pub struct Rules {
     pub device: Option<u64>,
     /// The most streams of one role.
     pub streams_max: usize,
-    /// True if a role's highest election id is forgotten when its last stream ends, as bmv2 does.
-    pub forgets: bool,
+    /// True for bmv2's rules: a role's highest election id is forgotten when its last stream ends, requests without
+    /// election id are accepted while nobody has a stream, and `role.config` is ignored.
+    pub as_bmv2: bool,
 }
 
 /// The streams of all roles.
@@ -201,7 +202,7 @@ impl Sessions {
             role.primary = None;
         }
         let notices = if was_primary { role.notices() } else { Vec::new() };
-        if role.streams.is_empty() && (self.rules.forgets || role.highest.is_none()) {
+        if role.streams.is_empty() && (self.rules.as_bmv2 || role.highest.is_none()) {
             self.roles.remove(&key);
         }
         notices
@@ -224,6 +225,9 @@ impl Sessions {
     /// Another device, a role that no stream has had, or a sender that is not the primary.
     pub fn check_primary(&self, request: &Request) -> Result<(), Refusal> {
         self.check_device(request.device)?;
+        if self.rules.as_bmv2 && self.of_stream.is_empty() && request.election_id.is_none() {
+            return Ok(());
+        }
         let role = self.roles.get(&(request.device, request.role.clone()));
         let Some(role) = role else {
             // Nobody has opened a stream for the default role, which always exists.
@@ -238,6 +242,11 @@ impl Sessions {
             true => Ok(()),
             false => Err(Refusal::NotPrimary),
         }
+    }
+
+    /// True if configurations of roles are ignored instead of refused.
+    pub fn ignores_role_config(&self) -> bool {
+        self.rules.as_bmv2
     }
 
     /// The device and role of a stream, after its first arbitration update.
@@ -267,7 +276,7 @@ impl Sessions {
 mod tests {
     use super::*;
 
-    const RULES: Rules = Rules { device: Some(1), streams_max: 16, forgets: false };
+    const RULES: Rules = Rules { device: Some(1), streams_max: 16, as_bmv2: false };
 
     fn request(role: &str, election_id: Option<u128>) -> Request {
         Request { device: 1, role: role.to_string(), election_id }
@@ -326,10 +335,23 @@ mod tests {
 
     #[test]
     fn z_3_bmv2_forgets_ids_with_the_last_stream() {
-        let mut sessions = Sessions::new(Rules { device: None, forgets: true, ..RULES });
+        let mut sessions = Sessions::new(Rules { device: None, as_bmv2: true, ..RULES });
         sessions.update(1, &request("", Some(1 << 64)));
         sessions.close(1);
         assert_eq!(standings(&sessions.update(2, &request("", Some(1)))), [(2, Standing::Primary)]);
+    }
+
+    #[test]
+    fn z_4_bmv2_takes_requests_without_election_id_while_nobody_has_a_stream() {
+        let strict = Sessions::new(RULES);
+        assert_eq!(strict.check_primary(&request("", None)), Err(Refusal::NotPrimary));
+        let mut sessions = Sessions::new(Rules { device: None, as_bmv2: true, ..RULES });
+        assert_eq!(sessions.check_primary(&request("", None)), Ok(()));
+        assert_eq!(sessions.check_primary(&request("", Some(1))), Err(Refusal::NotPrimary));
+        sessions.update(1, &request("", Some(1)));
+        assert_eq!(sessions.check_primary(&request("", None)), Err(Refusal::NotPrimary));
+        sessions.close(1);
+        assert_eq!(sessions.check_primary(&request("", None)), Ok(()));
     }
 
     #[test]

@@ -285,7 +285,8 @@ impl Device {
         update: v1::MasterArbitrationUpdate,
     ) -> Result<(), Status> {
         let role = update.role.clone().unwrap_or_default();
-        if role.config.as_ref().is_some_and(|config| *config != google::Any::default()) {
+        let ignored = lock(&self.arbitration).sessions.ignores_role_config();
+        if !ignored && role.config.as_ref().is_some_and(|config| *config != google::Any::default()) {
             return Err(Status::invalid_argument(
                 "role.config is set, and no scheme for it has been agreed: leave it out",
             ));
