@@ -14,11 +14,8 @@ use std::process::Command;
 
 /// Where the page says that each of its Rust blocks belongs, in order: the file, and the text before which to insert the block;
 /// at the end of the file if that is empty.
-const PLACES: [(&str, &str); 8] = [
-    ("crates/ir/src/function.rs", "    /// A function that only the program declares."),
-    ("crates/ir/src/function.rs", "            Function::SendDigest => \"digest.send\","),
-    ("crates/ir/src/function.rs", "            SendDigest,\n        ];"),
-    ("crates/ir/src/function.rs", "            Function::RegisterRead => Effect::Reads,"),
+const PLACES: [(&str, &str); 5] = [
+    ("crates/ir/src/function.rs", "    /// `(values…)`: sends them to the control plane."),
     ("crates/externs/src/functions.rs", "        Function::Foreign(_) => return None,"),
     ("crates/externs/src/functions.rs", ""),
     ("crates/arch/src/v1model/externs.rs", "        _ => objects::foreign(cx, call),"),

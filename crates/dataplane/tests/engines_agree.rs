@@ -272,59 +272,7 @@ fn random_programs_agree_on_threads() {
 }
 
 /// A header whose checksum is verified, and updated after something has changed.
-const CHECKSUMS: &str = r#"
-program "checksums"
-errors NoError, PacketTooShort
-error_packet_too_short 1
-drop_reasons "no header"
-field h.$valid$: 1 valid h
-field h.a: 8 in h
-field h.b: 16 in h
-field h.c: 8 in h
-field h.sum: 16 in h
-field h.d: 32 in h
-field h.e: 16 in h
-field meta.port: 9 metadata
-field meta.error: 32 metadata
-field meta.sum: 16 metadata
-header h valid h.$valid$ { h.a, h.b, h.c, h.sum, h.d, h.e }
-block "parse" parser error meta.error {
-  n0:
-    extract h
-    return
-}
-block "verify" control {
-  n0:
-    if h.$valid$ then n1 else n3
-  n1:
-    meta.sum = call csum16(h.a, h.b, h.c, h.d, h.e)
-    if ne(meta.sum, h.sum) then n2 else n4
-  n2:
-    meta.port = 0x1:9
-    return
-  n3:
-    drop "no header"
-  n4:
-    return
-}
-block "change" control {
-  n0:
-    CHANGE
-    return
-}
-block "update" control {
-  n0:
-    h.sum = call csum16(h.a, h.b, h.c, h.d, h.e)
-    return
-}
-block "deparse" deparser {
-  n0:
-    emit h
-    return
-}
-ingress "parse", "verify", "change", "update", "deparse"
-egress_port meta.port
-"#;
+const CHECKSUMS: &str = include_str!("../../jit/src/analysis/checksums.ir");
 
 /// A checksum derived from the verified one equals the recomputed one, for each value of a word: with all other words
 /// 0 (a sum of 0 differs from 0xffff) and not, for right and wrong received checksums.

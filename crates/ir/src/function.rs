@@ -1,50 +1,82 @@
 //! Extern functions: what [`Op::Extern`] calls, and what each call may read or change.
 //!
-//! This is the only declaration of their names and effects. Crate externs computes them. To add a function, add a variant,
-//! its name and its effect here, and its computation there; the compiler reports each missing match arm. Also add it to
-//! [`Function::all`], by which IR text finds functions: the compiler does not report a function that is missing there.
+//! This is the only declaration of their names and effects. Crate externs computes them. To add a function, add it to the list of
+//! `functions!` here and its computation there; the compiler reports each missing match arm.
 
 use crate::{InstanceId, Op};
 use std::fmt;
 use std::str::FromStr;
 
-/// An extern function.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Function {
-    /// `(data…) -> hash`.
-    Hash(Hash),
+/// Declares [`Function`]: each function without parameters of its own with its name in IR text and its effect.
+macro_rules! functions {
+    ($($(#[doc = $doc:literal])+ $function:ident = $name:literal, $effect:ident;)*) => {
+        /// An extern function.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        pub enum Function {
+            /// `(data…) -> hash`.
+            Hash(Hash),
+            $($(#[doc = $doc])+ $function,)*
+            /// A function that only the program declares. Its behaviour is unknown, so such a program can be compiled but not run.
+            Foreign(Box<str>),
+        }
+
+        impl Function {
+            /// All functions, except hashes and foreign ones.
+            const SIMPLE: &[Function] = &[$(Function::$function),*];
+
+            /// Returns the dependencies and the changes of a call.
+            pub fn effect(&self) -> Effect {
+                match self {
+                    Function::Hash(hash) => hash.algorithm.effect(),
+                    $(Function::$function => Effect::$effect,)*
+                    Function::Foreign(_) => Effect::Outside,
+                }
+            }
+        }
+
+        impl fmt::Display for Function {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    Function::Hash(hash) => hash.fmt(f),
+                    $(Function::$function => f.write_str($name),)*
+                    Function::Foreign(name) => write!(f, "{FOREIGN}{name}"),
+                }
+            }
+        }
+    };
+}
+
+functions! {
     /// `(lo, hi) -> number`: a random number from lo to hi, both included; lo if hi < lo.
-    Random,
+    Random = "random", Outside;
     /// `(values…)`: logs the first text, each `{}` in it replaced by the next value.
-    LogMsg,
+    LogMsg = "log_msg", Outside;
     /// `(condition)`: drops the packet if the condition is 0.
-    Assert,
+    Assert = "assert", Outside;
     /// `(condition)`: drops the packet if the condition is 0. Its name is the only difference from [`Function::Assert`].
-    Assume,
+    Assume = "assume", Outside;
     /// `(index) -> value`: 0 beyond the end.
-    RegisterRead,
+    RegisterRead = "register.read", Reads;
     /// `(index, value)`: no effect beyond the end.
-    RegisterWrite,
+    RegisterWrite = "register.write", Writes;
     /// `()`: locks the register for this packet, which may hold the lock already; waits for other workers.
-    RegisterLock,
+    RegisterLock = "register.lock", Marks;
     /// `()`: unlocks the register when called as often as [`Function::RegisterLock`].
-    RegisterUnlock,
+    RegisterUnlock = "register.unlock", Marks;
     /// `()`: begins a part that is atomic with respect to other packets.
-    AtomicBegin,
+    AtomicBegin = "atomic.begin", Marks;
     /// `()`: ends the part.
-    AtomicEnd,
+    AtomicEnd = "atomic.end", Marks;
     /// `(index)`: counts the packet; no effect beyond the end.
-    Count,
+    Count = "counter.count", Adds;
     /// `(row)`: counts the packet in the counter of the entry with this row.
-    CountDirect,
+    CountDirect = "direct_counter.count", Adds;
     /// `(index)` or `(index, colour before) -> colour`: 0 green, 1 yellow, 2 red; beyond the end green, or the colour before.
-    Meter,
+    Meter = "meter.execute", Writes;
     /// `(row)` or `(row, colour before) -> colour`: by the meter of the entry with this row.
-    MeterDirect,
+    MeterDirect = "direct_meter.execute", Writes;
     /// `(values…)`: sends them to the control plane.
-    SendDigest,
-    /// A function that only the program declares. Its behaviour is unknown, so such a program can be compiled but not run.
-    Foreign(Box<str>),
+    SendDigest = "digest.send", Outside;
 }
 
 /// A hash function and how it takes its data.
@@ -136,6 +168,13 @@ impl Algorithm {
         }
     }
 
+    fn effect(self) -> Effect {
+        match self {
+            Algorithm::Crc16Custom | Algorithm::Crc32Custom | Algorithm::Random => Effect::Outside,
+            _ => Effect::Pure,
+        }
+    }
+
     /// Width of the result in bits, if its parameters are set at run time.
     pub fn custom_width(self) -> Option<u32> {
         match self {
@@ -173,58 +212,18 @@ impl From<Hash> for Function {
 impl Function {
     /// All functions, except foreign ones.
     pub fn all() -> Vec<Function> {
-        use Function::*;
-        let mut all = vec![
-            Random,
-            LogMsg,
-            Assert,
-            Assume,
-            RegisterRead,
-            RegisterWrite,
-            RegisterLock,
-            RegisterUnlock,
-            AtomicBegin,
-            AtomicEnd,
-            Count,
-            CountDirect,
-            Meter,
-            MeterDirect,
-            SendDigest,
-        ];
+        let mut all = Function::SIMPLE.to_vec();
         for algorithm in Algorithm::ALL {
             for (payload, pieces) in [(false, false), (true, false), (false, true), (true, true)] {
-                all.push(Hash(self::Hash { algorithm, continues: false, payload, pieces }));
+                all.push(Hash { algorithm, continues: false, payload, pieces }.into());
             }
             for pieces in [false, true] {
                 if algorithm.is_crc() {
-                    all.push(Hash(self::Hash { algorithm, continues: true, payload: false, pieces }));
+                    all.push(Hash { algorithm, continues: true, payload: false, pieces }.into());
                 }
             }
         }
         all
-    }
-
-    /// Returns the dependencies and the changes of a call.
-    pub fn effect(&self) -> Effect {
-        match self {
-            Function::Hash(hash) => match hash.algorithm {
-                Algorithm::Crc16Custom | Algorithm::Crc32Custom | Algorithm::Random => Effect::Outside,
-                _ => Effect::Pure,
-            },
-            Function::RegisterRead => Effect::Reads,
-            Function::RegisterWrite | Function::Meter | Function::MeterDirect => Effect::Writes,
-            Function::Count | Function::CountDirect => Effect::Adds,
-            Function::RegisterLock
-            | Function::RegisterUnlock
-            | Function::AtomicBegin
-            | Function::AtomicEnd => Effect::Marks,
-            Function::Random
-            | Function::LogMsg
-            | Function::Assert
-            | Function::Assume
-            | Function::SendDigest
-            | Function::Foreign(_) => Effect::Outside,
-        }
     }
 
     /// True if it reads bytes that the program did not parse.
@@ -254,38 +253,17 @@ impl Function {
 /// Prefix of the names of foreign functions.
 const FOREIGN: &str = "foreign.";
 
-impl fmt::Display for Function {
+impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            Function::Hash(hash) => {
-                let when = |given: bool, suffix| if given { suffix } else { "" };
-                return write!(
-                    f,
-                    "{}{}{}{}",
-                    hash.algorithm.name(),
-                    when(hash.continues, "_more"),
-                    when(hash.payload, "_payload"),
-                    when(hash.pieces, "_pieces")
-                );
-            }
-            Function::Foreign(name) => return write!(f, "{FOREIGN}{name}"),
-            Function::Random => "random",
-            Function::LogMsg => "log_msg",
-            Function::Assert => "assert",
-            Function::Assume => "assume",
-            Function::RegisterRead => "register.read",
-            Function::RegisterWrite => "register.write",
-            Function::RegisterLock => "register.lock",
-            Function::RegisterUnlock => "register.unlock",
-            Function::AtomicBegin => "atomic.begin",
-            Function::AtomicEnd => "atomic.end",
-            Function::Count => "counter.count",
-            Function::CountDirect => "direct_counter.count",
-            Function::Meter => "meter.execute",
-            Function::MeterDirect => "direct_meter.execute",
-            Function::SendDigest => "digest.send",
-        };
-        f.write_str(name)
+        let when = |given: bool, suffix| if given { suffix } else { "" };
+        write!(
+            f,
+            "{}{}{}{}",
+            self.algorithm.name(),
+            when(self.continues, "_more"),
+            when(self.payload, "_payload"),
+            when(self.pieces, "_pieces")
+        )
     }
 }
 

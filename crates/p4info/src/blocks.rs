@@ -22,10 +22,13 @@ const OBJECTS_MAX: usize = 200_000;
 /// Maximum nesting of instances and calls.
 const NESTING_MAX: usize = 100;
 
-/// Index in [`Blocks::scopes`].
-pub type ScopeId = usize;
-/// Index in [`Blocks::objects`].
-pub type ObjectId = usize;
+/// Names a scope of [`Blocks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ScopeId(usize);
+
+/// Names an instance of [`Blocks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectId(usize);
 
 /// A value known at compile time.
 #[derive(Clone, Debug)]
@@ -96,9 +99,9 @@ pub struct Scope {
 pub struct Blocks<'a> {
     program: &'a Program,
     /// Scopes; the first is the global one.
-    pub scopes: Vec<Scope>,
+    scopes: Vec<Scope>,
     /// Instances in the order of their creation.
-    pub objects: Vec<Object>,
+    objects: Vec<Object>,
     /// The tables that are applied.
     pub tables: Vec<(ScopeId, TableId)>,
     /// The actions that controls call, other than through tables.
@@ -136,7 +139,7 @@ pub fn full_name(path: &str, name: &str) -> String {
     }
 }
 
-const GLOBAL: ScopeId = 0;
+const GLOBAL: ScopeId = ScopeId(0);
 
 impl<'a> Blocks<'a> {
     /// Finds everything that `main` applies.
@@ -177,6 +180,16 @@ impl<'a> Blocks<'a> {
         }
     }
 
+    /// Returns a scope.
+    pub fn scope(&self, id: ScopeId) -> &Scope {
+        &self.scopes[id.0]
+    }
+
+    /// Returns an instance.
+    pub fn object(&self, id: ObjectId) -> &Object {
+        &self.objects[id.0]
+    }
+
     fn too_large(&mut self, span: Span) {
         let text = format!(
             "the program has more than {OBJECTS_MAX} instances, or nests them more than {NESTING_MAX} deep"
@@ -186,7 +199,7 @@ impl<'a> Blocks<'a> {
 
     fn apply_packages(&mut self, value: &Const) {
         let Const::Object(id) = value else { return };
-        match self.objects[*id].clone() {
+        match self.object(*id).clone() {
             Object::Package(args) => args.iter().flatten().for_each(|arg| self.apply_packages(arg)),
             Object::Block(..) => self.apply(*id),
             Object::Extern(_) => {}
@@ -202,7 +215,7 @@ impl<'a> Blocks<'a> {
     /// Returns the object of a declared instance.
     fn instance(&mut self, id: InstanceId, scope: ScopeId) -> Const {
         let known = |s: &Scope| s.instances.get(&id).copied();
-        if let Some(object) = known(&self.scopes[scope]).or_else(|| known(&self.scopes[GLOBAL])) {
+        if let Some(object) = known(self.scope(scope)).or_else(|| known(self.scope(GLOBAL))) {
             return Const::Object(object);
         }
         self.declare(id, GLOBAL)
@@ -215,11 +228,11 @@ impl<'a> Blocks<'a> {
         let is_block = matches!(ty, Type::Parser(..) | Type::Control(..));
         let name = match scope == GLOBAL && is_block {
             true => self.type_name(&ty),
-            false => full_name(&self.scopes[scope].path, &instance.control_name),
+            false => full_name(&self.scope(scope).path, &instance.control_name),
         };
         let made = self.make(&ty, instance.constructor, &instance.args, name, Some(id), scope, instance.span);
         if let Const::Object(object) = made {
-            self.scopes[scope].instances.insert(id, object);
+            self.scopes[scope.0].instances.insert(id, object);
         }
         made
     }
@@ -273,7 +286,7 @@ impl<'a> Blocks<'a> {
         self.nesting -= 1;
         let Some(object) = object else { return Const::Other };
         self.objects.push(object);
-        Const::Object(self.objects.len() - 1)
+        Const::Object(ObjectId(self.objects.len() - 1))
     }
 
     /// Makes the scope of a parser or control, and its instances.
@@ -288,7 +301,7 @@ impl<'a> Blocks<'a> {
         let types = type_params.iter().copied().zip(types.iter().cloned()).collect();
         let vars = params.iter().zip(args).filter_map(|(p, arg)| Some((p.var, arg?))).collect();
         self.scopes.push(Scope { path, types, vars, ..Scope::default() });
-        let scope = self.scopes.len() - 1;
+        let scope = ScopeId(self.scopes.len() - 1);
         for local in locals {
             if let Local::Instance(id) = local {
                 self.declare(*id, scope);
@@ -308,7 +321,7 @@ impl<'a> Blocks<'a> {
 
     /// Returns a type without the type parameters of a scope.
     pub fn substituted(&self, ty: &Type, scope: ScopeId) -> Type {
-        substitute(ty, &self.scopes[scope].types)
+        substitute(ty, &self.scope(scope).types)
     }
 
     /// Evaluates an expression.
@@ -320,11 +333,11 @@ impl<'a> Blocks<'a> {
                 Type::Enum(id) => Const::Member(*id, *i),
                 _ => Const::Other,
             },
-            ExprKind::Var(var) => self.scopes[scope].vars.get(var).cloned().unwrap_or(Const::Other),
+            ExprKind::Var(var) => self.scope(scope).vars.get(var).cloned().unwrap_or(Const::Other),
             ExprKind::Instance(id) => self.instance(*id, scope),
             ExprKind::Construct { constructor, args } => {
                 let ty = self.substituted(&e.ty, scope);
-                let name = full_name(&self.scopes[scope].path, &self.type_name(&ty));
+                let name = full_name(&self.scope(scope).path, &self.type_name(&ty));
                 self.make(&ty, *constructor, args, name, None, scope, e.span)
             }
             ExprKind::Cast(inner) => self.value(inner, scope),
@@ -351,7 +364,7 @@ impl<'a> Blocks<'a> {
 
     /// Finds what an applied parser or control contains.
     fn walk_block(&mut self, id: ObjectId) {
-        let Object::Block(decl, scope) = self.objects[id] else { return };
+        let Object::Block(decl, scope) = *self.object(id) else { return };
         let program = self.program;
         let none = HashMap::new();
         let body = match decl {
@@ -360,8 +373,8 @@ impl<'a> Blocks<'a> {
         };
         for local in body.into_iter().flatten() {
             if let Local::Instance(id) = local
-                && let Some(object) = self.scopes[scope].instances.get(id)
-                && matches!(self.objects[*object], Object::Extern(_))
+                && let Some(object) = self.scope(scope).instances.get(id)
+                && matches!(self.object(*object), Object::Extern(_))
             {
                 self.externs.push(*object);
             }
@@ -495,16 +508,16 @@ impl<'a> Blocks<'a> {
                 }
             }
             Callee::DirectApply(ty) => {
-                let object = match self.scopes[at.scope].direct.get(&call.span) {
+                let object = match self.scope(at.scope).direct.get(&call.span) {
                     Some(object) => Const::Object(*object),
                     None => {
                         let ty = self.substituted(ty, at.scope);
-                        let name = full_name(&self.scopes[at.scope].path, &self.type_name(&ty));
+                        let name = full_name(&self.scope(at.scope).path, &self.type_name(&ty));
                         self.make(&ty, 0, &[], name, None, at.scope, call.span)
                     }
                 };
                 if let Const::Object(object) = object {
-                    self.scopes[at.scope].direct.insert(call.span, object);
+                    self.scopes[at.scope.0].direct.insert(call.span, object);
                     self.apply(object);
                 }
             }
@@ -530,7 +543,7 @@ impl<'a> Blocks<'a> {
         let types: Vec<Type> = call
             .type_args
             .iter()
-            .map(|ty| substitute(&substitute(ty, at.types), &self.scopes[at.scope].types))
+            .map(|ty| substitute(&substitute(ty, at.types), &self.scope(at.scope).types))
             .collect();
         match &function.body {
             Some(body) => {

@@ -200,8 +200,7 @@ impl<'a> Generator<'a> {
 
     pub(crate) fn action_name(&self, id: ActionId, scope: ScopeId) -> String {
         let action = &self.program.actions[id.index()];
-        let path =
-            if self.local_actions.contains(&id) { self.blocks.scopes[scope].path.as_str() } else { "" };
+        let path = if self.local_actions.contains(&id) { self.blocks.scope(scope).path.as_str() } else { "" };
         full_name(path, &action.control_name)
     }
 
@@ -213,7 +212,7 @@ impl<'a> Generator<'a> {
         let program = self.program;
         for (scope, id) in self.blocks.tables.clone() {
             let table = &program.tables[id.index()];
-            let name = full_name(&self.blocks.scopes[scope].path, &table.control_name);
+            let name = full_name(&self.blocks.scope(scope).path, &table.control_name);
             self.add(Prefix::Table, &name, &table.annotations, table.span);
             for listed in table.actions.iter().map(|a| &a.action).chain([&table.default]) {
                 let action = &program.actions[listed.action.index()];
@@ -258,7 +257,7 @@ impl<'a> Generator<'a> {
             }
         }
         for object in self.blocks.externs.clone() {
-            let Object::Extern(object) = self.blocks.objects[object].clone() else { continue };
+            let Object::Extern(object) = self.blocks.object(object).clone() else { continue };
             if let Some(kind) = self.kind(&object)
                 && let Some(instance) = object.instance
             {
@@ -269,7 +268,7 @@ impl<'a> Generator<'a> {
         }
         for (scope, id) in self.blocks.value_sets.clone() {
             let set = &program.value_sets[id.index()];
-            let name = full_name(&self.blocks.scopes[scope].path, &set.name);
+            let name = full_name(&self.blocks.scope(scope).path, &set.name);
             self.add(Prefix::ValueSet, &name, &set.annotations, set.span);
             found.value_sets.push((name, scope, id));
         }
@@ -373,7 +372,7 @@ impl<'a> Generator<'a> {
     ) -> Option<Resource> {
         let (_, value) = table.properties.iter().find(|(name, _)| name == property)?;
         let Const::Object(object) = self.blocks.value(value, scope) else { return None };
-        let Object::Extern(object) = self.blocks.objects[object].clone() else { return None };
+        let Object::Extern(object) = self.blocks.object(object).clone() else { return None };
         let of = self.program.externs[object.ext.index()].name.as_str();
         if !types.contains(&of) {
             let text = format!("property `{property}` of table `{}` is an object of type `{of}`", table.name);

@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Names a stream for as long as the server runs.
-pub type StreamId = u64;
+/// Identifies a stream for as long as the server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u64);
 
 /// A 128-bit election id. Unset is lower than every id and never primary.
 pub type ElectionId = u128;
@@ -282,38 +283,45 @@ mod tests {
         Request { device: 1, role: role.to_string(), election_id }
     }
 
-    fn standings(arbitrated: &Arbitrated) -> Vec<(StreamId, Standing)> {
+    fn standings(arbitrated: &Arbitrated) -> Vec<(u64, Standing)> {
         assert_eq!(arbitrated.ended, None);
-        arbitrated.notices.iter().map(|notice| (notice.stream, notice.standing)).collect()
+        arbitrated.notices.iter().map(|notice| (notice.stream.0, notice.standing)).collect()
     }
 
     #[test]
     fn a_8_another_stream_has_the_id() {
         let mut sessions = Sessions::new(RULES);
-        sessions.update(1, &request("", Some(5)));
-        sessions.update(2, &request("", Some(4)));
+        sessions.update(StreamId(1), &request("", Some(5)));
+        sessions.update(StreamId(2), &request("", Some(4)));
         // Its own id is no conflict.
-        assert_eq!(standings(&sessions.update(2, &request("", Some(4)))), [(2, Standing::Backup)]);
-        let arbitrated = sessions.update(2, &request("", Some(5)));
+        assert_eq!(standings(&sessions.update(StreamId(2), &request("", Some(4)))), [(2, Standing::Backup)]);
+        let arbitrated = sessions.update(StreamId(2), &request("", Some(5)));
         assert_eq!(arbitrated.ended, Some(Refusal::ElectionIdExists(5)));
         // the state before stands, without the stream.
-        assert!(arbitrated.notices.is_empty() && sessions.is_primary(1) && sessions.role_of(2).is_none());
+        assert!(
+            arbitrated.notices.is_empty()
+                && sessions.is_primary(StreamId(1))
+                && sessions.role_of(StreamId(2)).is_none()
+        );
         // other roles may have the same id at the same time.
-        assert_eq!(standings(&sessions.update(3, &request("other", Some(5)))), [(3, Standing::Primary)]);
+        assert_eq!(
+            standings(&sessions.update(StreamId(3), &request("other", Some(5)))),
+            [(3, Standing::Primary)]
+        );
     }
 
     #[test]
     fn a_10_zero_is_an_id_and_unset_is_none() {
         let mut sessions = Sessions::new(RULES);
-        assert_eq!(standings(&sessions.update(1, &request("", None))), [(1, Standing::NoPrimary)]);
-        let arbitrated = sessions.update(2, &request("", Some(0)));
+        assert_eq!(standings(&sessions.update(StreamId(1), &request("", None))), [(1, Standing::NoPrimary)]);
+        let arbitrated = sessions.update(StreamId(2), &request("", Some(0)));
         assert_eq!(standings(&arbitrated), [(1, Standing::Backup), (2, Standing::Primary)]);
         assert!(sessions.check_primary(&request("", Some(0))).is_ok());
         assert_eq!(sessions.check_primary(&request("", None)), Err(Refusal::NotPrimary));
         // `high` decides first.
         let high = 1u128 << 64;
         assert_eq!(
-            standings(&sessions.update(1, &request("", Some(high)))),
+            standings(&sessions.update(StreamId(1), &request("", Some(high)))),
             [(2, Standing::Backup), (1, Standing::Primary)]
         );
     }
@@ -321,14 +329,14 @@ mod tests {
     #[test]
     fn a_11_only_an_id_as_high_as_every_earlier_one_is_primary() {
         let mut sessions = Sessions::new(RULES);
-        sessions.update(1, &request("", Some(7)));
-        assert_eq!(sessions.close(1), []);
+        sessions.update(StreamId(1), &request("", Some(7)));
+        assert_eq!(sessions.close(StreamId(1)), []);
         // nobody is promoted, and an id lower than one seen earlier stays backup.
-        let arbitrated = sessions.update(2, &request("", Some(6)));
+        let arbitrated = sessions.update(StreamId(2), &request("", Some(6)));
         assert_eq!(standings(&arbitrated), [(2, Standing::NoPrimary)]);
         assert_eq!(arbitrated.notices[0].highest, Some(7));
         assert_eq!(
-            standings(&sessions.update(3, &request("", Some(7)))),
+            standings(&sessions.update(StreamId(3), &request("", Some(7)))),
             [(2, Standing::Backup), (3, Standing::Primary)]
         );
     }
@@ -336,9 +344,9 @@ mod tests {
     #[test]
     fn z_3_bmv2_forgets_ids_with_the_last_stream() {
         let mut sessions = Sessions::new(Rules { device: None, as_bmv2: true, ..RULES });
-        sessions.update(1, &request("", Some(1 << 64)));
-        sessions.close(1);
-        assert_eq!(standings(&sessions.update(2, &request("", Some(1)))), [(2, Standing::Primary)]);
+        sessions.update(StreamId(1), &request("", Some(1 << 64)));
+        sessions.close(StreamId(1));
+        assert_eq!(standings(&sessions.update(StreamId(2), &request("", Some(1)))), [(2, Standing::Primary)]);
     }
 
     #[test]
@@ -348,18 +356,18 @@ mod tests {
         let mut sessions = Sessions::new(Rules { device: None, as_bmv2: true, ..RULES });
         assert_eq!(sessions.check_primary(&request("", None)), Ok(()));
         assert_eq!(sessions.check_primary(&request("", Some(1))), Err(Refusal::NotPrimary));
-        sessions.update(1, &request("", Some(1)));
+        sessions.update(StreamId(1), &request("", Some(1)));
         assert_eq!(sessions.check_primary(&request("", None)), Err(Refusal::NotPrimary));
-        sessions.close(1);
+        sessions.close(StreamId(1));
         assert_eq!(sessions.check_primary(&request("", None)), Ok(()));
     }
 
     #[test]
     fn a_9_a_primary_can_step_back() {
         let mut sessions = Sessions::new(RULES);
-        sessions.update(1, &request("", Some(7)));
-        sessions.update(2, &request("", Some(3)));
-        let arbitrated = sessions.update(1, &request("", Some(2)));
+        sessions.update(StreamId(1), &request("", Some(7)));
+        sessions.update(StreamId(2), &request("", Some(3)));
+        let arbitrated = sessions.update(StreamId(1), &request("", Some(2)));
         assert_eq!(standings(&arbitrated), [(1, Standing::NoPrimary), (2, Standing::NoPrimary)]);
         assert_eq!(sessions.check_primary(&request("", Some(2))), Err(Refusal::NotPrimary));
     }
@@ -367,65 +375,69 @@ mod tests {
     #[test]
     fn a_14_a_primary_that_repeats_its_update_reaches_everybody() {
         let mut sessions = Sessions::new(RULES);
-        sessions.update(1, &request("", Some(7)));
-        sessions.update(2, &request("", Some(3)));
+        sessions.update(StreamId(1), &request("", Some(7)));
+        sessions.update(StreamId(2), &request("", Some(3)));
         let all = [(2, Standing::Backup), (1, Standing::Primary)];
-        assert_eq!(standings(&sessions.update(1, &request("", Some(7)))), all);
+        assert_eq!(standings(&sessions.update(StreamId(1), &request("", Some(7)))), all);
         // a backup that stays one is answered alone. A-19: nobody hears of its end.
-        assert_eq!(standings(&sessions.update(2, &request("", Some(4)))), [(2, Standing::Backup)]);
-        assert_eq!(sessions.close(2), []);
+        assert_eq!(standings(&sessions.update(StreamId(2), &request("", Some(4)))), [(2, Standing::Backup)]);
+        assert_eq!(sessions.close(StreamId(2)), []);
     }
 
     #[test]
     fn a_18_all_hear_of_the_end_of_the_primary_once() {
         let mut sessions = Sessions::new(RULES);
         for (stream, id) in [(1, 7), (2, 3), (3, 4)] {
-            sessions.update(stream, &request("", Some(id)));
+            sessions.update(StreamId(stream), &request("", Some(id)));
         }
-        let notices = sessions.close(1);
-        let expected = |stream| Notice { stream, highest: Some(7), standing: Standing::NoPrimary };
+        let notices = sessions.close(StreamId(1));
+        let expected =
+            |stream| Notice { stream: StreamId(stream), highest: Some(7), standing: Standing::NoPrimary };
         assert_eq!(notices, [expected(2), expected(3)]);
-        assert_eq!(sessions.close(1), []);
+        assert_eq!(sessions.close(StreamId(1)), []);
         // the id of a closed stream is free at once.
-        assert!(sessions.update(4, &request("", Some(7))).ended.is_none());
+        assert!(sessions.update(StreamId(4), &request("", Some(7))).ended.is_none());
     }
 
     #[test]
     fn a_7_a_stream_keeps_its_device_and_role() {
         let mut sessions = Sessions::new(Rules { device: None, ..RULES });
-        sessions.update(1, &request("", Some(7)));
-        sessions.update(2, &request("", Some(1)));
-        let arbitrated = sessions.update(1, &Request { device: 2, ..request("", Some(7)) });
+        sessions.update(StreamId(1), &request("", Some(7)));
+        sessions.update(StreamId(2), &request("", Some(1)));
+        let arbitrated = sessions.update(StreamId(1), &Request { device: 2, ..request("", Some(7)) });
         assert_eq!(arbitrated.ended, Some(Refusal::Moved("device id")));
         // The stream was the primary: its role hears of the end.
         assert_eq!(
             arbitrated.notices,
-            [Notice { stream: 2, highest: Some(7), standing: Standing::NoPrimary }]
+            [Notice { stream: StreamId(2), highest: Some(7), standing: Standing::NoPrimary }]
         );
-        let arbitrated = sessions.update(2, &request("other", Some(7)));
+        let arbitrated = sessions.update(StreamId(2), &request("other", Some(7)));
         assert_eq!(arbitrated.ended, Some(Refusal::Moved("role")));
     }
 
     #[test]
     fn what_is_too_much_is_refused() {
         let mut sessions = Sessions::new(Rules { streams_max: 2, ..RULES });
-        sessions.update(1, &request("", Some(1)));
-        sessions.update(2, &request("", None));
+        sessions.update(StreamId(1), &request("", Some(1)));
+        sessions.update(StreamId(2), &request("", None));
         //
-        assert_eq!(sessions.update(3, &request("", None)).ended, Some(Refusal::Full("streams of a role", 2)));
+        assert_eq!(
+            sessions.update(StreamId(3), &request("", None)).ended,
+            Some(Refusal::Full("streams of a role", 2))
+        );
         //
         let other = Request { device: 9, ..request("", None) };
-        assert_eq!(sessions.update(4, &other).ended, Some(Refusal::Device(9, 1)));
+        assert_eq!(sessions.update(StreamId(4), &other).ended, Some(Refusal::Device(9, 1)));
         //
         assert_eq!(
             sessions.check_primary(&request("nobody", Some(1))),
             Err(Refusal::Role("nobody".to_string()))
         );
         let long = request(&"x".repeat(257), None);
-        assert!(matches!(sessions.update(5, &long).ended, Some(Refusal::Invalid(_))));
+        assert!(matches!(sessions.update(StreamId(5), &long).ended, Some(Refusal::Invalid(_))));
         for number in 0..2 * ROLES_MAX {
-            sessions.update(100 + number as u64, &request(&number.to_string(), Some(1)));
-            sessions.close(100 + number as u64);
+            sessions.update(StreamId(100 + number as u64), &request(&number.to_string(), Some(1)));
+            sessions.close(StreamId(100 + number as u64));
         }
         assert!(sessions.roles.len() <= ROLES_MAX);
     }

@@ -1,9 +1,9 @@
 //! Slots that copies inherit from the packet that makes them.
 
 use super::effects::copy_sets;
-use crate::graph::Graph;
-use crate::slots::SlotSet;
-use p4jet_ir::{Begin, FieldId, Keep, PacketCopy};
+use crate::graph::{Graph, Place};
+use crate::slots::{Slot, SlotKind, SlotSet};
+use p4jet_ir::{Begin, CopyFrame, FieldId, Keep, PacketCopy};
 
 /// Slots that some copy may inherit, by where the copy begins.
 pub struct Inherited([SlotSet; 2]);
@@ -46,4 +46,19 @@ pub fn inherited_by(graph: &Graph, copy: &PacketCopy) -> SlotSet {
         given.for_each(|(_, f)| set.insert_field(*f));
     }
     set
+}
+
+/// True if the copies of a statement keep the packet's cursor.
+pub fn keeps_cursor(copy: &PacketCopy) -> bool {
+    copy.begin == Begin::Egress && copy.frame == CopyFrame::Current
+}
+
+/// True if the copies of a statement keep the packet's value of a slot, unless the statement sets it.
+pub fn keeps(graph: &Graph, place: Place, copy: &PacketCopy, slot: Slot) -> bool {
+    match (graph.slots.kind(slot), &copy.keep) {
+        (SlotKind::Field(_), Keep::All) => true,
+        (SlotKind::Field(field), Keep::Fields(fields)) => fields.contains(&field),
+        (SlotKind::Cursor, _) => keeps_cursor(copy),
+        (SlotKind::Offset(_) | SlotKind::Row(_) | SlotKind::Sum(_), _) => graph.keeps_headers(place, copy),
+    }
 }

@@ -7,7 +7,7 @@ use super::constants::Constants;
 use super::deparse::{Deparsers, Mode};
 use super::effects::{apply_sets, copy_sets};
 use super::extracts::Extracts;
-use super::inherited::Inherited;
+use super::inherited::{Inherited, keeps, keeps_cursor};
 use super::may_defined::{MayDefined, set_steps};
 use super::memos::Memos;
 use super::reads::{ActionPlan, Nodes, Reads};
@@ -17,7 +17,7 @@ use super::written::Written;
 use crate::graph::{Graph, Place};
 use crate::slots::{Slot, SlotSet};
 use crate::solver::{self, Budget, Exceeded, PerPlace};
-use p4jet_ir::{Begin, CopyFrame, FieldId, Keep, Op, PacketCopy, Terminator};
+use p4jet_ir::{Begin, FieldId, Op, PacketCopy, Terminator};
 use std::cell::LazyCell;
 use std::collections::HashMap;
 
@@ -375,18 +375,9 @@ impl<'s, 'a> Live<'s, 'a> {
         let graph = self.graph();
         let mut kept = self.at_begin(copy.begin);
         kept.intersect(self.inputs().inherited.at(copy.begin));
-        if let Keep::Fields(fields) = &copy.keep {
-            let mut others = graph.slots.none();
-            let is_other = |slot: &Slot| graph.slots.as_field(*slot).is_some_and(|f| !fields.contains(&f));
-            kept.iter().filter(is_other).for_each(|slot| others.insert(slot));
-            others.iter().for_each(|slot| kept.remove(slot));
-        }
         copy_sets(copy, &mut |f| kept.remove_field(f));
-        if !graph.keeps_headers(place, copy) {
-            graph.slots.offsets().for_each(|slot| kept.remove(slot));
-        }
-        live.union(&kept);
-        if copy.begin == Begin::Egress && copy.frame == CopyFrame::Current {
+        kept.iter().filter(|&slot| keeps(graph, place, copy, slot)).for_each(|slot| live.insert(slot));
+        if keeps_cursor(copy) {
             live.insert(graph.slots.cursor());
         }
     }

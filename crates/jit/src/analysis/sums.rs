@@ -231,52 +231,16 @@ mod tests {
     use crate::analysis::Analyses;
     use crate::graph::Stops;
 
-    const VERIFIED_AND_UPDATED: &str = r#"
-program "p"
-errors NoError, PacketTooShort
-error_packet_too_short 1
-drop_reasons "no header"
-field h.$valid$: 1 valid h
-field h.a: 8 in h
-field h.b: 24 in h
-field h.c: 16 in h
-field h.sum: 16 in h
-field meta.port: 9 metadata
-field meta.sum: 16 metadata
-field meta.error: 32 metadata
-header h valid h.$valid$ { h.a, h.b, h.c, h.sum }
-block "parse" parser error meta.error {
-  n0:
-    extract h
-    return
-}
-block "verify" control {
-  n0:
-    if h.$valid$ then n1 else n2
-  n1:
-    if eq(h.a, 0x2:8) then n3 else n3
-  n2:
-    drop "no header"
-  n3:
-    meta.sum = call csum16(h.a, h.b, h.c)
-    return
-  n4:
-    return
-}
-block "update" control {
-  n0:
-    h.a = 0x1:8
-    h.sum = call csum16(h.a, h.b, h.c)
-    return
-}
-ingress "parse", "verify", "update"
-egress_port meta.port
-"#;
+    const CHECKSUMS: &str = include_str!("checksums.ir");
 
-    /// The sums of the program after a change of its text.
-    fn sums(from: &str, to: &str) -> Vec<Sum> {
-        assert!(VERIFIED_AND_UPDATED.contains(from));
-        let program = p4jet_ir::text::parse(&VERIFIED_AND_UPDATED.replace(from, to)).unwrap();
+    /// The sums of the program with a statement between its checksums, after changes of its text.
+    fn sums(between: &str, changes: &[(&str, &str)]) -> Vec<Sum> {
+        let mut text = CHECKSUMS.replace("CHANGE", between);
+        for (from, to) in changes {
+            assert!(text.contains(from), "{from}");
+            text = text.replace(from, to);
+        }
+        let program = p4jet_ir::text::parse(&text).unwrap();
         let graph = Graph::new(&program, Stops::Nowhere, &[]);
         let analyses = Analyses::new(&graph, &[], &mut Budget::unlimited()).unwrap();
         let mut sums: Vec<_> = analyses.sums.clone().into_iter().collect();
@@ -290,23 +254,33 @@ egress_port meta.port
             Some(Sum::Kept(slot)) => *slot,
             _ => panic!("{sums:?}"),
         };
-        let found = sums("h.a = 0x1:8", "h.a = 0x1:8");
+        let found = sums("h.a = 0x1:8", &[]);
         let a = Changed { field: FieldId(1), byte: 0, before: 0 };
         assert_eq!(found[1..], [Sum::Corrected(slot(&found), vec![a])]);
-        let found = sums("h.a = 0x1:8", "h.c = 0x1:16");
-        let c = Changed { field: FieldId(3), byte: 4, before: 0 };
-        assert_eq!(found[1..], [Sum::Corrected(slot(&found), vec![c])]);
+        let found = sums("h.e = 0x1:16", &[]);
+        let e = Changed { field: FieldId(6), byte: 10, before: 0 };
+        assert_eq!(found[1..], [Sum::Corrected(slot(&found), vec![e])]);
     }
 
     #[test]
-    fn a_sum_is_not_kept_that_could_not_be_corrected_or_may_not_be_there() {
-        // The word is no machine word.
-        assert_eq!(sums("h.a = 0x1:8", "h.b = 0x1:24"), []);
+    fn a_sum_is_not_kept_if_it_cannot_be_corrected_or_may_be_missing() {
+        // A 24-bit field is no machine word.
+        let widths = [("h.b: 16", "h.b: 24"), ("h.c: 8", "h.c: 16")];
+        assert_eq!(sums("h.b = 0x1:24", &widths), []);
         // The bytes differ.
-        assert_eq!(sums("h.sum = call csum16(h.a, h.b, h.c)", "h.sum = call csum16(h.a, h.b)"), []);
-        // One path bypasses it.
-        assert_eq!(sums("else n3", "else n4"), []);
+        let fewer =
+            ("h.sum = call csum16(h.a, h.b, h.c, h.d, h.e)", "h.sum = call csum16(h.a, h.b, h.c, h.d)");
+        assert_eq!(sums("h.a = 0x1:8", &[fewer]), []);
+        // One path bypasses the first checksum.
+        let bypass = [("then n1 else n3", "then n5 else n3"), BYPASS];
+        assert_eq!(sums("h.a = 0x1:8", &bypass), []);
         // The header may be invalid.
-        assert_eq!(sums("drop \"no header\"", "return"), []);
+        assert_eq!(sums("h.a = 0x1:8", &[("drop \"no header\"", "return")]), []);
     }
+
+    /// Adds a node that skips the first checksum for some packets.
+    const BYPASS: (&str, &str) = (
+        "  n4:\n    return\n}\nblock \"change\"",
+        "  n4:\n    return\n  n5:\n    if eq(h.a, 0x2:8) then n1 else n4\n}\nblock \"change\"",
+    );
 }

@@ -3,14 +3,13 @@
 use super::statements::StatementSite;
 use super::values::Limbs;
 use super::{Codegen, Error, plain};
-use crate::analysis::effects::copy_sets;
 use crate::copies::{CopySite, ReplicaSite, intrinsic_bit};
 use crate::graph::Place;
 use crate::plan::CopiedValue;
 use crate::slots::Slot;
 use crate::widths::limb_count;
 use cranelift_codegen::ir::InstBuilder;
-use p4jet_ir::{FieldId, PacketCopy};
+use p4jet_ir::{FieldId, Intrinsic, PacketCopy};
 
 impl<'a> Codegen<'a, '_> {
     /// Passes the image of the copies to [`crate::copies::make_copies`].
@@ -46,7 +45,7 @@ impl<'a> Codegen<'a, '_> {
             Some(replicas) => self.saturated_index(&replicas.id)?,
             None => zero,
         };
-        let site = self.copy_site(copy, place);
+        let site = self.copy_site(copy, &plan.intrinsics, place);
         self.sites.copies.push(site);
         let site = self.iconst(self.sites.copies.len() as u64 - 1);
         let cursor = if plan.keeps_cursor { self.cursor() } else { zero };
@@ -63,22 +62,14 @@ impl<'a> Codegen<'a, '_> {
         Ok(())
     }
 
-    pub(super) fn copy_site(&self, copy: &PacketCopy, place: Place) -> CopySite {
+    fn copy_site(&self, copy: &PacketCopy, own: &[Intrinsic], place: Place) -> CopySite {
         let cell = |slot: Slot| self.plan.memory.cell(self.graph(), copy.begin, slot);
         let field_cell = |field: Option<FieldId>| cell(self.slots().field(field?));
-        let mut set = 0;
-        for &(intrinsic, field) in &self.program().intrinsics {
-            copy_sets(copy, &mut |f| {
-                if f == field {
-                    set |= intrinsic_bit(intrinsic);
-                }
-            });
-        }
         CopySite {
             begin: copy.begin,
             made_in: self.graph().half(place),
             frame: copy.frame,
-            set,
+            set: own.iter().fold(0, |set, &intrinsic| set | intrinsic_bit(intrinsic)),
             cursor: cell(self.slots().cursor()),
             replicas: copy.replicas.as_ref().map(|r| ReplicaSite {
                 list: r.list,

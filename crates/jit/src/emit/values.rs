@@ -159,46 +159,41 @@ impl Codegen<'_, '_> {
     }
 
     fn add_limbs(&mut self, x: &Limbs, y: &Limbs) -> Limbs {
-        let mut out = Vec::with_capacity(x.len());
-        let mut carry: Option<Value> = None;
-        for (&a, &b) in x.iter().zip(y) {
-            let s = self.b.ins().iadd(a, b);
-            let c1 = self.b.ins().icmp(IntCC::UnsignedLessThan, s, a);
-            let (s, c) = match carry {
-                None => (s, c1),
-                Some(carry) => {
-                    let carry = self.bool_limb(carry);
-                    let s2 = self.b.ins().iadd(s, carry);
-                    let c2 = self.b.ins().icmp(IntCC::UnsignedLessThan, s2, s);
-                    (s2, self.b.ins().bor(c1, c2))
-                }
-            };
-            out.push(s);
-            carry = Some(c);
-        }
-        out
+        let add = |cg: &mut Self, a, b| {
+            let sum = cg.b.ins().iadd(a, b);
+            (sum, cg.b.ins().icmp(IntCC::UnsignedLessThan, sum, a))
+        };
+        self.chain_limbs(x, y, add).0
     }
 
     /// Difference and borrow.
     fn sub_limbs(&mut self, x: &Limbs, y: &Limbs) -> (Limbs, Value) {
+        self.chain_limbs(x, y, |cg, a, b| {
+            let difference = cg.b.ins().isub(a, b);
+            (difference, cg.b.ins().icmp(IntCC::UnsignedLessThan, a, b))
+        })
+    }
+
+    /// Applies `op` limb by limb, and to each result the carry of the limb before. `op` returns a limb and its carry.
+    fn chain_limbs(
+        &mut self,
+        x: &Limbs,
+        y: &Limbs,
+        op: impl Fn(&mut Self, Value, Value) -> (Value, Value),
+    ) -> (Limbs, Value) {
         let mut out = Vec::with_capacity(x.len());
-        let mut borrow: Option<Value> = None;
+        let mut carry: Option<Value> = None;
         for (&a, &b) in x.iter().zip(y) {
-            let d = self.b.ins().isub(a, b);
-            let b1 = self.b.ins().icmp(IntCC::UnsignedLessThan, a, b);
-            let (d, c) = match borrow {
-                None => (d, b1),
-                Some(borrow) => {
-                    let borrow = self.bool_limb(borrow);
-                    let d2 = self.b.ins().isub(d, borrow);
-                    let b2 = self.b.ins().icmp(IntCC::UnsignedLessThan, d, borrow);
-                    (d2, self.b.ins().bor(b1, b2))
-                }
-            };
-            out.push(d);
-            borrow = Some(c);
+            let (mut limb, mut carried) = op(self, a, b);
+            if let Some(carry) = carry {
+                let carry = self.bool_limb(carry);
+                let (next, again) = op(self, limb, carry);
+                (limb, carried) = (next, self.b.ins().bor(carried, again));
+            }
+            out.push(limb);
+            carry = Some(carried);
         }
-        (out, borrow.expect("at least one limb"))
+        (out, carry.expect("at least one limb"))
     }
 
     /// Bits `lo` to `lo + width - 1`.

@@ -1,11 +1,13 @@
 //! The values that copies begin with.
 
 use super::memory::PhvLayout;
+use crate::analysis::effects::copy_sets;
+use crate::analysis::inherited::{keeps, keeps_cursor};
 use crate::analysis::reads::{Known, Nodes};
 use crate::graph::{Graph, Place};
-use crate::slots::{Slot, SlotKind};
-use p4jet_ir::{Begin, CopyFrame, Keep, Op, PacketCopy};
-use std::collections::HashMap;
+use crate::slots::Slot;
+use p4jet_ir::{Intrinsic, Op, PacketCopy};
+use std::collections::{HashMap, HashSet};
 
 /// A statement that makes copies.
 #[derive(Clone, Debug)]
@@ -14,6 +16,8 @@ pub struct CopyPlan {
     pub image: Vec<(Slot, i32, Value)>,
     /// True if the copies keep the cursor.
     pub keeps_cursor: bool,
+    /// The intrinsics that the copies have with values of their own.
+    pub intrinsics: Vec<Intrinsic>,
 }
 
 /// A value in the image of a copy.
@@ -47,23 +51,22 @@ pub fn copies(graph: &Graph, nodes: &Nodes, phv: &PhvLayout) -> CopyPlans {
 }
 
 fn of_copy(graph: &Graph, phv: &PhvLayout, place: Place, copy: &PacketCopy, known: &Known) -> CopyPlan {
-    let keeps_headers = graph.keeps_headers(place, copy);
-    let keeps_cursor = copy.begin == Begin::Egress && copy.frame == CopyFrame::Current;
-    let is_kept = |slot: Slot| match (graph.slots.kind(slot), &copy.keep) {
-        (SlotKind::Field(_), Keep::All) => true,
-        (SlotKind::Field(field), Keep::Fields(fields)) => fields.contains(&field),
-        (SlotKind::Cursor, _) => keeps_cursor,
-        _ => keeps_headers,
-    };
     let set: HashMap<Slot, usize> =
         copy.set.iter().enumerate().map(|(number, (field, _))| (graph.slots.field(*field), number)).collect();
     let value = |slot: Slot| match (set.get(&slot), known.get(slot)) {
         (Some(number), _) => Value::Set(*number),
-        (None, _) if !is_kept(slot) => Value::Zero,
+        (None, _) if !keeps(graph, place, copy, slot) => Value::Zero,
         // The image has the slot as it is, also where reads get it from the frame.
         (None, Some(known)) => Value::Known(known),
         (None, None) => Value::Kept,
     };
     let slots = phv.entered[copy.begin as usize].iter();
-    CopyPlan { image: slots.map(|&slot| (slot, phv.phv[&slot], value(slot))).collect(), keeps_cursor }
+    let image = slots.map(|&slot| (slot, phv.phv[&slot], value(slot))).collect();
+    let mut own = HashSet::new();
+    copy_sets(copy, &mut |field| {
+        own.insert(field);
+    });
+    let all = graph.program.intrinsics.iter();
+    let intrinsics = all.filter(|(_, field)| own.contains(field)).map(|(intrinsic, _)| *intrinsic).collect();
+    CopyPlan { image, keeps_cursor: keeps_cursor(copy), intrinsics }
 }

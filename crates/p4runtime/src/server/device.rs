@@ -261,7 +261,7 @@ impl Device {
             let text = format!("there are {STREAMS_MAX} streams, which is the limit");
             return Err(Status::resource_exhausted(text));
         }
-        let id = self.streams.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = StreamId(self.streams.fetch_add(1, Ordering::Relaxed) + 1);
         let outbox = Arc::new(Outbox::default());
         arbitration.streams.insert(id, Stream { outbox: Arc::clone(&outbox), role: None });
         Ok((id, outbox))
