@@ -573,9 +573,9 @@ fn fifos_are_refused_where_files_are_needed() {
         let mut command = p4jet();
         command.args(*words).stdin(std::process::Stdio::null());
         let output = run_command(&mut command);
-        let told = format!("{}{}", output.stdout, output.stderr);
+        let printed = format!("{}{}", output.stdout, output.stderr);
         assert!((1..=3).contains(&output.status), "{words:?}: {}", output.status);
-        assert!(told.contains("is a FIFO"), "{words:?}: {told}");
+        assert!(printed.contains("is a FIFO"), "{words:?}: {printed}");
     }
     let output = run(&["check", &dir.file("includes.p4")]).expect_status(1);
     output.says(&["cannot read include file `ff`", "is a FIFO"]);

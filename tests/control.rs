@@ -20,7 +20,7 @@ struct Switch {
     /// Its control addresses.
     addresses: Vec<String>,
     /// Its output until it forwards.
-    told: Vec<String>,
+    printed: Vec<String>,
     /// Its later output.
     later: mpsc::Receiver<String>,
 }
@@ -32,14 +32,14 @@ impl Switch {
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (line, lines) = mpsc::channel();
         std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|text| line.send(text)));
-        let mut switch = Switch { child, addresses: Vec::new(), told: Vec::new(), later: lines };
+        let mut switch = Switch { child, addresses: Vec::new(), printed: Vec::new(), later: lines };
         loop {
             let line = switch.later.recv_timeout(Duration::from_secs(60)).expect("it starts");
             if let Some(address) = line.strip_prefix("control: ") {
                 switch.addresses.push(address.to_string());
             }
             let ready = line.contains(": forwarding between ");
-            switch.told.push(line);
+            switch.printed.push(line);
             if ready {
                 return switch;
             }
@@ -499,10 +499,10 @@ fn a_hangup_ends_the_switch_cleanly_and_ignored_commands_are_reported() {
         Switch::start(&mut command)
     };
     let switch = start();
-    assert!(!switch.told.iter().any(|line| line.contains("is not carried out")));
+    assert!(!switch.printed.iter().any(|line| line.contains("is ignored")));
     assert_eq!(switch.hang_up(), 0);
     let switch = start();
-    assert!(switch.told.iter().any(|line| line.contains("is not carried out")), "{:?}", switch.told);
+    assert!(switch.printed.iter().any(|line| line.contains("is ignored")), "{:?}", switch.printed);
 }
 
 #[test]
@@ -738,7 +738,7 @@ fn a_running_switch_traces_without_effect() {
     };
     let text = traced(&[]);
     assert_eq!(text.matches("leave by port 7").count(), 100, "{text}");
-    assert!(text.ends_with("The capture goes on; the first 100 packets are traced.\n"), "{text}");
+    assert!(text.ends_with("The capture has more packets; only the first 100 are traced.\n"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&traced(&["--json"])).unwrap();
     let data = json["data"].as_array().unwrap();
     assert_eq!((data.len(), &data[99]["did"]["port"]), (100, &serde_json::json!(7)));
@@ -819,7 +819,11 @@ fn killed_while_entries_change() {
     for _ in 0..3 {
         let switch = start();
         let lost = |line: &String| line.contains("journal") || line.contains("not restored");
-        assert!(!switch.told.iter().any(|line| lost(line) && !line.contains("torn")), "{:?}", switch.told);
+        assert!(
+            !switch.printed.iter().any(|line| lost(line) && !line.contains("torn")),
+            "{:?}",
+            switch.printed
+        );
         let before = asked(&socket, "dump");
         assert_eq!(before.matches("\"entry\"").count() as u32, answered);
         let mut client = Client::unix(Path::new(&socket)).unwrap();
@@ -921,25 +925,25 @@ fn a_full_disk_affects_only_the_state_file() {
         output.expect_status(0).stderr
     };
     let there = || asked(&socket, "table_num_entries forward").trim().parse::<u32>().unwrap();
-    let is_told = |text: &str| text.contains("cannot write the state file");
+    let is_reported = |text: &str| text.contains("cannot write the state file");
     let switch = start(None);
-    assert!(!is_told(&add(1)));
+    assert!(!is_reported(&add(1)));
     // The journal has room for its present contents only.
     let journal = fs::metadata(format!("{state}.journal")).unwrap().len();
     limit(switch.child.id(), libc::RLIMIT_FSIZE, Some(journal));
     for n in 2..5 {
-        let told = add(n);
-        assert!(is_told(&told), "{told}");
+        let printed = add(n);
+        assert!(is_reported(&printed), "{printed}");
     }
     assert_eq!(there(), 4, "the switch goes on");
     // It is full, and remains so after a kill and a restart.
     drop(switch);
     let switch = start(Some(16));
-    let told = switch.told.join("\n");
-    assert!(told.contains("3 changes could not be written"), "{told}");
-    assert!(told.contains("no change is kept until"), "{told}");
+    let printed = switch.printed.join("\n");
+    assert!(printed.contains("3 changes could not be written"), "{printed}");
+    assert!(printed.contains("no change is kept until"), "{printed}");
     assert_eq!(there(), 1);
-    assert!(is_told(&add(5)));
+    assert!(is_reported(&add(5)));
     drop(switch);
     let switch = start(Some(16));
     assert_eq!(there(), 1);
@@ -948,7 +952,7 @@ fn a_full_disk_affects_only_the_state_file() {
     limit(switch.child.id(), libc::RLIMIT_FSIZE, None);
     let end = std::time::Instant::now() + Duration::from_secs(60);
     for n in 10.. {
-        if !is_told(&add(n)) {
+        if !is_reported(&add(n)) {
             break;
         }
         assert!(std::time::Instant::now() < end, "nothing is kept");
@@ -958,7 +962,7 @@ fn a_full_disk_affects_only_the_state_file() {
     drop(switch);
     let switch = start(None);
     assert_eq!(asked(&socket, "dump"), dump);
-    assert!(!switch.told.iter().any(|line| line.contains("restored: ")), "{:?}", switch.told);
+    assert!(!switch.printed.iter().any(|line| line.contains("restored: ")), "{:?}", switch.printed);
     // The lost state is kept for inspection.
     assert!(fs::exists(format!("{state}.old")).unwrap());
 }

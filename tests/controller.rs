@@ -682,7 +682,7 @@ fn a_stopped_switch_is_awaited() {
     wait_until(&mut client, "all is as it was", |now| *now == all);
     controller.wait_for("web1: alive again");
     assert_eq!(controller.said.iter().filter(|line| line.contains("silent")).count(), 1);
-    // And it ends when told to, whatever the state of the switch.
+    // It ends on request, whatever the state of the switch.
     running.signal("-STOP");
     controller.signal("-TERM");
     assert!(common::wait(&mut controller.child, "the controller").success());

@@ -87,7 +87,7 @@ fn frame(random: &mut Random, seeds: &[Vec<u8>], program: &Program, to: &mut Vec
     }
 }
 
-fn told(processed: &Processed) -> String {
+fn shown(processed: &Processed) -> String {
     let sent = processed.sent.iter().map(|(port, frame)| format!("{} at port {port}", to_hex(frame)));
     let dropped = processed.dropped.iter().map(|reason| format!("dropped, {reason}"));
     sent.chain(dropped).collect::<Vec<_>>().join("; ")
@@ -210,8 +210,8 @@ fn try_program(folder: &Path) {
                     "{name}: the engines differ on {} at port {}\n  interpreter: {}\n  machine code: {}",
                     to_hex(frame),
                     i % PORTS,
-                    told(&want),
-                    told(&got)
+                    shown(&want),
+                    shown(&got)
                 );
                 forwarded += want.sent.len() as u64;
                 dropped += want.dropped.len() as u64;

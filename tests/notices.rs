@@ -127,11 +127,11 @@ fn each_call_of_digest_is_a_message_with_the_values_of_the_call() {
 
 #[test]
 fn subscribers_get_digests_of_both_engines_even_after_a_reload() {
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for engine in [EngineKind::Interp, EngineKind::Jit] {
         let (running, handle) = start(engine);
         feed(&running, &handle, 0..10, 0);
-        assert_eq!(running.digest_counts(), DigestCounts { sent: 10, unheard: 10, dropped: 0 });
+        assert_eq!(running.digest_counts(), DigestCounts { sent: 10, without_subscriber: 10, dropped: 0 });
         let subscription = running.subscribe(DIGESTS).unwrap();
         let of_ports = running.subscribe(PORTS).unwrap();
         feed(&running, &handle, 10..13, 7);
@@ -140,22 +140,22 @@ fn subscribers_get_digests_of_both_engines_even_after_a_reload() {
         feed(&running, &handle, 13..15, 7);
         let (digests, lost) = digests(&subscription, 12);
         assert_eq!(lost, 0);
-        assert_eq!(running.digest_counts(), DigestCounts { sent: 22, unheard: 10, dropped: 0 });
+        assert_eq!(running.digest_counts(), DigestCounts { sent: 22, without_subscriber: 10, dropped: 0 });
         assert!(of_ports.receive(Duration::ZERO).notices.is_empty());
         drop(subscription);
         feed(&running, &handle, 15..16, 0);
-        assert_eq!(running.digest_counts(), DigestCounts { sent: 24, unheard: 12, dropped: 0 });
+        assert_eq!(running.digest_counts(), DigestCounts { sent: 24, without_subscriber: 12, dropped: 0 });
         running.finish().unwrap();
         assert!(of_ports.receive(common::DEADLINE).ended);
         assert!(running.subscribe(PORTS).is_err());
-        told.push(digests);
+        received.push(digests);
     }
-    assert_eq!(told[0], told[1], "interpreter (left) and machine code (right)");
-    let names: Vec<&str> = told[0].iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(received[0], received[1], "interpreter (left) and machine code (right)");
+    let names: Vec<&str> = received[0].iter().map(|(name, _)| name.as_str()).collect();
     let (two, three) = (["seen_t", "odd_t"], ["digest_0", "seen_t", "odd_t"]);
     assert_eq!(names, [&two[..], &two, &two, &three, &three].concat());
-    assert_eq!(told[0][0].1, [10, 3, 7, 0xab]);
-    assert_eq!((&told[0][1].1, &told[0][6].1), (&vec![7], &vec![3]));
+    assert_eq!(received[0][0].1, [10, 3, 7, 0xab]);
+    assert_eq!((&received[0][1].1, &received[0][6].1), (&vec![7], &vec![3]));
 }
 
 #[test]
@@ -447,7 +447,7 @@ fn entries_age_and_subscribers_are_notified() {
             let mut found = Vec::new();
             let end = Instant::now() + common::DEADLINE;
             while found.len() < 4 {
-                assert!(Instant::now() < end, "only the tables {found:?} told of idle entries");
+                assert!(Instant::now() < end, "only the tables {found:?} reported idle entries");
                 found.extend(aged(subscription));
             }
             found.sort_unstable();

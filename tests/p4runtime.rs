@@ -322,7 +322,7 @@ fn a_9_to_a_20_everybody_hears_what_concerns_him() {
     // a backup's update is answered alone.
     one.arbitrate(1, None, Some(4)).unwrap();
     assert_eq!(two.next(SHORT).unwrap_err().code(), Code::DeadlineExceeded);
-    // the new primary is told, and the old one.
+    // the new primary is notified, and the old one.
     let update = one.arbitrate(1, None, Some(6)).unwrap();
     assert_eq!((status(&update), id(&update)), (Code::Ok, Some(6)));
     assert_eq!(status(&two.arbitration().unwrap()), Code::AlreadyExists);
@@ -340,17 +340,17 @@ fn a_9_to_a_20_everybody_hears_what_concerns_him() {
 }
 
 #[test]
-fn a_12_nothing_of_the_old_primary_happens_after_the_new_one_was_told() {
+fn a_12_nothing_of_the_old_primary_happens_after_the_new_one_was_notified() {
     let switch = Switch::start("a12");
     let client = switch.client();
     let _stream = switch.primary(&client);
-    let (told, is_told) = mpsc::channel::<()>();
+    let (notify, is_notified) = mpsc::channel::<()>();
     let address = switch.address;
     let flood = std::thread::spawn(move || {
         let client = Client::connect(address).unwrap();
         let (mut allowed, mut begun_after, mut is_over) = (0, 0, false);
         loop {
-            is_over = is_over || is_told.try_recv().is_ok();
+            is_over = is_over || is_notified.try_recv().is_ok();
             match client.write(&write_request(Vec::new())) {
                 Ok(()) if is_over => begun_after += 1,
                 Ok(()) => allowed += 1,
@@ -364,7 +364,7 @@ fn a_12_nothing_of_the_old_primary_happens_after_the_new_one_was_told() {
     std::thread::sleep(Duration::from_millis(100));
     let mut new = client.stream().unwrap();
     assert_eq!(status(&new.arbitrate(1, None, Some(2)).unwrap()), Code::Ok);
-    told.send(()).unwrap();
+    notify.send(()).unwrap();
     let (allowed, begun_after) = flood.join().unwrap();
     assert!(allowed > 0);
     assert_eq!(begun_after, 0);

@@ -131,18 +131,18 @@ fn run_sends_the_same_packets() {
         let done = run_command(command.args(arguments)).expect_status(0);
         let sent: Vec<_> =
             (0..4).map(|port| common::read_pcap(&dir.file(&format!("{name}-{port}.pcap")))).collect();
-        let mut told: Vec<String> = done.stderr.lines().map(str::to_string).collect();
-        told.sort();
-        (sent, told)
+        let mut printed: Vec<String> = done.stderr.lines().map(str::to_string).collect();
+        printed.sort();
+        (sent, printed)
     };
-    let (want, told) = run("whole", &[]);
-    assert!(want.iter().flatten().count() > 3000, "{told:?}");
+    let (want, printed) = run("whole", &[]);
+    assert!(want.iter().flatten().count() > 3000, "{printed:?}");
     for arguments in
         [["--pipelined", "--ring=64"], ["--pipelined=2", "--ring=4096"], ["--pipelined=3", "--ring=1"]]
     {
         let (got, also) = run(arguments[0], &arguments);
         let counts = |sent: &[Vec<Vec<u8>>]| sent.iter().map(Vec::len).collect::<Vec<_>>();
         assert!(got == want, "{arguments:?}: {:?} instead of {:?}; {also:?}", counts(&got), counts(&want));
-        assert_eq!(also, told, "{arguments:?}");
+        assert_eq!(also, printed, "{arguments:?}");
     }
 }

@@ -263,7 +263,7 @@ fn field(name: &str, value: u32) -> FieldPattern {
 #[test]
 fn live_packets_are_traced_without_being_counted_twice() {
     let (reference, optimised) = programs();
-    optimised.tell_by(Arc::new(reference.program().clone()));
+    optimised.set_lowered(Arc::new(reference.program().clone()));
     let running = Arc::new(start(&optimised, EngineKind::Jit));
     let observer = Observer::new(Arc::clone(&running));
     let add = |port, bytes: &[BytePattern], fields: &[FieldPattern], count| {

@@ -21,9 +21,9 @@ fn every_packet_is_accounted_for() {
     let output = run_command(&mut command);
     // Failures are on standard error.
     let output = output.expect_status(0);
-    let told: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let printed: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     for what in ["rules", "flaps", "reloads", "refused", "malformed", "came_back"] {
-        assert!(told[what].as_u64().is_some_and(|n| n > 0), "no {what}: {told}");
+        assert!(printed[what].as_u64().is_some_and(|n| n > 0), "no {what}: {printed}");
     }
     assert_eq!(output.stderr, "");
 }

@@ -822,7 +822,7 @@ fn captures_and_layers_are_traced() {
     }
     let output = run(&["trace", &path, "--pcap", &capture, "--first", "2"]).expect_status(0);
     assert!(!output.stdout.contains("packet 3 of"), "{}", output.stdout);
-    output.prints(&["packet 2 of the capture:", "The capture goes on; --first 2 ends here."]);
+    output.prints(&["packet 2 of the capture:", "The capture has more packets; --first 2 ends here."]);
     let output = run(&["trace", &path, "--pcap", &capture, "--json"]).expect_status(0);
     let documents = output.stdout.lines().filter(|l| serde_json::from_str::<serde_json::Value>(l).is_ok());
     assert_eq!(documents.count(), 3, "{}", output.stdout);

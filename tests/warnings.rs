@@ -172,9 +172,9 @@ fn unused_parts_of_a_library_are_not_reported() {
     dir.write("more.p4", "const bit<8> BESIDE = 3;\n#include <all.p4>\n");
     let program = dir.write("prog.p4", PROGRAM);
     let output = run(&["check", &program, "-I", &folder]).expect_status(0);
-    let told: Vec<&str> = output.stderr.lines().filter(|line| line.starts_with("warning[")).collect();
+    let printed: Vec<&str> = output.stderr.lines().filter(|line| line.starts_with("warning[")).collect();
     assert_eq!(
-        told,
+        printed,
         [
             "warning[uninitialized-use]: `x` may have no value here",
             "warning[unused]: constant `BESIDE` is never used",

@@ -68,9 +68,9 @@ fn parse(text: &str, files: &[(&'static str, &'static str)]) -> &'static str {
         let (lo, hi) = (diagnostic.span.lo as usize, diagnostic.span.hi as usize);
         assert!(lo <= hi && hi <= file.text.len(), "a place beyond the file: {diagnostic:?}");
     }
-    let told = render(&parsed.diagnostics, &parsed.sources, false);
-    assert_eq!(told.is_empty(), parsed.diagnostics.is_empty());
-    if told.is_empty() { "accepted" } else { "refused" }
+    let printed = render(&parsed.diagnostics, &parsed.sources, false);
+    assert_eq!(printed.is_empty(), parsed.diagnostics.is_empty());
+    if printed.is_empty() { "accepted" } else { "refused" }
 }
 
 fn compiler(text: &str) -> &'static str {
@@ -390,8 +390,8 @@ fn compare(reference: &Arc<Switch>, optimised: &Arc<Switch>, commands: &[String]
                  interpreter: {}\n  {what}: {}",
                 to_hex(&frames[i]),
                 i % 3,
-                told(want),
-                told(got),
+                shown(want),
+                shown(got),
             );
         }
     };
@@ -411,7 +411,7 @@ fn compare(reference: &Arc<Switch>, optimised: &Arc<Switch>, commands: &[String]
     }
 }
 
-fn told(processed: &Processed) -> String {
+fn shown(processed: &Processed) -> String {
     let sent = processed.sent.iter().map(|(port, frame)| format!("{} at port {port}", to_hex(frame)));
     let dropped = processed.dropped.iter().map(|reason| format!("dropped, {reason}"));
     sent.chain(dropped).collect::<Vec<_>>().join(", ")

@@ -16,19 +16,19 @@ header ip_t {
     bit<32> src; bit<32> dst;
 }
 header udp_t { bit<16> src; bit<16> dst; bit<16> len; bit<16> sum; }
-header told_t { bit<32> enq_depth; bit<32> deq_depth; bit<32> waited; bit<32> marked; }
-struct headers { eth_t eth; ip_t ip; udp_t udp; told_t told; }
+header queueing_t { bit<32> enq_depth; bit<32> deq_depth; bit<32> waited; bit<32> marked; }
+struct headers { eth_t eth; ip_t ip; udp_t udp; queueing_t queueing; }
 struct meta { }
 parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t sm) {
     state start { p.extract(hdr.eth); transition select(hdr.eth.type) { 0x800: ip; default: accept; } }
     state ip { p.extract(hdr.ip); transition select(hdr.ip.proto) { 17: udp; default: accept; } }
-    state udp { p.extract(hdr.udp); transition select(hdr.udp.dst) { 7001: told; default: accept; } }
-    state told { p.extract(hdr.told); transition accept; }
+    state udp { p.extract(hdr.udp); transition select(hdr.udp.dst) { 7001: queueing; default: accept; } }
+    state queueing { p.extract(hdr.queueing); transition accept; }
 }
 control V(inout headers hdr, inout meta m) { apply { } }
 control In(inout headers hdr, inout meta m, inout standard_metadata_t sm) {
     apply {
-        if (hdr.told.isValid()) {
+        if (hdr.queueing.isValid()) {
             sm.egress_spec = 1;
             hdr.eth.src = SOURCE;
             hdr.eth.dst = DESTINATION;
@@ -41,11 +41,11 @@ control Eg(inout headers hdr, inout meta m, inout standard_metadata_t sm) {
     apply {
         if (sm.enq_qdepth >= MARK) {
             hdr.ip.ecn = 3;
-            hdr.told.marked = 1;
+            hdr.queueing.marked = 1;
         }
-        hdr.told.enq_depth = (bit<32>) sm.enq_qdepth;
-        hdr.told.deq_depth = (bit<32>) sm.deq_qdepth;
-        hdr.told.waited = sm.deq_timedelta;
+        hdr.queueing.enq_depth = (bit<32>) sm.enq_qdepth;
+        hdr.queueing.deq_depth = (bit<32>) sm.deq_qdepth;
+        hdr.queueing.waited = sm.deq_timedelta;
         hdr.udp.sum = 0;
     }
 }
@@ -69,7 +69,7 @@ const DATAGRAMS_MAX: usize = 5000;
 
 /// The queue metadata in a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
+struct Queueing {
     enq_depth: u32,
     deq_depth: u32,
     waited_us: u32,
@@ -94,16 +94,16 @@ impl Hosts {
         self.from.send(&[0; 1000]).unwrap();
     }
 
-    fn receive(&self, within: Duration) -> Option<Told> {
+    fn receive(&self, within: Duration) -> Option<Queueing> {
         self.to.set_read_timeout(Some(within)).unwrap();
         let mut bytes = [0; 2000];
         self.to.recv(&mut bytes).ok()?;
         let word = |at: usize| u32::from_be_bytes(bytes[4 * at..][..4].try_into().unwrap());
-        Some(Told { enq_depth: word(0), deq_depth: word(1), waited_us: word(2), is_marked: word(3) == 1 })
+        Some(Queueing { enq_depth: word(0), deq_depth: word(1), waited_us: word(2), is_marked: word(3) == 1 })
     }
 
     /// Sends one datagram that finds an empty queue.
-    fn alone(&self) -> Told {
+    fn alone(&self) -> Queueing {
         self.send();
         self.receive(DEADLINE).expect("it arrives")
     }
@@ -135,24 +135,24 @@ fn a_slow_link_fills_queues_that_nobody_configured() {
         command.args(["run", &program]);
         let switch: Switch = network.start_with(command, "", &[]);
         let hosts = Hosts::new(&network);
-        let nothing = Told { enq_depth: 0, deq_depth: 0, waited_us: 0, is_marked: false };
+        let nothing = Queueing { enq_depth: 0, deq_depth: 0, waited_us: 0, is_marked: false };
         for _ in 0..20 {
-            let told = Told { waited_us: 0, ..hosts.alone() };
-            assert_eq!(told, nothing, "a link that is not slow");
+            let queued = Queueing { waited_us: 0, ..hosts.alone() };
+            assert_eq!(queued, nothing, "a link that is not slow");
         }
         if let Err(why) = tc(&network, &format!("qdisc add dev s1 root {qdisc}")) {
             eprintln!("SKIPPED: tc qdisc add … {qdisc}: {why}");
             return;
         }
         let mut all = Vec::new();
-        let marked = |all: &[Told]| all.iter().any(|told| told.is_marked);
+        let marked = |all: &[Queueing]| all.iter().any(|queued| queued.is_marked);
         for n in 0.. {
             assert!(n < DATAGRAMS_MAX, "{qdisc}: none waited: {:?}", all.last());
             hosts.send();
             // The kernel accepts about a hundred before the switch makes any wait.
             if n % 300 == 299 {
-                while let Some(told) = hosts.receive(Duration::from_millis(20)) {
-                    all.push(told);
+                while let Some(queued) = hosts.receive(Duration::from_millis(20)) {
+                    all.push(queued);
                     if marked(&all) {
                         break;
                     }
@@ -164,17 +164,17 @@ fn a_slow_link_fills_queues_that_nobody_configured() {
         }
         // Waiting packets arrive too, and then the link is idle.
         let end = Instant::now() + DEADLINE;
-        while let Some(told) = hosts.receive(Duration::from_secs(1)) {
+        while let Some(queued) = hosts.receive(Duration::from_secs(1)) {
             assert!(Instant::now() < end);
-            all.push(told);
+            all.push(queued);
         }
         let idle = hosts.alone();
         assert_eq!((idle.enq_depth, idle.deq_depth, idle.is_marked), (0, 0, false), "{qdisc}");
-        for told in &all {
-            assert_eq!(told.is_marked, told.enq_depth >= MARK, "{told:?}");
-            assert!(told.enq_depth < DEPTH_MAX && told.deq_depth < DEPTH_MAX, "{told:?}");
+        for queued in &all {
+            assert_eq!(queued.is_marked, queued.enq_depth >= MARK, "{queued:?}");
+            assert!(queued.enq_depth < DEPTH_MAX && queued.deq_depth < DEPTH_MAX, "{queued:?}");
         }
-        let deepest = all.iter().max_by_key(|told| told.enq_depth).unwrap();
+        let deepest = all.iter().max_by_key(|queued| queued.enq_depth).unwrap();
         // The packets before it took 4 ms each; the first may have been partly sent, and those in the kernel are not
         // counted.
         assert!(deepest.waited_us > 2000 * deepest.enq_depth, "{qdisc}: {deepest:?}");

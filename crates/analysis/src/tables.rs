@@ -316,7 +316,7 @@ impl Checker {
                 && later_at < earlier_at
             {
                 let (at, after) = (table.properties[later_at].span, table.properties[earlier_at].span);
-                let text = format!("`{later}` of table `{}` stands before `{earlier}`", table.name.text);
+                let text = format!("`{later}` of table `{}` comes before `{earlier}`", table.name.text);
                 self.report(
                     Diagnostic::error("table", at, text)
                         .related(after, format!("`{earlier}` is here"))

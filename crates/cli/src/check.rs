@@ -54,7 +54,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let results = [args.ir, args.plan, args.asm, args.time, args.complexity];
     if args.programs.len() > 1 && results.contains(&true) {
-        let text = "--ir, --plan, --asm, --time and --complexity take one program: which results are whose?";
+        let text = "--ir, --plan, --asm, --time and --complexity take one program";
         return Err(Failure::Usage(text.to_string()));
     }
     if args.programs.iter().filter(|program| is_stdin(program)).count() > 1 {

@@ -36,7 +36,7 @@ pub struct Churn {
 const ROUNDS: usize = 5;
 /// Number of times that an entry is removed and restored to observe when that takes effect.
 const PROBES: usize = 1000;
-/// An effect that takes longer than this is not awaited.
+/// Maximum wait for an effect.
 const DEADLINE: Duration = Duration::from_secs(2);
 
 /// The work of the second thread.
@@ -116,7 +116,7 @@ pub fn measure(
     })
 }
 
-/// Deletes and restores one entry after another until told to stop; with `pace`, at most that many changes per second,
+/// Deletes and restores one entry after another until `stop` is set; with `pace`, at most that many changes per second,
 /// which are timed.
 fn change(
     switch: &Switch,

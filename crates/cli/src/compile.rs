@@ -28,7 +28,7 @@ pub struct ProgramArgs {
     pub source: SourceArgs,
 }
 
-/// How a program's text becomes a program.
+/// Options of the preprocessor and of analysis.
 #[derive(clap::Args, Clone, Debug)]
 pub struct SourceArgs {
     /// Search this folder for `#include` before the built-in files; repeatable.
@@ -40,10 +40,10 @@ pub struct SourceArgs {
     /// Architecture; auto determines it from the program.
     #[arg(long, value_name = "ARCH", default_value = "auto")]
     pub arch: String,
-    /// Which warnings count how.
+    /// Options that change the severity of warnings.
     #[command(flatten)]
     pub warnings: WarningArgs,
-    /// How diagnostics are written.
+    /// Format of diagnostics.
     #[arg(skip)]
     pub diagnostics: Format,
 }
@@ -79,7 +79,7 @@ pub struct Compiled {
     pub typed: typed::Program,
     /// The architecture.
     architecture: &'static dyn Architecture,
-    /// How diagnostics are written.
+    /// Format of diagnostics.
     format: Format,
 }
 
@@ -300,7 +300,7 @@ impl Typed {
         show(&self.warnings, &self.sources, self.format);
     }
 
-    /// The architecture that is asked for, or that the program is written for; the failure shows the warnings too.
+    /// The requested architecture, or the one that the program is written for; a failure includes the warnings.
     fn architecture(&mut self, arch: &str) -> Result<&'static dyn Architecture, Failure> {
         let Typed { typed, warnings: diagnostics, sources, format, .. } = self;
         let architecture = if arch == "auto" { p4jet_arch::detect(typed) } else { p4jet_arch::by_name(arch) };
@@ -441,7 +441,7 @@ fn place_of(place: &str, sources: &SourceMap) -> Option<Span> {
 fn other_architecture(typed: &typed::Program, main: typed::InstanceId, arch: &str) -> Diagnostic {
     let span = typed.instances[main.index()].span;
     let package = p4jet_arch::main_package(typed).map_or("?", |(name, _)| name);
-    let text = format!("`main` is a `{package}`, which is no package of {arch}, as `--arch` wants it");
+    let text = format!("`main` is a `{package}`, but `--arch` requests {arch}, which has no such package");
     let note = match p4jet_arch::detect(typed) {
         Some(other) => format!("it is one of {}: leave `--arch` out", other.name()),
         None => format!("p4jet knows the packages of: {}", p4jet_arch::names().join(", ")),
@@ -464,7 +464,7 @@ impl Compiled {
         Ok(Compiled { lowered, program, ..self.clone() })
     }
 
-    /// What the control plane knows about the program.
+    /// The program as the control plane sees it.
     pub fn p4info(&self) -> Result<p4jet_p4info::Generated, Failure> {
         p4jet_p4info::generate(&self.typed, self.architecture.name())
             .map_err(|errors| diagnosed(&errors, &self.typed.sources, self.format))
@@ -526,7 +526,7 @@ pub fn switch_with(
 ) -> Result<(Arc<Switch>, String), Failure> {
     let make = |compiled: &Compiled| {
         let switch = compiled.switch(compiled.for_engine(engine), options, workers)?;
-        switch.tell_by(Arc::new(compiled.lowered.clone()));
+        switch.set_lowered(Arc::new(compiled.lowered.clone()));
         if queues.follow_links {
             switch.queues().follow_links();
         }

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where `p4jet ctl` finds the switch.
+/// Addresses at which `p4jet ctl` reaches the switch.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct ControlArgs {
     /// Unix socket for `p4jet ctl`, accessible only to this user; by default one in a private folder.
@@ -39,7 +39,7 @@ pub struct ControlArgs {
     /// Let commands over TCP open files beneath DIR: programs to load, captures; repeatable.
     #[arg(long, value_name = "DIR")]
     pub grant_dir: Vec<PathBuf>,
-    /// Let these users, by number, connect over TCP, too; `all` admits everybody who can reach the address.
+    /// Let these users, by number, connect over TCP, too; `all` admits everyone who can reach the address.
     #[arg(long, value_name = "all|UID,…", default_value = "", hide_default_value = true, value_parser = users)]
     pub allow_users: Users,
     /// True if the switch runs without the TCP address if that is in use.
@@ -168,7 +168,7 @@ impl Process {
         }
     }
 
-    /// Compiles a program; why it cannot be is also in the log.
+    /// Compiles a program; a failure is also logged.
     fn compile(&self, program: &Program<'_>) -> Result<Compiled, String> {
         let path = program.path();
         let (path, files) = match program {
@@ -190,7 +190,7 @@ impl Process {
         self.logged(&args.program, compile::compile_from(&args, files))
     }
 
-    /// Says in the log that a program is not loaded, if it is not.
+    /// Logs the failure if a program is not loaded.
     fn logged(&self, path: &Path, compiled: Result<Compiled, Failure>) -> Result<Compiled, String> {
         compiled.map_err(|failure| {
             let text = plain(&failure.text());
@@ -215,30 +215,28 @@ impl Process {
     /// Replaces the running program, or only this one, by another; with output queues if there are any.
     fn swap_to(&self, compiled: Compiled, of: Option<Arc<Switch>>, cancel: &Cancel) -> Result<Swap, String> {
         let (program, lowered) = self.made(&compiled)?;
-        // Machine code is also generated while other commands are carried out.
+        // Other commands run while machine code is generated.
         let mut next = self.running.prepare(program, cancel).map_err(|e| e.to_string())?;
-        next.tell_by(lowered);
+        next.set_lowered(lowered);
         let (running, now) = (Arc::clone(&self.running), Arc::clone(&self.compiled));
         let voice = self.voice.clone();
         Ok(Box::new(move || {
             if of.is_some_and(|of| !Arc::ptr_eq(&of, &running.switch())) {
-                return Err(
-                    "another program, or other code, was put in place meanwhile: try again".to_string()
-                );
+                return Err("another program or other code was loaded meanwhile: try again".to_string());
             }
             // Readers see the switch and its program either both old or both new.
             let mut now = lock(&now);
             let (switch, carried) = running.reload_prepared(next).map_err(|e| e.to_string())?;
             *now = compiled;
             drop(now);
-            let (program, told) = (&switch.program().name, describe(&carried));
+            let (program, report) = (&switch.program().name, describe(&carried));
             voice.report(
                 Level::Info,
                 "load",
                 None,
-                format!("{program} runs; {}", told.trim_end().replace('\n', "; ")),
+                format!("{program} runs; {}", report.trim_end().replace('\n', "; ")),
             );
-            Ok(Swapped { switch, told })
+            Ok(Swapped { switch, report })
         }))
     }
 }
@@ -263,13 +261,13 @@ impl Host for Process {
         }
         let (program, lowered) = self.made(&compiled)?;
         let mut next = self.running.prepare(program, cancel).map_err(|e| e.to_string())?;
-        next.tell_by(lowered);
+        next.set_lowered(lowered);
         let switch = self.running.begin(next.clone()).map_err(|e| e.to_string())?;
         let (running, now) = (Arc::clone(&self.running), Arc::clone(&self.compiled));
         let (new, voice) = (Arc::clone(&switch), self.voice.clone());
         let run = Box::new(move |keep| {
             let mut now = lock(&now);
-            let (switch, told) = match keep {
+            let (switch, report) = match keep {
                 Keep::Own => {
                     running.start_over(Arc::clone(&new)).map_err(|e| e.to_string())?;
                     (new, String::new())
@@ -283,7 +281,7 @@ impl Host for Process {
             *now = compiled;
             drop(now);
             voice.report(Level::Info, "load", None, format!("{} runs", switch.program().name));
-            Ok(Swapped { switch, told })
+            Ok(Swapped { switch, report })
         });
         Ok(Ready { switch, p4info, run })
     }
@@ -309,7 +307,7 @@ impl Host for Process {
             let running = Arc::clone(&self.running);
             Box::new(move || {
                 let switch = running.replace_same(next).map_err(|e| e.to_string())?;
-                Ok(Swapped { switch, told: String::new() })
+                Ok(Swapped { switch, report: String::new() })
             })
         }))
     }
@@ -369,7 +367,7 @@ impl Host for Process {
         };
         let begun = begin();
         match &begun {
-            Ok(()) => self.voice.report(Level::Info, "capture", port, format!("begins in {file}")),
+            Ok(()) => self.voice.report(Level::Info, "capture", port, format!("capture started: {file}")),
             Err(why) => self.voice.report(Level::Warn, "capture", port, why.as_str()),
         }
         begun

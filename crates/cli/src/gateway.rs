@@ -139,7 +139,7 @@ fn control(args: &Args, path: &Path) -> Result<(), Failure> {
         connect: Box::new(move || {
             ctl::connect(&address).map_err(|failure| std::io::Error::other(failure.text()))
         }),
-        tell: Arc::new(move |level, event, text| {
+        log: Arc::new(move |level, event, text| {
             let level = match level {
                 Level::Info => log::Level::Info,
                 Level::Warn => log::Level::Warn,

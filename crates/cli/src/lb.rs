@@ -56,7 +56,7 @@ enum InputArg {
 /// Maximum number of threads.
 const THREADS_MAX: usize = 1024;
 
-/// Carries out the study.
+/// Runs the study.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let all: Vec<String> = Hash::names().into_iter().map(str::to_string).collect();
     let names = if args.hash.is_empty() { &all } else { &args.hash };

@@ -53,7 +53,7 @@ pub enum Level {
     Info,
     /// Performance events such as recompilations; in bmv2's log, packet events.
     Debug,
-    /// In bmv2's log what happens to packets, step by step.
+    /// In bmv2's log, each step of a packet.
     #[value(skip)]
     Trace,
 }
@@ -400,7 +400,7 @@ fn report_left_out(form: Form, target: &mut Target, left_out: &LeftOut) {
 /// Returns the lines of a packet up to this level.
 fn packet_text(packet: &LoggedPacket, level_max: Level) -> String {
     let mut text = String::new();
-    packet.tell(&mut |level, line| {
+    packet.write_lines(&mut |level, line| {
         let of_packet = level != LogLevel::Info;
         let level = Level::from(level);
         if level > level_max {

@@ -64,13 +64,13 @@ struct Options {
     /// Language version: 16.
     #[arg(long = "p4v", value_name = "16")]
     version_of_p4: Option<String>,
-    /// Write P4Info to these files, in the form of their names: .txtpb, .json or .bin.
+    /// Write P4Info to these files; the ending selects the format: .txtpb, .json or .bin.
     #[arg(long = "p4runtime-files", value_name = "FILE,…", value_delimiter = ',')]
     p4runtime_files: Vec<PathBuf>,
     /// Write P4Info to this file.
     #[arg(long = "p4runtime-file", value_name = "FILE")]
     p4runtime_file: Option<PathBuf>,
-    /// The form of that file.
+    /// The format of that file.
     #[arg(long = "p4runtime-format", value_name = "FORMAT", value_parser = ["text", "json", "binary"])]
     p4runtime_format: Option<String>,
     /// Write the program's entries to these files, as for P4Info.
@@ -85,7 +85,7 @@ struct Options {
     /// Define a macro.
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     define: Vec<String>,
-    /// Take back a definition.
+    /// Undefine a macro.
     #[arg(short = 'U', value_name = "NAME")]
     undefine: Vec<String>,
     /// Hide warnings.
@@ -97,7 +97,7 @@ struct Options {
     /// Show warnings.
     #[arg(long = "Wwarn", value_name = "NAME,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     warnings: Vec<String>,
-    /// Accepted: without effect.
+    /// Accepted without effect.
     #[arg(long = "Wall")]
     all_warnings: bool,
     /// Hide all warnings.
@@ -185,7 +185,7 @@ pub fn run(tool: Tool, args: &[OsString]) -> Result<(), Failure> {
     let args = ProgramArgs { program: program.clone(), source };
     let typed = compile::front_end(&args)?;
     let compiled = match tool {
-        // p4test does not ask whether a program can run.
+        // p4test also accepts programs that cannot run.
         Tool::Test => return write_p4info(&options, || typed.p4info(&args.source.arch)),
         Tool::Driver | Tool::BackEnd(_) => typed.lower(&args.source.arch)?,
     };
@@ -213,8 +213,7 @@ pub fn run(tool: Tool, args: &[OsString]) -> Result<(), Failure> {
     write(&json, programs::wrap(&source).as_bytes())
 }
 
-/// The words of a command line: `-Xp4c=` and `-Xpreprocessor=` hand words on, and options with one dash and a long name get a
-/// second one.
+/// The words of a command line: `-Xp4c=` and `-Xpreprocessor=` pass words on, and a long option with one dash gets a second one.
 fn words(args: &[OsString]) -> Vec<OsString> {
     let mut words = vec![OsString::from("p4c")];
     for arg in args {
@@ -232,7 +231,7 @@ fn words(args: &[OsString]) -> Vec<OsString> {
     words
 }
 
-/// The architecture that the command line asks for.
+/// The architecture that the command line requests.
 fn architecture(tool: Tool, options: &Options) -> Result<String, Failure> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let (target, arch) = match tool {
@@ -291,7 +290,7 @@ fn warnings(options: &Options) -> Result<crate::warnings::WarningArgs, clap::Err
     Ok(Warnings::try_parse_from(words)?.args)
 }
 
-/// Writes P4Info and entries, if they are wanted.
+/// Writes the requested P4Info and entries.
 fn write_p4info(
     options: &Options,
     generate: impl FnOnce() -> Result<p4jet_p4info::Generated, Failure>,
@@ -337,7 +336,7 @@ fn format_of(file: &Path) -> Result<Format, Failure> {
         Some("json") => Ok(Format::Json),
         Some("bin") => Ok(Format::Binary),
         _ => Err(Failure::Input(format!(
-            "{}: the form of the file follows from its ending: .txtpb, .json or .bin",
+            "{}: the file name must end in .txtpb, .json or .bin, which selects the format",
             file.display()
         ))),
     }

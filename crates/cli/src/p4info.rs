@@ -1,4 +1,4 @@
-//! `p4jet p4info`: what the control plane knows about a program, for P4Runtime.
+//! `p4jet p4info`: the control plane's view of a program, for P4Runtime.
 
 use crate::compile::{self, ProgramArgs};
 use crate::failure::Failure;

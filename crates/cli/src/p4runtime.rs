@@ -12,10 +12,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where a P4Runtime server listens unless it is told otherwise.
+/// The default address of a P4Runtime server.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:9559";
 
-/// Streams of a role at a time.
+/// The maximum number of open streams of a role.
 const STREAMS_OF_ROLE_MAX: usize = 64;
 
 /// The options of the server.
@@ -29,7 +29,7 @@ pub struct P4RuntimeArgs {
     /// The device id in P4Runtime.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "p4runtime")]
     pub device_id: u64,
-    /// Number of the port whose packets go to and come from P4Runtime clients.
+    /// Number of the CPU port: its packets are PacketIn and PacketOut messages of P4Runtime.
     #[arg(long, value_name = "N", requires = "p4runtime")]
     pub cpu_port: Option<u32>,
     /// Serve P4Runtime over TLS, with the certificates in this file (PEM).
@@ -41,12 +41,12 @@ pub struct P4RuntimeArgs {
     /// Admit only clients with a certificate of the authorities in this file (PEM).
     #[arg(long = "p4runtime-ca", value_name = "FILE", requires = "p4runtime_key")]
     pub ca: Option<PathBuf>,
-    /// True if the server behaves as that of bmv2: any device id, and ids that are forgotten with the last stream.
+    /// True if the server behaves like bmv2's: it accepts any device id, and forgets election ids with the last stream.
     #[arg(skip)]
     pub as_bmv2: bool,
 }
 
-/// The two ends of a CPU port that a server has.
+/// The server's two ends of a CPU port.
 pub type Cpu = (FromSwitch, ToSwitch);
 
 /// Opens the CPU port, if there is one.
@@ -65,7 +65,7 @@ pub fn cpu_port(
     Ok((Some(NewPort { number, spec: "controller".to_string(), handles }), Some((from, to))))
 }
 
-/// Starts the server, if one is asked for. It serves as long as the result exists.
+/// Starts the server if it is requested. It serves as long as the result exists.
 pub fn serve(
     args: &P4RuntimeArgs,
     control: &SharedControl,
@@ -77,7 +77,7 @@ pub fn serve(
     let tls = args.certificate.clone().zip(args.key.clone());
     let tls = tls.map(|(certificate, key)| Tls { certificate, key, client_authorities: args.ca.clone() });
     let is_tls = tls.is_some();
-    let told = voice.clone();
+    let log = voice.clone();
     let options = Options {
         address,
         rules: Rules {
@@ -88,7 +88,7 @@ pub fn serve(
         has_program,
         tls,
         cpu,
-        tell: Arc::new(move |line| told.report(Level::Warn, "p4runtime", None, line)),
+        log: Arc::new(move |line| log.report(Level::Warn, "p4runtime", None, line)),
     };
     let server = Server::start(control.clone(), options)
         .map_err(|error| Failure::Environment(format!("--p4runtime {address}: {error}")))?;
@@ -96,7 +96,7 @@ pub fn serve(
     let open = if address.ip().is_loopback() || (is_tls && args.ca.is_some()) {
         ""
     } else {
-        "; everybody who can reach this address controls the switch"
+        "; everyone who can reach this address controls the switch"
     };
     voice.report(Level::Info, "p4runtime", None, format!("P4Runtime at {address}{how}{open}"));
     Ok(Some(server))

@@ -220,7 +220,7 @@ impl Comparison {
             )?;
         }
         if self.lines.iter().any(|line| line.digest != self.lines[0].digest) {
-            say!("\noutputs differ: does the program ask for the time, or for random numbers?")?;
+            say!("\noutputs differ: does the program use the time or random numbers?")?;
         }
         Ok(())
     }

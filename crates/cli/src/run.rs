@@ -295,7 +295,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         if let (Some(kept), Some(commands)) = (kept, &args.commands) {
             let (kept, commands) = (kept.display(), commands.display());
-            let text = format!("{kept} holds the state: {commands} is not carried out");
+            let text = format!("{kept} holds the state: {commands} is ignored");
             voice.report(Level::Info, "state", None, text);
         }
     }
@@ -503,11 +503,11 @@ fn listener(
             voice.report(Level::Error, "stuck", port, stuck.to_string());
         }
         Event::Unstuck(worker, after) => {
-            let text = format!("worker {worker} goes on after {} s", after.as_secs());
+            let text = format!("worker {worker} continues after {} s", after.as_secs());
             voice.report(Level::Info, "stuck", None, text);
         }
         Event::Follows(stuck) => {
-            let text = format!("worker {} makes a change when it goes on: {stuck}", stuck.worker);
+            let text = format!("worker {} makes a change when it continues: {stuck}", stuck.worker);
             voice.report(Level::Warn, "stuck", None, text);
         }
     })

@@ -14,13 +14,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The port that bmv2's tools connect to.
+/// The port to which bmv2's tools connect.
 pub const THRIFT_PORT: u16 = 9090;
 
-/// Where bmv2's P4Runtime server listens.
+/// The address of bmv2's P4Runtime server.
 const GRPC_ADDRESS: &str = "0.0.0.0:9559";
 
-/// The port that means drop.
+/// The drop port.
 const DROP_PORT: u32 = 511;
 
 /// p4jet with bmv2's command line.

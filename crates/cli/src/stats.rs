@@ -44,7 +44,7 @@ impl Meter {
             ..table_stats(table.name.clone(), counted.remove(&table.name))
         });
         let tables = tables.collect();
-        let DigestCounts { sent, unheard, dropped } = running.digest_counts();
+        let DigestCounts { sent, without_subscriber, dropped } = running.digest_counts();
         Stats {
             program: switch.program().name.clone(),
             uptime_seconds: Duration::from_micros(switch.now_us()).as_secs_f64(),
@@ -65,7 +65,7 @@ impl Meter {
             queues: queue_stats(&switch.queues().stats()),
             drops,
             no_port: total.no_port.iter().map(|(port, n)| NoPortStats { port: *port, packets: *n }).collect(),
-            digests: DigestStats { sent, unheard, dropped },
+            digests: DigestStats { sent, without_subscriber, dropped },
             workers: workers.iter().zip(0..).map(|(w, i)| worker_stats(w, i, ticks_per_second)).collect(),
             earlier_tables: counted.into_iter().map(|(name, stats)| table_stats(name, Some(stats))).collect(),
         }
@@ -131,7 +131,7 @@ fn port_stats(port: PortInfo) -> PortStats {
     }
 }
 
-/// The output queues that had something.
+/// The output queues that have held a packet.
 fn queue_stats(queues: &BTreeMap<u32, [p4jet_dataplane::QueueStats; QUEUES_MAX]>) -> Vec<QueueStats> {
     let queues = queues.iter().flat_map(|(port, queues)| {
         queues.iter().enumerate().map(|(queue, stats)| QueueStats {
@@ -159,7 +159,7 @@ fn worker_stats(worker: &ForwardStats, number: usize, ticks_per_second: f64) -> 
     }
 }
 
-/// Memory of this process that is in use.
+/// The resident memory of this process.
 fn memory_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
@@ -179,9 +179,9 @@ pub fn prometheus(stats: &Stats) -> String {
     let mut out = Exposition(String::new());
     let none: [(&str, &str); 0] = [];
     let version = env!("CARGO_PKG_VERSION");
-    out.family("p4jet_info", "gauge", "The program that runs, and who runs it.");
+    out.family("p4jet_info", "gauge", "The running program and the version of p4jet.");
     out.sample("p4jet_info", &[("program", &stats.program), ("version", version)], 1.0);
-    out.family("p4jet_uptime_seconds", "gauge", "Since the switch began.");
+    out.family("p4jet_uptime_seconds", "gauge", "Seconds since the switch started.");
     out.sample("p4jet_uptime_seconds", &none, stats.uptime_seconds);
     let help = "1 while the interpreter forwards because machine code is not there yet.";
     out.family("p4jet_interpreting", "gauge", help);
@@ -189,27 +189,35 @@ pub fn prometheus(stats: &Stats) -> String {
     out.family(
         "p4jet_stuck",
         "gauge",
-        "1 while a worker makes no progress and the counts are those from before.",
+        "1 while a worker makes no progress; its counts are then those of an earlier sample.",
     );
     out.sample("p4jet_stuck", &none, f64::from(u8::from(stats.stuck.is_some())));
     for (name, help, n) in [
-        ("p4jet_reloads_total", "Programs put in place of the running one.", stats.reloads),
+        ("p4jet_reloads_total", "Programs that replaced the running one.", stats.reloads),
         (
             "p4jet_adaptations_total",
-            "Times that the program was recompiled for the traffic.",
+            "Recompilations of the program for the observed traffic.",
             stats.adaptations,
         ),
-        ("p4jet_received_packets_total", "Packets taken in.", stats.received),
+        ("p4jet_received_packets_total", "Packets received by workers.", stats.received),
         (
             "p4jet_copies_total",
-            "Copies of packets made: clones, replicas, resubmitted, queued.",
+            "Copies of packets: clones, replicas, resubmitted and queued packets.",
             stats.copies,
         ),
-        ("p4jet_done_packets_total", "Packets that ended with their copies in their place.", stats.done),
+        ("p4jet_done_packets_total", "Packets that ended because their copies replaced them.", stats.done),
         ("p4jet_not_sent_packets_total", "Packets that a port could not send.", stats.not_sent),
         ("p4jet_digests_total", "Digests that programs sent.", stats.digests.sent),
-        ("p4jet_digests_unheard_total", "Digests sent without a subscriber.", stats.digests.unheard),
-        ("p4jet_digests_dropped_total", "Digests lost: they came too fast.", stats.digests.dropped),
+        (
+            "p4jet_digests_without_subscriber_total",
+            "Digests sent without a subscriber.",
+            stats.digests.without_subscriber,
+        ),
+        (
+            "p4jet_digests_dropped_total",
+            "Digests lost because subscribers were too slow.",
+            stats.digests.dropped,
+        ),
     ] {
         out.family(name, "counter", help);
         out.sample(name, &none, n as f64);
@@ -234,9 +242,9 @@ fn prometheus_ports(stats: &Stats, out: &mut Exposition) {
     type Of = fn(&PortStats) -> u64;
     let families: [(&str, &str, &str, Of); 5] = [
         ("p4jet_port_receive_packets_total", "counter", "Frames received.", |p| p.rx_packets),
-        ("p4jet_port_receive_bytes_total", "counter", "Bytes of them.", |p| p.rx_bytes),
+        ("p4jet_port_receive_bytes_total", "counter", "Bytes of the frames.", |p| p.rx_bytes),
         ("p4jet_port_transmit_packets_total", "counter", "Frames sent.", |p| p.tx_packets),
-        ("p4jet_port_transmit_bytes_total", "counter", "Bytes of them.", |p| p.tx_bytes),
+        ("p4jet_port_transmit_bytes_total", "counter", "Bytes of the frames.", |p| p.tx_bytes),
         ("p4jet_port_waiting_packets", "gauge", "Frames that the emulated link holds.", |p| p.tx_waiting),
     ];
     for (name, kind, help, of) in families {
@@ -247,10 +255,10 @@ fn prometheus_ports(stats: &Stats, out: &mut Exposition) {
     }
     type Kinds = fn(&PortStats) -> [(&'static str, u64); 3];
     let families: [(&str, &str, Kinds); 2] = [
-        ("p4jet_port_receive_dropped_packets_total", "Frames that came but were not taken in.", |port| {
+        ("p4jet_port_receive_dropped_packets_total", "Frames that arrived but were not processed.", |port| {
             port.rx_dropped.kinds()
         }),
-        ("p4jet_port_transmit_dropped_packets_total", "Frames that could not leave.", |port| {
+        ("p4jet_port_transmit_dropped_packets_total", "Frames that could not be sent.", |port| {
             port.tx_dropped.kinds()
         }),
     ];
@@ -267,11 +275,16 @@ fn prometheus_ports(stats: &Stats, out: &mut Exposition) {
 fn prometheus_queues(stats: &Stats, out: &mut Exposition) {
     type Of = fn(&QueueStats) -> u64;
     let families: [(&str, &str, &str, Of); 5] = [
-        ("p4jet_queue_enqueued_packets_total", "counter", "Packets that entered.", |q| q.enqueued),
-        ("p4jet_queue_dequeued_packets_total", "counter", "Packets that left.", |q| q.dequeued),
-        ("p4jet_queue_dropped_packets_total", "counter", "Packets that found it full.", |q| q.dropped),
-        ("p4jet_queue_packets", "gauge", "Packets in it.", |q| q.depth),
-        ("p4jet_queue_packets_max", "gauge", "The most there have been.", |q| q.depth_max),
+        ("p4jet_queue_enqueued_packets_total", "counter", "Packets that entered the queue.", |q| q.enqueued),
+        ("p4jet_queue_dequeued_packets_total", "counter", "Packets that left the queue.", |q| q.dequeued),
+        (
+            "p4jet_queue_dropped_packets_total",
+            "counter",
+            "Packets dropped because the queue was full.",
+            |q| q.dropped,
+        ),
+        ("p4jet_queue_packets", "gauge", "Packets in the queue.", |q| q.depth),
+        ("p4jet_queue_packets_max", "gauge", "Largest number of packets in the queue.", |q| q.depth_max),
     ];
     for (name, kind, help, of) in families {
         out.family(name, kind, help);
@@ -288,7 +301,7 @@ fn prometheus_program(stats: &Stats, out: &mut Exposition) {
     for table in &stats.tables {
         out.sample("p4jet_table_entries", &[("table", &table.table)], table.entries as f64);
     }
-    out.family("p4jet_table_entries_max", "gauge", "Most entries that the table has room for.");
+    out.family("p4jet_table_entries_max", "gauge", "Capacity of the table in entries.");
     for table in &stats.tables {
         out.sample("p4jet_table_entries_max", &[("table", &table.table)], table.entries_max as f64);
     }
@@ -303,7 +316,7 @@ fn prometheus_program(stats: &Stats, out: &mut Exposition) {
     for table in &tables {
         out.sample("p4jet_table_misses_total", &[("table", &table.table)], table.misses.unwrap_or(0) as f64);
     }
-    out.family("p4jet_action_runs_total", "counter", "How often the table ran the action.");
+    out.family("p4jet_action_runs_total", "counter", "Runs of the action by the table.");
     for table in &tables {
         for ActionStats { action, runs } in &table.actions {
             let labels = [("table", table.table.as_str()), ("action", action)];
@@ -311,7 +324,7 @@ fn prometheus_program(stats: &Stats, out: &mut Exposition) {
         }
     }
     let name = "p4jet_dropped_packets_total";
-    out.family(name, "counter", "Packets dropped, by reason and the place in the program that asked for it.");
+    out.family(name, "counter", "Packets dropped, by reason and by the source line that caused the drop.");
     for DropStats { reason, at, packets } in &stats.drops {
         let labels = [("reason", reason.as_str()), ("place", at.as_deref().unwrap_or(""))];
         out.sample(name, &labels, *packets as f64);

@@ -104,7 +104,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     while let Some(frame) = capture.next_frame().map_err(|e| Failure::port(&e))? {
         if count == first {
             if !args.json {
-                say!("\nThe capture goes on; --first {count} ends here.")?;
+                say!("\nThe capture has more packets; --first {count} ends here.")?;
             }
             return Ok(());
         }

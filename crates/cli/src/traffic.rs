@@ -380,9 +380,9 @@ fn report(args: &Args, out: &Outcome) -> Result<(), Failure> {
         out.reordered,
     )?;
     if out.received == 0 {
-        say!("no frame came back, so there is no latency")?;
+        say!("no frame came back, so latency is unknown")?;
     } else if out.latency_ns.is_empty() {
-        say!("no frame came back in the time measured, so there is no latency")?;
+        say!("no frame came back during the measurement, so latency is unknown")?;
     } else {
         say!(
             "latency: p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",

@@ -1,30 +1,30 @@
-//! Why a switch refuses something.
+//! Refusals by a switch.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Whether the input is wrong, or p4jet lacks the feature.
+/// The kind of a refusal: the input is wrong, or p4jet lacks the feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The command, or what it asks for, is wrong.
+    /// The command or its request is wrong.
     Wrong,
-    /// A correct command that p4jet does not carry out yet.
+    /// The command is correct, but p4jet does not support it yet.
     Unsupported,
 }
 
-/// The code of an error that has no code of its own.
+/// The code of errors without a code of their own.
 pub const INVALID_ARGUMENT: &str = "INVALID_ARGUMENT";
-/// The code of a change for which there is no memory.
+/// The code of a change that failed for lack of memory.
 pub(crate) const NO_MEMORY: &str = "NO_MEMORY";
-/// The code of a bug of p4jet.
+/// The code of a bug in p4jet.
 pub(crate) const INTERNAL: &str = "INTERNAL";
-/// The code of what p4jet does not carry out yet.
+/// The code of an unsupported request.
 const UNSUPPORTED: &str = "UNSUPPORTED";
 
-/// Why a change, a read or a command was refused.
+/// The refusal of a change, a read or a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandError {
-    /// What was found, what was expected, which choices exist; one line.
+    /// What was found, what was expected and which choices exist, in one line.
     pub message: String,
     /// A stable code: bmv2's where bmv2 has one (`TABLE_FULL`), otherwise `INVALID_ARGUMENT`, `UNKNOWN_NAME`,
     /// `UNSUPPORTED`, `BUSY`, `NO_MEMORY`, `ABORTED` or `INTERNAL`.
@@ -33,9 +33,9 @@ pub struct CommandError {
     pub entity: Option<Box<str>>,
     /// The part of the change that is wrong: `table`, `action`, `priority`, `handle`, `index`, `key NAME`, `parameter NAME`.
     pub field: Option<Box<str>>,
-    /// What the field may be, if that is a short list.
+    /// The valid choices, if the list is short.
     pub choices: Box<[String]>,
-    /// The bytes of the command line that the message is about.
+    /// The bytes of the command line to which the message refers.
     pub span: Option<Range<usize>>,
 }
 
@@ -52,53 +52,53 @@ impl CommandError {
         }
     }
 
-    /// An error about what p4jet does not carry out.
+    /// An error about a feature that p4jet does not support yet.
     pub fn unsupported(message: impl Into<String>) -> CommandError {
         CommandError { code: UNSUPPORTED.into(), ..CommandError::new(message) }
     }
 
-    /// A refusal with a code that scripts written for bmv2 look for.
+    /// A refusal with a code that scripts written for bmv2 expect.
     pub fn refused(kind: &str, code: &str, why: impl fmt::Display) -> CommandError {
         let message = format!("Invalid {kind} operation ({code}): {why}");
         CommandError { code: code.into(), ..CommandError::new(message) }
     }
 
-    /// Which kind of error it is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         if &*self.code == UNSUPPORTED { ErrorKind::Unsupported } else { ErrorKind::Wrong }
     }
 
-    /// The same with this code.
+    /// Returns the error with this code.
     pub fn code(self, code: &str) -> CommandError {
         CommandError { code: code.into(), ..self }
     }
 
-    /// The same about this object, unless it names one.
+    /// Adds the object, unless the error names one.
     pub fn entity(mut self, name: &str) -> CommandError {
         self.entity.get_or_insert_with(|| name.into());
         self
     }
 
-    /// The same about this field, unless it names one.
+    /// Adds the field, unless the error names one.
     pub fn field(mut self, field: impl Into<Box<str>>) -> CommandError {
         self.field.get_or_insert_with(|| field.into());
         self
     }
 
-    /// The same with these choices.
+    /// Adds the choices.
     pub fn choices<'a>(mut self, choices: impl Iterator<Item = &'a str>) -> CommandError {
         self.choices = choices.take(CHOICES_MAX).map(str::to_string).collect();
         self
     }
 
-    /// The same about these bytes of a command line, unless it names some.
+    /// Adds the bytes of the command line, unless the error names some.
     pub fn at(mut self, span: Range<usize>) -> CommandError {
         self.span.get_or_insert(span);
         self
     }
 }
 
-/// Most choices that an error carries.
+/// Maximum number of choices in an error.
 const CHOICES_MAX: usize = 100;
 
 impl fmt::Display for CommandError {
@@ -109,7 +109,7 @@ impl fmt::Display for CommandError {
 
 impl std::error::Error for CommandError {}
 
-/// So many of something, by its word for one.
+/// Formats a count with its noun, given in the singular.
 pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

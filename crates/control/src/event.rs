@@ -1,4 +1,4 @@
-//! What a running switch tells those who have subscribed.
+//! Events of a running switch for subscribers.
 
 use crate::read::EntryState;
 use num_bigint::BigUint;
@@ -10,19 +10,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Something that happened, as values.
+/// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The program sent a digest.
     Digest {
-        /// Which one it is.
+        /// The digest's instance.
         digest: InstanceId,
-        /// When: microseconds since the switch began.
+        /// Time in microseconds since the switch started.
         time_us: u64,
-        /// The values of its fields, in their order.
+        /// The values of its fields, in order.
         values: Vec<BigUint>,
     },
-    /// Nothing has hit an entry for as long as its timeout says.
+    /// An entry was not hit for its timeout.
     Aged {
         /// Its table.
         table: TableId,
@@ -33,15 +33,15 @@ pub enum Event {
     Port {
         /// Its number.
         port: u32,
-        /// What changed.
+        /// The change.
         change: PortChange,
     },
-    /// The subscriber read too slowly, and lost this many events.
+    /// The subscriber read too slowly and lost this many events.
     Lost(u64),
 }
 
 impl Event {
-    /// The event that a notice of the data plane is.
+    /// Converts a notice of the data plane to an event.
     pub fn new(notice: &Notice) -> Event {
         match notice {
             Notice::Digest { switch, digest } => {
@@ -91,12 +91,12 @@ pub fn limbs_of_fields<'a>(
     })
 }
 
-/// The value of these limbs, the lowest first.
+/// The value of these limbs, lowest first.
 pub fn value_of(limbs: &[u64]) -> BigUint {
     BigUint::new(limbs.iter().flat_map(|limb| [*limb as u32, (*limb >> 32) as u32]).collect())
 }
 
-/// The events of a switch. Dropped, it listens no more.
+/// The events of a switch. Dropping it ends the subscription.
 pub struct Subscription {
     from: p4jet_dataplane::Subscription,
     waiting: VecDeque<Arc<Notice>>,
@@ -109,12 +109,12 @@ impl Subscription {
         Subscription { from, waiting: VecDeque::new(), lost: 0, ended: false }
     }
 
-    /// The next event; waits for it at most this long.
+    /// Returns the next event; waits at most this long.
     pub fn next_event(&mut self, wait: Duration) -> Option<Event> {
         self.next_as(wait, Event::new, Event::Lost)
     }
 
-    /// The next event in another form: what `new` makes of it, or `lost` of a number of lost ones.
+    /// Like [`Self::next_event`] in another form: `new` converts an event, `lost` a number of lost ones.
     pub fn next_as<T>(
         &mut self,
         wait: Duration,
@@ -134,7 +134,7 @@ impl Subscription {
         }
     }
 
-    /// Whether nothing will follow: the switch has been stopped.
+    /// True if no event can follow, because the switch has stopped.
     pub fn has_ended(&self) -> bool {
         self.ended && self.waiting.is_empty() && self.lost == 0
     }

@@ -15,14 +15,14 @@ use std::sync::Arc;
 pub enum Program<'a> {
     /// A file that the switch reads, with these rights.
     File(&'a Path, &'a Rights),
-    /// Texts that a client sent: the program and the files that it includes, by path. What is missing among them comes
+    /// Texts from a client: the program and the files that it includes, by path. Files missing among them are read
     /// from the file system only if the rights are [`Rights::All`].
     Texts(&'a Path, Arc<BTreeMap<PathBuf, String>>, &'a Rights),
-    /// A source with everything that it needs: the switch's own options and files play no part.
+    /// A complete source: the options and files of the switch are not used.
     Whole(&'a Source),
 }
 
-/// A program's source with all that the compiler needs, except the built-in files.
+/// The source of a program with everything that the compiler needs, except the built-in files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// The path of the program.
@@ -36,7 +36,7 @@ pub struct Source {
 }
 
 impl Program<'_> {
-    /// Its path, on the machine that has the file.
+    /// Its path on the machine with the file.
     pub fn path(&self) -> &Path {
         match self {
             Program::File(path, _) | Program::Texts(path, ..) => path,
@@ -45,26 +45,27 @@ impl Program<'_> {
     }
 }
 
-/// What a host says of what it does not offer.
+/// The error for a function that a host lacks.
 const NOT_OFFERED: &str = "not supported by this switch";
 
-/// The process around a running switch. An error is a text for the user. Functions with a body are of hosts that offer less.
+/// The process around a running switch. An error is a text for the user. Functions with a body are optional for hosts.
 pub trait Host: Send + Sync {
-    /// Compiles a program aside, while the old one runs, unless that is cancelled meanwhile. The result puts it in the
-    /// old one's place; dropped, it changes nothing. An error may be several lines: diagnostics.
+    /// Compiles a program while the old one runs, unless `cancel` is set meanwhile. The result replaces the old program; if
+    /// it is dropped, nothing changes. An error may have several lines of diagnostics.
     /// [`SharedControl::load_program`](crate::SharedControl::load_program) limits how many compile at once.
     fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, String>;
 
-    /// As [`Self::prepare`], for the running program: compiles it again for the configured output queues.
+    /// Like [`Self::prepare`]: recompiles the running program for the configured output queues.
     fn prepare_queues(&self) -> Result<Swap, String>;
 
-    /// As [`Self::prepare`], of the program that runs, with or without counts of its lookups and actions. None if it is so already.
+    /// Like [`Self::prepare`]: recompiles the running program with or without counts of lookups and actions. `None` if nothing would
+    /// change.
     fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Swap>, String> {
         let _ = (counted, cancel);
         Err(NOT_OFFERED.into())
     }
 
-    /// Compiles a program aside, or the running one again if there is none given, with a state of its own.
+    /// Compiles a program with a state of its own; without a program, the running one.
     fn prepare_pipeline(&self, program: Option<&Program<'_>>, cancel: &Cancel) -> Result<Ready, String> {
         let _ = (program, cancel);
         Err(NOT_OFFERED.into())
@@ -75,10 +76,10 @@ pub trait Host: Send + Sync {
         Err(NOT_OFFERED.into())
     }
 
-    /// Listens to what happens from now on.
+    /// Subscribes to events from now on.
     fn subscribe(&self, topics: Topics) -> Result<Subscription, String>;
 
-    /// All ports, in the order of their numbers.
+    /// All ports, sorted by number.
     fn ports(&self) -> Vec<PortInfo>;
 
     /// Opens a port, specified as after `-i N@`.
@@ -87,24 +88,24 @@ pub trait Host: Send + Sync {
     /// Closes a port.
     fn remove_port(&self, number: u32) -> Result<(), String>;
 
-    /// What the switch has done. Workers are asked between two batches.
+    /// Reads the statistics. Workers answer between two batches.
     fn stats(&self) -> Result<Stats, String> {
         Err(NOT_OFFERED.into())
     }
 
-    /// Processes a frame as if it had come by the port.
+    /// Processes a frame as if the port had received it.
     fn inject(&self, port: u32, frame: Vec<u8>) -> Result<(), String> {
         let _ = (port, frame);
         Err(NOT_OFFERED.into())
     }
 
-    /// What the switch would do with a packet; nothing is sent, and nothing changes.
+    /// Traces a packet through the switch; nothing is sent or changed.
     fn trace_packet(&self, port: u32, frame: &[u8]) -> Result<DryRun, String> {
         let _ = (port, frame);
         Err(NOT_OFFERED.into())
     }
 
-    /// Begins to trace packets that match. Returns the number of the trace.
+    /// Starts to trace matching packets. Returns the number of the trace.
     fn add_trace(&self, spec: TraceSpec) -> Result<u32, String> {
         let _ = spec;
         Err(NOT_OFFERED.into())
@@ -127,13 +128,13 @@ pub trait Host: Send + Sync {
         Err(NOT_OFFERED.into())
     }
 
-    /// The bits of a header field that traces can filter by.
+    /// The width of a header field by which traces can filter.
     fn field_width(&self, field: &str) -> Result<u32, String> {
         let _ = field;
         Err(NOT_OFFERED.into())
     }
 
-    /// Begins to write the frames of a port to a file.
+    /// Starts to write the frames of a port to a file.
     fn start_capture(&self, spec: CaptureSpec, rights: &Rights) -> Result<(), String> {
         let _ = (spec, rights);
         Err(NOT_OFFERED.into())
@@ -144,7 +145,7 @@ pub trait Host: Send + Sync {
         Vec::new()
     }
 
-    /// Ends the captures of a port; what they have written.
+    /// Ends the captures of a port and returns what they have written.
     fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, String> {
         let _ = port;
         Err(NOT_OFFERED.into())
@@ -157,53 +158,53 @@ pub trait Host: Send + Sync {
         Err(NOT_OFFERED.into())
     }
 
-    /// Lets the switch end, soon.
+    /// Requests that the switch stop.
     fn stop(&self);
 
-    /// Clients were refused: who the last one was, and why. Rarely, however many they are.
+    /// Reports refused clients: the last one and the reason. Called rarely, however many clients are refused.
     fn clients_refused(&self, why: &str) {
         let _ = why;
     }
 }
 
-/// What a switch would do with a packet.
+/// The trace of a packet that was not sent.
 pub struct DryRun {
     /// The switch; its program has the names in the trace.
     pub switch: Arc<Switch>,
-    /// Step by step.
+    /// The steps.
     pub trace: Trace,
-    /// What would become of the packet.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// Puts a prepared program in place of the one that runs. No batch is carried out meanwhile.
+/// Replaces the running program by a prepared one. No batch is applied meanwhile.
 pub type Swap = Box<dyn FnOnce() -> Result<Swapped, String> + Send>;
 
 /// A program that is ready to run, with a state of its own.
 pub struct Ready {
-    /// The switch with it. Its state can be changed before it runs.
+    /// The switch with the program. Its state can be changed before it runs.
     pub switch: Arc<Switch>,
-    /// The P4Info that p4jet makes of the program, in binary form.
+    /// The P4Info that p4jet generates for the program, in binary form.
     pub p4info: Vec<u8>,
-    /// Puts it in place of the program that runs.
+    /// Replaces the running program by this one.
     pub run: Box<dyn FnOnce(Keep) -> Result<Swapped, String> + Send>,
 }
 
-/// The state with which a program begins that replaces another.
+/// The initial state of a program that replaces another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Its own. That of the old program is gone.
+    /// Its own; that of the old program is discarded.
     Own,
-    /// The old program's, all of it. If something does not fit, the old program goes on.
+    /// All of the old program's state. If something does not fit, the old program continues.
     Old,
 }
 
-/// A program that runs now.
+/// The program that runs after a swap.
 pub struct Swapped {
-    /// The switch with it.
+    /// The switch with the program.
     pub switch: Arc<Switch>,
-    /// What was carried over and what was not: lines.
-    pub told: String,
+    /// What was kept and what was lost, in lines.
+    pub report: String,
 }
 
 /// A port.
@@ -211,10 +212,10 @@ pub struct Swapped {
 pub struct PortInfo {
     /// Its number, as the program sees it.
     pub number: u32,
-    /// The interface, or what else it is.
+    /// Its specification, such as an interface.
     pub spec: String,
-    /// Whether frames can flow.
+    /// True if frames can flow.
     pub up: bool,
-    /// What else there is to say: why it is down, what it counted.
+    /// More about its state: why it is down, its counts.
     pub extra: Vec<(String, String)>,
 }

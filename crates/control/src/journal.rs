@@ -1,12 +1,12 @@
-//! The state file of a switch: what the control plane set survives the process.
+//! The state file of a switch: the configuration survives the process.
 //!
-//! `FILE` holds all of it as it was at one time, `FILE.journal` the changes since; each is appended before it is answered.
-//! Both carry checksums and the same serial number. A process that is killed loses nothing: the system has what was written.
-//! Nothing waits for the disk except a file that replaces another, so a power cut may cost the last seconds.
+//! `FILE` holds a snapshot, and `FILE.journal` the changes since; each change is appended before it is acknowledged.
+//! Both carry checksums and the same serial number. A killed process loses nothing, because the system has all written data.
+//! Only the replacement of a file waits for the disk, so a power cut may cost the last seconds.
 //!
-//! To replace both, a new journal is written beside the old one, then a new `FILE`; then each takes its place by a rename. At
-//! every moment there is a complete `FILE`, and the journal that continues it is `FILE.journal` or, for the moment between
-//! the two renames, `FILE.journal.new`. A full disk can prevent the replacement, but not harm what is there.
+//! To replace both, p4jet writes a new journal beside the old one, then a new `FILE`, and renames each into place. At every
+//! moment there is a complete `FILE`. The journal that continues it is `FILE.journal` or, between the two renames,
+//! `FILE.journal.new`. A full disk can prevent the replacement, but does not harm the existing files.
 
 use crate::error::count;
 use crate::record::{Header, JournalHeader, Record};
@@ -21,30 +21,30 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A journal may grow to this length before it is replaced, however small the state file is.
+/// A journal may grow to this length before it is replaced, even if the state file is smaller.
 const JOURNAL_BYTES_MIN: u64 = 64 << 20;
-/// After a replacement failed, the next attempt waits for this many times as long as the failed one took.
+/// After a failed replacement, the next attempt waits this many times as long as the failed one took.
 const RETRY_FACTOR: u32 = 10;
-/// Damaged state files that are kept beside each other.
+/// Maximum number of damaged state files that are kept.
 const KEPT_MAX: u32 = 10_000;
-/// Attempts to lock a journal that another switch replaces meanwhile.
+/// Maximum number of attempts to lock a journal that another switch keeps replacing.
 const LOCK_ATTEMPTS: u32 = 100;
 
 /// An open state file.
 pub(crate) struct Journal {
     path: PathBuf,
-    /// Locked: another switch with the same file would destroy it. None if it could not be created.
+    /// Locked, because another switch with the same file would destroy it. `None` if it could not be created.
     journal: Option<File>,
-    /// What its first line says; none if it is not of this form.
+    /// Its first line; `None` if it has another form.
     header: Option<JournalHeader>,
     journal_bytes: u64,
     snapshot_bytes: u64,
     serial: u64,
-    /// The files lack a change, so that nothing is appended before they have been replaced.
+    /// True if the files lack a change: nothing is appended until they have been replaced.
     incomplete: bool,
-    /// The files on disk are damaged or do not fit, and could not be kept under another name yet.
+    /// True if the files on disk are damaged or do not fit, and could not be saved under another name yet.
     must_be_kept: bool,
-    /// When the next attempt to replace the files is due, if the last one failed.
+    /// Time of the next attempt to replace the files, if the last one failed.
     retry: Option<Instant>,
 }
 
@@ -54,13 +54,13 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Names the file in an error.
+/// Adds the file name to an error.
 fn of(path: &Path) -> impl Fn(io::Error) -> io::Error {
     let path = path.display().to_string();
     move |error| io::Error::new(error.kind(), format!("{path}: {error}"))
 }
 
-/// Opens a file for reading, if there is one with something in it.
+/// Opens a file for reading, if it exists and is not empty.
 fn open_filled(path: &Path) -> io::Result<Option<BufReader<File>>> {
     match p4jet_files::open_regular(path) {
         Ok(file) if file.metadata()?.len() == 0 => Ok(None),
@@ -70,7 +70,7 @@ fn open_filled(path: &Path) -> io::Result<Option<BufReader<File>>> {
     }
 }
 
-/// Refuses a file that is neither regular nor a symbolic link, if there is one.
+/// Refuses a file that exists and is neither regular nor a symbolic link.
 fn check_left(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Ok(found) if !found.is_symlink() => p4jet_files::check_regular(found.file_type()),
@@ -78,7 +78,7 @@ fn check_left(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Refuses a state file that is a device, a FIFO or a directory, or has one beside it where a file is to be.
+/// Refuses a state file that is a device, a FIFO or a directory, or that has one beside it where p4jet needs a file.
 fn check_files(path: &Path) -> io::Result<()> {
     p4jet_files::check_replaceable(path).map_err(of(path))?;
     for ending in [".journal", ".new", ".journal.new"] {
@@ -88,7 +88,7 @@ fn check_files(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a file, which takes the place of one that an earlier attempt left, but never follows a link.
+/// Creates a file. It replaces one that an earlier attempt left, but never follows a link.
 fn create(path: &Path) -> io::Result<File> {
     check_left(path).map_err(of(path))?;
     match fs::remove_file(path) {
@@ -98,23 +98,23 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).open(path)
 }
 
-/// Waits until the disk has the names of a file's folder.
+/// Waits until the names in a file's folder are on the disk.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder)?.sync_all()
 }
 
-/// Whether an error says that there is no room, which may pass.
+/// True if an error means that the disk is full, which may pass.
 fn is_full(error: &io::Error) -> bool {
     let kinds = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
     kinds.contains(&error.kind()) || error.raw_os_error() == Some(libc::EIO)
 }
 
-/// Gives a file a second name, which no other file has.
+/// Gives a file a second name that does not exist yet.
 fn link(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            // The file system has no links.
+            // The file system does not support links.
             let mut copy = OpenOptions::new().write(true).create_new(true).open(to)?;
             let copied = io::copy(&mut File::open(from)?, &mut copy).and_then(|_| copy.sync_all());
             copied.inspect_err(|_| drop(fs::remove_file(to)))
@@ -123,7 +123,7 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Keeps a state file and its journal as they are, under names that nothing has yet.
+/// Saves a state file and its journal under new names.
 fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let journal = beside(path, ".journal");
     for n in 1..=KEPT_MAX {
@@ -148,7 +148,7 @@ fn set_aside(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::new(ErrorKind::AlreadyExists, why))
 }
 
-/// Opens the journal, and creates it if there is none, so that no other switch can use the state file.
+/// Opens the journal, or creates it, so that no other switch can use the state file.
 fn locked(path: &Path) -> io::Result<File> {
     for _ in 0..LOCK_ATTEMPTS {
         let mut options = OpenOptions::new();
@@ -170,7 +170,7 @@ fn locked(path: &Path) -> io::Result<File> {
         if now.is_ok_and(|now| (now.dev(), now.ino()) == (ours.dev(), ours.ino())) {
             return Ok(journal);
         }
-        // A switch that has ended since replaced it before it was locked here.
+        // A switch that has since ended replaced it before it was locked here.
     }
     Err(io::Error::new(ErrorKind::WouldBlock, "another switch keeps replacing this state file"))
 }
@@ -179,7 +179,7 @@ fn locked(path: &Path) -> io::Result<File> {
 enum First {
     Nothing,
     Sealed(JournalHeader),
-    /// As earlier p4jets wrote it.
+    /// The form of earlier versions.
     Plain(Header),
     Damaged,
 }
@@ -200,8 +200,8 @@ fn first_line(journal: &File) -> io::Result<First> {
 }
 
 impl Journal {
-    /// Opens a state file and puts what it holds into effect. Returns what there is to say, one a line: what is damaged or
-    /// does not fit, and where the files are kept as they were. Without a file `control` stays as it is.
+    /// Opens a state file and applies its contents. Returns a report in lines: damaged or unsuitable records, and the names under
+    /// which the original files are saved. Without a file, `control` is unchanged.
     pub fn open(
         control: &Control,
         path: &Path,
@@ -209,11 +209,11 @@ impl Journal {
     ) -> io::Result<(Journal, Vec<String>)> {
         check_files(path)?;
         let journal_path = beside(path, ".journal");
-        let mut told = Vec::new();
+        let mut report = Vec::new();
         let journal = match locked(&journal_path) {
             Ok(journal) => Some(journal),
             Err(error) if is_full(&error) => {
-                told.push(format!("{}: {error}", journal_path.display()));
+                report.push(format!("{}: {error}", journal_path.display()));
                 None
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(of(path)(error)),
@@ -246,15 +246,15 @@ impl Journal {
                     restoring.read_journal(journal, file.serial, None).map_err(of(&journal_path))?;
                 }
                 (First::Plain(header), Some(journal)) if !file.sealed && header.serial == file.serial => {
-                    // A dump has no number, and no journal continues it.
+                    // A dump has no serial number, and no journal continues it.
                     if file.serial.is_some() {
                         let journal = read(journal).map_err(of(&journal_path))?;
                         restoring.read_plain_journal(journal).map_err(of(&journal_path))?;
                     }
                 }
-                // It was being replaced when the switch ended: `FILE` has all that was answered.
+                // The switch ended during a replacement: `FILE` has all acknowledged changes.
                 _ if is_replacement(&beside(path, ".journal.new"), file.serial) => {}
-                // Earlier p4jets emptied the journal first, and numbered it afterwards.
+                // Earlier versions emptied the journal first and numbered it afterwards.
                 (First::Nothing | First::Plain(_), _) if !file.sealed => {}
                 (First::Nothing, _) => {
                     let text = "the journal is missing, so changes since the snapshot are lost";
@@ -284,7 +284,7 @@ impl Journal {
                 }
             }
         } else {
-            // A journal that continues a state file which is gone.
+            // A journal whose state file is missing.
             let gone = |what: &str| format!("it is missing or empty, and {what}");
             match (&first, &journal) {
                 (First::Sealed(header), Some(journal)) => {
@@ -324,24 +324,24 @@ impl Journal {
             retry: None,
         };
         if let Some(program) = is_other {
-            told.push(format!("it is of the program {program}, and {} runs now", control.program().name));
+            report.push(format!("it is of the program {program}, and {} runs now", control.program().name));
         }
-        told.extend(lost.iter().cloned());
+        report.extend(lost.iter().cloned());
         if !lost.is_empty() {
             let (records, changes) = (count(records as usize, "record"), count(changes as usize, "change"));
-            told.push(format!("restored: {records} from the snapshot, {changes} from the journal"));
+            report.push(format!("restored: {records} from the snapshot, {changes} from the journal"));
         }
         match journal.replace(control) {
-            Ok(kept) => told.extend(kept),
+            Ok(kept) => report.extend(kept),
             Err(error) if is_full(&error) || journal.must_be_kept => {
-                told.push(format!("no change is kept until this is solved: {error}"));
+                report.push(format!("no change is kept until this is solved: {error}"));
             }
             Err(error) => return Err(error),
         }
-        Ok((journal, told))
+        Ok((journal, report))
     }
 
-    /// Writes a new state file and begins a new journal. Returns where the files are kept that were damaged, if any.
+    /// Writes a new state file and begins a new journal. Returns the names under which damaged files are saved, if any.
     pub fn replace(&mut self, control: &Control) -> io::Result<Option<String>> {
         let began = Instant::now();
         let done = self.try_replace(control).map_err(of(&self.path));
@@ -367,7 +367,7 @@ impl Journal {
             let mut out = BufWriter::with_capacity(1 << 16, create(&hidden)?);
             control.write_state(false, Some(header.serial), &mut out)?;
             let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-            // Otherwise a power cut could leave neither the old one nor the new one.
+            // Otherwise a power cut could destroy both the old and the new file.
             file.sync_all()?;
             let bytes = file.metadata()?.len();
             p4jet_files::check_replaceable(&self.path)?;
@@ -379,26 +379,26 @@ impl Journal {
             let _ = fs::remove_file(&hidden_journal);
         })?;
         (self.snapshot_bytes, self.serial) = (bytes, header.serial);
-        // Until the new journal has its name nothing may be appended: a later start would not find it.
+        // Until the new journal has its name, nothing may be appended: the next start would not find it.
         self.incomplete = true;
         let journal_path = beside(&self.path, ".journal");
         check_left(&journal_path).map_err(of(&journal_path))?;
         fs::rename(&hidden_journal, journal_path)?;
         (self.journal, self.journal_bytes, self.header) = (Some(journal), first.len() as u64, Some(header));
         self.incomplete = false;
-        // Both files are there, whatever this says; only a power cut could tell.
+        // Both files exist even if this fails; only a power cut could reveal the difference.
         let _ = sync_folder(&self.path);
         Ok(kept)
     }
 
-    /// Notes changes, all of them or none.
+    /// Records changes: all of them or none.
     pub fn note(&mut self, control: &Control, changes: Changes) -> io::Result<()> {
         if !self.incomplete && self.journal_bytes <= JOURNAL_BYTES_MIN.max(2 * self.snapshot_bytes) {
             let appended = self.append(changes);
             if appended.is_ok() {
                 return Ok(());
             }
-            // What could not be appended is in a new state file, if there is room for that.
+            // If a change cannot be appended, a new state file holds it, if the disk has room.
         }
         if let Some(retry) = self.retry.filter(|retry| Instant::now() < *retry) {
             self.mark_unwritten();
@@ -427,7 +427,7 @@ impl Journal {
         match written {
             Ok(()) => self.journal_bytes += line.len() as u64,
             Err(_) => {
-                // A part of a line is of no use.
+                // Part of a line is useless.
                 header.changes = number - 1;
                 let _ = journal.set_len(self.journal_bytes);
                 self.incomplete = true;
@@ -436,7 +436,7 @@ impl Journal {
         written
     }
 
-    /// Notes that a change could not be written, in the place of the first line, which a full disk has room for.
+    /// Records in the first line that a change could not be written: even a full disk has room there.
     pub(crate) fn mark_unwritten(&mut self) {
         self.incomplete = true;
         if let (Some(journal), Some(header), false) = (&self.journal, &mut self.header, self.must_be_kept) {
@@ -446,15 +446,15 @@ impl Journal {
     }
 }
 
-/// Changes on their way into the journal: as JSON, as many millions of updates would take far more memory.
+/// Changes for the journal, as JSON: millions of updates would take much more memory.
 pub(crate) struct Changes {
-    /// The journal's record: its beginning, then the updates, each with a comma behind it.
+    /// The journal's record: its beginning, then the updates, each followed by a comma.
     record: Vec<u8>,
-    /// Where the last update begins.
+    /// The start of the last update.
     last: usize,
-    /// The table and action of the latest insertion: the next one need not repeat them.
+    /// The table and action of the latest insertion, which the next one need not repeat.
     inserted: (Option<TableId>, Option<u32>),
-    /// What each made.
+    /// The handle of the object that each update created.
     handles: Vec<Option<u32>>,
 }
 
@@ -465,44 +465,44 @@ impl Default for Changes {
 }
 
 impl Changes {
-    /// The beginning of a record, as long whatever the numbers are.
+    /// The beginning of a record. Its length is fixed.
     fn beginning(serial: u64, number: u64) -> Vec<u8> {
         format!(r#"{{"did":{{"serial":{serial:>20},"number":{number:>20},"updates":["#).into_bytes()
     }
 
-    /// Adds an update that is about to be carried out. [`Self::done`] or [`Self::forget`] follows. `made` is what the earlier
-    /// updates of its batch made.
+    /// Adds an update that is about to be applied. [`Self::done`] or [`Self::forget`] follows. `made` has the handles that earlier
+    /// updates of the batch created.
     pub fn add(&mut self, control: &Control, update: &Update, made: &Made) {
         self.last = self.record.len();
         control.write_named(update, made, &mut self.inserted, &mut self.record);
         self.record.push(b',');
     }
 
-    /// The update was carried out.
+    /// Confirms that the update was applied.
     pub fn done(&mut self, made: Option<u32>) {
         self.handles.push(made);
     }
 
-    /// The update was refused.
+    /// Removes the update, which was refused.
     pub fn forget(&mut self) {
         self.record.truncate(self.last);
-        // What the next one would not repeat may be gone.
+        // The table and action that the next one would not repeat may be lost.
         self.inserted = (None, None);
     }
 
-    /// How much there is now.
+    /// Returns the current length.
     pub fn mark(&self) -> (usize, usize) {
         (self.record.len(), self.handles.len())
     }
 
-    /// Forgets what came after a mark.
+    /// Removes everything after a mark.
     pub fn back_to(&mut self, (record, handles): (usize, usize)) {
         self.record.truncate(record);
         self.handles.truncate(handles);
         self.inserted = (None, None);
     }
 
-    /// Whether nothing has changed.
+    /// True if nothing has changed.
     pub fn is_empty(&self) -> bool {
         self.handles.is_empty()
     }
@@ -521,7 +521,7 @@ impl Changes {
     }
 }
 
-/// Whether this is the journal, without changes yet, that continues the state file of this number.
+/// True if this journal has no changes yet and continues the state file with this number.
 fn is_replacement(path: &Path, serial: Option<u64>) -> bool {
     let mut options = OpenOptions::new();
     let opened = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);

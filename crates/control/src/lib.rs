@@ -1,15 +1,15 @@
 //! Typed control of a switch.
 //!
-//! * [`Control`] changes a switch by typed [`Update`]s, one batch at a time ([`Control::write`], [`Batch`]), and reads what it holds, a
-//!   page at a time ([`Control::read`]).
+//! * [`Control`] changes a switch by batches of typed [`Update`]s ([`Control::write`], [`Batch`]) and reads its objects in pages
+//! ([`Control::read`]).
 //! * [`Schema`] lists the objects of the program and holds every check. Refusals are [`CommandError`]s.
-//! * [`SharedControl`] is the same for several clients of a running switch. It keeps the changes in a state file
-//!   ([`SharedControl::keep`]). It changes ports and programs by the [`Host`] around the switch.
+//! * [`SharedControl`] serves several clients of a running switch. It keeps the changes in a state file
+//! ([`SharedControl::keep`]), and changes ports and programs through the [`Host`] around the switch.
 //! * [`Subscription`] gives the [`Event`]s of a switch.
 //! * [`NamedUpdate`] is an update with names in place of ids, as JSON.
 //!
-//! Runtime commands, packet tests and control connections are in the crate `p4jet-text`, which is built on this one. This crate holds no
-//! table state of its own and reads no packet.
+//! Runtime commands, packet tests and control connections are in the crate `p4jet-text`, which builds on this one. This crate has
+//! no table state of its own and parses no packets.
 
 mod error;
 pub mod event;

@@ -1,6 +1,6 @@
-//! Updates by name, as JSON: what the journal keeps and control connections carry.
+//! Updates by name, as JSON, for the journal and control connections.
 //!
-//! Keys and values are texts as runtime commands take them, so that they mean the same whatever the program's ids are.
+//! Keys and values are texts as runtime commands take them, so their meaning does not depend on the program's ids.
 
 use crate::error::{CommandError, count};
 use crate::notes::Noted;
@@ -24,7 +24,7 @@ use std::fmt;
 #[expect(missing_docs, reason = "as in Update")]
 pub enum NamedUpdate {
     Insert {
-        /// In a journal: if it is empty, the table of the insertion before, and without an action also that one's action.
+        /// In a journal, empty for the table of the previous insertion; without an action, also its action.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         table: String,
         key: Vec<String>,
@@ -106,7 +106,7 @@ pub enum NamedUpdate {
     SetMeter {
         meter: String,
         cell: NamedCell,
-        /// Committed and peak: units per microsecond, a colon, the burst in units.
+        /// Committed and peak rate: units per microsecond, a colon, the burst in units.
         rates: Option<[String; 2]>,
     },
     SetMeterArray {
@@ -156,19 +156,19 @@ pub enum NamedUpdate {
         lag: u32,
         ports: BTreeSet<u32>,
     },
-    /// Replaces the members of a group: handles, each with a number of places.
+    /// Replaces the members of a group: handles, each with a number of slots.
     SetGroup {
         profile: String,
         group: Ref,
         members: Vec<(u32, u32)>,
     },
-    /// Replaces a multicast group: ports and replication ids; none deletes it.
+    /// Replaces a multicast group: ports and replication ids; `None` deletes it.
     SetMulticastGroup {
         group: u32,
         #[serde(default)]
         replicas: Option<Vec<(u32, u32)>>,
     },
-    /// Sets a client's note about an object: pairs of hexadecimal digits; none deletes it.
+    /// Sets a client's note about an object: pairs of hexadecimal digits; `None` deletes it.
     Note {
         of: NamedNoted,
         #[serde(default)]
@@ -236,13 +236,13 @@ pub enum NamedEntry {
     Key {
         /// A match for each field.
         key: Vec<String>,
-        /// Where entries have one.
+        /// The priority, if entries have one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         priority: Option<u32>,
     },
 }
 
-/// A cell by its index, or by the entry that it belongs to.
+/// A cell, by its index or by the entry to which it belongs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NamedCell {
@@ -264,10 +264,10 @@ pub struct Session {
     /// The multicast group of its copies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<u32>,
-    /// Bytes that copies keep at most.
+    /// Maximum number of bytes that copies keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u32>,
-    /// Ports and instances, in place of a port.
+    /// Ports and instances, instead of one port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<Vec<(u32, u32)>>,
     /// The class of service of these copies.
@@ -316,7 +316,7 @@ pub struct Crc {
     pub reflect_out: bool,
 }
 
-/// How fast packets leave a queue or port.
+/// The rate at which packets leave a queue or port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -372,7 +372,7 @@ impl From<Ref> for RefForm {
     }
 }
 
-/// A [`NamedUpdate::Insert`] of an action, without copies of what it says: files may have millions.
+/// A [`NamedUpdate::Insert`] of an action that borrows its texts: files may have millions.
 #[derive(Serialize)]
 struct Inserted<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -420,7 +420,7 @@ impl<T: fmt::Display> Serialize for Text<T> {
 }
 
 impl NamedUpdate {
-    /// Fills in what an insertion of a journal does not repeat. `before` are the table and the action of the one before.
+    /// Fills in the table and action that an insertion of a journal omits; `before` has those of the previous one.
     pub(crate) fn fill_in(&mut self, before: &mut (String, Option<String>)) {
         let NamedUpdate::Insert { table, r#do: call, .. } = self else { return };
         if table.is_empty() {
@@ -436,14 +436,14 @@ impl NamedUpdate {
         }
     }
 
-    /// Puts the handles that the first updates of its batch made in place of references to them. References to later updates
+    /// Replaces references to objects of the first updates of the batch by their handles. References to later updates
     /// count from the end of those.
     pub fn with_handles(&mut self, made: &[Option<u32>]) {
         let fix = |of: &mut Ref| {
             let Ref::Made(place) = of else { return };
             match made.get(*place as usize) {
                 Some(Some(handle)) => *of = Ref::Handle(*handle),
-                // Nothing has this handle, in this batch or a later one.
+                // No object has this handle, in this batch or a later one.
                 Some(None) => *place = u32::MAX,
                 None => *place -= made.len() as u32,
             }
@@ -481,8 +481,8 @@ impl NamedUpdate {
     }
 }
 
-/// The runtime command that does it, if there is one; otherwise JSON. `$7` stands for what the seventh update of the batch makes,
-/// as in a file of commands for what its seventh line makes.
+/// The equivalent runtime command, if there is one; otherwise JSON. `$7` denotes the object that the seventh update of the batch
+/// creates, like the seventh line in a file of commands.
 impl fmt::Display for NamedUpdate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = |words: &[String]| words.iter().map(|word| format!(" {word}")).collect::<String>();
@@ -560,7 +560,7 @@ impl fmt::Display for NamedUpdate {
 }
 
 impl fmt::Display for Ref {
-    /// `7`, or `$7` for what the seventh update of a batch makes.
+    /// Formats `7`, or `$7` for the object that the seventh update of a batch creates.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Ref::Handle(handle) => handle.fmt(f),
@@ -570,8 +570,8 @@ impl fmt::Display for Ref {
 }
 
 impl Control {
-    /// Appends an update by name as JSON. `made` are the handles of what earlier updates of its batch made; `before` are the table
-    /// and the action of the insertion before, which are not repeated.
+    /// Appends an update by name as JSON. `made` has the handles from earlier updates of the batch; `before` has the table and the
+    /// action of the previous insertion, which are not repeated.
     pub(crate) fn write_named(
         &self,
         update: &Update,
@@ -580,7 +580,7 @@ impl Control {
         json: &mut Vec<u8>,
     ) {
         let program = self.program();
-        // Texts and numbers always have a JSON form, and memory takes everything.
+        // Texts and numbers always have a JSON form, and writing to memory does not fail.
         if let Update::Insert { table: id, key, priority, act: Act::Action(action) } = update
             && let Some(listed) = program.tables[id.index()].actions.get(action.action as usize)
         {
@@ -784,7 +784,7 @@ impl Control {
         })
     }
 
-    /// The update that a named one stands for in this program.
+    /// Resolves a named update for this program.
     pub fn resolve(&self, named: &NamedUpdate) -> Result<Update> {
         let schema = &self.schema;
         let of_profile = |name: &str, call: &Call| {
@@ -948,7 +948,7 @@ impl Control {
         })
     }
 
-    /// What an entry or default does, by name.
+    /// Names an action, member or group.
     pub(crate) fn call(&self, table: TableId, action: &Action) -> Call {
         if let Some(member) = action.as_member() {
             return Call { member: Some(member.into()), ..Call::default() };
@@ -995,7 +995,7 @@ impl Control {
         Crc { name, width, polynomial: poly, initial: init, xor, reflect_in, reflect_out }
     }
 
-    /// What a named action stands for in a table.
+    /// Resolves a named action of a table.
     pub(crate) fn resolve_call(&self, id: TableId, call: &Call) -> Result<Act> {
         match call {
             Call { action: None, params, member: Some(member), group: None } if params.is_empty() => {
@@ -1103,7 +1103,7 @@ pub(crate) fn resolve_rates(words: &[String; 2]) -> Result<Rates> {
 mod tests {
     use super::*;
 
-    /// An update of every kind says the same when it is read, named and written, as the journal writes it and as clients do.
+    /// Every kind of update survives reading, naming and writing, in the forms of the journal and of clients.
     #[test]
     fn updates_survive_their_names() {
         let program = p4jet_ir::text::parse(include_str!("../tests/common/sample.ir")).unwrap();
@@ -1118,7 +1118,7 @@ mod tests {
             assert_eq!(String::from_utf8(written).unwrap(), line);
             kinds.insert(line.split('"').nth(1).unwrap().to_string());
         }
-        // All that there are.
+        // All kinds.
         assert_eq!(kinds.len(), 39, "{kinds:?}");
         for of in [Ref::Handle(3), Ref::Made(7)] {
             let json = serde_json::to_string(&of).unwrap();

@@ -1,4 +1,4 @@
-//! Objects by any unambiguous dotted suffix of their full names.
+//! Objects named by any unambiguous dotted suffix of their full names.
 
 use crate::error::CommandError;
 use p4jet_suggest::{distance, nearest};
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 /// The names of all objects of one kind.
 pub struct NameIndex {
-    /// The word for one of them: `table`.
+    /// The singular noun for the objects, such as `table`.
     kind: &'static str,
     names: Vec<(String, u32)>,
-    /// Sorted: files of a million lines look two names up in every one, and this is faster than hashing them.
+    /// Sorted: loading a file looks up two names per line, and this is faster than hashing.
     by_suffix: Vec<(String, Found)>,
 }
 
@@ -19,11 +19,11 @@ enum Found {
     Several,
 }
 
-/// Most names that a message lists.
+/// Maximum number of names in a message.
 const LISTED_MAX: usize = 10;
 
 impl NameIndex {
-    /// `names` with the index that stands for each.
+    /// `names`, each with the index of its object.
     pub fn new(kind: &'static str, names: impl IntoIterator<Item = (String, u32)>) -> NameIndex {
         let mut names: Vec<_> = names.into_iter().collect();
         names.sort();
@@ -36,14 +36,14 @@ impl NameIndex {
                     .or_insert(Found::One(*index));
             }
         }
-        // A full name means that object, even where another's name ends in it.
+        // A full name denotes its object even if another name ends with it.
         for (name, index) in &names {
             by_suffix.insert(name.clone(), Found::One(*index));
         }
         NameIndex { kind, names, by_suffix: by_suffix.into_iter().collect() }
     }
 
-    /// The object that `text` names, or a message with the candidates.
+    /// The object with the name `text`; otherwise a message with the candidates.
     pub fn find(&self, text: &str) -> Result<u32, CommandError> {
         let text = text.strip_prefix('.').unwrap_or(text);
         let place = self.by_suffix.binary_search_by(|(suffix, _)| suffix.as_str().cmp(text));
@@ -81,7 +81,7 @@ impl NameIndex {
         self.names.iter().map(|(name, _)| name.as_str())
     }
 
-    /// All objects in the order of their names.
+    /// All objects, sorted by name.
     pub fn sorted(&self) -> impl Iterator<Item = u32> + '_ {
         self.names.iter().map(|(_, index)| *index)
     }
@@ -92,7 +92,7 @@ fn suffixes(name: &str) -> impl Iterator<Item = &str> {
     std::iter::once(name).chain(name.match_indices('.').map(|(i, _)| &name[i + 1..]))
 }
 
-/// What to say of a name that is none of `choices`: the likely one first, then the choices, most alike first.
+/// The error for a name that is not among `choices`: the likely name first, then the choices by similarity.
 pub fn unknown<'a>(text: &str, choices: impl Iterator<Item = &'a str>, are: &str) -> String {
     let mut names: Vec<&str> = choices.collect();
     let close = close(text, names.iter().copied());
@@ -108,7 +108,7 @@ pub fn unknown<'a>(text: &str, choices: impl Iterator<Item = &'a str>, are: &str
     }
 }
 
-/// The name that was probably meant, if one of its suffixes is much like what was found.
+/// The name that was probably meant: one with a suffix similar to the given word.
 pub fn close<'a>(text: &str, choices: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let names: Vec<&str> = choices.collect();
     let near = nearest(text, names.iter().flat_map(|name| suffixes(name)))?;

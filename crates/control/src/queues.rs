@@ -5,24 +5,24 @@ use p4jet_dataplane::{QUEUES_MAX, QueueConfig, QueueSettings, Rate};
 use p4jet_ir::Program;
 use serde::{Deserialize, Serialize};
 
-/// The largest weight: 64 times the quantum is a jumbo frame, more only makes turns longer.
+/// The largest weight; a larger one would only lengthen rounds.
 pub const WEIGHT_MAX: u32 = 10_000;
 
 /// A change of the output queues.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum QueueUpdate {
-    /// Sets how many packets may wait.
+    /// Sets the maximum number of waiting packets.
     Depth { packets: u32, of: Queue },
-    /// Sets how fast packets leave; none or 0 for no limit.
+    /// Sets the rate of a queue; `None` or 0 for no limit.
     Rate { rate: Option<Rate>, of: Queue },
-    /// Sets the weight among queues of a port, 0 for strict priority.
+    /// Sets the weight among queues of a port; 0 for strict priority.
     Weight { weight: u32, of: Queue },
-    /// Sets how fast packets leave by a port, or by all ports.
+    /// Sets the total rate of a port, or of all ports.
     PortRate { rate: Option<Rate>, port: Option<u32> },
 }
 
-/// One queue of one port; without a number, all of them.
+/// One queue of one port; all of them without a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     /// The port.
@@ -62,7 +62,7 @@ pub(crate) fn check_port(program: &Program, port: u32) -> Result<(), CommandErro
 }
 
 impl QueueUpdate {
-    /// Refuses a weight or a priority that no switch has, and a port that the program does not have.
+    /// Refuses a weight or priority that no switch has, and a port that the program does not have.
     pub(crate) fn check(&self, program: &Program) -> Result<(), CommandError> {
         if let Some(port) = self.port() {
             check_port(program, port)?;

@@ -1,4 +1,4 @@
-//! Reads what a switch holds, a page at a time.
+//! Reads the objects of a switch in pages.
 
 use crate::error::CommandError;
 use crate::write::{Control, Result, no_session};
@@ -8,27 +8,27 @@ use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, EntryHandle, KeyMatch, Life};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most entities of a page, whatever the reader asks for. A lock is held for as long as one page takes.
+/// Maximum number of entities in a page. A lock is held while one page is read.
 pub const PAGE_MAX: usize = 1024;
 
-/// What to read.
+/// A selection of objects to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selector {
-    /// The entries of a table, const ones included, in the order of their places.
+    /// The entries of a table, including const ones, in the order of their positions.
     Entries(TableId),
     /// One entry, by its handle.
     Entry(TableId, u32),
-    /// What a table does with packets that match no entry.
+    /// The default action of a table.
     Default(TableId),
     /// The members of an action profile, in the order of their handles.
     Members(InstanceId),
     /// The groups of an action selector, in the order of their handles.
     Groups(InstanceId),
-    /// The cells of a counter. Those of a direct counter come with their entries.
+    /// The cells of a counter. Cells of a direct counter are part of their entries.
     Counter(InstanceId),
     /// The cells of a register.
     Register(InstanceId),
-    /// The cells of a meter. Those of a direct meter come with their entries.
+    /// The cells of a meter. Cells of a direct meter are part of their entries.
     Meter(InstanceId),
     /// The values of a parser value set.
     ValueSet(TableId),
@@ -44,14 +44,14 @@ pub enum Selector {
     Session(u32),
 }
 
-/// What was read.
+/// An object that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entity {
     /// An entry of a table.
     Entry(Box<EntryState>),
-    /// What a table does with packets that match no entry. None for a table with an action profile whose default was not set.
+    /// The default action of a table. `None` for a table with an action profile whose default was not set.
     Default(Option<Action>),
-    /// A member of an action profile: its handle and what it does.
+    /// A member of an action profile: its handle and its action.
     Member(u32, Action),
     /// A group: its handle, and the handles of its members.
     Group(u32, Vec<u32>),
@@ -73,7 +73,7 @@ pub enum Entity {
     Session(u32, Session),
 }
 
-/// An entry, with what belongs to it.
+/// An entry with its direct counters, meters and age.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EntryState {
     /// Its handle.

@@ -1,6 +1,6 @@
 //! The records of dumps and state files: one JSON object a line.
 //!
-//! Keys, values and names are words as [`NamedUpdate`] has them.
+//! Keys, values and names are written as in [`NamedUpdate`].
 
 use crate::named::{Call, Crc, NamedNoted, NamedUpdate, RateRecord, Session};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the types say what they are")]
 pub enum Record {
-    /// The first one.
+    /// The first line.
     State(Header),
     Table(Shape),
     Profile(Shape),
@@ -32,16 +32,16 @@ pub enum Record {
     End(End),
     /// The first line of a journal.
     Journal(JournalHeader),
-    /// Changes that came after the rest was written: all of a line or none. The journal writes them.
+    /// Changes after the snapshot: all of a line or none. The journal contains these lines.
     #[serde(skip_serializing)]
     Did(Did),
 }
 
-/// What the first line of a state file or a dump says.
+/// The first line of a state file or dump.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// The version of the form.
+    /// The version of the format.
     pub version: u32,
     /// The name of the program.
     pub program: String,
@@ -50,34 +50,34 @@ pub struct Header {
     pub serial: Option<u64>,
 }
 
-/// What the last line of a state file says, so that a file that was cut short is known to be.
+/// The last line of a state file, by which a truncated file is recognised.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
     /// The number of the state file.
     pub serial: u64,
-    /// Lines before this one.
+    /// Number of lines before this one.
     pub lines: u64,
-    /// The sum of these lines.
+    /// The checksum of these lines.
     pub sums: String,
 }
 
-/// What the first line of a journal says. It has a fixed length, and is written again after every change: a journal that was
-/// cut short has fewer changes than its first line says.
+/// The first line of a journal. It has a fixed length and is rewritten after every change: a truncated journal has fewer
+/// changes than its first line states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JournalHeader {
-    /// The version of the form.
+    /// The version of the format.
     pub version: u32,
-    /// The number of the state file that it continues.
+    /// The number of the state file that the journal continues.
     pub serial: u64,
-    /// Changes in it.
+    /// Number of changes in the journal.
     pub changes: u64,
-    /// Changes that could not be written.
+    /// Number of changes that could not be written.
     pub unwritten: u64,
 }
 
-/// The shape of a table or action profile, so that what does not fit another program is found.
+/// The shape of a table or action profile, by which entries that do not fit another program are recognised.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
@@ -88,10 +88,10 @@ pub struct Shape {
     pub key: Vec<KeyField>,
     /// Its actions, with their parameters.
     pub actions: BTreeMap<String, Vec<Param>>,
-    /// Places of deleted entries: what the upper bits of the handles of the next ones are.
+    /// The generations of the positions of deleted entries, which the handles of new entries carry in their upper bits.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub generations: BTreeMap<u32, u8>,
-    /// What the upper bits of new handles are at least.
+    /// The least generation of new handles.
     #[serde(default, skip_serializing_if = "is_0")]
     pub generation_min: u8,
 }
@@ -107,9 +107,9 @@ fn is_0(n: &u8) -> bool {
 pub struct KeyField {
     /// Its name.
     pub name: String,
-    /// How it is matched: `exact`, `lpm`, `ternary`, `range` or `optional`.
+    /// Its match kind: `exact`, `lpm`, `ternary`, `range` or `optional`.
     pub r#match: String,
-    /// Its bits.
+    /// Its width in bits.
     pub width: u32,
 }
 
@@ -119,7 +119,7 @@ pub struct KeyField {
 pub struct Param {
     /// Its name.
     pub name: String,
-    /// Its bits.
+    /// Its width in bits.
     pub width: u32,
 }
 
@@ -131,7 +131,7 @@ pub struct Member {
     pub profile: String,
     /// Its handle.
     pub handle: u32,
-    /// What it does.
+    /// Its action.
     pub r#do: Call,
 }
 
@@ -145,7 +145,7 @@ pub struct Group {
     pub handle: u32,
     /// The handles of its members.
     pub members: Vec<u32>,
-    /// How many places each has, if that was set.
+    /// The number of slots of each, if that was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<Vec<u32>>,
 }
@@ -154,7 +154,7 @@ pub struct Group {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoteRecord {
-    /// What it is about.
+    /// The object.
     pub of: NamedNoted,
     /// Pairs of hexadecimal digits.
     pub note: String,
@@ -170,23 +170,23 @@ pub struct TableEntry {
     pub handle: u32,
     /// The words of its key.
     pub key: Vec<String>,
-    /// Where entries have one: the smallest number wins.
+    /// The priority, if entries have one: the smallest number wins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
-    /// What it does.
+    /// Its action, member or group.
     pub r#do: Call,
-    /// Its idle time, if it has one.
+    /// Its idle timeout, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u32>,
 }
 
-/// What a table does with packets that match no entry, where it was set.
+/// The default action of a table, if it was set.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableDefault {
     /// The table.
     pub table: String,
-    /// What it does.
+    /// The action, member or group.
     pub r#do: Call,
 }
 
@@ -208,19 +208,19 @@ pub struct ValueSet {
 pub struct Register {
     /// Its name.
     pub name: String,
-    /// Its bits.
+    /// Its width in bits.
     pub width: u32,
-    /// Those that are not 0.
+    /// The cells that are not 0.
     pub cells: BTreeMap<u32, String>,
 }
 
-/// Those in use, by index; of direct counters and meters by the handle of the entry.
+/// The cells in use, by index; of direct counters and meters by the handle of the entry.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cells<T> {
     /// Its name.
     pub name: String,
-    /// Those in use.
+    /// The cells in use.
     pub cells: BTreeMap<u32, T>,
 }
 
@@ -228,7 +228,7 @@ pub struct Cells<T> {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Groups {
-    /// The nodes of each, in their order.
+    /// The nodes of each group, in order.
     pub groups: BTreeMap<u32, Vec<u32>>,
     /// The nodes by handle.
     pub nodes: BTreeMap<u32, GroupNode>,
@@ -254,7 +254,7 @@ pub struct GroupNode {
 pub struct QueueRecord {
     /// Queues of each port.
     pub per_port: usize,
-    /// The ports that are not listed.
+    /// The settings of ports that are not listed.
     pub others: PortRecord,
     /// The ports that have settings of their own.
     pub ports: BTreeMap<u32, PortRecord>,
@@ -275,7 +275,7 @@ pub struct PortRecord {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OneQueue {
-    /// Packets that may wait.
+    /// Maximum number of waiting packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
     /// The rate limit.
@@ -289,28 +289,28 @@ pub struct OneQueue {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Did {
-    /// The number of the state file that these changes follow. Journals of earlier p4jets do not say it.
+    /// The number of the state file that these changes follow. Earlier versions do not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<u64>,
-    /// Its place in the journal, from 1.
+    /// The position in the journal, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
     /// The changes.
     #[serde(default)]
     pub updates: Vec<NamedUpdate>,
-    /// The changes in journals of earlier p4jets: runtime commands.
+    /// The changes in journals of earlier versions: runtime commands.
     #[serde(default)]
     pub commands: Vec<String>,
-    /// For each change the handle of what it made, if it made something.
+    /// For each change, the handle of the object that it created, if any.
     pub handles: Vec<Option<u32>>,
 }
 
 impl Record {
-    /// Reads a line of a dump. Lines of state files have a checksum, too.
+    /// Parses a line of a dump. Lines of state files also have a checksum.
     ///
     /// # Errors
     ///
-    /// It is no record that this version knows.
+    /// The line is not a record of this version.
     pub fn parse(line: &str) -> Result<Record, String> {
         serde_json::from_str(line).map_err(|e| e.to_string())
     }

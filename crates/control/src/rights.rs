@@ -1,4 +1,4 @@
-//! What a client may have the switch open.
+//! The files and interfaces that the switch may open for a client.
 
 use p4jet_files::Granted;
 use std::fs::File;
@@ -7,12 +7,12 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Which files and interfaces a client may have the switch open.
+/// The files and interfaces that the switch may open for a client.
 #[derive(Clone, Debug)]
 pub enum Rights {
-    /// Whatever the switch itself may open: the client acts as the switch's own user.
+    /// Everything that the switch itself may open: the client acts as the switch's own user.
     All,
-    /// Regular files beneath these directories, and no interface.
+    /// Regular files beneath these directories, but no interface.
     Granted(Arc<[Granted]>),
 }
 
@@ -38,7 +38,7 @@ impl Rights {
     ///
     /// # Errors
     ///
-    /// The client may not open it; the text says who may.
+    /// The client may not open it; the text names who may.
     pub fn check_interface(&self, spec: &str) -> Result<(), String> {
         match self {
             Rights::All => Ok(()),
@@ -48,11 +48,11 @@ impl Rights {
         }
     }
 
-    /// A file that the switch is to read.
+    /// A file that the switch reads.
     ///
     /// # Errors
     ///
-    /// The client may not have it opened, or it is no regular file.
+    /// The client has no right to it, or it is not a regular file.
     pub fn input(&self, path: &Path) -> Result<Opened, String> {
         match self {
             Rights::All => {
@@ -63,11 +63,11 @@ impl Rights {
         }
     }
 
-    /// A file that the switch is to write.
+    /// A file that the switch writes.
     ///
     /// # Errors
     ///
-    /// The client may not have it opened, or it is no regular file.
+    /// The client has no right to it, or it is not a regular file.
     pub fn output(&self, path: &Path) -> Result<Opened, String> {
         match self {
             Rights::All => {
@@ -82,7 +82,7 @@ impl Rights {
     ///
     /// # Errors
     ///
-    /// The client may not have it opened, or it cannot be read.
+    /// The client has no right to it, or it cannot be read.
     pub fn open(&self, path: &Path) -> io::Result<File> {
         match self {
             Rights::All => p4jet_files::open(path),
@@ -95,7 +95,7 @@ fn wrong(path: &Path, error: &io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// The first directory beneath which the file can be opened decides; otherwise the last one says why not.
+/// Uses the first directory beneath which the file can be opened; if there is none, returns the last error.
 fn try_each(granted: &[Granted], open: impl Fn(&Granted) -> io::Result<File>) -> io::Result<File> {
     let nothing = "it is refused over TCP, where commands open files only beneath a directory that the switch was \
                    given by --grant-dir";
@@ -112,17 +112,17 @@ fn first(
     Ok(Opened { path: format!("/proc/self/fd/{}", file.as_raw_fd()).into(), file: Some(file) })
 }
 
-/// A file that may be opened by [`Self::path`] as long as this value lives.
+/// A file that can be opened by [`Self::path`] as long as this value lives.
 #[derive(Debug)]
 pub struct Opened {
     path: PathBuf,
-    /// Behind `path`, so that no link can lead elsewhere meanwhile.
+    /// The descriptor behind `path`, so that no link can redirect it meanwhile.
     #[allow(dead_code, reason = "it is open as long as this value lives")]
     file: Option<File>,
 }
 
 impl Opened {
-    /// What to open.
+    /// The path to open.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! What a program lets the control plane do: its objects by name, the shape of its tables, and which changes are legal.
+//! The control interface of a program: its objects by name, the shape of its tables, and the legal changes.
 
 use crate::error::CommandError;
 use crate::names::NameIndex;
@@ -14,42 +14,42 @@ pub const PRIORITY_MAX: u32 = i32::MAX as u32;
 pub const MULTICAST_MAX: u32 = u16::MAX as u32;
 /// The largest clone session, as in bmv2.
 pub const SESSION_MAX: u32 = 32_767;
-/// The largest length that a clone session cuts copies to: no frame has more bytes.
+/// The largest length to which a clone session cuts copies: no frame has more bytes.
 pub const SESSION_BYTES_MAX: u32 = 65_535;
 
-/// The objects of a program. Names are full names in the program, or any dotted suffix that is not ambiguous.
+/// The objects of a program. A name is a full name in the program, or an unambiguous dotted suffix of one.
 pub struct Schema {
     /// Tables.
     pub tables: NameIndex,
-    /// Actions, by the first of those that share a name.
+    /// Actions; of those with the same name, the first.
     pub actions: NameIndex,
-    /// Counters, direct ones too.
+    /// Counters, including direct ones.
     pub counters: NameIndex,
     /// Registers.
     pub registers: NameIndex,
-    /// Meters, direct ones too.
+    /// Meters, including direct ones.
     pub meters: NameIndex,
     /// Action profiles and action selectors.
     pub profiles: NameIndex,
     /// Parser value sets, which are tables without actions.
     pub value_sets: NameIndex,
-    /// Custom CRCs, by their numbers here.
+    /// Custom CRCs, by their numbers in the schema.
     pub crcs: NameIndex,
     /// The width of each custom CRC: 16 or 32.
     pub crc_widths: Vec<u32>,
-    /// By table.
+    /// The properties of each table.
     pub shapes: Vec<Shape>,
-    /// For each action profile a table that has it.
+    /// For each action profile, a table that uses it.
     profile_tables: BTreeMap<InstanceId, TableId>,
 }
 
-/// What changes need of a table besides its declaration.
+/// Properties of a table that changes need besides its declaration.
 pub struct Shape {
     /// Its actions, as indices in its list.
     pub actions: NameIndex,
-    /// Whether entries carry a priority.
+    /// True if entries have a priority.
     pub needs_priority: bool,
-    /// bmv2's word for the whole table.
+    /// The kind of the table in bmv2's words.
     pub match_kind: &'static str,
     /// Its direct counters.
     pub direct_counters: Vec<InstanceId>,
@@ -62,7 +62,7 @@ impl Schema {
     pub fn new(program: &Program) -> Schema {
         let tables =
             program.tables.iter().zip(0..).filter(|(t, _)| !t.hidden).map(|(t, i)| (t.name.clone(), i));
-        // The first of those that share a name stands for all of them; `$member` and the like are the compiler's.
+        // The first of those that share a name represents all of them; names such as `$member` are the compiler's.
         let mut actions = BTreeMap::new();
         for (a, i) in program.actions.iter().zip(0..).filter(|(a, _)| !a.control_name.starts_with('$')) {
             actions.entry(a.control_name.clone()).or_insert(i);
@@ -150,12 +150,12 @@ impl Schema {
         self.tables.names()
     }
 
-    /// Whether entries of a table have a priority: some key field is ternary, range or optional.
+    /// True if entries of a table have a priority: some key field is ternary, range or optional.
     pub fn needs_priority(&self, table: TableId) -> bool {
         self.shapes[table.index()].needs_priority
     }
 
-    /// A table that has an action profile. Its list of actions is that of the members.
+    /// A table that uses an action profile. Its list of actions is that of the members.
     pub fn profile_table(&self, profile: InstanceId) -> Result<TableId> {
         self.profile_tables
             .get(&profile)
@@ -163,7 +163,7 @@ impl Schema {
             .ok_or_else(|| CommandError::new("no table has this action profile"))
     }
 
-    /// Refuses what the program does not allow, whatever the switch holds. Tables check keys and action data themselves.
+    /// Refuses updates that the program never allows. Tables check keys and action data themselves.
     pub fn check(&self, program: &Program, update: &Update) -> Result<()> {
         match update {
             Update::Insert { table: id, priority, act, .. } => {
@@ -200,7 +200,7 @@ impl Schema {
 
             Update::CreateMember { profile, action } | Update::ModifyMember { profile, action, .. } => {
                 self.profile_table(*profile)?;
-                // Entries of every table that has the profile may name the member.
+                // Entries of every table that uses the profile may refer to the member.
                 let mut tables = program.tables.iter().filter(|table| table.profile == Some(*profile));
                 tables.try_for_each(|table| check_entry_action(program, table, action.action))
             }
@@ -381,13 +381,13 @@ impl Schema {
 
 type Result<T> = std::result::Result<T, CommandError>;
 
-/// A table that is no value set.
+/// Returns a table that is not a value set.
 fn visible(program: &Program, id: TableId) -> Result<&Table> {
     let table = program.tables.get(id.index()).filter(|table| !table.hidden);
     table.ok_or_else(|| CommandError::new("the program has no such table").field("table"))
 }
 
-/// Refuses changes of the entries of a table with const entries only.
+/// Refuses changes to the entries of a table with const entries only.
 pub fn check_entries_open(table: &Table) -> Result<()> {
     if !table.const_entries {
         return Ok(());
@@ -406,13 +406,13 @@ pub fn check_entry_open(table: &Table, handle: u32) -> Result<()> {
     Err(CommandError::refused("table", "IMMUTABLE_TABLE_ENTRIES", why).entity(&table.name).field("handle"))
 }
 
-/// Whether a handle is that of a const entry. The program's entries come first, so the handle of one is its index; a const
-/// entry is never deleted, so nothing else gets its handle.
+/// True if a handle is that of a const entry. The program's entries come first, so their handles are their indices. A const
+/// entry is never deleted, so no other entry gets its handle.
 pub fn is_const_entry(table: &Table, handle: u32) -> bool {
     table.entries.get(handle as usize).is_some_and(|e| e.is_const)
 }
 
-/// The name of an action, which is an index in a table's list.
+/// The name of an action, given by its index in a table's list.
 fn action_name<'p>(program: &'p Program, table: &Table, action: u32) -> Result<&'p str> {
     let listed = table.actions.get(action as usize).ok_or_else(|| {
         let why = format!("`{}` has no action number {action}", table.name);
@@ -421,7 +421,7 @@ fn action_name<'p>(program: &'p Program, table: &Table, action: u32) -> Result<&
     Ok(&program.actions[listed.action.index()].control_name)
 }
 
-/// Refuses entries with an action that is not for entries.
+/// Refuses entries with an action that is for defaults only.
 pub fn check_entry_action(program: &Program, table: &Table, action: u32) -> Result<()> {
     let name = action_name(program, table, action)?;
     if !table.actions[action as usize].default_only {
@@ -453,19 +453,19 @@ fn const_default(table: &Table, code: &str) -> CommandError {
     CommandError::refused("table", code, why).entity(&table.name).field("action")
 }
 
-/// Refuses a table whose entries do not age.
+/// Refuses tables whose entries do not age.
 pub fn check_timeouts(table: &Table) -> Result<()> {
     if table.idle_timeout {
         return Ok(());
     }
     let message = format!(
-        "Error: Table {} does not support entry timeouts: the program does not ask for them",
+        "Error: Table {} does not support entry timeouts: the program does not declare `support_timeout`",
         table.name
     );
     Err(CommandError::new(message).entity(&table.name).field("table"))
 }
 
-/// Refuses profiles without groups.
+/// Refuses action profiles without groups.
 pub fn check_selector(program: &Program, profile: InstanceId) -> Result<()> {
     let instance = &program.instances[profile.index()];
     if matches!(instance.kind, InstanceKind::ActionProfile { selector: true, .. }) {
@@ -478,7 +478,7 @@ pub fn check_selector(program: &Program, profile: InstanceId) -> Result<()> {
     Err(CommandError::new(message).entity(&instance.name).field("table"))
 }
 
-/// What `of` makes of an instance, if it is of that kind.
+/// Returns the result of `of` for an instance of that kind.
 fn instance<T>(
     program: &Program,
     id: InstanceId,
@@ -489,7 +489,7 @@ fn instance<T>(
     found.ok_or_else(|| CommandError::new(format!("the program has no such {kind}")).field(kind))
 }
 
-/// The cells of a meter; none if it is direct.
+/// The number of cells of a meter; `None` if it is direct.
 fn meter_size(program: &Program, meter: InstanceId) -> Result<Option<u32>> {
     instance(program, meter, "meter", |kind| match kind {
         InstanceKind::Meter { size, .. } => Some(Some(*size)),
@@ -508,7 +508,7 @@ fn check_index(program: &Program, id: InstanceId, kind: &str, cell: &Cell, size:
     Err(CommandError::refused(kind, "INVALID_INDEX", why).entity(name).field("index"))
 }
 
-/// What to say of an index outside an array.
+/// The error for an index outside an array.
 pub fn index_error(index: u64, size: u32) -> String {
     match size {
         0 => "the array has no cells".to_string(),
@@ -516,7 +516,7 @@ pub fn index_error(index: u64, size: u32) -> String {
     }
 }
 
-/// Refuses rates that no meter has.
+/// Refuses invalid meter rates.
 pub fn check_rates(rates: Option<&Rates>) -> Result<()> {
     let Some(rates) = rates else { return Ok(()) };
     if rates.iter().any(|rate| !rate.per_us.is_finite() || rate.per_us < 0.0) {
@@ -538,7 +538,7 @@ fn check_range(what: &str, found: u32, max: u32) -> Result<()> {
     }
 }
 
-/// The most places in the list of a group.
+/// The maximum number of slots in the list of a group.
 pub const PLACES_MAX: u64 = 1 << 16;
 
 fn check_places(members: &[(u32, u32)]) -> Result<()> {
@@ -563,7 +563,7 @@ fn check_set(what: &str, numbers: &BTreeSet<u32>) -> Result<()> {
     numbers.last().map_or(Ok(()), |last| check_range(what, *last, MULTICAST_MAX))
 }
 
-/// Refuses numbers that no multicast group has.
+/// Refuses numbers that no multicast group can have.
 pub fn check_group(group: u32) -> Result<()> {
     match group {
         0 => {
@@ -574,7 +574,7 @@ pub fn check_group(group: u32) -> Result<()> {
     }
 }
 
-/// The CRCs whose constants can be set, with their widths: what their calls say first.
+/// The CRCs whose constants can be set, with their widths; their calls have the name as first text.
 fn custom_crcs(program: &Program) -> BTreeMap<String, u32> {
     let bodies = program.blocks.iter().map(|b| &b.body).chain(program.actions.iter().map(|a| &a.body));
     let mut crcs = BTreeMap::new();
@@ -603,7 +603,7 @@ fn match_kind(table: &p4jet_ir::Table) -> &'static str {
     }
 }
 
-/// Whether the entries of a table have priorities.
+/// True if the entries of a table have priorities.
 pub fn needs_priority(table: &p4jet_ir::Table) -> bool {
     matches!(match_kind(table), "range" | "ternary")
 }
@@ -627,7 +627,7 @@ fn shape(program: &Program, id: TableId, table: &p4jet_ir::Table) -> Shape {
     }
 }
 
-/// The names of an action's parameters, without the action's own.
+/// The names of an action's parameters, without the name of the action.
 pub fn param_names(program: &Program, action: ActionId) -> Vec<&str> {
     program.actions[action.index()].params.iter().map(|param| program.param_name(action, *param)).collect()
 }

@@ -16,16 +16,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Control of a running switch, for several clients at once: their batches are carried out one after the other.
+/// Control of a running switch for several clients: batches are applied one after the other.
 #[derive(Clone)]
 pub struct SharedControl(Arc<Shared>);
 
 struct Shared {
     kept: Mutex<Kept>,
     host: Option<Arc<dyn Host>>,
-    /// The program that waits to be swapped in.
+    /// The program that waits for [`Self::swap_program`].
     next: Mutex<Option<Swap>>,
-    /// Compilations that clients wait for now.
+    /// Compilations for which clients wait now.
     compilations: AtomicUsize,
     /// Output queues that could not be compiled.
     no_queues: Mutex<Option<NoQueues>>,
@@ -38,15 +38,15 @@ struct NoQueues {
     why: CommandError,
 }
 
-/// Most compilations at once that clients ask for; a refusal names the number. They wait neither for each other nor does any batch
-/// wait for them.
+/// Maximum number of simultaneous compilations for clients; a refusal names the number. They do not wait for each other, and no
+/// batch waits for them.
 const COMPILATIONS_MAX: usize = 4;
 
-/// Address space that must be free for each compilation. The compiler's limits keep its memory below that, and where the heap
-/// refuses memory the process ends.
+/// Address space that must be free for each compilation. The limits of the compiler keep its memory below that, and the process
+/// ends if the heap refuses memory.
 const COMPILATION_BYTES: usize = 1 << 30;
 
-/// One of those compilations.
+/// A running compilation.
 struct Compilation<'s>(&'s AtomicUsize);
 
 impl<'s> Compilation<'s> {
@@ -57,7 +57,7 @@ impl<'s> Compilation<'s> {
                 let begun = Compilation(compilations);
                 let is_free = || p4jet_threads::check_mappable((others + 1) * COMPILATION_BYTES);
                 let freed = is_free().or_else(|_| {
-                    // Replaced programs may still have theirs.
+                    // Replaced programs may still hold theirs.
                     p4jet_tables::reclaim();
                     is_free()
                 });
@@ -85,26 +85,26 @@ impl Drop for Compilation<'_> {
     }
 }
 
-/// A control, and where its changes are written down.
+/// A control and its journal.
 struct Kept {
     control: Control,
     journal: Option<Journal>,
 }
 
 impl Kept {
-    /// Changes to be filled, if there is a journal.
+    /// Changes in progress, if there is a journal.
     fn changes(&self) -> Option<Changes> {
         self.journal.is_some().then(Changes::default)
     }
 
-    /// Notes changes. What went wrong, in words.
+    /// Records changes. Returns a description of a failure.
     fn note(&mut self, changes: Option<Changes>) -> Option<String> {
         let Kept { control, journal: Some(journal) } = self else { return None };
         let changes = changes.filter(|changes| !changes.is_empty())?;
         journal.note(control, changes).err().map(unkept)
     }
 
-    /// Writes a new snapshot of everything that is set.
+    /// Writes a new snapshot of the configuration.
     fn replace(&mut self) -> Option<String> {
         let Kept { control, journal: Some(journal) } = self else { return None };
         journal.replace(control).unwrap_or_else(|error| {
@@ -122,7 +122,7 @@ fn unkept(error: io::Error) -> String {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic is a bug, but no reason for the switch to stop listening to others.
+    // A panic is a bug, but no reason to stop serving other clients.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -131,54 +131,54 @@ type Result<T> = std::result::Result<T, CommandError>;
 /// The outcome of loading a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// What was carried over and what was not: lines.
-    pub told: String,
-    /// What went wrong afterwards: the state could not be kept, or output queues have no effect.
+    /// What was kept and what was lost, in lines.
+    pub report: String,
+    /// Later failures: the state could not be kept, or output queues have no effect.
     pub note: Option<String>,
 }
 
-/// Updates of one client, which come one after the other: all or nothing. Other batches wait. If it is dropped without
+/// Updates of one client that arrive one after the other: all or nothing. Other batches wait. If it is dropped without
 /// [`Transaction::commit`], the switch keeps none of its changes.
 pub struct Transaction<'s> {
     shared: &'s SharedControl,
-    // Before the lock: its changes are taken back while others wait.
+    // Declared before the lock: its changes are undone while others wait.
     batch: Batch,
     kept: MutexGuard<'s, Kept>,
 }
 
 impl<'s> Transaction<'s> {
-    /// Carries one update out, as [`Batch::write`].
+    /// Applies one update, like [`Batch::write`].
     pub fn write(&mut self, update: Update) -> Result<Option<u32>> {
         self.batch.write(update)
     }
 
-    /// Carries one update out, as [`Batch::write_at`].
+    /// Applies one update, like [`Batch::write_at`].
     pub fn write_at(&mut self, update: Update, handle: Option<u32>) -> Result<Option<u32>> {
         self.batch.write_at(update, handle)
     }
 
-    /// The point to which [`Self::take_back_to`] takes changes back.
+    /// A mark for [`Self::take_back_to`].
     pub fn mark(&self) -> Mark {
         self.batch.mark()
     }
 
-    /// Takes the changes since a mark back because of an error, as [`Batch::take_back_to`].
+    /// Undoes the changes since a mark because of an error, like [`Batch::take_back_to`].
     pub fn take_back_to(&mut self, mark: Mark, error: CommandError) -> CommandError {
         self.batch.take_back_to(mark, error)
     }
 
-    /// The changes so far stay, whatever becomes of later ones.
+    /// Keeps the changes so far, whatever happens to later ones.
     pub fn settle(&mut self) {
         self.batch.settle();
     }
 
-    /// Ends the batch: its changes stay, and the journal gets them. The text says if it could not, or if output queues that they
-    /// configure have no effect.
+    /// Ends the batch, keeps its changes and adds them to the journal. The text describes a failure, such as output queues that
+    /// have no effect.
     pub fn commit(self) -> Result<Option<String>> {
         Ok(self.publish()?.record())
     }
 
-    /// Ends the batch: its changes stay. The caller must record them.
+    /// Ends the batch and keeps its changes. The caller must record them.
     pub fn publish(self) -> Result<Published<'s>> {
         let Transaction { shared, kept, mut batch } = self;
         match batch.publish() {
@@ -187,13 +187,13 @@ impl<'s> Transaction<'s> {
         }
     }
 
-    /// Takes all changes back because of an error, as [`Batch::take_back`].
+    /// Undoes all changes because of an error, like [`Batch::take_back`].
     pub fn take_back(self, error: CommandError) -> CommandError {
         self.batch.take_back(error)
     }
 }
 
-/// The changes of a transaction that has ended. The journal does not have them yet.
+/// The changes of a transaction that has ended. They are not in the journal yet.
 #[must_use = "the journal does not have the changes yet"]
 pub struct Published<'s> {
     shared: &'s SharedControl,
@@ -202,8 +202,8 @@ pub struct Published<'s> {
 }
 
 impl Published<'_> {
-    /// Adds the changes to the journal, and compiles the program for output queues that they configure. The text says if
-    /// either failed.
+    /// Adds the changes to the journal, and compiles the program for output queues that they configure. The text describes a
+    /// failure of either.
     pub fn record(self) -> Option<String> {
         let Published { shared, mut kept, changes } = self;
         let unkept = kept.note(changes);
@@ -213,7 +213,7 @@ impl Published<'_> {
 }
 
 impl SharedControl {
-    /// Shares a control. Without a host, ports and programs stay as they are.
+    /// Shares a control. Without a host, ports and programs cannot change.
     pub fn new(control: Control, host: Option<Arc<dyn Host>>) -> SharedControl {
         let kept = Mutex::new(Kept { control, journal: None });
         SharedControl(Arc::new(Shared {
@@ -225,15 +225,15 @@ impl SharedControl {
         }))
     }
 
-    /// The control of the program that runs now, for reading: nobody waits. A change made through it is not kept.
+    /// The control of the running program, for reading: nobody waits. A change made through it is not kept.
     pub fn control(&self) -> Control {
         lock(&self.0.kept).control.clone()
     }
 
-    /// Puts what a state file has into effect and keeps all changes from now on there, too: what a switch had whose
-    /// process ended, however it ended. What is to be told, one a line: that it is of another program, what did not fit,
-    /// where that is kept. Without a file, or with an empty one, the switch stays as it is. `read_command` reads the runtime
-    /// commands in journals of earlier p4jets.
+    /// Applies a state file and keeps all further changes in it, so that the configuration survives however the process
+    /// ends. Returns a report in lines: another program's name, records that did not fit, and where
+    /// they are kept. Without a file, or with an empty one, the switch is unchanged. `read_command` parses the runtime
+    /// commands in journals of earlier versions.
     ///
     /// # Errors
     ///
@@ -248,18 +248,18 @@ impl SharedControl {
         Ok(lost)
     }
 
-    /// Brings the state file up to date, with the registers as they are, at the end of a switch.
+    /// Updates the state file, including the registers, when the switch ends.
     pub fn settle(&self) -> io::Result<()> {
         let Kept { control, journal: Some(journal) } = &mut *lock(&self.0.kept) else { return Ok(()) };
         journal.replace(control).map(drop)
     }
 
-    /// All that is set, at one moment: one JSON record a line.
+    /// Returns the whole configuration at one moment: one JSON record per line.
     pub fn dump(&self, counters: bool) -> String {
         lock(&self.0.kept).control.dump(counters)
     }
 
-    /// Puts what [`Self::dump`] said in place of all that is set: all of it or nothing. The text is as that of [`Self::write`].
+    /// Replaces the whole configuration by the output of [`Self::dump`]: all or nothing. The text is as for [`Self::write`].
     pub fn restore(&self, text: &str) -> Result<Option<String>> {
         let mut kept = lock(&self.0.kept);
         kept.control.restore(text)?;
@@ -268,13 +268,13 @@ impl SharedControl {
         Ok(both(note, self.make_queues()))
     }
 
-    /// Carries a batch of updates out, as [`Control::write`], and keeps those that changed something. The text says if they could
+    /// Applies a batch of updates, like [`Control::write`], and keeps those that changed something. The text reports if they could
     /// not be kept, or if output queues that they configure have no effect.
     pub fn write(&self, batch: Vec<Update>, atomicity: Atomicity) -> (Written, Option<String>) {
         self.write_with(lock(&self.0.kept), batch.into_iter().map(Ok).collect(), atomicity)
     }
 
-    /// The same, if the program still runs whose ids these are: that of `of`.
+    /// Like [`Self::write`], if the program of `of`, to which the ids belong, still runs.
     pub fn write_for(
         &self,
         of: &Control,
@@ -285,10 +285,10 @@ impl SharedControl {
         Some(self.write_with(now, batch.into_iter().map(Ok).collect(), atomicity))
     }
 
-    /// The same for updates by name.
+    /// Like [`Self::write`], for updates by name.
     pub fn write_named(&self, batch: &[NamedUpdate], atomicity: Atomicity) -> (Written, Option<String>) {
         loop {
-            // A large batch is read without keeping the others waiting.
+            // A large batch is parsed without blocking others.
             let control = self.control();
             let updates = batch.iter().map(|update| control.resolve(update)).collect();
             if let Some(now) = self.lock_for(&control) {
@@ -297,13 +297,13 @@ impl SharedControl {
         }
     }
 
-    /// Reads several things at one moment: no batch comes between them. Batches wait, so `read` should be short.
+    /// Reads several objects at one moment: no batch comes between them. Batches wait, so `read` should be short.
     pub fn at_one_moment<T>(&self, read: impl FnOnce(&Control) -> T) -> T {
         read(&lock(&self.0.kept).control)
     }
 
-    /// Begins a batch of about `updates` updates that come one after the other, if the program still runs whose ids they have:
-    /// that of `of`.
+    /// Begins a batch of about `updates` updates that arrive one after the other, if the program of `of`, to which their ids
+    /// belong, still runs.
     pub fn transaction(&self, of: &Control, updates: usize) -> Option<Transaction<'_>> {
         let kept = self.lock_for(of)?;
         let batch = Batch::new(&kept.control, Atomicity::AllOrNothing, updates, kept.changes());
@@ -316,7 +316,7 @@ impl SharedControl {
         let (mut change, mut result) = (Some(change), None);
         let mut once = || result = change.take().map(|change| change());
         self.host()?.hold_packets(&mut once).map_err(device)?;
-        result.ok_or_else(|| CommandError::new("the host did not carry out the change"))
+        result.ok_or_else(|| CommandError::new("the host did not make the change"))
     }
 
     fn lock_for(&self, of: &Control) -> Option<MutexGuard<'_, Kept>> {
@@ -336,7 +336,7 @@ impl SharedControl {
         (written, both(unkept, self.make_queues()))
     }
 
-    /// Puts the program with output queues in the place of the one without, once they are configured. None if there was
+    /// Replaces the program without output queues by one with queues, once they are configured. `None` if there was
     /// nothing to do.
     fn make_queues(&self) -> Option<std::result::Result<(), String>> {
         let host = self.0.host.as_ref()?;
@@ -361,7 +361,7 @@ impl SharedControl {
             }),
         };
         match made {
-            // Another client's batch has done it meanwhile.
+            // Another client's batch has already done it.
             Err(_) if !needs_queues() => Some(Ok(())),
             done => {
                 Some(done.map(drop).map_err(|error| format!("the output queues have no effect: {error}")))
@@ -369,7 +369,7 @@ impl SharedControl {
         }
     }
 
-    /// Whether ports and programs can change.
+    /// True if ports and programs can change.
     pub fn has_host(&self) -> bool {
         self.0.host.is_some()
     }
@@ -385,12 +385,12 @@ impl SharedControl {
         self.0.host.as_deref().ok_or_else(none)
     }
 
-    /// Listens to what happens from now on, while this process lives.
+    /// Subscribes to events while this process lives.
     pub fn subscribe(&self, topics: Topics) -> Result<Subscription> {
         self.host()?.subscribe(topics).map(Subscription::new).map_err(CommandError::new)
     }
 
-    /// All ports, in the order of their numbers.
+    /// All ports, sorted by number.
     pub fn ports(&self) -> Result<Vec<PortInfo>> {
         Ok(self.host()?.ports())
     }
@@ -405,7 +405,7 @@ impl SharedControl {
         self.host()?.remove_port(number).map_err(device)
     }
 
-    /// Compiles the running program again, with or without counts of its lookups and actions.
+    /// Recompiles the running program with or without counts of its lookups and actions.
     pub fn count(&self, counted: bool, cancel: &Cancel) -> Result<()> {
         let host = self.host()?;
         let _one_of_few = Compilation::begin(&self.0.compilations)?;
@@ -416,17 +416,17 @@ impl SharedControl {
         Ok(())
     }
 
-    /// Compiles a program and lets it run.
+    /// Compiles a program and runs it.
     pub fn load_program(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Loaded> {
         let swap = self.prepare(program, cancel)?;
         *lock(&self.0.next) = None;
-        let told = self.swap(swap)?;
+        let report = self.swap(swap)?;
         // Another client may have configured queues meanwhile.
         let note = self.make_queues().and_then(std::result::Result::err);
-        Ok(Loaded { told, note })
+        Ok(Loaded { report, note })
     }
 
-    /// Compiles a program, which runs once [`Self::swap_program`] comes.
+    /// Compiles a program, which runs after [`Self::swap_program`].
     pub fn prepare_program(&self, program: &Program<'_>, cancel: &Cancel) -> Result<()> {
         let ongoing = || {
             let why = "a program is already prepared: activate it with swap_configs, or replace it with load";
@@ -444,7 +444,7 @@ impl SharedControl {
         Ok(())
     }
 
-    /// Lets the prepared program run.
+    /// Runs the prepared program.
     pub fn swap_program(&self) -> Result<Loaded> {
         let next = lock(&self.0.next).take();
         let none = || {
@@ -454,13 +454,13 @@ impl SharedControl {
                 "no program is prepared: run load_new_config_file first",
             )
         };
-        let told = self.swap(next.ok_or_else(none)?)?;
-        // It was prepared for the queues that there were then.
+        let report = self.swap(next.ok_or_else(none)?)?;
+        // It was prepared for the queues of that time.
         let note = self.make_queues().and_then(std::result::Result::err);
-        Ok(Loaded { told, note })
+        Ok(Loaded { report, note })
     }
 
-    /// Compiles a program. Whoever cancelled that does not want it any more, even if it was there in time.
+    /// Compiles a program. A client that cancelled the compilation does not get the program, even if it is ready.
     fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap> {
         let host = self.host()?;
         let _one_of_few = Compilation::begin(&self.0.compilations)?;
@@ -471,16 +471,16 @@ impl SharedControl {
         }
     }
 
-    /// Lets the prepared program run. What it says.
+    /// Runs the prepared program. Returns the report of the swap.
     fn swap(&self, swap: Swap) -> Result<String> {
         let mut kept = lock(&self.0.kept);
         let swapped = swap().map_err(CommandError::new)?;
         kept.control = kept.control.succeed(swapped.switch);
         let unkept = kept.replace().map_or_else(String::new, |why| why + "\n");
-        Ok(swapped.told + &unkept)
+        Ok(swapped.report + &unkept)
     }
 
-    /// Compiles a program aside, or the running one again if none is given, with a state of its own.
+    /// Compiles a program with a state of its own; without a program, the running one.
     pub fn prepare_pipeline(&self, program: Option<&Program<'_>>, cancel: &Cancel) -> Result<Ready> {
         let host = self.host()?;
         let _one_of_few = Compilation::begin(&self.0.compilations)?;
@@ -491,7 +491,7 @@ impl SharedControl {
         }
     }
 
-    /// Lets a program of [`Self::prepare_pipeline`] run. `kept` is told which switch runs then, while no batch is carried out.
+    /// Runs a program of [`Self::prepare_pipeline`]. Calls `then` with the new switch before any batch is applied to it.
     pub fn run_pipeline(&self, ready: Ready, keep: Keep, then: impl FnOnce(&Control)) -> Result<Loaded> {
         let mut kept = lock(&self.0.kept);
         let swapped = (ready.run)(keep).map_err(CommandError::new)?;
@@ -500,7 +500,7 @@ impl SharedControl {
         then(&kept.control);
         let unkept = kept.replace();
         drop(kept);
-        Ok(Loaded { told: swapped.told, note: both(unkept, self.make_queues()) })
+        Ok(Loaded { report: swapped.report, note: both(unkept, self.make_queues()) })
     }
 
     /// The P4Info of the running program in binary form, and the switch with that program.
@@ -508,13 +508,13 @@ impl SharedControl {
         self.host()?.p4info().map_err(CommandError::new)
     }
 
-    /// Lets the switch end, soon.
+    /// Requests that the switch stop.
     pub fn stop(&self) -> Result<()> {
         self.host()?.stop();
         Ok(())
     }
 
-    /// Lets the switch say that clients were refused.
+    /// Makes the switch report that clients were refused.
     pub fn clients_refused(&self, why: &str) {
         if let Some(host) = &self.0.host {
             host.clients_refused(why);
@@ -522,7 +522,7 @@ impl SharedControl {
     }
 }
 
-/// What is to be said of changes that are in effect: that they are not kept, that output queues have no effect.
+/// Notes on changes that are in effect: they are not kept, or output queues have no effect.
 fn both(unkept: Option<String>, made: Option<std::result::Result<(), String>>) -> Option<String> {
     let without_effect = made.and_then(std::result::Result::err);
     match (unkept, without_effect) {

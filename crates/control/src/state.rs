@@ -1,7 +1,7 @@
-//! All that the control plane set, as JSON, and back: one record a line.
+//! The whole configuration as JSON, one record per line: writing and restoring it.
 //!
-//! Keys, values and names are written as commands take them, so that what reads a command's words reads these, too.
-//! Tables and action profiles come with their shape: what does not fit another program is found by it.
+//! Keys, values and names are written as commands take them, so the parser of commands reads them.
+//! Tables and action profiles have a shape, by which entries that do not fit another program are recognised.
 
 use crate::error::{CommandError, count};
 use crate::guard::{guarded, require_memory};
@@ -23,20 +23,20 @@ use p4jet_tables::Action;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufRead, Write};
 
-/// The version of dumps, and of the state files of earlier p4jets: lines without checksums.
+/// The version of dumps, and of the state files of earlier versions: lines without checksums.
 const VERSION: u32 = 1;
-/// The version of state files: every line carries a checksum, and the last line says how many there are.
+/// The version of state files: every line carries a checksum, and the last line has the number of lines.
 const VERSION_SEALED: u32 = 2;
-/// Most things that do not fit which are told one by one.
-const TOLD_MAX: usize = 20;
-/// How many generations new handles leave out after damage: a slot may have been used so often since the latest handle that
-/// is known.
+/// Maximum number of records that do not fit and are reported one by one.
+const REPORTED_MAX: usize = 20;
+/// Number of generations that new handles skip after damage: a slot may have been reused so often since the latest known
+/// handle.
 const LOST_GENERATIONS: u8 = 64;
-/// The highest generation that damage leads to, so that slots still have generations of their own.
+/// The highest generation after damage, so that slots can still advance theirs.
 const GENERATION_MIN_MAX: u8 = 192;
-/// Cells in a record.
+/// Maximum number of cells in a record.
 const CELLS_MAX: usize = 1024;
-/// How a state file starts.
+/// The start of a state file.
 const START: &[u8] = b"{\"state\":{";
 
 impl JournalHeader {
@@ -44,7 +44,7 @@ impl JournalHeader {
         JournalHeader { version: VERSION_SEALED, serial, changes: 0, unwritten: 0 }
     }
 
-    /// The line, as long whatever the numbers are.
+    /// Formats the line, whose length does not depend on the numbers.
     pub(crate) fn line(&self) -> Vec<u8> {
         let JournalHeader { version, serial, changes, unwritten } = self;
         let object = format!(
@@ -98,10 +98,10 @@ fn actions(program: &Program, table: &Table) -> BTreeMap<String, Vec<Param>> {
     table.actions.iter().map(|listed| action(listed.action)).collect()
 }
 
-/// Writes records, one a line.
+/// Writes records, one per line.
 struct Lines<'w, W> {
     out: &'w mut W,
-    /// The sum of the lines so far, if they carry checksums.
+    /// The checksum of the lines so far, if they carry checksums.
     sum: Option<FileSum>,
     line: Vec<u8>,
 }
@@ -128,7 +128,7 @@ impl<W: Write> Lines<'_, W> {
         }
     }
 
-    /// Writes cells, [`CELLS_MAX`] in a record.
+    /// Writes cells, at most [`CELLS_MAX`] in a record.
     fn cells<T>(
         &mut self,
         cells: impl Iterator<Item = (u32, T)>,
@@ -146,16 +146,16 @@ impl<W: Write> Lines<'_, W> {
 }
 
 impl Control {
-    /// All that the control plane set, and what packets left in registers; on request also the counters: one JSON record a line.
+    /// Returns the configuration and the registers; on request also the counters: one JSON record per line.
     pub fn dump(&self, counters: bool) -> String {
         let mut text = Vec::new();
-        // Writing to memory does not fail, and JSON is text.
+        // Writing to memory does not fail, and JSON is UTF-8.
         let _ = self.write_state(counters, None, &mut text);
         String::from_utf8(text).unwrap_or_default()
     }
 
-    /// Writes all that the control plane set, and what packets left in registers; on request also the counters. With a
-    /// serial number it is a state file, of which every line carries a checksum; otherwise a dump.
+    /// Writes the configuration and the registers; on request also the counters. With a
+    /// serial number the result is a state file, whose lines carry checksums; otherwise a dump.
     pub(crate) fn write_state(
         &self,
         counters: bool,
@@ -307,13 +307,13 @@ impl Control {
         Ok(())
     }
 
-    /// What a table does with packets that match no entry. As in bmv2, a table with an action profile has nothing, although the
-    /// program's action runs, until a member or group is set.
+    /// The default action of a table. As in bmv2, a table with an action profile has none until a member or group is set, although
+    /// the program's action runs.
     pub fn default_action(&self, table: TableId) -> Option<Action> {
         default_of(&self.switch.table(table)).cloned()
     }
 
-    /// All that the control plane set, in place of what it set until now: all of it or nothing.
+    /// Replaces the whole configuration: all of it or nothing.
     pub(crate) fn restore(&self, text: &str) -> Result<()> {
         require_memory(text, self.entries())?;
         let mut log = Vec::new();
@@ -321,7 +321,7 @@ impl Control {
         let done = guarded(|| {
             restoring.begin()?;
             restoring.read(text.as_bytes()).map_err(unreadable)?;
-            let lost = restoring.told();
+            let lost = restoring.report();
             match lost.is_empty() {
                 true => Ok(()),
                 false => {
@@ -343,7 +343,7 @@ impl Control {
         self.switch.queues().configure(|config| *config = queues.unwrap_or_default());
     }
 
-    /// Adds a group with members, under the handle that it had.
+    /// Restores a group with its members and its handle.
     fn add_group_at(
         &self,
         profile: InstanceId,
@@ -378,15 +378,15 @@ fn session_record(number: u32, session: &p4jet_externs::Session) -> Session {
     Session { number, port: None, group: None, bytes, replicas: Some(replicas), class }
 }
 
-/// The default action, member or group of a table. As in bmv2, a table with an action profile has none, although the program's
-/// action runs, until a member or group is set.
+/// The default action, member or group of a table. As in bmv2, a table with an action profile has none until a member or group
+/// is set, although the program's action runs.
 fn default_of(table: &p4jet_tables::Table) -> Option<&Action> {
     let default = table.default_action();
     let unset = table.profile().is_some() && default.as_member().or(default.as_group()).is_none();
     (!unset).then_some(default)
 }
 
-/// Dumps have no runtime commands.
+/// Dumps contain no runtime commands.
 fn no_command(_: &Control, _: &str) -> Result<Option<Update>> {
     Err(CommandError::new("it belongs in another file"))
 }
@@ -395,41 +395,41 @@ fn unreadable(error: io::Error) -> CommandError {
     CommandError::new(format!("Error: {error}"))
 }
 
-/// Reads a runtime command from the journal of an earlier p4jet: the update that it makes, if it makes one.
+/// Parses a runtime command from the journal of an earlier version. Returns its update, if it has one.
 pub type ReadCommand = fn(&Control, &str) -> Result<Option<Update>>;
 
-/// Puts records into effect, and remembers what did not fit.
+/// Applies records, and collects those that do not fit.
 pub(crate) struct Restoring<'c, 'l> {
     control: &'c Control,
     read_command: ReadCommand,
-    /// If all shall be taken back when something does not fit.
+    /// True if everything is undone when a record does not fit.
     log: Option<&'l mut Vec<Undo>>,
     lost: Vec<String>,
-    /// What was lost beyond that, by what it is of.
+    /// The number of further lost records, by object.
     more: BTreeMap<String, usize>,
-    /// Tables and profiles whose entries are not looked at, as their shape is another.
+    /// Tables and profiles whose entries are ignored because their shape differs.
     other_tables: HashSet<String>,
-    /// Actions with other parameters, with their table.
+    /// Actions with other parameters, by table.
     other_actions: HashSet<(String, String)>,
     queues: Option<QueueConfig>,
-    /// Generations of the slots of tables, as they were before [`Self::begin`].
+    /// The generations of table slots before [`Self::begin`].
     generations: Vec<Vec<(u32, u8)>>,
-    /// A file is not as it was written.
+    /// True if a file is damaged.
     damaged: bool,
-    /// What damage took away may have given handles.
+    /// True if the lost part may have given handles.
     handles_lost: bool,
-    /// Records and changes that were put into effect.
+    /// Number of applied records and changes.
     pub(crate) in_effect: [u64; 2],
 }
 
-/// What a state file says of itself.
+/// The properties of a state file.
 #[derive(Default)]
 pub(crate) struct StateFile {
     /// The program, unless that line is damaged.
     pub program: Option<String>,
-    /// Its number; dumps have none.
+    /// Its serial number; dumps have none.
     pub serial: Option<u64>,
-    /// Whether its lines carry checksums.
+    /// True if its lines carry checksums.
     pub sealed: bool,
 }
 
@@ -457,7 +457,7 @@ impl<'c> Restoring<'c, '_> {
         }
     }
 
-    /// Takes away what there is.
+    /// Resets the switch.
     pub(crate) fn begin(&mut self) -> Result<()> {
         let control = self.control;
         let tables = 0..control.program().tables.len() as u32;
@@ -473,18 +473,18 @@ impl<'c> Restoring<'c, '_> {
         Ok(())
     }
 
-    /// Carries an update out; what it makes gets the handle that it had.
+    /// Applies an update; the created object gets its former handle.
     fn apply(&mut self, update: Update, handle: Option<u32>) -> Result<()> {
         self.control.apply(update, handle, &Made::default(), self.log.as_deref_mut()).map(drop)
     }
 
-    /// The same, if the program allows the update.
+    /// Like [`Self::update`], if the program allows the update.
     fn write(&mut self, update: Update, handle: Option<u32>) -> Result<()> {
         self.control.check(&update)?;
         self.apply(update, handle)
     }
 
-    /// Lets no handle that was given before [`Self::begin`] come again: the next entry of a slot has a later generation.
+    /// Prevents the reuse of handles given before [`Self::begin`]: the next entry of a slot has a later generation.
     fn retire_handles(&mut self) {
         for (id, generations) in (0..).zip(std::mem::take(&mut self.generations)) {
             let mut table = self.control.switch.table(TableId(id));
@@ -494,24 +494,24 @@ impl<'c> Restoring<'c, '_> {
         }
     }
 
-    /// What was lost, one a line; queues that were set.
+    /// Applies the queues that were set. Returns the lost records, one per line.
     pub(crate) fn finish(mut self) -> Vec<String> {
         self.configure_queues_of_snapshot();
         if self.handles_lost {
             self.leave_out_handles();
         }
         self.control.publish();
-        self.told()
+        self.report()
     }
 
-    /// Puts the snapshot's queues into effect; to be done before the journal's changes of them.
+    /// Applies the queues of the snapshot, which must precede the journal's changes of them.
     fn configure_queues_of_snapshot(&mut self) {
         if let Some(queues) = self.queues.take() {
             self.control.configure_queues(Some(queues));
         }
     }
 
-    /// Lets new entries have handles that no lost change gave.
+    /// Gives new entries only handles that no lost change gave.
     fn leave_out_handles(&self) {
         for id in 0..self.control.program().tables.len() as u32 {
             let mut table = self.control.switch.table(TableId(id));
@@ -521,44 +521,44 @@ impl<'c> Restoring<'c, '_> {
         }
     }
 
-    fn told(&mut self) -> Vec<String> {
-        let mut told = std::mem::take(&mut self.lost);
+    fn report(&mut self) -> Vec<String> {
+        let mut report = std::mem::take(&mut self.lost);
         for (of, n) in std::mem::take(&mut self.more) {
-            told.push(format!("{of}: {} more", count(n, "record")));
+            report.push(format!("{of}: {} more", count(n, "record")));
         }
-        told
+        report
     }
 
     pub(crate) fn lose(&mut self, of: &str, why: impl std::fmt::Display) {
-        // What a restore refuses is not there at all.
+        // A refused restore changes nothing.
         let lost = if self.log.is_none() { "not restored: " } else { "" };
-        if self.lost.len() < TOLD_MAX {
+        if self.lost.len() < REPORTED_MAX {
             self.lost.push(format!("{lost}{of}: {why}"));
         } else {
             *self.more.entry(of.to_string()).or_default() += 1;
         }
     }
 
-    /// Notes that a file is not as it was written.
+    /// Records that a file is damaged.
     pub(crate) fn damage(&mut self, of: &str, why: impl std::fmt::Display) {
         self.damaged_by(format!("{of}: {why}"));
     }
 
-    /// As [`Self::damage`], with a whole sentence.
+    /// Like [`Self::damage`], with a complete sentence.
     pub(crate) fn damaged_by(&mut self, text: String) {
         (self.damaged, self.handles_lost) = (true, true);
-        if self.lost.len() < TOLD_MAX {
+        if self.lost.len() < REPORTED_MAX {
             self.lost.push(text);
         } else {
             *self.more.entry("damaged lines".to_string()).or_default() += 1;
         }
     }
 
-    /// Puts a state file or a dump into effect, as far as it can be read. An error means that it is no such file.
+    /// Applies the readable part of a state file or dump. An error means that the file is neither.
     pub(crate) fn read(&mut self, mut input: impl BufRead) -> io::Result<StateFile> {
         let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
         let mut file = StateFile::default();
-        // Whether lines carry checksums: the first line that can be read tells.
+        // The first readable line determines whether lines carry checksums.
         let mut sealed = None;
         let (mut sum, mut end) = (FileSum::default(), None);
         let mut cut_in_first_line = false;
@@ -620,7 +620,7 @@ impl<'c> Restoring<'c, '_> {
         }
         match (sealed, end) {
             (None, _) if line.is_empty() && !self.damaged => return Err(wrong("it is empty".into())),
-            // The journal may be whole.
+            // The journal may be intact.
             (None, _) if cut_in_first_line => sealed = Some(true),
             (None, _) => {
                 let why = "it is not a p4jet state file";
@@ -639,8 +639,8 @@ impl<'c> Restoring<'c, '_> {
         Ok(file)
     }
 
-    /// Puts the changes of a journal into effect that continue the state file of this number; of any number, if it is not
-    /// known. `header` is what the journal's first line says, if that can be read.
+    /// Applies the changes of a journal that continues the state file with this number, or any number if it is unknown.
+    /// `header` is the first line of the journal, if it is readable.
     pub(crate) fn read_journal(
         &mut self,
         mut input: impl BufRead,
@@ -687,11 +687,11 @@ impl<'c> Restoring<'c, '_> {
                 }
                 Some(Ok(_)) => self.damage(&of, "not a change"),
                 Some(Err(error)) => self.damage(&of, format!("not a record: {error}")),
-                // Told above.
+                // Reported above.
                 None if number == 1 && header.is_none() => {}
-                // It was not answered: the first line counts those that were.
+                // It was not acknowledged: the first line counts acknowledged changes.
                 None if torn && header.is_some_and(|header| header.changes <= last) => {
-                    // Nobody was told its handles.
+                    // No client knows its handles.
                     let handles_lost = self.handles_lost;
                     self.damage(&of, "it is torn: a change that was not answered yet is lost");
                     self.handles_lost = handles_lost;
@@ -718,7 +718,7 @@ impl<'c> Restoring<'c, '_> {
         Ok(())
     }
 
-    /// Puts the changes of an earlier p4jet's journal into effect, whose lines carry no checksums.
+    /// Applies the changes of the journal of an earlier version, whose lines carry no checksums.
     pub(crate) fn read_plain_journal(&mut self, mut input: impl BufRead) -> io::Result<()> {
         self.configure_queues_of_snapshot();
         let mut line = Vec::new();
@@ -756,7 +756,7 @@ impl<'c> Restoring<'c, '_> {
                 }
                 let done = self.entry(&entry);
                 match done {
-                    // Names are copied for those that are lost only.
+                    // Only the names of lost records are copied.
                     Ok(()) => {
                         self.in_effect[0] += 1;
                         return;
@@ -792,7 +792,7 @@ impl<'c> Restoring<'c, '_> {
         schema.profile_table(schema.profile(name)?)
     }
 
-    /// Finds out whether a table or profile is as it was.
+    /// Checks whether a table or profile has its former shape.
     fn compare(&mut self, shape: Shape, profile: bool) {
         let name = &shape.name;
         let found = if profile { self.profile_table(name) } else { self.control.schema.table(name) };
@@ -825,7 +825,7 @@ impl<'c> Restoring<'c, '_> {
         }
     }
 
-    /// What an entry, default or member of a table or profile does.
+    /// The action, member or group of an entry, default or member.
     fn act(&self, of: &str, id: TableId, call: &Call) -> Result<Act> {
         if let Some(name) = &call.action
             && !self.other_actions.is_empty()
@@ -932,7 +932,7 @@ impl<'c> Restoring<'c, '_> {
                 new.associate(group, node).map_err(|error| CommandError::new(error.to_string()))?;
             }
         }
-        // What was there is gone already, and known to the log.
+        // The old contents are already gone and in the log.
         self.control.set_multicast(new);
         Ok(())
     }
@@ -955,7 +955,7 @@ impl<'c> Restoring<'c, '_> {
         Ok(())
     }
 
-    /// Carries out a change that a file names.
+    /// Applies a change from a file.
     fn named(&mut self, update: &NamedUpdate, handle: Option<u32>) -> Result<()> {
         let update = self.control.resolve(update)?;
         self.write(update, handle)
@@ -989,12 +989,12 @@ impl<'c> Restoring<'c, '_> {
 mod tests {
     use super::*;
 
-    /// Stands for a reader of runtime commands.
+    /// A reader of runtime commands.
     fn read_json(control: &Control, line: &str) -> Result<Option<Update>> {
         control.resolve(&serde_json::from_str(line).unwrap()).map(Some)
     }
 
-    /// Journals whose changes are commands, which somebody else reads.
+    /// Journals whose changes are runtime commands, which another crate parses.
     #[test]
     fn earlier_journals_are_read() {
         let program = || p4jet_ir::text::parse(include_str!("../tests/common/sample.ir")).unwrap();

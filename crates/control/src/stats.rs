@@ -1,32 +1,32 @@
-//! What a running switch has done, in numbers.
+//! Statistics of a running switch.
 
 use serde::{Deserialize, Serialize};
 
-/// The numbers at one time. All counts are since the switch began, whatever programs it has run.
+/// The statistics at one time. All counts start with the switch and continue across reloads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stats {
-    /// The program that runs.
+    /// The running program.
     pub program: String,
-    /// Seconds since the switch began.
+    /// Seconds since the switch started.
     pub uptime_seconds: f64,
-    /// How many programs took the place of the running one.
+    /// Programs that replaced the running one.
     pub reloads: u64,
-    /// How often the program was recompiled for the traffic.
+    /// Recompilations of the program for the observed traffic.
     pub adaptations: u64,
-    /// Whether the interpreter forwards because machine code is not there yet.
+    /// True while the interpreter forwards because machine code is not ready.
     pub interpreting: bool,
-    /// What a worker is stuck at: the counts are those from before.
+    /// The work at which a worker is stuck: its counts are then those of an earlier sample.
     pub stuck: Option<String>,
-    /// Memory of the process that is in use.
+    /// Resident memory of the process.
     pub memory_bytes: Option<u64>,
-    /// Whether lookups and actions are counted.
+    /// True if lookups and actions are counted.
     pub counted: bool,
     /// Packets received.
     pub received: u64,
-    /// Copies of packets made.
+    /// Copies of packets.
     pub copies: u64,
-    /// Packets that ended with their copies in their place.
+    /// Packets that ended because their copies replaced them.
     pub done: u64,
     /// Packets that wait now.
     pub waiting: u64,
@@ -38,7 +38,7 @@ pub struct Stats {
     pub ports: Vec<PortStats>,
     /// The tables of the program.
     pub tables: Vec<TableStats>,
-    /// The output queues that had a packet.
+    /// The output queues that have held a packet.
     pub queues: Vec<QueueStats>,
     /// Packets dropped, by reason and place.
     pub drops: Vec<DropStats>,
@@ -48,40 +48,40 @@ pub struct Stats {
     pub digests: DigestStats,
     /// The workers.
     pub workers: Vec<WorkerStats>,
-    /// Tables of earlier programs, as far as they were counted. They do not go over the wire.
+    /// Tables of earlier programs, if they were counted. They are not sent over the wire.
     #[serde(skip)]
     pub earlier_tables: Vec<TableStats>,
 }
 
-/// What a port did.
+/// The statistics of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PortStats {
     /// Its number.
     pub port: u32,
-    /// The interface, or what else it is.
+    /// Its specification, such as an interface.
     pub spec: String,
-    /// Whether frames can flow.
+    /// True if frames can flow.
     pub up: bool,
-    /// Why not.
+    /// The reason why they cannot.
     pub why_down: Option<String>,
     /// Frames received.
     pub rx_packets: u64,
-    /// Bytes of them.
+    /// Bytes of these frames.
     pub rx_bytes: u64,
-    /// Frames that came but were not taken in.
+    /// Frames that arrived but were not processed.
     pub rx_dropped: ReceiveDrops,
     /// Frames sent.
     pub tx_packets: u64,
-    /// Bytes of them.
+    /// Bytes of these frames.
     pub tx_bytes: u64,
-    /// Frames that could not leave.
+    /// Frames that could not be sent.
     pub tx_dropped: SendDrops,
     /// Frames that the emulated link holds.
     pub tx_waiting: u64,
 }
 
-/// Frames that came to a port but were not taken in.
+/// Frames that arrived at a port but were not processed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReceiveDrops {
@@ -93,11 +93,11 @@ pub struct ReceiveDrops {
     pub malformed: u64,
 }
 
-/// Frames that could not leave a port.
+/// Frames that a port could not send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SendDrops {
-    /// The link did not take them.
+    /// The link did not accept them.
     pub link: u64,
     /// The emulated link lost them.
     pub emulated_loss: u64,
@@ -119,15 +119,15 @@ impl SendDrops {
     }
 }
 
-/// What a table has and did.
+/// The statistics of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TableStats {
     /// Its name.
     pub table: String,
-    /// Entries in it.
+    /// Number of entries.
     pub entries: u64,
-    /// Most entries that it has room for.
+    /// Capacity in entries.
     pub entries_max: u64,
     /// Lookups that found an entry, if they are counted.
     pub hits: Option<u64>,
@@ -137,17 +137,17 @@ pub struct TableStats {
     pub actions: Vec<ActionStats>,
 }
 
-/// How often a table ran an action.
+/// The runs of an action by a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ActionStats {
     /// The action.
     pub action: String,
-    /// How often it ran.
+    /// Number of runs.
     pub runs: u64,
 }
 
-/// What an output queue did.
+/// The statistics of an output queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QueueStats {
@@ -155,27 +155,27 @@ pub struct QueueStats {
     pub port: u32,
     /// Its priority.
     pub queue: usize,
-    /// Packets that entered.
+    /// Packets that entered the queue.
     pub enqueued: u64,
-    /// Packets that left.
+    /// Packets that left the queue.
     pub dequeued: u64,
-    /// Packets that found it full.
+    /// Packets dropped because the queue was full.
     pub dropped: u64,
-    /// Packets in it.
+    /// Packets in the queue.
     pub depth: u64,
-    /// The most there have been.
+    /// Largest number of packets in the queue.
     pub depth_max: u64,
 }
 
-/// Packets that the program dropped for one reason at one place.
+/// Packets that the program dropped for one reason at one source line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DropStats {
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Where in the program, `router.p4:41`, if that is known.
+    /// The source line, such as `router.p4:41`, if it is known.
     pub at: Option<String>,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
 }
 
@@ -185,7 +185,7 @@ pub struct DropStats {
 pub struct NoPortStats {
     /// The port.
     pub port: u32,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
 }
 
@@ -196,12 +196,12 @@ pub struct DigestStats {
     /// Sent by programs.
     pub sent: u64,
     /// Sent without a subscriber.
-    pub unheard: u64,
-    /// Lost because they came too fast.
+    pub without_subscriber: u64,
+    /// Lost because subscribers were too slow.
     pub dropped: u64,
 }
 
-/// What a worker did.
+/// The statistics of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkerStats {
@@ -209,22 +209,22 @@ pub struct WorkerStats {
     pub worker: usize,
     /// Packets received.
     pub received: u64,
-    /// Copies made.
+    /// Copies created.
     pub copies: u64,
     /// Seconds spent on packets.
     pub busy_seconds: f64,
     /// Batches of packets from ports.
     pub batches: u64,
-    /// The same by size.
+    /// The batches by size.
     pub batch_sizes: Vec<BatchStats>,
 }
 
-/// Batches up to a size, larger than the size before.
+/// Batches up to a size and larger than the next smaller one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BatchStats {
-    /// The size.
+    /// The largest size.
     pub up_to: u32,
-    /// How many.
+    /// Number of batches.
     pub batches: u64,
 }

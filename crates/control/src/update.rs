@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Update {
-    /// Adds an entry to a table. Makes the entry's handle.
+    /// Adds an entry to a table. Creates the entry's handle.
     Insert {
         table: TableId,
         /// One match for each field of the table's key.
@@ -23,37 +23,37 @@ pub enum Update {
         priority: u32,
         act: Act,
     },
-    /// Changes what an entry does.
+    /// Changes the action of an entry.
     Modify { table: TableId, entry: EntryRef, act: Act },
     /// Deletes an entry.
     Delete { table: TableId, entry: EntryRef },
     /// Deletes all entries of a table except const entries.
     Clear(TableId),
-    /// Sets what a table does with packets that match no entry.
+    /// Sets the default action of a table.
     SetDefault { table: TableId, act: Act },
     /// Restores the default action that the program declares.
     ResetDefault(TableId),
-    /// Sets the idle time, in milliseconds, after which an entry has aged; 0 for never.
+    /// Sets the idle time in milliseconds after which an entry has aged; 0 for never.
     SetTimeout { table: TableId, entry: EntryRef, timeout_ms: u32 },
 
-    /// Adds a member to an action profile. Makes the member's handle. The action is an index in the list of a table that
-    /// has the profile.
+    /// Adds a member to an action profile. Creates the member's handle. The action is an index in the list of a table that
+    /// uses the profile.
     CreateMember { profile: InstanceId, action: Action },
-    /// Changes what a member does.
+    /// Changes the action of a member.
     ModifyMember { profile: InstanceId, member: Ref, action: Action },
-    /// Deletes a member that nothing names.
+    /// Deletes a member that nothing refers to.
     DeleteMember { profile: InstanceId, member: Ref },
-    /// Adds an empty group to an action selector. Makes the group's handle.
+    /// Adds an empty group to an action selector. Creates the group's handle.
     CreateGroup { profile: InstanceId },
-    /// Deletes a group that no entry names.
+    /// Deletes a group that no entry refers to.
     DeleteGroup { profile: InstanceId, group: Ref },
     /// Adds a member to a group.
     AddToGroup { profile: InstanceId, group: Ref, member: Ref },
     /// Removes a member from a group.
     RemoveFromGroup { profile: InstanceId, group: Ref, member: Ref },
 
-    /// Replaces the members of a group: handles, each with a number of places. A member with two places is chosen twice as often
-    /// as one with one, and one with none is never chosen. Entries may name the group even if it is empty.
+    /// Replaces the members of a group: handles, each with a number of slots. A member with two slots is chosen twice as often as
+    /// a member with one, and a member without slots never. Entries may refer to the group even if it is empty.
     SetGroup { profile: InstanceId, group: Ref, members: Vec<(u32, u32)> },
 
     /// Sets one cell of a counter.
@@ -64,25 +64,25 @@ pub enum Update {
     WriteRegister { register: InstanceId, index: u32, value: BigUint },
     /// Sets all cells of a register to 0.
     ResetRegister(InstanceId),
-    /// Sets the committed and the peak rate of one cell of a meter; none takes them away.
+    /// Sets the committed and the peak rate of one cell of a meter; `None` removes them.
     SetMeter { meter: InstanceId, cell: Cell, rates: Option<Rates> },
-    /// The same for all cells.
+    /// Like [`Update::SetMeter`], for all cells.
     SetMeterArray { meter: InstanceId, rates: Option<Rates> },
     /// Sets the constants of a custom CRC, by its number in the schema.
     SetCrc { crc: u32, params: CrcParams },
 
-    /// Adds a value to a parser value set, if it is not there.
+    /// Adds a value to a parser value set, unless it is present.
     AddToValueSet { set: TableId, key: Vec<KeyMatch> },
-    /// Removes a value from a parser value set, if it is there.
+    /// Removes a value from a parser value set, if it is present.
     RemoveFromValueSet { set: TableId, key: Vec<KeyMatch> },
     /// Removes all values from a parser value set.
     ClearValueSet(TableId),
 
-    /// Creates a multicast group, 1 to 65535, if there is none of that number.
+    /// Creates a multicast group, 1 to 65535, unless it exists.
     CreateMulticastGroup(u32),
     /// Destroys a multicast group.
     DestroyMulticastGroup(u32),
-    /// Creates a multicast node, which belongs to no group yet. Makes the node's handle.
+    /// Creates a multicast node, which belongs to no group yet. Creates the node's handle.
     CreateNode {
         /// The replication id that its copies carry.
         instance: u32,
@@ -91,8 +91,8 @@ pub enum Update {
     },
     /// Changes the ports and lags of a node.
     UpdateNode { node: Ref, ports: BTreeSet<u32>, lags: BTreeSet<u32> },
-    /// Creates or replaces a multicast group with these copies, ports and replication ids, in one step; none deletes it. Nodes
-    /// that it had are destroyed.
+    /// Creates or replaces a multicast group with these copies, ports and replication ids, in one step; `None` deletes it. Its
+    /// former nodes are destroyed.
     SetMulticastGroup { group: u32, replicas: Option<Vec<(u32, u32)>> },
     /// Adds a node to a multicast group.
     Associate { group: u32, node: Ref },
@@ -106,7 +106,7 @@ pub enum Update {
     SetSession {
         session: u32,
         to: Mirror,
-        /// Copies keep at most this many bytes.
+        /// Maximum number of bytes that copies keep.
         bytes_max: Option<u32>,
     },
     /// Creates or replaces a clone session with several copies: ports and instances.
@@ -114,17 +114,17 @@ pub enum Update {
     /// Deletes a clone session.
     DeleteSession(u32),
 
-    /// Sets a note about an object; none deletes it.
+    /// Sets a note about an object; `None` deletes it.
     Note { of: Noted, note: Option<Note> },
     /// Changes the output queues.
     Queue(QueueUpdate),
-    /// Restores the state after the start: undoes all that was set except the constants of CRCs, and empties registers and
+    /// Restores the initial state: undoes all changes except the constants of CRCs, and clears registers and
     /// counters.
     Reset,
 }
 
 impl Update {
-    /// Whether it makes an object with a handle.
+    /// True if it creates an object with a handle.
     pub fn makes(&self) -> bool {
         matches!(
             self,
@@ -136,7 +136,7 @@ impl Update {
     }
 }
 
-/// What an entry or a table's default does.
+/// The action of an entry or of a table's default.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
     /// An action, by its index in the table's list, with its data.
@@ -153,7 +153,7 @@ pub enum Act {
 pub enum Ref {
     /// Its handle.
     Handle(u32),
-    /// The object that an earlier update of the same batch makes, by the update's position, from 0.
+    /// The object that an earlier update of the same batch creates, by the update's position, from 0.
     Made(u32),
 }
 
@@ -187,7 +187,7 @@ pub enum Cell {
     Entry(EntryRef),
 }
 
-/// Where the copies of a clone session go.
+/// The destination of the copies of a clone session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mirror {
     /// To a port.
@@ -196,11 +196,11 @@ pub enum Mirror {
     Group(u32),
 }
 
-/// What happens to the other updates of a batch when one is refused.
+/// The effect of a refused update on the rest of its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atomicity {
-    /// All others are carried out.
+    /// All others are applied.
     ContinueOnError,
-    /// None is carried out: what the earlier ones changed is taken back.
+    /// None is applied: the changes of earlier ones are undone.
     AllOrNothing,
 }

@@ -1,4 +1,4 @@
-//! Numbers as people write them, and the texts that show them.
+//! Numbers in the notations that commands accept, and their text forms.
 
 use crate::error::count;
 use num_bigint::BigUint;
@@ -9,8 +9,8 @@ use p4jet_tables::KeyMatch;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A value for something `width` bits wide: an integer, or an address where the width is that of the address.
-/// The error says what is wrong with the text, and quotes it.
+/// Parses a value of `width` bits: an integer, or an address if the width is that of an address.
+/// The error quotes the text and explains the fault.
 pub fn parse_value(text: &str, width: u32) -> Result<BigUint, String> {
     let value = if text.contains(':') {
         match width {
@@ -79,7 +79,7 @@ fn parse_mac(text: &str) -> Result<BigUint, String> {
     if count == 6 { Ok(BigUint::from(value)) } else { Err(wrong()) }
 }
 
-/// An integer literal as Python reads it with base 0. `None` if it is none; an error if it is negative or absurd.
+/// Parses an integer literal as Python does with base 0. `None` if it is none; an error if it is negative or absurdly long.
 pub fn parse_int(text: &str) -> Option<Result<BigUint, String>> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -93,7 +93,7 @@ pub fn parse_int(text: &str) -> Option<Result<BigUint, String>> {
         [b'0', b'o' | b'O', ..] => (8, &digits[2..]),
         _ => (10, digits),
     };
-    // Digits, single underscores between them; after a base prefix one may come first.
+    // Digits with single underscores between them; a base prefix may be followed by one, too.
     let mut after_digit = radix != 10;
     let mut small = Some(0u128);
     for byte in digits.bytes() {
@@ -113,7 +113,7 @@ pub fn parse_int(text: &str) -> Option<Result<BigUint, String>> {
     if digits.is_empty() || !after_digit {
         return None;
     }
-    // Python: 007 is an error, because once it would have been octal; 000 is 0.
+    // Python: 007 is an error, because it was once octal; 000 is 0.
     if radix == 10 && digits.starts_with('0') && small != Some(0) {
         return None;
     }
@@ -121,13 +121,13 @@ pub fn parse_int(text: &str) -> Option<Result<BigUint, String>> {
         return Some(Err(format!("`{text}` is negative: expected a value of 0 or more")));
     }
     if let Some(small) = small {
-        // The conversion of 64 bits is the cheaper one, and nearly all values are that small.
+        // Nearly all values fit in 64 bits, and that conversion is cheaper.
         return Some(Ok(match u64::try_from(small) {
             Ok(value) => BigUint::from(value),
             Err(_) => BigUint::from(small),
         }));
     }
-    // No field is that wide, and the conversion takes time that grows with the square.
+    // No field is that wide, and the time of the conversion grows with the square of the length.
     const DIGITS_MAX: usize = 10_000;
     if digits.len() > DIGITS_MAX {
         return Some(Err(format!("a number of {} digits is too large", digits.len())));
@@ -153,7 +153,7 @@ pub fn ones(width: u32) -> BigUint {
     (BigUint::one() << width) - BigUint::one()
 }
 
-/// `value` with all but its first `prefix_len` of `width` bits 0.
+/// Returns `value` with all but the first `prefix_len` of its `width` bits cleared.
 pub fn prefix_of(value: BigUint, width: u32, prefix_len: u32) -> BigUint {
     let host = width - prefix_len;
     if host == 0 || value.trailing_zeros().is_none_or(|zeros| zeros >= u64::from(host)) {
@@ -186,12 +186,12 @@ pub fn describe_key(key: &Key) -> String {
     format!("{}, bit<{}>", key.kind.name(), key.width)
 }
 
-/// The value of an example: the word that was found, if it is a value.
+/// An example value: the given word, if it is a value.
 fn example<'t>(text: &'t str, key: &Key) -> &'t str {
     if parse_value(text, key.width).is_ok() { text } else { "1" }
 }
 
-/// What one word says about one key field.
+/// Parses the word for one key field.
 pub fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
     match key.kind {
         MatchKind::Exact => Ok(KeyMatch::Exact(parse_value(text, key.width)?)),
@@ -249,17 +249,17 @@ pub fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
     }
 }
 
-/// A number as state files have it: `0xa`.
+/// A number in the form of state files: `0xa`.
 pub fn number_word(value: &BigUint) -> String {
     NumberWord(value).to_string()
 }
 
-/// A number as state files have it.
+/// Parses a number of a state file.
 pub struct NumberWord<'a>(pub &'a BigUint);
 
 impl fmt::Display for NumberWord<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Nearly all are that small, and that is faster.
+        // Nearly all fit in 64 bits, which is faster.
         match u64::try_from(self.0) {
             Ok(small) => write!(f, "{small:#x}"),
             Err(_) => write!(f, "{:#x}", self.0),
@@ -267,12 +267,12 @@ impl fmt::Display for NumberWord<'_> {
     }
 }
 
-/// The opposite of [`key_match`].
+/// The inverse of [`key_match`].
 pub fn key_word(key: &KeyMatch) -> String {
     KeyWord(key).to_string()
 }
 
-/// A match as [`key_match`] reads it.
+/// Formats a match so that [`key_match`] reads it.
 pub struct KeyWord<'a>(pub &'a KeyMatch);
 
 impl fmt::Display for KeyWord<'_> {

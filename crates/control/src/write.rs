@@ -1,4 +1,4 @@
-//! Carries changes out, and takes them back.
+//! Applies changes and undoes them.
 
 use crate::error::{CommandError, NO_MEMORY, count};
 use crate::guard::{guarded, require_memory_for_updates};
@@ -17,13 +17,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The code of a change that may succeed later: packet workers still use what earlier changes replaced.
+/// The code of a change that may succeed later, because packet workers still use replaced memory.
 const BUSY: &str = "BUSY";
 
-/// How long taking changes back waits for packet workers in all.
+/// Maximum time for which undoing changes waits for packet workers.
 const TAKE_BACK_MAX: Duration = Duration::from_secs(10);
 
-/// Control of a switch: changes it by [`Update`]s, and reads what it holds.
+/// Control of a switch: changes it by [`Update`]s and reads its objects.
 #[derive(Clone)]
 pub struct Control {
     pub(crate) switch: Arc<Switch>,
@@ -31,29 +31,29 @@ pub struct Control {
     pub(crate) notes: Arc<Notes>,
 }
 
-/// What a batch of updates came to.
+/// The outcome of a batch of updates.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// For each update, in order: the handle of what it made, if it makes something, or why it was refused.
+    /// For each update, in order: the handle of the object that it created, if any, or the refusal.
     pub results: Vec<Result<Option<u32>>>,
-    /// Whether the updates that were not refused are in effect.
+    /// True if the updates that were not refused are in effect.
     pub in_effect: bool,
 }
 
-/// How to take a change back.
+/// The undo step of a change.
 pub(crate) enum Undo {
-    /// Removes an entry that was added, and restores the generation of its slot. Nearly all changes are of this kind, so
+    /// Removes an added entry and restores the generation of its slot. Nearly all changes are of this kind, so
     /// the others are behind a pointer.
     Insert(TableId, EntryHandle, u8),
-    /// Anything else.
+    /// Any other step.
     Other(Box<UndoOther>),
 }
 
-/// How to take the rarer changes back: by updates, or by values that no update has or of which there may be millions.
+/// The rarer undo steps: updates, or values that no update has or that may number millions.
 pub(crate) enum UndoOther {
-    /// In their order. What one makes gets the handle beside it.
+    /// Updates in this order. An object that one creates gets the handle beside it.
     Updates(Vec<(Update, Option<u32>)>),
-    /// Entries that are gone, and the generations of slots that had none.
+    /// Deleted entries, and the generations of slots that had none.
     Entries(TableId, Vec<Removed>, Vec<(u32, u8)>),
     /// By index; for a direct counter that is an entry's handle.
     Counters(InstanceId, Vec<(u32, CounterValue)>),
@@ -62,17 +62,17 @@ pub(crate) enum UndoOther {
     Meters(InstanceId, Vec<(u32, Option<Rates>)>),
     /// The timeout of an entry, which was changed at this time in microseconds.
     Timeout(TableId, EntryHandle, SavedTimeout, u64),
-    /// A multicast group that is gone, and its nodes.
+    /// A deleted multicast group and its nodes.
     Group(u32, Vec<u32>),
     /// A multicast node that has left its group, and its position there.
     InGroup(u32, (u32, usize)),
-    /// A multicast node that is gone, and its position in its group.
+    /// A deleted multicast node, and its position in its group.
     Node(u32, Node, Option<(u32, usize)>),
-    /// A link aggregation group that is new.
+    /// A new link aggregation group.
     NoLag(u32),
-    /// The members of a group with their places, and whether they were set so.
+    /// The members of a group with their slots, and whether these were set.
     GroupMembers(InstanceId, u32, Vec<(u32, u32)>, bool),
-    /// The nodes of a multicast group, with their handles; none if there was no such group.
+    /// The nodes of a multicast group with their handles; `None` if the group did not exist.
     MulticastGroup(u32, Option<Vec<(u32, Node)>>),
     /// Notes.
     Notes(Vec<(Noted, Note)>),
@@ -96,7 +96,7 @@ impl From<UndoOther> for Undo {
     }
 }
 
-/// An entry that is gone, with the values of its direct counters and the rates of its direct meters.
+/// A deleted entry, with the values of its direct counters and the rates of its direct meters.
 pub(crate) struct Removed {
     handle: EntryHandle,
     entry: Entry,
@@ -168,7 +168,7 @@ fn taken(what: &str, handle: u32) -> CommandError {
     CommandError::new(format!("{what} {handle} already exists")).field("handle")
 }
 
-/// An action, member or group as an update has it.
+/// An action, member or group in the form of updates.
 fn act_of(action: &Action) -> Act {
     match (action.as_member(), action.as_group()) {
         (Some(member), _) => Act::Member(member.into()),
@@ -177,7 +177,7 @@ fn act_of(action: &Action) -> Act {
     }
 }
 
-/// The update after which a clone session is as it was.
+/// The update that restores a clone session.
 fn session_update(session: u32, was: Option<&Session>) -> Update {
     let Some(was) = was else { return Update::DeleteSession(session) };
     if !is_plain(was) {
@@ -204,15 +204,15 @@ pub(crate) fn is_plain(session: &Session) -> bool {
     session.class_of_service == 0 && (session.group.is_some() || one)
 }
 
-/// A cell that is not there; the only thing that checks leave possible.
+/// The error for a cell that does not exist, the only fault that the checks leave.
 fn no_cell(kind: &str, error: StateError) -> CommandError {
     CommandError::refused(kind, "INVALID_INDEX", error).field("index")
 }
 
 impl Written {
-    /// Of a batch that was taken back because of one of its updates.
+    /// The result of a batch that was undone because of one of its updates.
     fn aborted(total: usize, place: usize, error: CommandError) -> Written {
-        let why = format!("not carried out: update {place} of the batch was refused");
+        let why = format!("not applied: update {place} of the batch was refused");
         let mut results = vec![Err(CommandError::new(why).code("ABORTED")); total];
         if let Some(refused) = results.get_mut(place) {
             *refused = Err(error);
@@ -221,7 +221,7 @@ impl Written {
     }
 }
 
-/// What sort of object has a handle: a handle of one sort means nothing to another.
+/// The kind of object to which a handle belongs: handles of different kinds are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Entry(TableId),
@@ -231,7 +231,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The sort of what an update makes, if it makes something.
+    /// The kind of object that an update creates, if any.
     pub(crate) fn made_by(update: &Update) -> Option<Kind> {
         match update {
             Update::Insert { table, .. } => Some(Kind::Entry(*table)),
@@ -253,7 +253,7 @@ impl Kind {
     }
 }
 
-/// What the updates of a batch have made so far.
+/// The objects that the updates of a batch have created so far.
 #[derive(Default)]
 pub(crate) struct Made {
     handles: Vec<Option<u32>>,
@@ -266,7 +266,7 @@ impl Made {
         self.kinds.push(kind);
     }
 
-    /// The handle for which a reference stands.
+    /// The handle to which a reference resolves.
     pub(crate) fn resolved(&self, of: Ref) -> Option<u32> {
         match of {
             Ref::Handle(handle) => Some(handle),
@@ -292,14 +292,14 @@ pub struct Mark {
     changes: Option<(usize, usize)>,
 }
 
-/// Updates that are carried out one after the other, as they come. Of a batch that can be taken back, the switch keeps all changes
+/// Updates that are applied one after the other as they arrive. Of a batch that can be undone, the switch keeps all changes
 /// or none; if it is dropped without [`Batch::commit`], the switch keeps none.
 pub struct Batch {
     control: Control,
-    /// How to take the changes back; none if each update is for itself.
+    /// The undo steps; `None` if each update is independent.
     log: Option<Vec<Undo>>,
     made: Made,
-    /// What the journal gets.
+    /// The changes for the journal.
     changes: Option<Changes>,
     /// The number of updates that the caller announced.
     expected: usize,
@@ -321,8 +321,8 @@ impl Batch {
         Batch { control: control.clone(), log, made: Made::default(), changes, expected: updates, checked: 0 }
     }
 
-    /// Carries one update out, or leaves the switch as it is. Returns the handle of what it made. Later updates of the batch may name
-    /// it by [`Ref::Made`]: every call counts, refused updates included.
+    /// Applies one update, or leaves the switch unchanged. Returns the handle of the created object. Later updates of the batch can
+    /// refer to the object by [`Ref::Made`]: every call counts, including refused updates.
     ///
     /// # Errors
     ///
@@ -331,7 +331,7 @@ impl Batch {
         self.write_at(update, None)
     }
 
-    /// Like [`Self::write`]; what it makes gets this handle, if one is given and nothing has it.
+    /// Like [`Self::write`]; the created object gets this handle, if one is given and it is free.
     pub fn write_at(&mut self, update: Update, handle: Option<u32>) -> Result<Option<u32>> {
         let kind = Kind::made_by(&update);
         let done = self.carry_out(update, handle);
@@ -339,12 +339,12 @@ impl Batch {
         done
     }
 
-    /// Counts an update that was refused before it came here.
+    /// Counts an update that was refused earlier.
     fn skip(&mut self) {
         self.made.push(None, None);
     }
 
-    /// Refuses to go on if memory for the announced updates is short. More than those are checked in growing steps.
+    /// Refuses more updates if memory for the announced ones is short. Further updates are checked in growing steps.
     fn check_memory(&mut self) -> Result<()> {
         let done = self.made.handles.len();
         if done >= self.checked {
@@ -355,7 +355,7 @@ impl Batch {
         Ok(())
     }
 
-    /// The point to which [`Self::take_back_to`] takes changes back.
+    /// A mark for [`Self::take_back_to`].
     pub fn mark(&self) -> Mark {
         Mark {
             undo: self.log.as_ref().map_or(0, Vec::len),
@@ -363,7 +363,7 @@ impl Batch {
         }
     }
 
-    /// Takes the changes since a mark back because of an error. Returns that error, with what could not be taken back.
+    /// Undoes the changes since a mark because of an error. Returns that error, with the changes that could not be undone.
     pub fn take_back_to(&mut self, mark: Mark, error: CommandError) -> CommandError {
         if let (Some(changes), Some(mark)) = (&mut self.changes, mark.changes) {
             changes.back_to(mark);
@@ -377,7 +377,7 @@ impl Batch {
         }
     }
 
-    /// The changes so far stay, whatever becomes of later ones. Marks made before are void.
+    /// Keeps the changes so far, whatever happens to later ones. Earlier marks become void.
     pub fn settle(&mut self) {
         if let Some(log) = &mut self.log {
             log.clear();
@@ -387,7 +387,7 @@ impl Batch {
     fn carry_out(&mut self, update: Update, at: Option<u32>) -> Result<Option<u32>> {
         self.check_memory()?;
         let Batch { control, log, made, changes, .. } = self;
-        // The journal names what the schema knows.
+        // The journal uses the names of the schema.
         control.check(&update)?;
         if let Some(changes) = changes {
             changes.add(control, &update, made);
@@ -405,11 +405,11 @@ impl Batch {
         done
     }
 
-    /// Ends the batch: its changes stay.
+    /// Ends the batch and keeps its changes.
     ///
     /// # Errors
     ///
-    /// Memory is short. The changes of a batch that can be taken back are taken back.
+    /// Memory is short. The changes are undone, if the batch can be undone.
     pub fn commit(mut self) -> Result<()> {
         match self.publish() {
             Ok(_) => Ok(()),
@@ -417,26 +417,26 @@ impl Batch {
         }
     }
 
-    /// The same, without its end; returns what the journal gets.
+    /// Like [`Self::commit`], but leaves the batch open; returns the changes for the journal.
     pub(crate) fn publish(&mut self) -> Result<Option<Changes>> {
         let publish = || {
             self.control.publish();
             Ok(())
         };
         match guarded(publish) {
-            // Without a log, the changes are there whatever this says.
+            // Without a log, the changes are in effect anyway.
             Err(error) if self.log.is_some() => Err(error),
             _ => Ok(self.keep()),
         }
     }
 
-    /// Keeps the changes: from now on they cannot be taken back. Returns what the journal gets.
+    /// Keeps the changes: they can no longer be undone. Returns the changes for the journal.
     fn keep(&mut self) -> Option<Changes> {
         self.log = None;
         self.changes.take()
     }
 
-    /// Takes all changes back because of an error. Returns that error, with what could not be taken back.
+    /// Undoes all changes because of an error. Returns that error, with the changes that could not be undone.
     pub fn take_back(mut self, error: CommandError) -> CommandError {
         self.changes = None;
         self.control.without(self.log.take().unwrap_or_default(), error)
@@ -444,7 +444,7 @@ impl Batch {
 }
 
 impl Drop for Batch {
-    /// Takes all changes back if the batch has not ended: none of them is in the journal.
+    /// Undoes all changes if the batch has not ended: none of them is in the journal.
     fn drop(&mut self) {
         if let Some(log) = self.log.take().filter(|log| !log.is_empty()) {
             let _ = guarded(|| self.control.take_back(log));
@@ -459,7 +459,7 @@ impl Control {
         Control { switch, schema, notes: Arc::default() }
     }
 
-    /// Control of the switch that took this one's place, with the notes about what it has, too.
+    /// Control of the switch that replaced this one, with the notes about objects that it also has.
     pub(crate) fn succeed(&self, switch: Arc<Switch>) -> Control {
         let new = Control::new(switch);
         for (of, note) in self.notes() {
@@ -487,13 +487,13 @@ impl Control {
         self.switch.program()
     }
 
-    /// Carries a batch of updates out, in their order. Packets see the updates one after the other.
+    /// Applies a batch of updates in order. Packets see one update after the other.
     pub fn write(&self, batch: Vec<Update>, atomicity: Atomicity) -> Written {
         self.write_with(batch.into_iter().map(Ok).collect(), atomicity, None).0
     }
 
-    /// The same for updates of which some may be errors already. `changes`, if they are kept, come back with those that were carried
-    /// out.
+    /// Like [`Self::write`], for updates of which some may already be errors. `changes`, if they are kept, are returned with the
+    /// applied updates.
     pub(crate) fn write_with(
         &self,
         updates: Vec<Result<Update>>,
@@ -518,7 +518,7 @@ impl Control {
                 done => results.push(done),
             }
         }
-        // One update is published already.
+        // One update is already published.
         let published = if total == 1 { Ok(batch.keep()) } else { batch.publish() };
         match published {
             Ok(changes) => (Written { results, in_effect: true }, changes),
@@ -529,7 +529,7 @@ impl Control {
         }
     }
 
-    /// Begins a batch of about `updates` updates that come one after the other: all or nothing.
+    /// Begins a batch of about `updates` updates that arrive one after the other: all or nothing.
     pub fn batch(&self, updates: usize) -> Batch {
         Batch::new(self, Atomicity::AllOrNothing, updates, None)
     }
@@ -539,18 +539,18 @@ impl Control {
         self.schema.check(self.program(), update)
     }
 
-    /// Carries out an update that the schema allows, or leaves the switch as it is. `made` is what the earlier updates of its
-    /// batch made.
+    /// Applies an update that the schema allows, or leaves the switch unchanged. `made` has the objects that earlier updates of the
+    /// batch created.
     pub(crate) fn perform(&self, update: Update, made: &Made) -> Result<Option<u32>> {
         if update != Update::Reset {
             return guarded(|| self.apply(update, None, made, None));
         }
-        // This one makes many changes, and each can fail.
+        // This update makes many changes, each of which can fail.
         let mut log = Vec::new();
         guarded(|| self.apply(update, None, made, Some(&mut log))).map_err(|error| self.without(log, error))
     }
 
-    /// Takes back what had changed before an error. Returns what to say: the error, and what stayed.
+    /// Undoes the changes before an error. Returns the error, with the changes that remain.
     pub(crate) fn without(&self, log: Vec<Undo>, error: CommandError) -> CommandError {
         match guarded(|| self.take_back(log)) {
             Ok(()) => error,
@@ -561,12 +561,12 @@ impl Control {
         }
     }
 
-    /// Makes the refusal of a table an error that names it.
+    /// Converts the refusal of a table to an error that names it.
     pub fn refused(&self, id: TableId) -> impl Fn(TableError) -> CommandError + '_ {
         move |error| refused(self.program(), id, &error)
     }
 
-    /// The handle that a reference stands for; the object must be of this kind.
+    /// The handle to which a reference resolves; the object must be of this kind.
     fn handle(&self, of: Ref, kind: Kind, made: &Made) -> Result<u32> {
         let place = match of {
             Ref::Handle(handle) => return Ok(handle),
@@ -601,7 +601,7 @@ impl Control {
 
     fn act(&self, table: TableId, act: Act, made: &Made) -> Result<Action> {
         let profile = || {
-            // The schema has checked it.
+            // The schema has already checked this.
             let profile = self.program().tables[table.index()].profile;
             profile.ok_or_else(|| self.refused(table)(TableError::NoProfile))
         };
@@ -612,7 +612,7 @@ impl Control {
         })
     }
 
-    /// The index of a cell as commands count: a direct cell has its entry's handle.
+    /// The index of a cell as commands count: a direct cell has the handle of its entry.
     fn cell(&self, direct: Option<TableId>, cell: &Cell, made: &Made) -> Result<u32> {
         match (cell, direct) {
             (Cell::Index(index), _) => Ok(*index),
@@ -623,8 +623,8 @@ impl Control {
         }
     }
 
-    /// Carries out an update that the schema allows, and notes how to take it back. Returns the handle of what it made.
-    /// With `at`, what it makes gets that handle, which it had before.
+    /// Applies an update that the schema allows, and records how to undo it. Returns the handle of the created object.
+    /// With `at`, the object gets that handle, which it had before.
     pub(crate) fn apply(
         &self,
         update: Update,
@@ -639,7 +639,7 @@ impl Control {
         let before = log.as_ref().map_or(0, |log| log.len());
         let done = self.apply_change(update, at, made, log.as_deref_mut());
         match (&done, log) {
-            // Taking the change back comes first, because it makes notes void, too.
+            // Undo steps are made first, because undoing also makes notes void.
             (Ok(_), Some(log)) => log.insert(before, Control::undo_of_notes(notes)),
             (Ok(_), None) => {}
             (Err(_), _) => self.put_notes(notes),
@@ -749,7 +749,7 @@ impl Control {
                 let handle = self.handle(group, Kind::Group(profile), made)?;
                 let (members, weighted) = of.group_places(handle).unwrap_or_default();
                 of.delete_group(handle).map_err(self.refused(table))?;
-                // The last one is the first one to be carried out.
+                // The last one is applied first.
                 note(&|| UndoOther::GroupMembers(profile, handle, members.clone(), weighted).into());
                 note(&|| {
                     let create = (Update::CreateGroup { profile }, Some(handle));
@@ -831,7 +831,7 @@ impl Control {
             }
             Update::AddToValueSet { set, key } => {
                 let mut table = self.switch.table(set);
-                // As in bmv2, a value that is there already is no error.
+                // As in bmv2, adding an existing value is no error.
                 if table.find(&key, 0).is_none() {
                     let action = Action { action: 0, data: Vec::new() };
                     let generation = table.next_generation();
@@ -844,7 +844,7 @@ impl Control {
             }
             Update::RemoveFromValueSet { set, key } => {
                 let found = self.switch.table(set).find(&key, 0);
-                // Nor is one that is not there.
+                // Nor is removing a missing one.
                 if let Some(handle) = found {
                     self.delete(set, handle, log).map_err(|error| self.refused_by_set(set, &error))?;
                 }
@@ -1018,7 +1018,7 @@ impl Control {
         Ok(())
     }
 
-    /// Deletes all entries of a table but const ones.
+    /// Deletes all entries of a table except const ones.
     fn clear(&self, id: TableId, log: Option<&mut Vec<Undo>>) -> Result<()> {
         let declared = &self.program().tables[id.index()];
         let keeps_some = declared.entries.iter().any(|e| e.is_const);
@@ -1057,7 +1057,7 @@ impl Control {
     }
 
     fn refused_by_set(&self, set: TableId, error: &TableError) -> CommandError {
-        // bmv2 has no code for what can happen here: its sets have no size.
+        // bmv2 has no code for this error: its sets have no maximum size.
         let why = match error {
             TableError::Full { size } => format!("the value set is full: its size is {size}"),
             other => other.to_string(),
@@ -1066,7 +1066,7 @@ impl Control {
         CommandError::refused("parser value set", "ERROR", why).entity(name)
     }
 
-    /// What a custom CRC is until it is set.
+    /// The constants of a custom CRC before it is set.
     pub(crate) fn usual_crc(&self, calculation: u32) -> CrcParams {
         if self.schema.crc_widths[calculation as usize] == 16 { CrcParams::CRC16 } else { CrcParams::CRC32 }
     }
@@ -1095,7 +1095,7 @@ impl Control {
         Ok(handle)
     }
 
-    /// Adds an entry under a handle that it had before.
+    /// Adds an entry with its former handle.
     fn add_at(&self, table: TableId, handle: u32, entry: Entry, log: Option<&mut Vec<Undo>>) -> Result<()> {
         let mut t = self.switch.table(table);
         let (next, generation) = (t.next_generation(), t.free_generation(EntryHandle(handle)));
@@ -1114,24 +1114,24 @@ impl Control {
         Ok(())
     }
 
-    /// To be called after many changes.
+    /// Called after many changes.
     pub(crate) fn publish(&self) {
         for table in 0..self.program().tables.len() as u32 {
             self.switch.table(TableId(table)).publish();
         }
     }
 
-    /// How many entries all tables have.
+    /// The number of entries of all tables.
     pub fn entries(&self) -> usize {
         (0..self.program().tables.len() as u32).map(|id| self.switch.table(TableId(id)).len()).sum()
     }
 
-    /// Takes changes back, the last one first. What somebody else changed meanwhile stays. A table may refuse because packet
-    /// workers are slow, or because there is no memory to bring an entry back: then the error says how many changes stay.
+    /// Undoes changes, the last one first. Changes that others made meanwhile remain. A table may refuse because packet
+    /// workers are slow, or because memory for an entry is short: then the error states how many changes remain.
     pub(crate) fn take_back(&self, log: Vec<Undo>) -> Result<()> {
         let (mut stayed, mut first) = (0, None);
         let end = Instant::now() + TAKE_BACK_MAX;
-        // Tries until `end` what workers hold up, and notes what fails for good.
+        // Retries until `end` what workers delay, and records what fails for good.
         let mut settle = |act: &mut dyn FnMut() -> Result<()>| {
             let mut done = act();
             while done.as_ref().is_err_and(|error| &*error.code == BUSY) && Instant::now() < end {
@@ -1168,7 +1168,7 @@ impl Control {
                     let refused = self.refused(table);
                     let state = self.switch.state();
                     for Removed { handle, entry, counts, rates, timeout, age } in removed {
-                        // Packets that find the entry again count and are metered as before.
+                        // Packets that match the restored entry are counted and metered as before.
                         let prepare = |row| {
                             for (counter, value) in &counts {
                                 let _ = state.counter_write(counter.0, row, *value);
@@ -1260,7 +1260,7 @@ impl Control {
     /// The handle of the entry that has this key and priority.
     pub fn find_entry(&self, id: TableId, key: &[KeyMatch], priority: u32) -> Result<EntryHandle> {
         let found = self.switch.table(id).find(key, priority);
-        // The code that bmv2 gives when no entry has the key.
+        // bmv2's code if no entry has the key.
         found.ok_or_else(|| {
             let name = &self.program().tables[id.index()].name;
             CommandError::refused("table", "BAD_MATCH_KEY", "no entry has this key").entity(name).field("key")
@@ -1318,7 +1318,7 @@ impl Control {
             .collect()
     }
 
-    /// Resets the direct counters and meters of a row for a new entry, before packets can find the entry. The row may have
+    /// Resets the direct counters and meters of a row for a new entry before packets can match it. The row may have
     /// counted for an earlier entry.
     fn reset_direct(&self, table: TableId, row: u32) {
         let state = self.switch.state();
@@ -1396,7 +1396,7 @@ impl Control {
         debug_assert!(done.is_ok(), "it cannot fail");
     }
 
-    /// Takes all groups, nodes and sessions away.
+    /// Removes all groups, nodes and sessions.
     pub(crate) fn clear_replication(&self, mut log: Option<&mut Vec<Undo>>) {
         let mut note = |undo: Undo| {
             if let Some(log) = &mut log {
@@ -1412,8 +1412,8 @@ impl Control {
         }
     }
 
-    /// Empties the switch: what updates set, and what packets left in registers and counters. Const entries stay; the
-    /// constants of custom CRCs too.
+    /// Resets the switch: the effects of updates, registers and counters. Const entries and the
+    /// constants of custom CRCs remain.
     fn reset_state(&self, mut log: Option<&mut Vec<Undo>>) -> Result<()> {
         let mut change = |update| self.apply(update, None, &Made::default(), log.as_deref_mut()).map(drop);
         let program = self.program();
@@ -1461,7 +1461,7 @@ impl Control {
         self.switch.state().register_write(register.0, cell, value).map_err(|e| no_cell("register", e))
     }
 
-    /// The bits of each of a register's cells.
+    /// The width of the cells of a register.
     pub fn register_width(&self, register: InstanceId) -> u32 {
         match self.program().instances[register.index()].kind {
             InstanceKind::Register { width, .. } => width,
@@ -1469,7 +1469,7 @@ impl Control {
         }
     }
 
-    /// The values of all of a register's cells.
+    /// The values of all cells of a register.
     pub fn register_values(&self, register: InstanceId) -> Vec<BigUint> {
         let InstanceKind::Register { size, .. } = self.program().instances[register.index()].kind else {
             return Vec::new();

@@ -320,7 +320,7 @@ impl State {
 
 fn add(to: &mut DigestCounts, more: DigestCounts) {
     to.sent += more.sent;
-    to.unheard += more.unheard;
+    to.without_subscriber += more.without_subscriber;
     to.dropped += more.dropped;
 }
 

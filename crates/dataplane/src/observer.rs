@@ -211,7 +211,7 @@ impl Inner {
             _ => return,
         };
         let Ok((trace, outcome)) = switch.trace_dry(found.port, &found.frame, found.now_us) else { return };
-        let program = switch.told();
+        let program = switch.traced_program();
         if !spec.fields.iter().all(|wanted| has_field(program, &trace.events, wanted)) {
             return;
         }
@@ -249,7 +249,7 @@ impl Inner {
         }
         let Some(inbox) = state.tracer.clone() else { return };
         for (id, tracing) in &mut state.traces {
-            let new = self.sought(*id, &tracing.spec, switch.told(), inbox.clone());
+            let new = self.sought(*id, &tracing.spec, switch.traced_program(), inbox.clone());
             new.done.store(tracing.sought.done.load(Ordering::Relaxed), Ordering::Relaxed);
             new.missed.store(tracing.sought.missed.load(Ordering::Relaxed), Ordering::Relaxed);
             tracing.sought = Arc::new(new);
@@ -270,7 +270,7 @@ impl Observer {
     /// Starts a trace and returns its number.
     pub fn add_trace(&self, mut spec: TraceSpec) -> Result<u32, Refused> {
         let switch = self.inner.running.switch();
-        let program = switch.told();
+        let program = switch.traced_program();
         for wanted in &mut spec.fields {
             let field = field_named(program, &wanted.field)?;
             let width = u64::from(program.width(field));
@@ -311,7 +311,7 @@ impl Observer {
     /// Returns the width in bits of a header field ([`FieldPattern::field`]).
     pub fn field_width(&self, name: &str) -> Result<u32, Refused> {
         let switch = self.inner.running.switch();
-        let program = switch.told();
+        let program = switch.traced_program();
         field_named(program, name).map(|field| program.width(field))
     }
 

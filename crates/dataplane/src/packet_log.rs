@@ -51,9 +51,9 @@ impl Drop for Weight {
 }
 
 impl LoggedPacket {
-    /// Passes its lines to `tell` ([`Trace::tell_as_bmv2`]).
-    pub fn tell(&self, tell: &mut dyn FnMut(LogLevel, &str)) {
-        self.trace.tell_as_bmv2(&self.program, &self.said, tell);
+    /// Passes its lines to `write` ([`Trace::write_bmv2_lines`]).
+    pub fn write_lines(&self, write: &mut dyn FnMut(LogLevel, &str)) {
+        self.trace.write_bmv2_lines(&self.program, &self.said, write);
     }
 }
 

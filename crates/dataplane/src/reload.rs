@@ -29,7 +29,7 @@ pub struct Successor {
     counted: bool,
     /// See [`Successor::keep_all`].
     keeps_all: bool,
-    /// See [`Switch::tell_by`].
+    /// See [`Switch::set_lowered`].
     lowered: Option<Arc<ir::Program>>,
     code: Option<Code>,
     /// The switch that it is to replace.
@@ -54,8 +54,8 @@ impl Successor {
         self.keeps_all = true;
     }
 
-    /// Sets the program before the passes, see [`Switch::tell_by`].
-    pub fn tell_by(&mut self, lowered: Arc<ir::Program>) {
+    /// Sets the program before the passes, see [`Switch::set_lowered`].
+    pub fn set_lowered(&mut self, lowered: Arc<ir::Program>) {
         self.lowered = Some(lowered);
     }
 

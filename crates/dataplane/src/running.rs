@@ -591,7 +591,7 @@ impl Running {
             false => {
                 let (program, lowered) = next.into_programs();
                 let mut next = self.successor(&switch, program, counted, &Cancel::default())?;
-                lowered.into_iter().for_each(|lowered| next.tell_by(lowered));
+                lowered.into_iter().for_each(|lowered| next.set_lowered(lowered));
                 next
             }
         };
@@ -673,7 +673,7 @@ impl Running {
             return Ok(None);
         }
         let mut next = self.successor(&switch, switch.program().clone(), counted, cancel)?;
-        switch.lowered().into_iter().for_each(|lowered| next.tell_by(Arc::clone(lowered)));
+        switch.lowered().into_iter().for_each(|lowered| next.set_lowered(Arc::clone(lowered)));
         Ok(Some(next))
     }
 
@@ -682,7 +682,7 @@ impl Running {
         let _one = lock(&self.changing);
         let switch = self.switch();
         if !next.is_of(&switch) {
-            let why = "another program, or other code, was put in place meanwhile: try again";
+            let why = "another program or other code was loaded meanwhile: try again";
             return Err(RunError::Program(why.to_string()));
         }
         self.responds()?;

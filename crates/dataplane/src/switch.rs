@@ -124,7 +124,7 @@ fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
 /// A program with its tables and extern state.
 pub struct Switch {
     program: ir::Program,
-    /// The program before the passes, see [`Switch::tell_by`].
+    /// The program before the passes, see [`Switch::set_lowered`].
     lowered: OnceLock<Arc<ir::Program>>,
     pub(crate) tables: Vec<Arc<Mutex<Table>>>,
     state: State,
@@ -246,13 +246,13 @@ impl Switch {
 
     /// Sets the program before the passes, if passes have transformed the one that runs: traces of it are more
     /// detailed. Later calls have no effect.
-    pub fn tell_by(&self, lowered: Arc<ir::Program>) {
+    pub fn set_lowered(&self, lowered: Arc<ir::Program>) {
         let shape = |p: &ir::Program| (p.tables.len(), p.actions.len(), p.instances.len());
         assert_eq!(shape(&lowered), shape(&self.program), "passes keep tables, actions and instances");
         let _ = self.lowered.set(lowered);
     }
 
-    /// Returns the program set by [`Self::tell_by`].
+    /// Returns the program set by [`Self::set_lowered`].
     pub(crate) fn lowered(&self) -> Option<&Arc<ir::Program>> {
         self.lowered.get()
     }
@@ -267,7 +267,7 @@ impl Switch {
     pub(crate) fn logging(&self) -> Option<Logging> {
         let log = self.packet_log.get().filter(|_| self.threads().is_none())?;
         let program = self.logged.get_or_init(|| {
-            let mut program = self.told().clone();
+            let mut program = self.traced_program().clone();
             // This succeeds, as it did for the transformed program that workers run.
             match suit(&mut program, self.workers(), &self.options) {
                 Ok(()) => Arc::new(program),
@@ -278,7 +278,7 @@ impl Switch {
     }
 
     /// Returns the program that traces use.
-    pub fn told(&self) -> &ir::Program {
+    pub fn traced_program(&self) -> &ir::Program {
         self.lowered.get().map_or(&self.program, Arc::as_ref)
     }
 

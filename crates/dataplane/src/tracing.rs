@@ -21,7 +21,7 @@ impl Switch {
         let mut env = self.state().env(0);
         env.keep_dry();
         let arrival = Arrival { port: ingress_port, frame, now_us };
-        self.trace_with(self.told(), env, &arrival).map(|(trace, outcome, _)| (trace, outcome))
+        self.trace_with(self.traced_program(), env, &arrival).map(|(trace, outcome, _)| (trace, outcome))
     }
 
     /// Runs one packet and its copies through the interpreter and records each step. The packet arrives at time 0, so

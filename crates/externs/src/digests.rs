@@ -23,7 +23,7 @@ pub struct DigestCounts {
     /// All sent messages.
     pub sent: u64,
     /// Of these, messages sent without a subscriber.
-    pub unheard: u64,
+    pub without_subscriber: u64,
     /// Of these, messages lost because earlier ones had not been taken yet.
     pub dropped: u64,
 }
@@ -39,7 +39,7 @@ const LOOKS: u32 = 1000;
 /// The messages of one worker.
 struct Ring {
     words: Apart<AtomicU64>,
-    /// Written by senders: words ever inserted, messages kept, unheard, dropped.
+    /// Written by senders: words ever inserted, messages kept, without_subscriber, dropped.
     sender: Apart<AtomicU64>,
     /// Number of words ever removed.
     taken: Apart<AtomicU64>,
@@ -49,7 +49,7 @@ struct Ring {
 
 const PUT: usize = 0;
 const KEPT: usize = 1;
-const UNHEARD: usize = 2;
+const WITHOUT_SUBSCRIBER: usize = 2;
 const DROPPED: usize = 3;
 
 impl Ring {
@@ -131,7 +131,7 @@ impl Digests {
     /// Called by the worker; `heard` is true if there is a subscriber.
     pub fn send(&self, worker: usize, heard: bool, instance: u32, now_us: u64, limbs: &[u64]) {
         let Some(ring) = self.rings.get(worker) else { return };
-        if heard { ring.put(instance, now_us, limbs) } else { ring.count(UNHEARD) }
+        if heard { ring.put(instance, now_us, limbs) } else { ring.count(WITHOUT_SUBSCRIBER) }
     }
 
     fn taking(&self) -> MutexGuard<'_, ()> {
@@ -148,7 +148,7 @@ impl Digests {
 
     pub fn counts(&self) -> DigestCounts {
         let sum = |what: usize| self.rings.iter().map(|ring| ring.sender[what].load(Ordering::Relaxed)).sum();
-        let (unheard, dropped): (u64, u64) = (sum(UNHEARD), sum(DROPPED));
-        DigestCounts { sent: sum(KEPT) + unheard + dropped, unheard, dropped }
+        let (without_subscriber, dropped): (u64, u64) = (sum(WITHOUT_SUBSCRIBER), sum(DROPPED));
+        DigestCounts { sent: sum(KEPT) + without_subscriber + dropped, without_subscriber, dropped }
     }
 }

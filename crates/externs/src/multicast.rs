@@ -70,7 +70,7 @@ impl fmt::Display for MulticastError {
             MulticastError::InvalidGroup(group) => write!(f, "there is no multicast group {group}"),
             MulticastError::InvalidNode(node) => write!(f, "no node has handle {node}"),
             MulticastError::InGroup(node, group) => {
-                write!(f, "node {node} is in group {group} already, and a node is in one group at a time")
+                write!(f, "node {node} is already in group {group}; a node belongs to only one group")
             }
             MulticastError::NotInGroup(node, group) => write!(f, "node {node} is not in group {group}"),
         }

@@ -528,7 +528,7 @@ fn digests_wait_until_they_are_taken() {
         send(value);
     }
     // Each takes four words of 32768.
-    let counts = DigestCounts { sent: 9001, unheard: 0, dropped: 808 };
+    let counts = DigestCounts { sent: 9001, without_subscriber: 0, dropped: 808 };
     assert_eq!(state.digest_counts(), counts);
     assert_eq!(taken(1000).len(), 1000);
     let rest = taken(usize::MAX);
@@ -536,7 +536,7 @@ fn digests_wait_until_they_are_taken() {
     state.hear_digests(false);
     send(1);
     assert_eq!(taken(10), []);
-    assert_eq!(state.digest_counts(), DigestCounts { sent: 9002, unheard: 1, dropped: 808 });
+    assert_eq!(state.digest_counts(), DigestCounts { sent: 9002, without_subscriber: 1, dropped: 808 });
     state.hear_digests(true);
     send(2);
     assert_eq!(taken(10).len(), 1);

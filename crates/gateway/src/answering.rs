@@ -2,7 +2,7 @@
 //! switch or a large change does not delay replies to ping.
 
 use crate::config::ControllerPort;
-use crate::controller::{Level, Tell};
+use crate::controller::{Level, Log};
 use crate::icmp::{Answer, OwnAddresses, Silence, answer};
 use p4jet_packet::{BATCH_MAX, Batch, Pool};
 use p4jet_ports::{AfPacketPort, LinkStatus, Port, Received, wait};
@@ -40,7 +40,7 @@ struct Shared {
 
 impl Answering {
     /// Starts, even if the interface does not exist yet.
-    pub fn start(port: &ControllerPort, own: Option<Arc<OwnAddresses>>, tell: Tell) -> io::Result<Answering> {
+    pub fn start(port: &ControllerPort, own: Option<Arc<OwnAddresses>>, log: Log) -> io::Result<Answering> {
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             per_second: AtomicU32::new(port.icmp_per_second),
@@ -50,7 +50,7 @@ impl Answering {
         let mut thread = Thread {
             interface: interface.clone(),
             shared: Arc::clone(&shared),
-            tell,
+            log,
             said: String::new(),
             counts: Counts::default(),
             bucket: Bucket::new(Instant::now()),
@@ -85,7 +85,7 @@ impl Drop for Answering {
 struct Thread {
     interface: String,
     shared: Arc<Shared>,
-    tell: Tell,
+    log: Log,
     /// The state of the interface that was reported last.
     said: String,
     counts: Counts,
@@ -125,14 +125,14 @@ impl Thread {
     /// Reports the state of the interface if it has changed.
     fn say(&mut self, level: Level, text: String) {
         if self.said != text {
-            (self.tell)(level, "icmp", text.clone());
+            (self.log)(level, "icmp", text.clone());
             self.said = text;
         }
     }
 
     fn count(&mut self) {
         if let Some(text) = self.counts.take() {
-            (self.tell)(Level::Info, "icmp", text);
+            (self.log)(Level::Info, "icmp", text);
         }
     }
 

@@ -922,7 +922,7 @@ impl Check {
                 let target = target.filter(|(_, path)| path.bytes().all(|b| b.is_ascii_graphic()));
                 if target.is_none() {
                     let message = format!(
-                        "`{}` is nothing to ask for: expected one as http://192.0.2.1:8080/health",
+                        "`{}` is not a health check: expected a URL such as http://192.0.2.1:8080/health",
                         text.get_ref()
                     );
                     self.complain(text.span(), message);

@@ -30,7 +30,7 @@ pub enum Level {
 }
 
 /// Receives the controller's events: level, name of the event, text.
-pub type Tell = Arc<dyn Fn(Level, &'static str, String) + Send + Sync>;
+pub type Log = Arc<dyn Fn(Level, &'static str, String) + Send + Sync>;
 /// Connects to the switch.
 pub type Connect = Box<dyn Fn() -> io::Result<Client> + Send>;
 
@@ -41,7 +41,7 @@ pub struct Options {
     /// Connects to the switch.
     pub connect: Connect,
     /// Receives its events.
-    pub tell: Tell,
+    pub log: Log,
     /// Set to stop it. What it set on the switch stays there.
     pub stop: &'static AtomicBool,
     /// Set to make it read the file and the switch again.
@@ -195,7 +195,7 @@ impl From<io::Error> for Failed {
 
 impl Controller {
     fn report(&self, level: Level, event: &'static str, text: impl Into<String>) {
-        (self.options.tell)(level, event, text.into());
+        (self.options.log)(level, event, text.into());
     }
 
     /// Reports an error unless it was also the last one.
@@ -304,7 +304,7 @@ impl Controller {
             Some(answering) if answering.interface() == port.interface => {
                 answering.limit(port.icmp_per_second);
             }
-            _ => match Answering::start(port, self.own.clone(), Arc::clone(&self.options.tell)) {
+            _ => match Answering::start(port, self.own.clone(), Arc::clone(&self.options.log)) {
                 Ok(answering) => self.answering = Some(answering),
                 Err(e) => self.report(Level::Warn, "icmp", format!("no answers: no thread: {e}")),
             },

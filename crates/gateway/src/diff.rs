@@ -128,7 +128,7 @@ impl Diff<'_> {
                 Some(name) => name.clone(),
                 None => format!("next hop {next_hop}"),
             },
-            _ => "nobody".to_string(),
+            _ => "no next hop".to_string(),
         }
     }
 

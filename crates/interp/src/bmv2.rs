@@ -68,13 +68,18 @@ fn roles(p: &Program) -> Vec<Role> {
 impl Trace {
     /// Writes the trace line by line as bmv2 does, without time and packet number; like there, one call may pass several
     /// lines. `said` has the messages of the program's `log_msg` calls.
-    pub fn tell_as_bmv2(&self, program: &Program, said: &[String], tell: &mut dyn FnMut(LogLevel, &str)) {
+    pub fn write_bmv2_lines(
+        &self,
+        program: &Program,
+        said: &[String],
+        write: &mut dyn FnMut(LogLevel, &str),
+    ) {
         let mut writer = Writer {
             p: program,
             words: Wording::new(program),
             roles: roles(program),
             said: said.iter(),
-            write: tell,
+            write,
             block: None,
             state: None,
             half: Begin::Ingress,

@@ -343,7 +343,7 @@ impl<'a> Renderer<'a> {
                 self.step(&format!("truncated to {length} bytes"), *loc);
             }
             TraceEvent::CopiesDropped { why } => self.line(0, &format!("no more copies: {why}"), Loc(0)),
-            TraceEvent::Done => self.line(0, "done: the copies go on in its place", Loc(0)),
+            TraceEvent::Done => self.line(0, "done: its copies continue", Loc(0)),
             TraceEvent::Reject { code, loc } => {
                 let error = code_name(p, code);
                 self.step(&format!("reject: {error}"), *loc);

@@ -33,7 +33,7 @@ pub(crate) fn join_lists(program: &mut ir::Program) {
             let default = &mut program.tables[table].default.action;
             *default = places[*default as usize];
             if places.iter().enumerate().any(|(old, new)| old as u32 != *new) {
-                tell_old_places(program, ir::TableId(table as u32), &places);
+                map_old_positions(program, ir::TableId(table as u32), &places);
             }
         }
     }
@@ -41,16 +41,22 @@ pub(crate) fn join_lists(program: &mut ir::Program) {
 
 /// Makes each application of a table report the old position of the action that ran; an action that was not in the old
 /// list has the position after its end.
-fn tell_old_places(program: &mut ir::Program, table: ir::TableId, places: &[u32]) {
+fn map_old_positions(program: &mut ir::Program, table: ir::TableId, places: &[u32]) {
     let (blocks, fields) = (&mut program.blocks, &mut program.fields);
     for block in blocks {
         for node in 0..block.body.nodes.len() {
-            tell_old_place(&mut block.body, node, table, places, fields);
+            map_old_position(&mut block.body, node, table, places, fields);
         }
     }
 }
 
-fn tell_old_place(graph: &mut Cfg, node: usize, table: ir::TableId, places: &[u32], fields: &mut Vec<Field>) {
+fn map_old_position(
+    graph: &mut Cfg,
+    node: usize,
+    table: ir::TableId,
+    places: &[u32],
+    fields: &mut Vec<Field>,
+) {
     let added = NodeId(graph.nodes.len() as u32);
     let loc = graph.nodes[node].terminator_loc;
     let Terminator::Apply { table: applied, action_run: Some(run), next, .. } =

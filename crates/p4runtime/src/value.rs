@@ -143,7 +143,7 @@ impl Texts {
             return match space.texts.get(&number) {
                 None => Ok(number.into()),
                 Some(other) => Err(invalid(format!(
-                    "the number of the text `{text}` stands for the text `{other}` already"
+                    "the number of the text `{text}` already denotes the text `{other}`"
                 ))),
             };
         }

@@ -229,7 +229,7 @@ impl Messages {
     /// error of the kind [`ErrorKind::UnexpectedEof`].
     pub fn next(&mut self, wait: Option<Duration>) -> io::Result<Option<Message>> {
         let Some(line) = self.next_line(wait)? else { return Ok(None) };
-        let wrong = |e| io::Error::new(ErrorKind::InvalidData, format!("it is no p4jet that tells: {e}"));
+        let wrong = |e| io::Error::new(ErrorKind::InvalidData, format!("the message is not from p4jet: {e}"));
         serde_json::from_slice(&line).map(Some).map_err(wrong)
     }
 

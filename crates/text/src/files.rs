@@ -108,7 +108,7 @@ pub(crate) fn each_frame(
     }
     let count = frames.len();
     if goes_on {
-        let _ = writeln!(text, "\nThe capture goes on; the first {count} packets are traced.");
+        let _ = writeln!(text, "\nThe capture has more packets; only the first {count} are traced.");
     }
     match act {
         Act::Inject => {
@@ -140,7 +140,7 @@ fn frames(path: &Path, act: Act) -> Result<(Vec<Vec<u8>>, bool), CommandError> {
         bytes += frame.len();
         if frames.len() == FRAMES_MAX || bytes > FRAMES_BYTES_MAX {
             return Err(wrong(&format_args!(
-                "{}: it has more than {FRAMES_MAX} frames or {} MiB, the most that may be injected at a time",
+                "{}: it has more than {FRAMES_MAX} frames or {} MiB, the most that one command may inject",
                 path.display(),
                 FRAMES_BYTES_MAX >> 20
             )));

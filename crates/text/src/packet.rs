@@ -246,7 +246,7 @@ fn parse(text: &str) -> Result<(Vec<Part>, Vec<u8>), String> {
             ));
         };
         if payload.is_some() {
-            return Err(format!("`{name}` stands after the payload, which is the last layer"));
+            return Err(format!("`{name}` follows the payload, which must be the last layer"));
         }
         if name == "payload" {
             payload = Some(parse_payload(words)?);
@@ -369,7 +369,7 @@ fn complete(parts: &mut Vec<Part>) -> Result<(), String> {
             let known: Vec<&str> = layer.inside.iter().copied().filter(|name| !name.is_empty()).collect();
             let or_first = if layer.inside.contains(&"") { "the start or " } else { "" };
             return Err(format!(
-                "{} stands after {outer}; it may follow {or_first}{}",
+                "{} cannot follow {outer}; it may follow {or_first}{}",
                 layer.name,
                 known.join(", ")
             ));
@@ -593,13 +593,13 @@ mod tests {
             ("tcp dport=65536", &["tcp dport=65536: expected a number from 0 to 65535"]),
             ("ip dst=10.0.0", &["expected an address such as 10.0.0.1"]),
             ("ip / / tcp", &["a layer is missing"]),
-            ("tcp / eth", &["eth stands after tcp; it may follow the start or vxlan"]),
-            ("payload / tcp", &["stands after the payload"]),
+            ("tcp / eth", &["eth cannot follow tcp; it may follow the start or vxlan"]),
+            ("payload / tcp", &["follows the payload"]),
             ("payload hex=0", &["two hexadecimal digits a byte"]),
             ("payload zeros=99999999999", &["up to 65535"]),
             ("ip / payload zeros=65535", &["its length field holds up to 65535"]),
             ("arp tpa=10.0.0", &["expected an address such as 10.0.0.1"]),
-            ("tcp / arp", &["arp stands after tcp; it may follow eth, vlan"]),
+            ("tcp / arp", &["arp cannot follow tcp; it may follow eth, vlan"]),
             ("ip ttl", &["`ttl` of ip: expected FIELD=VALUE"]),
             ("ip ttl=1 ttl=2", &["twice"]),
         ] {

@@ -197,8 +197,8 @@ fn host_reply(
             let mut reply = Reply::from("Swapping configs\n".to_string());
             match shared.swap_program() {
                 Ok(loaded) => {
-                    let told = loaded.told + &loaded.note.unwrap_or_default();
-                    reply.note = Some(told.trim_end().to_string()).filter(|told| !told.is_empty());
+                    let report = loaded.report + &loaded.note.unwrap_or_default();
+                    reply.note = Some(report.trim_end().to_string()).filter(|report| !report.is_empty());
                 }
                 Err(error) => reply.refused = Some(error),
             }
@@ -224,7 +224,7 @@ fn program_reply(
 ) -> Result<Reply, CommandError> {
     if !aside {
         let loaded = shared.load_program(program, cancel)?;
-        return Ok(Reply { note: loaded.note, ..loaded.told.into() });
+        return Ok(Reply { note: loaded.note, ..loaded.report.into() });
     }
     // As bmv2's CLI says it.
     let mut reply = Reply::from("Loading new Json config\n".to_string());

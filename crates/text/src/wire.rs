@@ -117,7 +117,7 @@ impl Request {
         let mut fields: Fields = serde_json::from_slice(line).map_err(|e| format!("not a request: {e}"))?;
         if let Some(names) = fields.subscribe.take() {
             if fields != Fields::default() {
-                return Err("not a request: `subscribe` stands alone".into());
+                return Err("not a request: `subscribe` allows no other field".into());
             }
             let topics = parse_topics(names.iter().map(String::as_str));
             return topics
@@ -127,7 +127,7 @@ impl Request {
         if let Some(path) = fields.load.take() {
             let (files, aside) = (fields.files.take(), std::mem::take(&mut fields.aside));
             if fields != Fields::default() {
-                return Err("not a request: `load` stands with `files` and `aside` only".into());
+                return Err("not a request: `load` allows only `files` and `aside`".into());
             }
             let Some(texts) = files.filter(|files| files.contains_key(&path)) else {
                 return Err("not a request: `files` has no text under the name in `load`".into());
@@ -135,7 +135,7 @@ impl Request {
             return Ok(Request::Program { path, texts, aside });
         }
         if fields.files.is_some() || fields.aside {
-            return Err("not a request: `files` and `aside` stand with `load`".into());
+            return Err("not a request: `files` and `aside` need `load`".into());
         }
         if let Some(Updates(updates)) = fields.write.take() {
             let atomicity = match fields.atomic.take() {
@@ -143,7 +143,7 @@ impl Request {
                 Some(true) | None => Atomicity::AllOrNothing,
             };
             if fields != Fields::default() {
-                return Err("not a request: `write` stands with `atomic` only".into());
+                return Err("not a request: `write` allows only `atomic`".into());
             }
             return Ok(Request::Write { updates, atomicity });
         }
@@ -151,12 +151,12 @@ impl Request {
             Fields { command: None, data: false, commands: None, restore: Some(Lines(text)), name: None, atomic: None, complete: None, position: None, .. } => {
                 Ok(Request::Restore { text })
             }
-            Fields { restore: Some(_), .. } => Err("not a request: `restore` stands alone".into()),
+            Fields { restore: Some(_), .. } => Err("not a request: `restore` allows no other field".into()),
             Fields { command: Some(line), data, commands: None, restore: None, name: None, atomic: None, complete: None, position: None, .. } => {
                 Ok(Request::Command { line, data })
             }
             Fields { atomic: Some(false), .. } => {
-                Err("not a request: several commands are carried out all or none; send one request for each".into())
+                Err("not a request: several commands run all or none; send one request for each".into())
             }
             Fields { command: None, data: false, commands: Some(Lines(text)), name, complete: None, position: None, .. } => {
                 Ok(Request::Load { text, name: name.unwrap_or_else(|| "commands".into()) })
@@ -514,7 +514,7 @@ mod tests {
             (br#"{"load":"a.p4","files":{"a.p4":""},"data":true}"#, "only"),
             (br#"{"command":"load a.p4","files":{"a.p4":""}}"#, "stand with `load`"),
             (br#"{"subscribe":["weather"]}"#, "`weather` is nothing to subscribe to"),
-            (br#"{"subscribe":[],"data":true}"#, "stands alone"),
+            (br#"{"subscribe":[],"data":true}"#, "allows no other field"),
             (b"{\"command\":\"\xff\"}", "unicode"),
         ] {
             let error = Request::parse(line).unwrap_err();

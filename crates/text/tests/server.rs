@@ -356,7 +356,7 @@ fn silent_clients_give_way() {
             }
             thread::sleep(Duration::from_millis(20));
         }
-        // The first that lost its place was told why.
+        // The first client that was disconnected got the reason.
         held[0].set_read_timeout(Some(DEADLINE)).unwrap();
         let mut said = String::new();
         let _ = held[0].read_to_string(&mut said);
@@ -476,7 +476,7 @@ struct Stub {
     compiling: AtomicUsize,
     /// Of the last call that had some.
     had_all_rights: Mutex<Option<bool>>,
-    /// What it was told of clients that were refused.
+    /// Its messages about refused clients.
     refused: Mutex<Vec<String>>,
 }
 
@@ -509,7 +509,7 @@ impl Host for Stub {
         }
         let text = common::PROGRAM.replace("ingress.l2", "ingress.renamed");
         let switch = Switch::new(p4jet_ir::text::parse(&text).unwrap())?;
-        Ok(Box::new(move || Ok(Swapped { switch, told: "l2: its entries are gone\n".into() })))
+        Ok(Box::new(move || Ok(Swapped { switch, report: "l2: its entries are gone\n".into() })))
     }
 
     fn start_capture(&self, _: CaptureSpec, rights: &Rights) -> Result<(), String> {

@@ -321,7 +321,7 @@ fn nothing_is_lost_silently(base: &Control, files: [Option<&[u8]>; 2], state: &s
     let control = shared(base.clone());
     assert_eq!(control.reply("reset_state", false).refused, None);
     match control.keep(&folder.file(), read_command) {
-        Ok(told) if told.is_empty() => {
+        Ok(report) if report.is_empty() => {
             // The tables are those of the cases before, and what damage did to their handles stays.
             let now = dumped(&control);
             let as_if_whole = |text: &str| {
@@ -332,12 +332,12 @@ fn nothing_is_lost_silently(base: &Control, files: [Option<&[u8]>; 2], state: &s
             assert_eq!(as_if_whole(&now), state, "{what}: lost without a word");
             false
         }
-        Ok(told) => {
-            let restored = told.iter().position(|line| line.starts_with("restored: "));
-            assert!(restored.is_some_and(|at| at > 0), "{what}: {told:?}");
+        Ok(report) => {
+            let restored = report.iter().position(|line| line.starts_with("restored: "));
+            assert!(restored.is_some_and(|at| at > 0), "{what}: {report:?}");
             let old = folder.0.join("state.old");
             assert_eq!(
-                *told.last().unwrap(),
+                *report.last().unwrap(),
                 format!("the file as it was is kept as {}", old.display()),
                 "{what}"
             );
@@ -352,8 +352,8 @@ fn nothing_is_lost_silently(base: &Control, files: [Option<&[u8]>; 2], state: &s
             let now = dumped(&control);
             drop(control);
             let again = shared(base.clone());
-            let told = again.keep(&folder.file(), read_command).unwrap();
-            assert_eq!((dumped(&again), told), (now, Vec::new()), "{what}");
+            let report = again.keep(&folder.file(), read_command).unwrap();
+            assert_eq!((dumped(&again), report), (now, Vec::new()), "{what}");
             true
         }
         Err(error) => {
@@ -428,10 +428,10 @@ fn the_journal_outlives_its_state_file() {
         fs::write(folder.file(), &snapshot[..at]).unwrap();
         fs::write(folder.journal(), &journal).unwrap();
         let control = shared(small_control());
-        let told = control.keep(&folder.file(), read_command).unwrap_or_else(|e| panic!("{at} bytes: {e}"));
+        let report = control.keep(&folder.file(), read_command).unwrap_or_else(|e| panic!("{at} bytes: {e}"));
         assert!(
-            told.contains(&"restored: 0 records from the snapshot, 3 changes from the journal".to_string()),
-            "{told:?}"
+            report.contains(&"restored: 0 records from the snapshot, 3 changes from the journal".to_string()),
+            "{report:?}"
         );
         // The journal added this entry.
         assert!(control.reply("table_dump l2", false).text.contains("0c"), "{at} bytes");
@@ -447,9 +447,9 @@ fn what_is_kept_is_never_replaced() {
     damaged[middle] ^= 1;
     for n in 1..5 {
         fs::write(folder.file(), &damaged).unwrap();
-        let told = shared(small_control()).keep(&folder.file(), read_command).unwrap();
+        let report = shared(small_control()).keep(&folder.file(), read_command).unwrap();
         let old = folder.0.join(if n == 1 { "state.old".to_string() } else { format!("state.old{n}") });
-        assert!(told.last().unwrap().ends_with(&old.display().to_string()), "{told:?}");
+        assert!(report.last().unwrap().ends_with(&old.display().to_string()), "{report:?}");
         assert_eq!(fs::read(&old).unwrap(), damaged);
         damaged[middle] ^= 6;
     }
@@ -528,11 +528,11 @@ fn handles_do_not_come_again_after_damage() {
         let begin = || {
             let switch = Switch::new(p4jet_ir::text::parse(&program).unwrap()).unwrap();
             let control = shared(Control::new(switch));
-            let told = control.keep(&folder.file(), read_command).unwrap();
-            (control, told)
+            let report = control.keep(&folder.file(), read_command).unwrap();
+            (control, report)
         };
-        let (control, told) = begin();
-        assert_eq!(told, [""; 0]);
+        let (control, report) = begin();
+        assert_eq!(report, [""; 0]);
         let mut given: Vec<u32> = (0..8).map(|n| handle(&control, &add(n))).collect();
         let mut fourth = given[4];
         for _ in 0..3 {
@@ -545,8 +545,8 @@ fn handles_do_not_come_again_after_damage() {
         let damaged = damage(journal.split_inclusive(|byte| *byte == b'\n').collect());
         fs::write(folder.journal(), damaged).unwrap();
         for start in 0..2 {
-            let (control, told) = begin();
-            assert_eq!(told.is_empty(), start > 0, "{what}: {told:?}");
+            let (control, report) = begin();
+            assert_eq!(report.is_empty(), start > 0, "{what}: {report:?}");
             for n in 20..30 {
                 let new = handle(&control, &add(100 * start + n));
                 assert!(!given.contains(&new), "{what}: handle {new} again");
@@ -570,8 +570,8 @@ fn no_link_is_followed() {
     for name in ["state.new", "state.journal.new"] {
         std::os::unix::fs::symlink(&victim, folder.0.join(name)).unwrap();
     }
-    let (control, told) = begun(&folder);
-    assert_eq!(told, [""; 0]);
+    let (control, report) = begun(&folder);
+    assert_eq!(report, [""; 0]);
     assert_eq!(control.reply("table_add l2 deny 0x0c =>", false).note, None);
     drop(control);
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
@@ -645,12 +645,12 @@ fn earlier_files_are_read() {
     fs::write(folder.journal(), journal).unwrap();
     session(&first, "table_add l2 deny 0x0c =>\ntable_delete l2 0\nmirroring_add 1 4");
     let after = first.execute("dump").unwrap();
-    let (control, told) = begun(&folder);
-    assert_eq!((told, dumped(&control)), (Vec::new(), after.clone()));
+    let (control, report) = begun(&folder);
+    assert_eq!((report, dumped(&control)), (Vec::new(), after.clone()));
     drop(control);
     assert!(fs::read_to_string(folder.file()).unwrap().contains("\"sum\":"));
-    let (control, told) = begun(&folder);
-    assert_eq!((told, dumped(&control)), (Vec::new(), after));
+    let (control, report) = begun(&folder);
+    assert_eq!((report, dumped(&control)), (Vec::new(), after));
 }
 
 #[test]
@@ -799,15 +799,15 @@ fn another_program_keeps_what_fits() {
 fn a_state_of_another_program_is_told_and_an_empty_one_is_none() {
     let folder = Folder::new();
     fs::write(folder.file(), "").unwrap();
-    let (control, told) = begun(&folder);
-    assert_eq!(told, [""; 0]);
+    let (control, report) = begun(&folder);
+    assert_eq!(report, [""; 0]);
     control.reply("table_add ipv4_lpm deny 9.0.0.0/8 =>", false);
     drop(control);
     let mut program = p4jet_ir::text::parse(PROGRAM).unwrap();
     let name = std::mem::replace(&mut program.name, "another".into());
-    let told =
+    let report =
         shared(Control::new(Switch::new(program).unwrap())).keep(&folder.file(), read_command).unwrap();
-    assert_eq!(told, [format!("it is of the program {name}, and another runs now")]);
+    assert_eq!(report, [format!("it is of the program {name}, and another runs now")]);
 }
 
 #[test]
@@ -862,14 +862,14 @@ proptest! {
 fn queues_are_those_of_the_last_change() {
     let folder = Folder::new();
     for depth in 20..24 {
-        let (control, told) = begun(&folder);
-        assert_eq!(told, [""; 0]);
+        let (control, report) = begun(&folder);
+        assert_eq!(report, [""; 0]);
         control.reply("set_queue_depth 99", false);
         assert_eq!(control.reply(&format!("set_queue_depth {depth}"), false).refused, None);
         control.reply("set_queue_rate 5 3", false);
         let before = dumped(&control);
         drop(control);
-        let (control, told) = begun(&folder);
-        assert_eq!((told, dumped(&control)), (Vec::new(), before));
+        let (control, report) = begun(&folder);
+        assert_eq!((report, dumped(&control)), (Vec::new(), before));
     }
 }

@@ -128,7 +128,7 @@ fn errors_tell_place_found_and_expected() {
 }
 
 #[test]
-fn every_wrong_line_is_told() {
+fn every_wrong_line_is_reported() {
     let errors = parse("pakcet\nwait\nexpect x\nwait 1").unwrap_err();
     assert_eq!(errors.iter().map(|e| e.line).collect::<Vec<_>>(), [1, 3, 4]);
 }
@@ -283,9 +283,9 @@ fn a_trace_that_ends_differently_says_so() {
 }
 
 #[test]
-fn refuses_ports_that_the_program_cannot_tell() {
+fn refuses_ports_that_the_program_cannot_distinguish() {
     check("packet 511 00\nno_packet", "PASS t");
-    let range = "expected one that the program can tell from others: 0 to 511";
+    let range = "expected one that the program can distinguish: 0 to 511";
     check("packet 0 00\n packet 600 02 aa", &format!("FAIL t: line 2: column 9: found port 600, {range}"));
     check("packet 0 00\nexpect  512 aa", &format!("FAIL t: line 2: column 9: found port 512, {range}"));
 }

@@ -438,7 +438,7 @@ impl<'s, 'a> Live<'s, 'a> {
         }
         if op.may_reject() {
             live.insert(slots.cursor());
-            // A parser error leads to one of these places too; the successors are not told apart.
+            // A parser error leads to one of these places too; the successors are not distinguished.
             self.add_before(inputs.constants.successors(place), live);
         }
         reads.add_to(graph, live);

@@ -134,7 +134,7 @@ pub struct Device {
     pending: Arc<AtomicUsize>,
     streams: AtomicU64,
     /// Where lines for the log go.
-    pub tell: Arc<dyn Fn(String) + Send + Sync>,
+    pub log: Arc<dyn Fn(String) + Send + Sync>,
     /// The lists of digests.
     pub lists: Mutex<Lists>,
     /// Numbers of what was dropped.
@@ -190,7 +190,7 @@ impl Device {
         switch: SharedControl,
         rules: Rules,
         has_program: bool,
-        tell: Arc<dyn Fn(String) + Send + Sync>,
+        log: Arc<dyn Fn(String) + Send + Sync>,
     ) -> std::io::Result<Device> {
         let (jobs, todo) = sync_channel::<Job>(JOBS_MAX);
         p4jet_threads::spawn("p4runtime write", move || {
@@ -209,7 +209,7 @@ impl Device {
             jobs,
             pending: Arc::default(),
             streams: AtomicU64::new(0),
-            tell,
+            log,
             lists: Mutex::default(),
             counts: Counts::default(),
         };
@@ -398,7 +398,7 @@ impl Device {
             Err(error) => {
                 configs.running = None;
                 configs.none = Some(Arc::downgrade(control.switch()));
-                (self.tell)(format!(
+                (self.log)(format!(
                     "the program has no P4Info, so P4Runtime has no pipeline: {}",
                     error.message
                 ));
@@ -424,7 +424,7 @@ impl Device {
                 Ok(configured) => configs.running = Some(Arc::new(configured)),
                 Err(why) => {
                     configs.none = Some(Arc::downgrade(control.switch()));
-                    (self.tell)(format!("P4Runtime has no pipeline: {}", why.join("; ")));
+                    (self.log)(format!("P4Runtime has no pipeline: {}", why.join("; ")));
                 }
             }
         }
@@ -556,7 +556,7 @@ impl Device {
         lock(&self.known).clone_from(&configs.running);
         drop(configs);
         if let Some(note) = loaded.note {
-            (self.tell)(note);
+            (self.log)(note);
         }
         Ok(())
     }
@@ -626,7 +626,7 @@ impl Device {
         }
         let written = crate::write::write(&configured.pipeline, &switch, &role, request.updates, atomicity);
         if let Some(note) = written.note {
-            (self.tell)(note);
+            (self.log)(note);
         }
         if let Some(refusal) = written.refused {
             let error = refusal.into_error();

@@ -1,4 +1,4 @@
-//! What the switch tells controllers by itself: digests, and entries that have been idle.
+//! Notifications that the server sends unasked: digests and idle entries.
 
 use super::device::{Device, lock};
 use p4jet_control::{Control, Entity, Event, Selector, Subscription, Topics};
@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How long the thread waits for events at most.
+/// Maximum wait for an event.
 const WAIT: Duration = Duration::from_millis(100);
-/// Idle entries that are told again and again.
-const IDLE_MAX: usize = 1 << 16;
+/// Maximum number of idle entries whose notification is repeated.
+const REPEATED_MAX: usize = 1 << 16;
 
-/// Entries that are idle: when they are told again, by table and handle.
+/// Times at which notifications of idle entries are repeated, by table and handle.
 type Idle = BTreeMap<(TableId, u32), Instant>;
 
-/// Tells controllers of events until `stop` is set or the switch ends.
-pub fn tell(device: &Weak<Device>, mut events: Subscription, stop: &AtomicBool) {
+/// Notifies controllers of events until `stop` is set or the switch ends.
+pub fn run(device: &Weak<Device>, mut events: Subscription, stop: &AtomicBool) {
     let mut idle = Idle::new();
     let mut of: Weak<Switch> = Weak::new();
     let (mut wait, mut next_idle) = (WAIT, None::<Instant>);
@@ -39,14 +39,14 @@ pub fn tell(device: &Weak<Device>, mut events: Subscription, stop: &AtomicBool) 
         match event {
             Some(Event::Digest { digest, values, .. }) => device.take_digest(&control, digest, &values, now),
             Some(Event::Aged { table, entry }) => {
-                if idle.len() < IDLE_MAX
+                if idle.len() < REPEATED_MAX
                     && let Some(life) = entry.life
                 {
                     let again = now + Duration::from_millis(u64::from(life.timeout_ms).max(1));
                     idle.insert((table, entry.handle), again);
                     next_idle = Some(next_idle.map_or(again, |next| next.min(again)));
                 }
-                device.tell_idle(table, &entry);
+                device.send_idle(table, &entry);
             }
             Some(Event::Lost(count)) => {
                 device.counts.digests_dropped.fetch_add(count, Ordering::Relaxed);
@@ -55,7 +55,7 @@ pub fn tell(device: &Weak<Device>, mut events: Subscription, stop: &AtomicBool) 
         }
         let next_list = device.send_due_lists(now);
         if next_idle.is_some_and(|next| next <= now) {
-            next_idle = device.tell_again(&control, &mut idle, now);
+            next_idle = device.repeat_idle(&control, &mut idle, now);
         }
         let next = next_list.into_iter().chain(next_idle).min();
         wait = next.map_or(WAIT, |next| next.saturating_duration_since(now).min(WAIT));
@@ -83,7 +83,7 @@ impl Device {
         self.send_lists(list.into_iter().collect());
     }
 
-    /// Sends the lists whose time has come. Returns when the next one's comes.
+    /// Sends the lists that are due. Returns when the next one is.
     fn send_due_lists(&self, now: Instant) -> Option<Instant> {
         let configured = self.running()?;
         let (due, next) = lock(&self.lists).due(&configured.pipeline.wanted(), now);
@@ -95,23 +95,23 @@ impl Device {
         for list in lists {
             let count = list.data.len() as u64;
             let update = Some(v1::StreamResponse::Digest(list));
-            if !self.tell_primaries(v1::StreamMessageResponse { update }) {
+            if !self.send_to_primaries(v1::StreamMessageResponse { update }) {
                 self.counts.digests_dropped.fetch_add(count, Ordering::Relaxed);
             }
         }
     }
 
-    fn tell_idle(&self, table: TableId, entry: &p4jet_control::EntryState) {
+    fn send_idle(&self, table: TableId, entry: &p4jet_control::EntryState) {
         let Some(configured) = self.running() else { return };
         let Some(entry) = configured.pipeline.show_idle(&self.switch.control(), table, entry) else { return };
         // One entry each: some clients look at the first one only.
         let timeout = v1::IdleTimeoutNotification { table_entry: vec![entry], timestamp: super::now_ns() };
         let update = Some(v1::StreamResponse::IdleTimeoutNotification(timeout));
-        self.tell_primaries(v1::StreamMessageResponse { update });
+        self.send_to_primaries(v1::StreamMessageResponse { update });
     }
 
-    /// Tells of entries that were idle for another timeout. Returns when it is the next one's turn.
-    fn tell_again(&self, control: &Control, idle: &mut Idle, now: Instant) -> Option<Instant> {
+    /// Repeats the notification of entries that were idle for another timeout. Returns when the next one is due.
+    fn repeat_idle(&self, control: &Control, idle: &mut Idle, now: Instant) -> Option<Instant> {
         let due: Vec<(TableId, u32)> =
             idle.iter().filter(|(_, again)| **again <= now).map(|(entry, _)| *entry).collect();
         for (table, handle) in due {
@@ -119,10 +119,10 @@ impl Device {
             let state = page.and_then(|page| page.entities.into_iter().next());
             let again = match state {
                 Some(Entity::Entry(entry)) => entry.life.and_then(|life| {
-                    // Something may have hit it meanwhile: then the data plane tells when it is idle again.
+                    // After a hit the data plane reports the entry when it is idle again.
                     let is_idle = life.timeout_ms > 0 && life.since_hit_ms >= u64::from(life.timeout_ms);
                     is_idle.then(|| {
-                        self.tell_idle(table, &entry);
+                        self.send_idle(table, &entry);
                         now + Duration::from_millis(u64::from(life.timeout_ms))
                     })
                 }),
@@ -137,7 +137,7 @@ impl Device {
     }
 
     /// Sends a message to the primaries of the default role. False if none takes it.
-    fn tell_primaries(&self, message: v1::StreamMessageResponse) -> bool {
+    fn send_to_primaries(&self, message: v1::StreamMessageResponse) -> bool {
         let primaries = self.primaries();
         let message = bytes::Bytes::from(message.encode_to_vec());
         primaries.iter().filter(|primary| primary.put(message.clone())).count() > 0

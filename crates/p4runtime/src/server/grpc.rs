@@ -52,7 +52,7 @@ impl Decoder for Raw {
     }
 }
 
-/// The most bytes of a status' message: clients read at most 8 KiB of trailers, unless they are told otherwise.
+/// Maximum length of a status message in bytes: by default, clients read at most 8 KiB of trailers.
 const STATUS_BYTES_MAX: usize = 4 << 10;
 
 /// A status whose message clients can read.
@@ -145,7 +145,7 @@ impl Budget {
         if bytes <= SMALL_BYTES {
             return Ok(None);
         }
-        let none = || Status::resource_exhausted("no room for a large request: others are being carried out");
+        let none = || Status::resource_exhausted("no room for a large request while others run; try again");
         self.take(bytes).map(Some).ok_or_else(none)
     }
 

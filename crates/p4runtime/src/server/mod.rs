@@ -98,7 +98,7 @@ pub struct Options {
     /// The other end of the CPU port.
     pub cpu: Option<(FromSwitch, ToSwitch)>,
     /// Where lines for the log go.
-    pub tell: Arc<dyn Fn(String) + Send + Sync>,
+    pub log: Arc<dyn Fn(String) + Send + Sync>,
 }
 
 /// A server. Dropped, it ends.
@@ -115,7 +115,7 @@ impl Server {
     /// # Errors
     /// The address is in use, TLS lacks its files, or the system refuses a thread.
     pub fn start(switch: SharedControl, options: Options) -> io::Result<Server> {
-        let Options { address, rules, has_program, tls, cpu, tell } = options;
+        let Options { address, rules, has_program, tls, cpu, log } = options;
         let tls = tls.map(|files| tls::acceptor(&files)).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -125,7 +125,7 @@ impl Server {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let device = Arc::new(Device::new(switch, rules, has_program, Arc::clone(&tell))?);
+        let device = Arc::new(Device::new(switch, rules, has_program, Arc::clone(&log))?);
         let ended = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         let mut to_switch = None;
@@ -139,7 +139,7 @@ impl Server {
         if let Some(events) = events::subscribe(&device) {
             let (device, ended) = (Arc::downgrade(&device), Arc::clone(&ended));
             let thread =
-                p4jet_threads::spawn("p4runtime event", move || events::tell(&device, events, &ended))?;
+                p4jet_threads::spawn("p4runtime event", move || events::run(&device, events, &ended))?;
             threads.push(thread);
         }
         let shared = Arc::new(Shared {
@@ -149,7 +149,7 @@ impl Server {
             reads: Arc::new(Semaphore::new(READS_MAX)),
             connections: AtomicUsize::new(0),
             refused: AtomicBool::new(false),
-            tell,
+            log,
         });
         let (stop, stopped) = oneshot::channel();
         let thread = p4jet_threads::spawn("p4runtime", move || {
@@ -203,7 +203,7 @@ struct Shared {
     connections: AtomicUsize,
     /// True once the log has heard of refused connections, until there is room again.
     refused: AtomicBool,
-    tell: Arc<dyn Fn(String) + Send + Sync>,
+    log: Arc<dyn Fn(String) + Send + Sync>,
 }
 
 /// A connection, as long as it is counted.
@@ -226,7 +226,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<tokio_ru
         if shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
             shared.connections.fetch_sub(1, Ordering::Relaxed);
             if !shared.refused.swap(true, Ordering::Relaxed) {
-                (shared.tell)(format!(
+                (shared.log)(format!(
                     "{peer} is refused: {CONNECTIONS_MAX} clients are connected, the limit"
                 ));
             }

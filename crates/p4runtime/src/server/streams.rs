@@ -74,7 +74,7 @@ impl Stream {
                     self.device.counts.packet_outs_dropped.fetch_add(1, Ordering::Relaxed);
                     let packet_out = Some(packet);
                     let details = v1::StreamErrorDetails::PacketOut(v1::PacketOutError { packet_out });
-                    self.tell_error(code, why, details);
+                    self.send_error(code, why, details);
                 }
                 Ok(())
             }
@@ -85,7 +85,7 @@ impl Stream {
             Some(v1::StreamRequest::Other(other)) => {
                 let why = format!("no message of type `{}` is supported", other.type_url);
                 let details = v1::StreamErrorDetails::Other(v1::StreamOtherError { other: Some(other) });
-                self.tell_error(Code::Unimplemented, why, details);
+                self.send_error(Code::Unimplemented, why, details);
                 Ok(())
             }
             None => Ok(()),
@@ -130,11 +130,11 @@ impl Stream {
         }
         let why = format!("the P4Info has no digest with the id {}", ack.digest_id);
         let details = v1::DigestListAckError { digest_list_ack: Some(ack) };
-        self.tell_error(Code::InvalidArgument, why, v1::StreamErrorDetails::DigestListAck(details));
+        self.send_error(Code::InvalidArgument, why, v1::StreamErrorDetails::DigestListAck(details));
     }
 
     /// Tells the client of a message that had no effect, if there is room.
-    fn tell_error(&self, code: Code, message: String, details: v1::StreamErrorDetails) {
+    fn send_error(&self, code: Code, message: String, details: v1::StreamErrorDetails) {
         let error = v1::StreamError {
             canonical_code: code as i32,
             message,

@@ -80,7 +80,8 @@ impl Parser<'_> {
                     _ => "a parser",
                 };
                 let message = format!("expected {EXPECTED_DECLARATION}, found keyword `{}`", keyword.text());
-                let note = format!("`{}` stands in {within}; is a `}}` too many before it?", keyword.text());
+                let note =
+                    format!("`{}` belongs in {within}; is there an extra `}}` before it?", keyword.text());
                 let failed = self.fail(Diagnostic::error("syntax", self.span(), message).note(note));
                 if matches!(keyword, Table | Apply)
                     && decls.iter().any(|d| matches!(d.kind, DeclKind::Control(_)))

@@ -361,7 +361,7 @@ impl Parser<'_> {
                 _ => diagnostic,
             },
             Kind::Keyword(Keyword::Else) => diagnostic.note(
-                "`else` stands right behind the one statement of its `if`: several go between `{` and `}`",
+                "`else` must follow the single statement of its `if`; put several statements between `{` and `}`",
             ),
             _ => diagnostic,
         }

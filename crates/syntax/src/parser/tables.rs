@@ -26,7 +26,7 @@ impl Parser<'_> {
         }
         let (closed, span) = (self.last_span(), self.span());
         let property = self.text(self.tokens[self.pos + at]);
-        let text = format!("property `{property}` stands behind the end of table `{}`", table.name.text);
+        let text = format!("property `{property}` comes after the end of table `{}`", table.name.text);
         self.report(
             Diagnostic::error("syntax", span, text)
                 .related(closed, "the table ends here")

@@ -75,7 +75,7 @@ impl Preprocessor<'_> {
                 // The quote that closes it stands in lines that a conditional leaves out.
                 self.diagnostics.push(
                     Diagnostic::error("unterminated-string", first.span, "this string is never closed")
-                        .note("a `\"` after it stands between directives that leave it out"),
+                        .note("a `\"` after it is between directives that skip it"),
                 );
                 break;
             };

@@ -146,8 +146,12 @@ impl Observer<'_> {
     /// Adds the existing fields to the refusal of an unknown one.
     fn with_choices(&self, name: &str, why: String) -> String {
         let control = self.shared.control();
-        let fields =
-            control.switch().told().fields.iter().filter(|field| matches!(field.kind, FieldKind::Header(_)));
+        let fields = control
+            .switch()
+            .traced_program()
+            .fields
+            .iter()
+            .filter(|field| matches!(field.kind, FieldKind::Header(_)));
         let names: Vec<&str> = fields.map(|field| field.name.as_str()).collect();
         if names.iter().any(|whole| whole.ends_with(name)) {
             return why;
@@ -164,7 +168,7 @@ impl Observer<'_> {
     fn trace_packet(&self, port: &str, frame: &str) -> Told {
         let (port, frame) = (port_number(port)?, frame_of(frame)?);
         let DryRun { switch, trace, outcome } = self.host.trace_packet(port, &frame)?;
-        let program = switch.told();
+        let program = switch.traced_program();
         let outcome = match outcome {
             Outcome::Sent { port, frame } => json!({"outcome": "sent", "port": port, "frame": hex(&frame)}),
             Outcome::Dropped { .. } => json!({"outcome": "dropped"}),
@@ -332,7 +336,7 @@ fn did_text(did: &Did, agrees: bool) -> String {
     let did = match did {
         Did::Sent { port, frame } => format!("sent {} bytes to port {port}", frame.len()),
         Did::Dropped(why) => format!("dropped it: {why}"),
-        Did::Done => "ended it; its copies went on in its place".to_string(),
+        Did::Done => "ended it; its copies continued".to_string(),
     };
     match agrees {
         true => format!("the worker did the same: {did}"),

@@ -238,7 +238,7 @@ impl<'a, D: Device> Runner<'a, D> {
         if port <= max {
             return Ok(());
         }
-        Err(format!("found port {port}, expected one that the program can tell from others: 0 to {max}"))
+        Err(format!("found port {port}, expected one that the program can distinguish: 0 to {max}"))
     }
 
     fn find(&self, name: &Name, index: impl Fn(&Schema) -> &NameIndex) -> Result<u32, Wrong> {

@@ -147,7 +147,7 @@ impl<'c> Answerer<'c> {
         write: impl FnOnce(Update) -> Option<(Result<Option<u32>>, Option<String>)>,
     ) -> Option<Reply> {
         let mut text = self.announce(&change);
-        let told = match &change.update {
+        let report = match &change.update {
             Update::Insert { .. } => "Entry has been added",
             Update::CreateMember { .. } => "Member has been created",
             Update::CreateGroup { .. } => "Group has been created",
@@ -166,7 +166,7 @@ impl<'c> Answerer<'c> {
             Err(error) => return Some(Reply { text, note, ..error.into() }),
         };
         if let Some(handle) = made {
-            text += &format!("{told} with handle {handle}\n");
+            text += &format!("{report} with handle {handle}\n");
         }
         text += &updated;
         let data = made.filter(|_| data).map(|handle| serde_json::json!({"handle": handle}));
