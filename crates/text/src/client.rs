@@ -1,4 +1,4 @@
-//! The other end of a control connection.
+//! The client end of a control connection.
 
 use crate::commands::{LoadSummary, Reply};
 use crate::error::LoadError;
@@ -19,19 +19,19 @@ use std::time::{Duration, Instant};
 pub struct Client {
     input: BufReader<Box<dyn Read + Send>>,
     output: Box<dyn Write + Send>,
-    /// Says how long reading and writing may take.
+    /// Sets the time limit of reads and writes.
     set_waits: SetWaits,
-    /// How long the switch may be silent.
+    /// The time for which the switch may be silent.
     patience: Option<Duration>,
-    /// Reads programs.
+    /// The reader of programs.
     reader: Option<ProgramReader>,
 }
 
-/// Reads a program and the files that it includes: its path, and all texts by path. What is wrong is a text for the user.
+/// Reads a program and the files that it includes: its path, and all texts by path. An error is a text for the user.
 pub type ProgramReader = fn(&Path) -> Result<(PathBuf, BTreeMap<PathBuf, String>), String>;
 
 type SetWaits = Box<dyn Fn(Option<Duration>, Option<Duration>) -> io::Result<()> + Send>;
-/// How long a connection over TCP may take.
+/// Maximum time to connect over TCP.
 const CONNECT: Duration = Duration::from_secs(10);
 
 impl Client {
@@ -69,16 +69,16 @@ impl Client {
         Client { input: BufReader::new(input), output, set_waits, patience: None, reader: None }
     }
 
-    /// From now on a request whose answer does not come within that time, or does not go on for so long, fails with
-    /// [`ErrorKind::TimedOut`]. After that nothing can be asked over this connection any more.
+    /// Sets a time limit: a request whose answer does not start, or pauses, for longer than that fails with
+    /// [`ErrorKind::TimedOut`]. The connection is then unusable.
     pub fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
         (self.set_waits)(Some(patience), Some(patience))?;
         self.patience = Some(patience);
         Ok(())
     }
 
-    /// From now on programs to load are read here, with the rights of this process, and their texts are sent. Without a
-    /// reader their paths are sent, and the switch opens them if the connection gives it the right.
+    /// Reads programs in this process, with its rights, and sends their texts. Without a
+    /// reader the client sends paths, and the switch opens them if the connection has the right.
     pub fn read_programs_by(&mut self, reader: ProgramReader) {
         self.reader = Some(reader);
     }
@@ -87,7 +87,7 @@ impl Client {
     pub fn ask(&mut self, request: &Request) -> io::Result<Answer> {
         let mut line = request.to_line();
         line.push('\n');
-        // A switch that refuses a request may say so and leave before it has read all of it.
+        // A switch that refuses a request may answer and close before it has read all of it.
         let sent = self.output.write_all(line.as_bytes());
         let mut answer = String::new();
         let late = |e: &io::Error| matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
@@ -110,7 +110,7 @@ impl Client {
             io::Error::new(ErrorKind::InvalidData, format!("it is no p4jet that answers: {e}"))
         })?;
         match &answer.error {
-            // It is not what the user typed that is wrong.
+            // The user's input is not at fault.
             Some(error) if error.kind == "request" => {
                 Err(io::Error::new(ErrorKind::InvalidInput, error.text.clone()))
             }
@@ -118,7 +118,7 @@ impl Client {
         }
     }
 
-    /// Has one command carried out. With `data`, what a command that reads found comes as JSON, too.
+    /// Runs one command. With `data`, the results of a reading command are also returned as JSON.
     pub fn command(&mut self, line: &str, data: bool) -> io::Result<Answer> {
         let refused = |error: CommandError| Answer { error: Some(error.into()), ..Answer::default() };
         match FileCommand::parse(line) {
@@ -152,7 +152,7 @@ impl Client {
         }
     }
 
-    /// Lets the connection be one of messages: all that happens from now on.
+    /// Turns the connection into a subscription to all further messages.
     pub fn subscribe(mut self, topics: Topics) -> io::Result<Messages> {
         let answer = self.ask(&Request::Subscribe { topics })?;
         match answer.error {
@@ -161,7 +161,7 @@ impl Client {
         }
     }
 
-    /// What the switch has done, in numbers.
+    /// Reads the statistics of the switch.
     pub fn stats(&mut self) -> io::Result<Result<Stats, CommandError>> {
         let answer = self.ask(&Request::Command { line: "stats".into(), data: true })?;
         Ok(match (answer.error, answer.data) {
@@ -171,7 +171,7 @@ impl Client {
         })
     }
 
-    /// Has a batch of updates carried out. For each the handle of what it made, or why it was refused.
+    /// Applies a batch of updates. Returns a result for each: the handle of the created object, or the refusal.
     pub fn write(
         &mut self,
         updates: Vec<NamedUpdate>,
@@ -189,7 +189,7 @@ impl Client {
         Ok(results.collect())
     }
 
-    /// Has a file of commands carried out, all of it or nothing.
+    /// Runs a file of commands: all of it or nothing.
     pub fn load(&mut self, name: &str, text: &str) -> io::Result<Result<LoadSummary, LoadError>> {
         let answer = self.ask(&Request::Load { text: text.into(), name: name.into() })?;
         Ok(match answer.error {
@@ -212,20 +212,20 @@ impl Client {
     }
 }
 
-/// Messages of a running switch. Dropped, it listens no more.
+/// Messages of a running switch. Dropping it ends the subscription.
 pub struct Messages {
     client: Client,
-    /// What has come of the next one.
+    /// The received part of the next message.
     line: Vec<u8>,
 }
 
 impl Messages {
-    /// Whether the next message is there already.
+    /// True if the next message has already arrived.
     pub fn has_more(&self) -> bool {
         self.client.input.buffer().contains(&b'\n')
     }
 
-    /// The next message, if one comes within that time; without a time it waits for ever. The end of the switch is an
+    /// Returns the next message, if one arrives within that time; without a time it waits indefinitely. The end of the switch is an
     /// error of the kind [`ErrorKind::UnexpectedEof`].
     pub fn next(&mut self, wait: Option<Duration>) -> io::Result<Option<Message>> {
         let Some(line) = self.next_line(wait)? else { return Ok(None) };
@@ -233,13 +233,13 @@ impl Messages {
         serde_json::from_slice(&line).map(Some).map_err(wrong)
     }
 
-    /// The same as it comes: a line of JSON, with its end.
+    /// Like [`Self::next`], as a line of JSON with its line end.
     pub fn next_line(&mut self, wait: Option<Duration>) -> io::Result<Option<Vec<u8>>> {
         let until = wait.map(|wait| Instant::now() + wait);
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if !self.has_more() {
-                // There is no time of 0 to wait.
+                // A wait of 0 does not exist.
                 (self.client.set_waits)(left.map(|left| left.max(Duration::from_millis(1))), None)?;
             }
             match self.client.input.read_until(b'\n', &mut self.line) {
@@ -277,15 +277,15 @@ impl Commander for Client {
     }
 }
 
-/// The command with the file that it names as the switch finds it, whatever folder that runs in. A path with blanks
-/// cannot be sent, so it stays as it is.
+/// The command with its file name made absolute, so that the switch finds the file from any folder. A path with blanks
+/// cannot be sent, so it is unchanged.
 fn with_absolute_path(line: &str) -> String {
     let absolute = |path: &str| {
         let path = std::path::absolute(path).ok()?.to_str()?.to_string();
         (!path.contains(|c: char| c.is_ascii_whitespace())).then_some(path)
     };
     let files = |spec: &str| match spec.strip_prefix("pcap:") {
-        // Behind the two files are the options of a link.
+        // The options of a link follow the two files.
         Some(files) => {
             let files = files.splitn(3, ',').enumerate().map(|(i, file)| match (i, file) {
                 (2, _) | (_, "") => Some(file.to_string()),

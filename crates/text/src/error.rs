@@ -1,10 +1,10 @@
-//! Errors about lines of text, and how they are shown.
+//! Errors in lines of text, and their presentation.
 
 use p4jet_control::CommandError;
 use std::fmt;
 use std::ops::Range;
 
-/// Why a file of commands was not loaded. Nothing of the file is in effect.
+/// The refusal of a file of commands. Nothing of the file is in effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
     /// The file as named by the caller.
@@ -13,7 +13,7 @@ pub struct LoadError {
     pub line: usize,
     /// The line's text.
     pub text: String,
-    /// What is wrong with it.
+    /// The fault.
     pub error: Box<CommandError>,
 }
 
@@ -27,7 +27,7 @@ impl LoadError {
         }
     }
 
-    /// The message with the source line and a caret under the culprit.
+    /// The message with the source line and a caret under the fault.
     pub fn render(&self) -> String {
         excerpt(&self.error.message, &self.file, self.line, &self.text, self.error.span.clone())
     }
@@ -65,7 +65,7 @@ pub(crate) fn excerpt(
         Some(column) => format!("{file}:{line}:{column}"),
         None => format!("{file}:{line}"),
     };
-    // A tab in the line stays one in front of the caret, so that the two stay aligned.
+    // A tab in the line is repeated before the caret, so that the two stay aligned.
     let mut out = format!("error: {message}\n{gutter}--> {place}\n{gutter} |\n{line} | {text}\n");
     if let (Some(span), Some(start)) = (span, start) {
         let blank: String =

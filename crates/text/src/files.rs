@@ -1,4 +1,4 @@
-//! Commands about files of whoever gives the command: the switch itself neither reads nor writes them.
+//! Commands about files of the client: the switch itself neither reads nor writes them.
 
 use crate::commands::Reply;
 use crate::packet;
@@ -11,20 +11,20 @@ use std::path::Path;
 
 /// A command that names a file of a switch's state.
 pub(crate) enum FileCommand<'a> {
-    /// Writes what `dump` says.
+    /// Writes the output of `dump`.
     Save(&'a Path),
-    /// Has the switch restore what the file says.
+    /// Restores the contents of the file.
     Restore(&'a Path),
-    /// Has the switch load the program; `aside`: only once `swap_configs` comes.
+    /// Loads the program; with `aside`, `swap_configs` activates it.
     Load {
         /// The program.
         path: &'a Path,
-        /// Whether it waits.
+        /// True if it waits for `swap_configs`.
         aside: bool,
     },
-    /// Has the switch take the frames of a capture, one after the other, as if they had come by the port.
+    /// Passes the frames of a capture to the switch one after the other, as if the port had received them.
     Frames {
-        /// What it does with them.
+        /// The action for each frame.
         act: Act,
         /// The port.
         port: &'a str,
@@ -33,17 +33,17 @@ pub(crate) enum FileCommand<'a> {
     },
 }
 
-/// What a switch does with each frame of a capture.
+/// The action of a switch for each frame of a capture.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Act {
     /// It processes the frame.
     Inject,
-    /// It tells what it would do with the frame.
+    /// It traces the frame without sending anything.
     Trace,
 }
 
 impl<'a> FileCommand<'a> {
-    /// Reads a line, if it is a whole such command.
+    /// Parses a line that is such a command.
     pub(crate) fn parse(line: &'a str) -> Option<FileCommand<'a>> {
         let mut words = line.split_ascii_whitespace();
         let (name, first, second, third) = (words.next()?, words.next()?, words.next(), words.next());
@@ -67,17 +67,17 @@ impl<'a> FileCommand<'a> {
     }
 }
 
-/// Bytes of a file that holds a switch's state.
+/// Maximum size of a file with a switch's state.
 const STATE_BYTES_MAX: u64 = 1 << 30;
 
-/// Frames of a capture to inject, and bytes of all.
+/// Maximum number of injected frames of a capture, and of their bytes.
 const FRAMES_MAX: usize = 1 << 16;
 const FRAMES_BYTES_MAX: usize = 64 << 20;
-/// Frames of a capture to trace: the first ones.
+/// Maximum number of traced frames of a capture: the first ones.
 const TRACED_MAX: usize = 100;
 
-/// Injects or traces the frames of a capture, one after the other, by a command for each. `send` gives the switch's answer, with
-/// its refusal if there is one.
+/// Injects or traces the frames of a capture, with one command for each. `send` returns the switch's answer, including a
+/// refusal.
 pub(crate) fn each_frame(
     act: Act,
     port: &str,
@@ -121,7 +121,7 @@ pub(crate) fn each_frame(
     }
 }
 
-/// The frames of a capture, and whether it has more than are wanted.
+/// The frames of a capture, and whether it has more than the limit.
 fn frames(path: &Path, act: Act) -> Result<(Vec<Vec<u8>>, bool), CommandError> {
     let wrong = |why: &dyn std::fmt::Display| CommandError::new(format!("Error: {why}"));
     let mut reader =
@@ -150,13 +150,13 @@ fn frames(path: &Path, act: Act) -> Result<(Vec<Vec<u8>>, bool), CommandError> {
     Ok((frames, false))
 }
 
-/// Why a state file was not restored.
+/// The error for a state file that was not restored.
 pub fn cannot_use_state(path: &Path, error: &CommandError) -> String {
     let why = error.message.strip_prefix("Error: ").unwrap_or(&error.message);
     format!("cannot use state file `{}`: {why}", path.display())
 }
 
-/// What a file says.
+/// Reads a file.
 pub(crate) fn read(path: &Path) -> Result<String, CommandError> {
     p4jet_files::read_text(path, STATE_BYTES_MAX)
         .map_err(|e| CommandError::new(format!("Error: {}: {e}", path.display())))

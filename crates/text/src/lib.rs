@@ -1,8 +1,8 @@
-//! Text for a switch, and text from it: everything here is one layer over the typed interface of `p4jet-control`.
+//! The text interface of a switch: a layer over the typed interface of `p4jet-control`.
 //!
-//! * [`Commands`]: the runtime commands that users of bmv2 know.
-//! * [`server`], [`client`]: the two ends of a control connection; [`wire`] is what goes over it.
-//! * [`Message`]: what a switch tells those who have subscribed ([`client::Client::subscribe`], [`Message::next_of`]).
+//! * [`Commands`]: the runtime commands of bmv2.
+//! * [`server`], [`client`]: the two ends of a control connection; [`wire`] is their protocol.
+//! * [`Message`]: messages to subscribers ([`client::Client::subscribe`], [`Message::next_of`]).
 //! * [`prompt`]: the interactive prompt.
 //! * [`packet`]: frames as text.
 //! * [`stf`]: packet tests.

@@ -1,4 +1,4 @@
-//! What a switch tells those who have subscribed: one message for each thing that happens.
+//! Messages to subscribers: one for each event.
 
 use crate::commands::entry_data;
 use num_bigint::BigUint;
@@ -13,10 +13,10 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::time::Duration;
 
-/// The names of what can be subscribed to.
+/// The names of topics.
 pub const TOPICS: [&str; 3] = ["digests", "ageing", "ports"];
 
-/// What these names, of [`TOPICS`], stand for; without any it is everything.
+/// Parses names of [`TOPICS`]; without any, all topics.
 pub fn parse_topics<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Topics, String> {
     let mut topics = Topics::default();
     for name in names {
@@ -34,14 +34,14 @@ pub fn parse_topics<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Topi
     Ok(if topics == Topics::default() { Topics { digests: true, ageing: true, ports: true } } else { topics })
 }
 
-/// The names of topics.
+/// Formats topics as names.
 pub(crate) fn topic_names(topics: Topics) -> Vec<String> {
     let Topics { digests, ageing, ports } = topics;
     let all = TOPICS.into_iter().zip([digests, ageing, ports]);
     all.filter(|(_, wanted)| *wanted).map(|(name, _)| name.to_string()).collect()
 }
 
-/// Something that happened. Values of fields are texts in hexadecimal, as in what commands that read give.
+/// An event. Values of fields are hexadecimal texts, as in the output of reading commands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Message {
@@ -49,43 +49,43 @@ pub enum Message {
     Digest {
         /// Its name: that of the struct, or of the instance.
         name: String,
-        /// Its number among the digests of the program, from 1, as bmv2 counts learn lists.
+        /// Its number among the digests of the program, from 1, like bmv2's learn lists.
         list: u32,
-        /// When: microseconds since the switch began.
+        /// Time in microseconds since the switch started.
         time_us: u64,
-        /// Its fields, in their order.
+        /// Its fields, in order.
         fields: Map<String, Value>,
     },
-    /// Nothing has hit an entry for as long as its timeout says.
+    /// An entry was not hit for its timeout.
     Aged {
         /// The name of its table.
         table: String,
-        /// What `table_dump_entry` gives of it: `handle`, `key`, `action`, `since_hit_ms` and so on.
+        /// The output of `table_dump_entry`: `handle`, `key`, `action`, `since_hit_ms` and so on.
         #[serde(flatten)]
         entry: Map<String, Value>,
     },
-    /// Something is new with a port.
+    /// A port has changed.
     Port {
         /// Its number.
         port: u32,
         /// `added`, `removed`, `up`, `down` or `failed`.
         change: String,
-        /// What was added.
+        /// The specification of an added port.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
-        /// Why it is down or failed.
+        /// The reason why it is down or failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    /// Messages that the subscriber will not get: they came faster than they were read.
+    /// Messages that the subscriber lost because it read too slowly.
     Lost {
-        /// How many.
+        /// Number of messages.
         messages: u64,
     },
 }
 
 impl Message {
-    /// The next message of a switch in this process; waits for it at most this long.
+    /// Returns the next message of a switch in this process; waits at most this long.
     pub fn next_of(from: &mut Subscription, wait: Duration) -> Option<Message> {
         from.next_as(wait, Message::new, |messages| Message::Lost { messages })
     }
@@ -145,7 +145,7 @@ fn digest_message(program: &Program, instance: u32, time_us: u64, limbs: &[u64])
     if let InstanceKind::Digest { fields: declared } = &sender.kind {
         for (name, width, limbs) in limbs_of_fields(declared, limbs) {
             let value = match limbs {
-                // Nearly all are that small.
+                // Nearly all values fit in 64 bits.
                 [limb] => format!("0x{limb:00$x}", 2 * width.div_ceil(8) as usize),
                 _ => format!("0x{}", hex(&value_of(limbs), width)),
             };
@@ -155,7 +155,7 @@ fn digest_message(program: &Program, instance: u32, time_us: u64, limbs: &[u64])
     Message::Digest { name: sender.name.clone(), list, time_us, fields }
 }
 
-/// A value as traces show it: addresses as such, small numbers in decimal.
+/// Formats a value as traces do: addresses in their notation, small numbers in decimal.
 fn value_text(value: &Value) -> String {
     let digits = value.as_str().map_or(0, |text| text.len().saturating_sub(2));
     match number(value) {

@@ -5,18 +5,18 @@ use etherparse::checksum::Sum16BitWords;
 use p4jet_suggest::{did_you_mean, nearest};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Most layers of a packet: VLAN tags and tunnels may nest.
+/// Maximum number of layers of a packet: VLAN tags and tunnels may nest.
 const LAYERS_MAX: usize = 32;
-/// Most bytes of a payload: what the length field of an IP packet can say.
+/// Maximum number of bytes of a payload: the limit of IP's length field.
 const PAYLOAD_BYTES_MAX: usize = 65_535;
 
-/// What a field without a value gets.
+/// The default of a field.
 #[derive(Clone, Copy)]
 enum Preset {
     Value(u128),
-    /// What the next layer is.
+    /// The protocol of the next layer.
     Next,
-    /// The bytes of this layer and what follows.
+    /// The number of bytes from this layer to the end.
     Length,
     Checksum,
 }
@@ -35,7 +35,7 @@ const fn field(name: &'static str, bits: u32, default: Preset) -> Field {
 struct Layer {
     name: &'static str,
     fields: &'static [Field],
-    /// What may be right outside of it; the first is put there where none of them is. Without any it may begin a frame.
+    /// The layers that may precede it; the first is added if none of them does. If the list is empty, the layer may begin a frame.
     inside: &'static [&'static str],
 }
 
@@ -160,21 +160,21 @@ const LAYERS: &[Layer] = &[
     },
 ];
 
-/// `payload` has no bits of its own: it takes one of these.
+/// `payload` has no fields: it takes one of these.
 const PAYLOAD_FIELDS: &[&str] = &["text", "hex", "zeros"];
 
-/// A layer as it was written, with the values that were given.
+/// A written layer with its given values.
 struct Part {
     layer: &'static Layer,
     values: Vec<Option<u128>>,
 }
 
-/// The frame that a text says: layers, or hexadecimal digits, in which blanks and colons do not count.
+/// Parses a frame: layers, or hexadecimal digits, in which blanks and colons are ignored.
 pub fn frame(text: &str) -> Result<Vec<u8>, String> {
     if is_expression(text) { build(text) } else { parse_hex(text) }
 }
 
-/// Whether one word says a frame, so that it is not the name of a file.
+/// True if one word is a frame, so that it is not the name of a file.
 pub(crate) fn is_frame(word: &str) -> bool {
     let first = word.split('/').next().unwrap_or(word);
     word.contains('=')
@@ -208,7 +208,7 @@ fn parse_hex(text: &str) -> Result<Vec<u8>, String> {
     Ok(digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect())
 }
 
-/// Whether the words are meant as an expression, not as hexadecimal digits.
+/// True if the words form an expression, not hexadecimal digits.
 fn is_expression(text: &str) -> bool {
     let first = text.split([' ', '\t', '/', '=']).find(|word| !word.is_empty()).unwrap_or("");
     text.contains(['=', '/'])
@@ -216,7 +216,7 @@ fn is_expression(text: &str) -> bool {
             && first.contains(|c: char| !c.is_ascii_hexdigit() && c != ':'))
 }
 
-/// The frame that the expression says.
+/// Builds the frame of an expression.
 fn build(text: &str) -> Result<Vec<u8>, String> {
     let (mut parts, payload) = parse(text)?;
     complete(&mut parts)?;
@@ -352,7 +352,7 @@ fn mac(text: &str) -> Option<u128> {
     bytes.iter().try_fold(0, |all, byte| Some(all << 8 | u128::from(u8::from_str_radix(byte, 16).ok()?)))
 }
 
-/// Adds the layers that are left out: an Ethernet header at the start, IP before TCP, UDP before VXLAN.
+/// Adds omitted layers: an Ethernet header at the start, IP before TCP, UDP before VXLAN.
 fn complete(parts: &mut Vec<Part>) -> Result<(), String> {
     let mut at = 0;
     while at < parts.len() {
@@ -363,7 +363,7 @@ fn complete(parts: &mut Vec<Part>) -> Result<(), String> {
             continue;
         }
         let missing = LAYERS.iter().find(|other| other.name == layer.inside[0]);
-        // What is added may need something around it in turn; a chain of layers ends with eth.
+        // An added layer may need one around it in turn; a chain of layers ends with eth.
         let fits = |missing: &&Layer| chain_fits(missing, outer);
         let Some(missing) = missing.filter(fits) else {
             let known: Vec<&str> = layer.inside.iter().copied().filter(|name| !name.is_empty()).collect();
@@ -382,7 +382,7 @@ fn complete(parts: &mut Vec<Part>) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a layer, with those that it needs around it, may stand inside of another.
+/// True if a layer, with those that it needs around it, may follow another.
 fn chain_fits(layer: &Layer, outer: &str) -> bool {
     layer.inside.contains(&outer)
         || LAYERS
@@ -391,7 +391,7 @@ fn chain_fits(layer: &Layer, outer: &str) -> bool {
             .is_some_and(|next| chain_fits(next, outer))
 }
 
-/// What a layer calls the one inside of it.
+/// The value by which a layer identifies the next one.
 fn next_value(part: &Part, outer: Option<&Part>, inner: Option<&Part>) -> u128 {
     let inner = inner.map_or("", |inner| inner.layer.name);
     let in_ip6 = outer.is_some_and(|outer| outer.layer.name == "ip6");
@@ -417,7 +417,7 @@ fn next_value(part: &Part, outer: Option<&Part>, inner: Option<&Part>) -> u128 {
     }
 }
 
-/// Puts a layer around what is inside.
+/// Puts a layer around its contents.
 fn wrap(part: &Part, outer: Option<&Part>, inner: Option<&Part>, inside: Vec<u8>) -> Result<Vec<u8>, String> {
     let name = part.layer.name;
     let header_bytes = part.layer.fields.iter().map(|field| field.bits as usize).sum::<usize>() / 8;
@@ -453,17 +453,17 @@ fn wrap(part: &Part, outer: Option<&Part>, inner: Option<&Part>, inside: Vec<u8>
     }
     frame.extend(inside);
     if let Some(at) = checksum_at {
-        // The header's own for IP; else all, with the pseudo header.
+        // IP sums only its header; the others sum everything with the pseudo header.
         let sum = match name {
             "ip" => Sum16BitWords::new().add_slice(&frame[..header_bytes]),
             _ => pseudo_header(part, outer, frame.len()).add_slice(&frame),
         };
         let checksum = match sum.ones_complement() {
-            // RFC 768: 0 would mean that there is none.
+            // RFC 768: 0 would mean no checksum.
             0 if name == "udp" => 0xffff,
             checksum => checksum,
         };
-        // RFC 7348: over IPv4, VXLAN should go without. etherparse sums in the byte order of the machine.
+        // RFC 7348: over IPv4, VXLAN should have no checksum. etherparse sums in the byte order of the machine.
         let vxlan = inner.is_some_and(|inner| inner.layer.name == "vxlan");
         if !(vxlan && outer.is_some_and(|outer| outer.layer.name == "ip")) {
             frame[at..at + 2].copy_from_slice(&checksum.to_ne_bytes());
@@ -503,7 +503,7 @@ mod tests {
     use super::*;
     use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
 
-    /// Another implementation reads the frames: the headers are those that were asked for, with the checksums that it computes.
+    /// Another implementation parses the frames: the headers are those requested, with the checksums that it computes.
     #[test]
     fn another_parser_agrees() {
         let frame = build("ip dst=10.0.0.9 ttl=3 / tcp dport=443 / payload text=hello").unwrap();
@@ -577,7 +577,7 @@ mod tests {
             assert_eq!(build(short), build(long), "{short}");
         }
         assert_eq!(build("eth").unwrap().len(), 14);
-        // A field that is given is not computed.
+        // A given field is not computed.
         assert_eq!(build("ip len=7 checksum=0x1234").unwrap()[14 + 2..14 + 4], [0, 7]);
     }
 

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! Identification of the peer of a connection.
 
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, connect, getsockopt, recv, send,
@@ -12,12 +12,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-/// Who is at the other end.
+/// The peer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Peer {
     /// A user of this machine.
     User(u32),
-    /// Somebody at this address: the user is not known.
+    /// An unknown user at this address.
     Address(IpAddr),
 }
 
@@ -30,10 +30,10 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Which users of this machine may connect over TCP.
+/// The users of this machine that may connect over TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Users {
-    /// Everybody who can reach the address.
+    /// Everyone who can reach the address.
     All,
     /// The user of the switch, root, and these.
     Own(BTreeSet<u32>),
@@ -48,7 +48,7 @@ impl Default for Users {
 impl std::str::FromStr for Users {
     type Err = String;
 
-    /// Reads `all`, or numbers of users with commas between them.
+    /// Parses `all`, or user numbers separated by commas.
     fn from_str(text: &str) -> Result<Users, String> {
         if text == "all" {
             return Ok(Users::All);
@@ -72,12 +72,12 @@ impl Users {
     }
 }
 
-/// Who connected to a Unix socket.
+/// The peer of a Unix socket.
 pub(crate) fn of_unix(stream: &UnixStream) -> io::Result<Peer> {
     Ok(Peer::User(getsockopt(stream, sockopt::PeerCredentials)?.uid()))
 }
 
-/// Who connected from `peer` to our end at `local`: of a connection within this machine the user.
+/// The peer that connected from `peer` to our end at `local`: the user, if the connection is within this machine.
 pub(crate) fn of_tcp(peer: SocketAddr, local: SocketAddr) -> Peer {
     match user_of(peer, local) {
         Ok(Some(user)) => Peer::User(user),
@@ -92,8 +92,8 @@ const BY_FAMILY: u16 = 20;
 /// `TCP_ESTABLISHED`
 const ESTABLISHED: u8 = 1;
 
-/// The user who has the socket that is bound to `from` and connected to `to`, by one question to the kernel
-/// (sock_diag(7)). Of a socket that is being closed the kernel says that it is root's, so only one that is still open
+/// The user that owns the socket bound to `from` and connected to `to`, by one query of the kernel
+/// (sock_diag(7)). The kernel attributes a socket that is being closed to root, so only an open one
 /// counts.
 fn user_of(from: SocketAddr, to: SocketAddr) -> io::Result<Option<u32>> {
     let asking = socket(
@@ -109,7 +109,7 @@ fn user_of(from: SocketAddr, to: SocketAddr) -> io::Result<Option<u32>> {
         SocketAddr::V4(_) => libc_family(AddressFamily::Inet),
         SocketAddr::V6(_) => libc_family(AddressFamily::Inet6),
     };
-    // `inet_diag_req_v2`: family, protocol TCP, nothing more to tell, all states; then the two ends.
+    // `inet_diag_req_v2`: family, protocol TCP, no extensions, all states; then the two ends.
     request.extend([family, 6, 0, 0]);
     request.extend(u32::MAX.to_ne_bytes());
     request.extend(from.port().to_be_bytes());
@@ -139,7 +139,7 @@ fn user_of(from: SocketAddr, to: SocketAddr) -> io::Result<Option<u32>> {
     if length < 16 + DESCRIPTION_BYTES || answer[4..6] != BY_FAMILY.to_ne_bytes() {
         return Ok(None);
     }
-    // `inet_diag_msg`: family, state, …; the user and the inode come last.
+    // `inet_diag_msg`: family, state, …; the user and the inode are last.
     let number = |at: usize| u32::from_ne_bytes([answer[at], answer[at + 1], answer[at + 2], answer[at + 3]]);
     let (state, user, inode) = (answer[17], number(16 + 64), number(16 + 68));
     Ok((state == ESTABLISHED && inode != 0).then_some(user))
@@ -166,7 +166,7 @@ mod tests {
             let (served, peer) = listener.accept().unwrap();
             let local = served.local_addr().unwrap();
             assert_eq!(of_tcp(peer, local), Peer::User(own), "{address}");
-            // The kernel would say that a closed socket is root's.
+            // The kernel attributes a closed socket to root.
             client.shutdown(Shutdown::Write).unwrap();
             drop(client);
             assert!(matches!(of_tcp(peer, local), Peer::Address(_)), "{address}");

@@ -1,4 +1,4 @@
-//! The interactive prompt, and the same without a terminal.
+//! The interactive prompt, and its equivalent without a terminal.
 
 use crate::files::{self, FileCommand};
 use crate::shared::restore;
@@ -16,18 +16,18 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::process::Stdio;
 
-/// What stands before every command.
+/// The text before every command.
 pub const PROMPT: &str = "RuntimeCmd: ";
 
-/// What stands before the first.
+/// The text before the first command.
 pub const BANNER: &str = "Control utility for runtime P4 table manipulation";
 
 /// An executor of commands: a switch in this process, or one at the other end of a connection.
 pub trait Commander {
-    /// Carries one command out. An error means that nobody is there any more who could.
+    /// Runs one command. An error means that the executor is gone.
     fn reply(&mut self, line: &str) -> io::Result<Reply>;
 
-    /// Where the word before `position` (in bytes) begins, and the words that could stand there.
+    /// The start of the word before `position` (in bytes), and the words that can complete it.
     fn complete(&mut self, line: &str, position: usize) -> (usize, Vec<String>);
 }
 
@@ -44,7 +44,7 @@ impl Commander for Control {
 impl Commander for SharedControl {
     fn reply(&mut self, line: &str) -> io::Result<Reply> {
         Ok(match FileCommand::parse(line) {
-            // Whoever types here has the rights of the switch.
+            // The user of the prompt has the rights of the switch.
             None | Some(FileCommand::Load { .. }) => Commands::reply(self, line, false),
             Some(FileCommand::Save(path)) => {
                 let dump = Commands::reply(self, "dump", false);
@@ -65,7 +65,7 @@ impl Commander for SharedControl {
     }
 }
 
-/// The answer to a restore, whose refusal names the file.
+/// The answer to a restore; a refusal names the file.
 pub(crate) fn named_state(path: &Path, mut reply: Reply) -> Reply {
     if let Some(error) = &mut reply.refused {
         error.message = format!("Error: {}", files::cannot_use_state(path, error));
@@ -73,14 +73,14 @@ pub(crate) fn named_state(path: &Path, mut reply: Reply) -> Reply {
     reply
 }
 
-/// Reads commands from standard input and answers on standard output until the input or `quit` ends it: with line editing and
-/// completion at a terminal, plainly otherwise. Returns how many commands failed.
+/// Reads commands from standard input and answers on standard output until the input ends or `quit`: with line editing and
+/// completion at a terminal, plainly otherwise. Returns the number of failed commands.
 pub fn interact(control: &mut dyn Commander) -> io::Result<usize> {
     if !io::stdin().is_terminal() {
-        // Standard output stays unlocked between writes: the packet loop logs there, too.
+        // Standard output is not locked between writes, because the packet loop also logs there.
         return interact_with(control, io::stdin().lock(), io::stdout());
     }
-    // The editor completes while no command runs; each needs the control in its turn.
+    // The editor completes while no command runs; each needs the control in turn.
     let control = RefCell::new(control);
     let config = Config::builder().completion_type(CompletionType::List).build();
     let mut editor =
@@ -90,7 +90,7 @@ pub fn interact(control: &mut dyn Commander) -> io::Result<usize> {
     let mut failed = 0;
     loop {
         match editor.readline(PROMPT) {
-            // A terminal that brackets pastes gives all lines as one text. They run one by one, each shown before its answer.
+            // A terminal that brackets pastes passes all lines as one text. They run one by one, each shown before its answer.
             Ok(text) => {
                 let lines = || text.split(['\r', '\n']).filter(|line| !line.is_empty());
                 let pasted = lines().nth(1).is_some();
@@ -101,7 +101,7 @@ pub fn interact(control: &mut dyn Commander) -> io::Result<usize> {
                     if leaves(line) {
                         return Ok(failed);
                     }
-                    // A history that refuses a line is no reason to stop.
+                    // The prompt continues if the history refuses a line.
                     let _ = editor.add_history_entry(line);
                     failed += usize::from(!answer(*control.borrow_mut(), line, &mut io::stdout())?);
                 }
@@ -116,8 +116,8 @@ pub fn interact(control: &mut dyn Commander) -> io::Result<usize> {
     }
 }
 
-/// Reads commands from `input` and answers on `output`, prompts included, until the input or `quit` ends it. Returns how many commands
-/// failed.
+/// Reads commands from `input` and answers on `output`, including prompts, until the input ends or `quit`. Returns the number of
+/// failed commands.
 pub fn interact_with(
     control: &mut dyn Commander,
     mut input: impl BufRead,
@@ -142,7 +142,7 @@ pub fn interact_with(
     }
 }
 
-/// Whether a line ends the session. bmv2's CLI knows only `EOF`; but who types the others means nothing else.
+/// True if a line ends the session. bmv2's CLI knows only `EOF`, but the others can mean nothing else.
 pub fn leaves(line: &str) -> bool {
     matches!(line.trim(), "quit" | "exit" | "EOF")
 }
@@ -153,7 +153,7 @@ fn shell_command(line: &str) -> Option<&str> {
     line.strip_prefix('!').or_else(|| line.strip_prefix("shell").filter(|rest| rest.starts_with(' ')))
 }
 
-/// Carries one line out and prints what comes of it: notes go to standard error. Whether it succeeded.
+/// Runs one line and prints the result: notes go to standard error. Returns true if it succeeded.
 pub fn answer(control: &mut dyn Commander, line: &str, output: &mut dyn Write) -> io::Result<bool> {
     if let Some(command) = shell_command(line) {
         let ran = std::process::Command::new("sh").args(["-c", command]).stdin(Stdio::null()).output()?;
@@ -167,7 +167,7 @@ pub fn answer(control: &mut dyn Commander, line: &str, output: &mut dyn Write) -
         eprintln!("{note}");
     }
     write!(output, "{}", reply.text)?;
-    // Where the original prints them, too, and after what it said of the change.
+    // bmv2's CLI also prints them there, after its text about the change.
     if let Some(error) = &reply.refused {
         writeln!(output, "{error}")?;
     }

@@ -1,8 +1,8 @@
-//! The control server: lets clients on a Unix or a TCP socket give commands to a running switch.
+//! The control server: clients on a Unix or TCP socket send commands to a running switch.
 //!
-//! A thread for each client, none of which the packets wait for. What a client can cost is bounded: its places, the length of
-//! its requests, the time that half a request or an unread answer may take. A client that is silent gives its place to
-//! one that has none.
+//! Each client has a thread; packets wait for none of them. The cost of clients is bounded: their number, the length of
+//! their requests, and the time for half a request or an unread answer. A silent client loses its place to
+//! a new one.
 
 use crate::commands::HostCommand;
 use crate::peer::{self, Peer};
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The same call on either kind.
+/// A method call on either kind of socket.
 macro_rules! each {
     ($stream:expr, $s:ident => $call:expr) => {
         match $stream {
@@ -35,23 +35,23 @@ macro_rules! each {
     };
 }
 
-/// What clients may cost.
+/// The limits for clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Clients at a time, on each socket.
+    /// Maximum number of clients on each socket.
     pub clients: usize,
-    /// Of these, clients of one user, or at one address if the user is not known.
+    /// Of these, the maximum for one user, or for one address if the user is unknown.
     pub per_user: usize,
-    /// Of these, subscribers.
+    /// Of these, the maximum number of subscribers.
     pub subscribers: usize,
-    /// A client that has been silent for this long loses its place to one that finds none.
+    /// A client that has been silent for this long loses its place if another needs one.
     pub silent: Duration,
-    /// Bytes of a request.
+    /// Maximum bytes of a request.
     pub line: usize,
-    /// Bytes of a request with a file of commands or a program. One client of a user, and four in all, may send more
-    /// than [`Limits::line`] at a time.
+    /// Maximum bytes of a request with a file of commands or a program. One client of a user, and four in total, may send more
+    /// than [`Limits::line`] at the same time.
     pub file: usize,
-    /// How long the rest of a request, the first request of a client, or the reading of an answer may take.
+    /// Maximum time for the rest of a request, for the first request of a client, and for the reading of an answer.
     pub wait: Duration,
 }
 
@@ -69,7 +69,7 @@ impl Default for Limits {
     }
 }
 
-/// A listening socket. Dropped, it lets its clients go, too.
+/// A listening socket. Dropping it also disconnects its clients.
 pub struct Server {
     state: Arc<State>,
     address: Address,
@@ -77,36 +77,36 @@ pub struct Server {
 }
 
 enum Address {
-    /// With the socket's inode: what is found there later may be another's.
+    /// With the socket's inode: a later socket of this name may belong to another process.
     Unix(PathBuf, u64),
     Tcp(SocketAddr),
 }
 
-/// Clients at a time that may send a request longer than a line.
+/// Maximum number of clients that send a request longer than a line.
 const LONG_MAX: usize = 4;
 
 struct State {
     control: SharedControl,
     limits: Limits,
-    /// Who may connect.
+    /// The users that may connect.
     users: Users,
-    /// What clients may have the switch open.
+    /// The files and interfaces that the switch may open for clients.
     rights: Rights,
     start: Instant,
     stop: AtomicBool,
     clients: Mutex<HashMap<u64, Known>>,
-    /// Those who are sending a request longer than a line.
+    /// The clients that are sending a request longer than a line.
     long: Mutex<Vec<Peer>>,
 }
 
-/// A client that has a place.
+/// A connected client.
 struct Known {
     stream: Stream,
     peer: Peer,
     turn: Arc<Turn>,
 }
 
-/// Whose turn it is: the client's, to send a request or to read an answer, or the switch's.
+/// The side that must act: the client, which sends a request or reads an answer, or the switch.
 struct Turn {
     /// Milliseconds after [`State::start`] at which the client's turn began, [`Turn::SWITCH`] or [`Turn::SUBSCRIBER`].
     since_ms: AtomicU64,
@@ -114,7 +114,7 @@ struct Turn {
 
 impl Turn {
     const SWITCH: u64 = u64::MAX;
-    /// Messages are sent when there are some; the client need not say anything.
+    /// Messages are sent when there are any; the client need not send anything.
     const SUBSCRIBER: u64 = u64::MAX - 1;
 
     fn set(&self, to: u64) {
@@ -135,7 +135,7 @@ impl State {
         self.start.elapsed().as_millis() as u64
     }
 
-    /// Gives a place to a new client, if need be that of a silent one: of the same user if that has too many, else of
+    /// Gives a place to a new client, if necessary that of a silent one: of the same user if that has too many, otherwise of
     /// the user that has most.
     fn seat(&self, id: u64, known: Known) -> Result<(), String> {
         let Limits { clients: places, per_user, silent, .. } = self.limits;
@@ -182,7 +182,7 @@ enum Stream {
 }
 
 impl Stream {
-    /// Says why the connection ends, if that can be said without waiting.
+    /// Sends the reason why the connection ends, if that needs no wait.
     fn refuse(&mut self, why: String) {
         let line = Answer::refused(WireError::request(why)).to_line();
         let _ = each!(&mut *self, s => s.set_nonblocking(true).and_then(|()| s.write_all(line.as_bytes())));
@@ -202,7 +202,7 @@ enum Listener {
 }
 
 impl Listener {
-    /// The next connection, and who is at its other end.
+    /// Accepts the next connection and identifies its peer.
     fn accept(&self) -> io::Result<(Stream, Peer)> {
         Ok(match self {
             Listener::Unix(l) => {
@@ -221,8 +221,8 @@ impl Listener {
 }
 
 impl Server {
-    /// Listens on a Unix socket, for this user only. A socket that a switch left behind when it was killed is replaced; one
-    /// that answers is an error.
+    /// Listens on a Unix socket, for this user only. It replaces a socket that a killed switch left; a socket that
+    /// answers is an error.
     pub fn unix(control: SharedControl, path: &Path, limits: Limits) -> io::Result<Server> {
         let wrong = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
         match fs::symlink_metadata(path) {
@@ -236,7 +236,7 @@ impl Server {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(wrong(e)),
         }
-        // Under another name until nobody else may connect; the new name replaces a dead socket in one step.
+        // It has another name until nobody else may connect; the rename replaces a dead socket in one step.
         let hidden = beside(path);
         let listener = UnixListener::bind(&hidden).map_err(wrong)?;
         let placed = fs::set_permissions(&hidden, fs::Permissions::from_mode(0o600))
@@ -245,7 +245,7 @@ impl Server {
         match placed {
             Ok(found) => {
                 let address = Address::Unix(path.to_path_buf(), found.ino());
-                // The file system lets in only the switch's own user and root.
+                // The file system admits only the switch's own user and root.
                 Server::start(control, Listener::Unix(listener), address, limits, Users::All, Rights::All)
             }
             Err(e) => {
@@ -255,7 +255,7 @@ impl Server {
         }
     }
 
-    /// Listens on a TCP socket. Clients of `users` may connect, and may have the switch open what `rights` say.
+    /// Listens on a TCP socket. Clients of `users` may connect; `rights` limit the files that the switch opens for them.
     pub fn tcp(
         control: SharedControl,
         address: SocketAddr,
@@ -299,7 +299,7 @@ impl Server {
         Ok(Server { state, address, accepting: Some(accepting) })
     }
 
-    /// Where it listens, in words for `p4jet ctl`.
+    /// Its address in the form of options of `p4jet ctl`.
     pub fn address(&self) -> String {
         match &self.address {
             Address::Unix(path, _) => path.display().to_string(),
@@ -311,7 +311,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.state.stop.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts.
+        // Wakes the accepting thread.
         let woken = match &self.address {
             Address::Unix(path, inode) => {
                 let ours = fs::symlink_metadata(path).is_ok_and(|found| found.ino() == *inode);
@@ -340,7 +340,7 @@ impl Drop for Server {
     }
 }
 
-/// Clients that were refused since the switch last said so.
+/// Clients that were refused since the last report.
 #[derive(Default)]
 struct Refusals {
     said: Option<Instant>,
@@ -348,10 +348,10 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// How often the switch says so at most, on each socket.
+    /// Minimum interval of reports for each socket.
     const SAID_EVERY: Duration = Duration::from_secs(10);
 
-    /// Tells a client why it is refused, and the switch's operator unless that was done a moment ago.
+    /// Sends a client the reason why it is refused, and reports it to the operator unless that happened recently.
     fn refuse(&mut self, state: &State, client: Option<&mut Stream>, peer: &Peer, why: String) {
         if let Some(line) = self.line(Instant::now(), peer, &why) {
             state.control.clients_refused(&line);
@@ -361,7 +361,7 @@ impl Refusals {
         }
     }
 
-    /// The line for the operator, if it is time for one.
+    /// The line for the operator, if one is due.
     fn line(&mut self, now: Instant, peer: &Peer, why: &str) -> Option<String> {
         if self.said.is_some_and(|said| now.saturating_duration_since(said) < Self::SAID_EVERY) {
             self.unsaid += 1;
@@ -376,7 +376,7 @@ impl Refusals {
     }
 }
 
-/// A name in the same folder that nobody else uses.
+/// An unused name in the same folder.
 fn beside(path: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -392,11 +392,11 @@ fn accept(listener: &Listener, state: &Arc<State>) {
         }
         let (mut stream, peer) = match accepted {
             Ok(accepted) => accepted,
-            // It left before it was let in.
+            // The client left before it was admitted.
             Err(e) if e.kind() == ErrorKind::ConnectionAborted || e.kind() == ErrorKind::NotConnected => {
                 continue;
             }
-            // Mostly: too many open files. Others may close some.
+            // Usually too many open files. Other clients may close some.
             Err(_) => {
                 thread::sleep(Duration::from_millis(100));
                 continue;
@@ -420,7 +420,7 @@ fn accept(listener: &Listener, state: &Arc<State>) {
         let place = Place { state: Arc::clone(state), id };
         let (spare, of) = (stream.try_clone(), peer.clone());
         let serve = move || serve(stream, &place.state, &peer, &turn);
-        // Without a thread the client is let go, with its place.
+        // Without a thread the client is disconnected, and its place is free.
         if let Err(error) = p4jet_threads::spawn("control", serve) {
             let why = format!(
                 "the switch has no thread for another client: {error}: see `ulimit -u` and `ulimit -v`"
@@ -430,7 +430,7 @@ fn accept(listener: &Listener, state: &Arc<State>) {
     }
 }
 
-/// A client's place among those connected.
+/// A client's place among the connections.
 struct Place {
     state: Arc<State>,
     id: u64,
@@ -442,7 +442,7 @@ impl Drop for Place {
     }
 }
 
-/// Answers a client until it leaves or does what it may not.
+/// Answers a client until it leaves or breaks a rule.
 fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
     if each!(&stream, s => s.set_write_timeout(Some(state.limits.wait))).is_err() {
         return;
@@ -450,10 +450,10 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
     let mut requests = Requests { state, peer, turn, buffer: Vec::new(), begin: 0, understood: false };
     let mut answers = Vec::new();
     loop {
-        // A line that is no request ends the connection: what follows it, such as the body of an HTTP request, was not
+        // A line that is not a request ends the connection: the text after it, such as the body of an HTTP request, was not
         // meant for us.
         let (answer, last) = match requests.next(&mut stream, &mut answers) {
-            // What it becomes when it is read.
+            // The memory that it takes when parsed.
             Next::Line(line) if Vec::<u8>::new().try_reserve(PARSED_BYTES * line.len()).is_err() => {
                 let why = "there is no memory for so long a request".to_string();
                 (Answer::refused(WireError::request(why)), false)
@@ -492,7 +492,7 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
     }
 }
 
-/// Lets a client be a subscriber, if there is room for one more.
+/// Registers a client as a subscriber, if there is room.
 fn subscribe(state: &State, turn: &Turn, topics: Topics) -> Result<Subscription, CommandError> {
     let clients = state.clients();
     let are = |client: &&Known| client.turn.since_ms.load(Ordering::Relaxed) == Turn::SUBSCRIBER;
@@ -505,10 +505,10 @@ fn subscribe(state: &State, turn: &Turn, topics: Topics) -> Result<Subscription,
     state.control.subscribe(topics)
 }
 
-/// How long it takes until a client that left is missed.
+/// Delay until a client that left is noticed.
 const MISSED: Duration = Duration::from_millis(50);
 
-/// Carries out a request. If the client leaves meanwhile, what is compiled for it is cancelled.
+/// Executes a request. If the client leaves meanwhile, compilations for it are cancelled.
 fn answer_while_there(stream: &Stream, state: &State, request: Request) -> Answer {
     let compiles = match &request {
         Request::Command { line, .. } => HostCommand::compiles(line),
@@ -527,9 +527,9 @@ fn answer_while_there(stream: &Stream, state: &State, request: Request) -> Answe
                 }
             }
         };
-        // However this ends, nobody looks any more.
+        // The watcher ends in any case.
         let _done = Done(&done);
-        // Without a thread nobody looks.
+        // Without a thread, nothing watches the client.
         let _ = p4jet_threads::spawn_scoped(scope, "control", watch);
         answer(&state.control, request, &state.rights, &cancel)
     })
@@ -544,12 +544,12 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Whether a client has closed its connection; takes [`MISSED`] if it has not. A TCP client that will send nothing more
-/// cannot be told from one that has left.
+/// True if a client has closed its connection; takes [`MISSED`] otherwise. A TCP client that only stops sending
+/// looks like one that has left.
 fn has_left(stream: &Stream) -> bool {
     let (fd, wanted) = match stream {
         Stream::Unix(s) => (s.as_fd(), PollFlags::empty()),
-        // Whatever it has sent before, its end is seen.
+        // The end of the connection is visible even if unread data precede it.
         Stream::Tcp(s) => (s.as_fd(), PollFlags::from_bits_retain(libc::POLLRDHUP)),
     };
     let mut fds = [PollFd::new(fd, wanted)];
@@ -557,19 +557,19 @@ fn has_left(stream: &Stream) -> bool {
         thread::sleep(MISSED);
         return false;
     }
-    // `nix` has no name for POLLRDHUP; nothing else without a name can be there.
+    // `nix` has no name for POLLRDHUP; no other unnamed flag can be set.
     let events = fds[0].revents();
     events.is_none_or(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
 }
 
-/// How often a subscriber's connection is looked at while there is nothing to tell.
+/// Interval at which a subscriber's connection is checked while there are no messages.
 const LOOK: Duration = Duration::from_millis(200);
-/// Bytes of messages that are sent at once.
+/// Maximum bytes of messages in one write.
 const MESSAGES_BYTES: usize = 64 << 10;
 
-/// Sends messages, after `text`, until the subscriber leaves, says anything, or does not read.
+/// Sends messages, after `text`, until the subscriber leaves, sends anything, or does not read.
 fn stream_out(stream: &mut Stream, mut subscription: Subscription, mut text: Vec<u8>) {
-    // Whether it left is seen by reading, which must not keep it waiting for messages.
+    // Only reading shows that the client has left, and it must not delay messages.
     if each!(&*stream, s => s.set_read_timeout(Some(Duration::from_millis(1)))).is_err() {
         return;
     }
@@ -607,27 +607,27 @@ struct Requests<'s> {
     peer: &'s Peer,
     turn: &'s Turn,
     buffer: Vec<u8>,
-    /// Where the next line begins.
+    /// The start of the next line.
     begin: usize,
-    /// Whether the client has sent a request yet.
+    /// True if the client has sent a request.
     understood: bool,
 }
 
 enum Next<'b> {
     Line(&'b [u8]),
-    /// To be told before the connection ends.
+    /// The error to send before the connection ends.
     Refused(String),
     End,
 }
 
-/// Memory for each byte of a request that is read.
+/// Bytes of memory for each byte of a request that is read.
 const PARSED_BYTES: usize = 4;
 
-/// Bytes that answers may wait for those to requests behind.
+/// Maximum bytes of answers that wait for the answers to later requests.
 const ANSWERS_WAIT: usize = 64 << 10;
 
 impl Requests<'_> {
-    /// The next line. Before this waits for the client, `answers` are sent.
+    /// Returns the next line. Sends `answers` before it waits for the client.
     fn next(&mut self, stream: &mut Stream, answers: &mut Vec<u8>) -> Next<'_> {
         let limits = self.state.limits;
         let mut searched = self.begin;
@@ -652,13 +652,13 @@ impl Requests<'_> {
             self.begin = 0;
             searched = self.buffer.len();
             if self.buffer.first().is_some_and(|first| !b"{ \t\r".contains(first)) {
-                // One who speaks another protocol may wait for an answer before the line has an end.
+                // A client of another protocol may wait for an answer before it ends the line.
                 let why =
                     "not a request: expected JSON, which begins with `{` (there is no Thrift server here)";
                 return Next::Refused(why.into());
             }
             if searched == 0 {
-                // What a long request took.
+                // The memory of a long request.
                 self.buffer.shrink_to(limits.line);
             }
             if searched > limits.line && long.is_none() {
@@ -670,7 +670,7 @@ impl Requests<'_> {
             if searched > limits.file {
                 return Next::Refused(format!("a request has at most {} bytes", limits.file));
             }
-            // Someone who has sent requests may think as long as he likes before the next.
+            // A client that has sent requests may wait indefinitely before the next one.
             if deadline.is_none() && (searched > 0 || !self.understood) {
                 deadline = Some(Instant::now() + limits.wait);
             }
@@ -718,7 +718,7 @@ impl Drop for Long<'_> {
     }
 }
 
-/// The folders in which sockets of this user's switches are looked for; the first that can be had is where they are made.
+/// The folders that may contain sockets of this user's switches; new sockets are created in the first usable one.
 fn folders() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute());
     let mut folders: Vec<PathBuf> = runtime.map(|dir| Path::new(&dir).join("p4jet")).into_iter().collect();
@@ -729,7 +729,7 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The user as whom this process makes files. Not the owner of /proc/self: that is root if the program's file has
+/// The user that owns files created by this process. Not the owner of /proc/self: that is root if the program's file has
 /// capabilities.
 fn user() -> Option<u32> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
@@ -738,14 +738,14 @@ fn user() -> Option<u32> {
     users.split_whitespace().nth(3)?.parse().ok()
 }
 
-/// Whether a folder is this user's alone: otherwise a socket in it could be anybody's.
+/// True if only this user can access a folder: otherwise a socket in it could belong to anyone.
 fn is_private(folder: &Path) -> bool {
     fs::symlink_metadata(folder)
         .is_ok_and(|f| f.is_dir() && Some(f.uid()) == user() && f.permissions().mode() & 0o077 == 0)
 }
 
-/// Where a switch that was not told otherwise makes its socket: in a folder that only this user may enter, under the name of
-/// the program and the number of the process.
+/// The default path of a switch's socket: in a folder that only this user may enter, named after
+/// the program and the process.
 pub fn default_path(program: &str) -> io::Result<PathBuf> {
     for folder in folders() {
         let _ = DirBuilder::new().mode(0o700).create(&folder);
@@ -775,7 +775,7 @@ pub fn running() -> Vec<PathBuf> {
     live
 }
 
-/// The sockets in a folder, and whether somebody listens.
+/// The sockets in a folder, and whether a switch listens on each.
 fn sockets(folder: &Path) -> Vec<(PathBuf, bool)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -791,7 +791,7 @@ fn sockets(folder: &Path) -> Vec<(PathBuf, bool)> {
         .collect()
 }
 
-/// Reads `ADDR:PORT`, or a port of this machine alone.
+/// Parses `ADDR:PORT`, or a port of the loopback address.
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let loopback = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let local = text.strip_prefix("localhost:").unwrap_or(text);

@@ -13,7 +13,7 @@ use p4jet_dataplane::{Cancel, CaptureSpec};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Reads a runtime command from the journal of an earlier p4jet ([`SharedControl::keep`]).
+/// Parses a runtime command from the journal of an earlier version ([`SharedControl::keep`]).
 ///
 /// # Errors
 ///
@@ -26,14 +26,14 @@ pub fn read_command(control: &Control, line: &str) -> Result<Option<Update>, Com
 }
 
 impl Commands for SharedControl {
-    /// Carries one command out for the user of the switch.
+    /// Runs one command for the user of the switch.
     fn reply(&self, line: &str, data: bool) -> Reply {
         reply(self, &Rights::All, line, data, &Cancel::default())
     }
 
     fn load(&self, name: &str, text: &str) -> Result<LoadSummary, LoadError> {
         loop {
-            // A large file is read without keeping the others waiting.
+            // A large file is parsed without blocking others.
             let control = self.control();
             let prepared = Prepared::new(&control, name, text)?;
             if let Some(mut batch) = self.transaction(&control, prepared.len()) {
@@ -58,8 +58,8 @@ impl Commands for SharedControl {
     }
 }
 
-/// Carries one command out for a client with these rights. What it compiles can be cancelled meanwhile. With `data`, what a command
-/// that reads found comes as JSON, too.
+/// Runs one command for a client with these rights. Its compilations can be cancelled meanwhile. With `data`, the results of a
+/// reading command are also returned as JSON.
 pub fn reply(shared: &SharedControl, rights: &Rights, line: &str, data: bool, cancel: &Cancel) -> Reply {
     match HostCommand::parse(line) {
         Some(Ok(command)) => {
@@ -70,7 +70,7 @@ pub fn reply(shared: &SharedControl, rights: &Rights, line: &str, data: bool, ca
     }
 }
 
-/// Carries out a command about tables and state. Others need not wait for what only reads.
+/// Runs a command about tables and state. Reading commands do not block others.
 fn command_reply(shared: &SharedControl, line: &str, data: bool) -> Reply {
     loop {
         let control = shared.control();
@@ -81,7 +81,7 @@ fn command_reply(shared: &SharedControl, line: &str, data: bool) -> Reply {
         };
         let reading = !matches!(command, Command::Change(_));
         let mut reply = match command {
-            // All that is set, at one moment.
+            // The whole configuration at one moment.
             Command::Dump { counters } => shared.dump(counters).into(),
             Command::Change(change) => {
                 let queues = matches!(change.update, Update::Queue(_));
@@ -91,10 +91,10 @@ fn command_reply(shared: &SharedControl, line: &str, data: bool) -> Reply {
                     Some((written.results.pop().unwrap_or(Ok(None)), note))
                 };
                 match answerer.change_reply(change, data, write) {
-                    // The change may have put the program with output queues in place.
+                    // The change may have activated the program with output queues.
                     Some(reply) if queues => Answerer::new(&shared.control()).with_queues_note(reply),
                     Some(reply) => reply,
-                    // Another program runs since the line was checked.
+                    // Another program was loaded after the line was checked.
                     None => continue,
                 }
             }
@@ -111,8 +111,8 @@ fn command_reply(shared: &SharedControl, line: &str, data: bool) -> Reply {
     }
 }
 
-/// Answers a request from a client with these rights. A connection that subscribes is its own matter. What the request compiles can
-/// be cancelled meanwhile. Whatever panics in it, there is an answer.
+/// Answers a request from a client with these rights. Subscriptions are handled by the connection. Compilations for the request can
+/// be cancelled meanwhile. There is an answer even if the request panics.
 pub fn answer(shared: &SharedControl, request: Request, rights: &Rights, cancel: &Cancel) -> Answer {
     let answer = || Ok(carry_out_request(shared, request, rights, cancel));
     guarded(answer).unwrap_or_else(|error| Reply::from(error).into())
@@ -141,7 +141,7 @@ fn carry_out_request(shared: &SharedControl, request: Request, rights: &Rights, 
     }
 }
 
-/// Puts what `dump` said in place of all that is set: all of it or nothing.
+/// Replaces the whole configuration by the output of `dump`: all or nothing.
 pub(crate) fn restore(shared: &SharedControl, text: &str) -> Reply {
     match shared.restore(text) {
         Ok(note) => Reply { note, ..Reply::default() },
@@ -177,7 +177,7 @@ fn host_reply(
             };
             let begun = capture.map(begin);
             if let Some(Err(error)) = begun {
-                // All of it or nothing.
+                // All or nothing.
                 shared.remove_port(*number)?;
                 return Err(CommandError::refused("device manager", "ERROR", error));
             }
@@ -215,7 +215,7 @@ fn host_reply(
     })
 }
 
-/// Compiles a program and lets it run; `aside`: only once `swap_configs` comes.
+/// Compiles a program and runs it; with `aside`, `swap_configs` activates it.
 fn program_reply(
     shared: &SharedControl,
     program: &Program<'_>,
@@ -226,7 +226,7 @@ fn program_reply(
         let loaded = shared.load_program(program, cancel)?;
         return Ok(Reply { note: loaded.note, ..loaded.report.into() });
     }
-    // As bmv2's CLI says it.
+    // The text of bmv2's CLI.
     let mut reply = Reply::from("Loading new Json config\n".to_string());
     match shared.prepare_program(program, cancel) {
         Ok(()) => reply.note = Some("until swap_configs commands go to the program that still runs".into()),
@@ -241,7 +241,7 @@ fn set_up_once(command: &str) -> CommandError {
     ))
 }
 
-/// The table that bmv2 prints.
+/// The table in bmv2's form.
 fn ports_text(ports: &[PortInfo]) -> String {
     let mut text =
         format!("{:^10}{:^20}{:^10}extra info\n{}\n", "port #", "iface name", "status", "=".repeat(50));

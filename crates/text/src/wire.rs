@@ -1,4 +1,4 @@
-//! What goes over a control connection: one JSON object a line, an answer for each request, in their order.
+//! The protocol of control connections: one JSON object per line, one answer per request, in order.
 //!
 //! ```text
 //! {"command":"table_num_entries ipv4_lpm","data":true}    {"ok":true,"output":"2\n","data":2}
@@ -27,59 +27,59 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// One command; with `data`, what a command that reads found comes as JSON, too.
+    /// One command; with `data`, the results of a reading command are also returned as JSON.
     Command {
         /// The command.
         line: String,
-        /// Whether to give data.
+        /// True to return data.
         data: bool,
     },
     /// A batch of updates.
     Write {
         /// The updates.
         updates: Vec<NamedUpdate>,
-        /// What happens to the others when one is refused.
+        /// The effect of a refused update on the others.
         atomicity: Atomicity,
     },
-    /// A file of commands, all of it or nothing.
+    /// A file of commands: all of it or nothing.
     Load {
-        /// The commands, one a line.
+        /// The commands, one per line.
         text: String,
         /// The file's name, for errors.
         name: String,
     },
-    /// What `dump` said, in place of all that is set: all of it or nothing.
+    /// Replaces the whole configuration by the output of `dump`: all or nothing.
     Restore {
-        /// One record a line.
+        /// One record per line.
         text: String,
     },
-    /// A program by its text: lets it run.
+    /// Loads a program by its text.
     Program {
-        /// Which of the texts is the program.
+        /// The path of the program among the texts.
         path: PathBuf,
-        /// The program and what it includes.
+        /// The program and the files that it includes.
         texts: BTreeMap<PathBuf, String>,
-        /// Whether it runs only once `swap_configs` comes.
+        /// True if `swap_configs` activates it.
         aside: bool,
     },
-    /// What may stand at a place of a line.
+    /// The possible completions in a line.
     Complete {
         /// The line.
         line: String,
-        /// The place, in bytes.
+        /// The position in bytes.
         position: usize,
     },
-    /// From now on, what happens: one [`crate::Message`] a line, and no more requests.
+    /// Subscribes to events: one [`crate::Message`] per line, and no more requests.
     Subscribe {
-        /// Of what.
+        /// The topics.
         topics: Topics,
     },
 }
 
-/// A request as it goes over the wire.
+/// A request in the form of the wire.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "an object with the fields of a request")]
 struct Fields {
@@ -112,7 +112,7 @@ struct Fields {
 }
 
 impl Request {
-    /// Reads a request. The error is for whoever sent it.
+    /// Parses a request. The error is for its sender.
     pub fn parse(line: &[u8]) -> Result<Request, String> {
         let mut fields: Fields = serde_json::from_slice(line).map_err(|e| format!("not a request: {e}"))?;
         if let Some(names) = fields.subscribe.take() {
@@ -171,7 +171,7 @@ impl Request {
         }
     }
 
-    /// The request as one line, without its end.
+    /// The request as one line without a line end.
     pub fn to_line(&self) -> String {
         let fields = match self {
             Request::Command { line, data } => {
@@ -207,7 +207,7 @@ impl Request {
     }
 }
 
-/// Lines of text: on the wire an array, here one text, as millions of short texts would take many times their length.
+/// Lines of text: an array on the wire, but one text here, because millions of short texts would take many times their length.
 #[derive(PartialEq)]
 struct Lines(String);
 
@@ -251,7 +251,7 @@ impl<'de> Deserialize<'de> for Lines {
 #[derive(PartialEq, Serialize)]
 struct Updates(Vec<NamedUpdate>);
 
-/// Most updates of a request: a short one takes ten times its text in memory.
+/// Maximum number of updates in a request: a short one takes ten times its text in memory.
 const UPDATES_MAX: usize = 500_000;
 
 impl<'de> Deserialize<'de> for Updates {
@@ -266,7 +266,7 @@ impl<'de> Deserialize<'de> for Updates {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Updates, A::Error> {
                 let mut updates = Vec::new();
-                // serde names Rust types, which mean nothing to clients.
+                // serde names Rust types, which are meaningless to clients.
                 let named = |number: usize, error: A::Error| {
                     let text = error.to_string();
                     let text = match text.split_once("struct variant NamedUpdate::") {
@@ -295,10 +295,10 @@ impl<'de> Deserialize<'de> for Updates {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpdateResult {
-    /// The handle of what it made.
+    /// The handle of the created object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handle: Option<u32>,
-    /// Why it was refused.
+    /// The refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<WireError>,
 }
@@ -314,36 +314,36 @@ impl From<(Written, Option<String>)> for Answer {
     }
 }
 
-/// What the switch answers.
+/// The answer of the switch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Answer {
-    /// Whether it was done.
+    /// True if the request succeeded.
     pub ok: bool,
-    /// What the commands print.
+    /// The output of the commands.
     pub output: String,
-    /// Why it was not done.
+    /// The refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<WireError>,
-    /// What else there is to say: for standard error.
+    /// Notes, for standard error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// What a command that reads found.
+    /// The results of a reading command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// The results of the updates of a batch, in their order.
+    /// The results of the updates of a batch, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<UpdateResult>,
-    /// Commands of a file that were carried out.
+    /// Number of executed commands of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commands: Option<usize>,
     /// Entries that they added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entries_added: Option<usize>,
-    /// Where the word to complete begins, in bytes.
+    /// The start of the word to complete, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<usize>,
-    /// The words that could stand there.
+    /// The possible words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
 }
@@ -352,11 +352,11 @@ pub struct Answer {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WireError {
-    /// `wrong`, `unsupported`, or `request` if it was not understood at all.
+    /// `wrong`, `unsupported`, or `request` if the request was not understood.
     pub kind: String,
     /// The message.
     pub text: String,
-    /// A stable code ([`CommandError::code`]): `TABLE_FULL`. None for `INVALID_ARGUMENT`.
+    /// A stable code ([`CommandError::code`]), such as `TABLE_FULL`. `None` for `INVALID_ARGUMENT`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// The object that refused, by its name in the program.
@@ -365,10 +365,10 @@ pub struct WireError {
     /// The part of the change that is wrong ([`CommandError::field`]).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// What the field may be.
+    /// The valid choices.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
-    /// The bytes of the command that it is about.
+    /// The bytes of the command to which it refers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub span: Option<(usize, usize)>,
     /// The line of a file, from 1.
@@ -423,7 +423,7 @@ impl Answer {
         Answer { error: Some(error), ..Answer::default() }
     }
 
-    /// The answer as one line, with its end.
+    /// The answer as one line with a line end.
     pub fn to_line(&self) -> String {
         // Texts and numbers always have a JSON form.
         let mut line = serde_json::to_string(self).unwrap_or_default();
@@ -520,7 +520,7 @@ mod tests {
             let error = Request::parse(line).unwrap_err();
             assert!(error.starts_with("not a request: ") && error.contains(why), "{line:?}: {error}");
         }
-        // Depth costs no stack.
+        // Nesting takes no stack.
         assert!(Request::parse("[".repeat(1 << 20).as_bytes()).is_err());
         assert!(Request::parse(format!("{{\"data\":{}", "[".repeat(1 << 20)).as_bytes()).is_err());
     }

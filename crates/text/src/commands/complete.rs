@@ -1,9 +1,9 @@
-//! What may stand at a place of a command line.
+//! Completion of command lines.
 
 use super::list;
 use p4jet_control::Control;
 
-/// Where the word before `position` (in bytes) begins, and the words that could stand there.
+/// The start of the word before `position` (in bytes), and the words that can complete it.
 pub(crate) fn complete(control: &Control, line: &str, position: usize) -> (usize, Vec<String>) {
     let before = line.get(..position).unwrap_or(line);
     let start = before.rfind(|c: char| c.is_ascii_whitespace()).map_or(0, |i| i + 1);
@@ -27,7 +27,7 @@ pub(crate) fn complete(control: &Control, line: &str, position: usize) -> (usize
         [command] => list::find(command).map_or_else(Vec::new, |spec| spec.words().collect()),
         _ => Vec::new(),
     };
-    // Full names, found by what they begin with or by what one of their suffixes begins with.
+    // Full names, found by the start of the name or of one of its suffixes.
     let fits = |name: &&&str| name.starts_with(word) || name.contains(&format!(".{word}"));
     (start, choices.iter().filter(fits).map(|name| (*name).to_string()).collect())
 }

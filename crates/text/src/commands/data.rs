@@ -1,7 +1,7 @@
-//! What commands that read find, as JSON: the twin of [`super::show`].
+//! The results of reading commands as JSON: the counterpart of [`super::show`].
 //!
-//! Values of fields and parameters are texts in hexadecimal, `"0x0a000207"`, whatever their width; handles, indices, counts and
-//! the values of registers of up to 64 bits are numbers.
+//! Values of fields and parameters are hexadecimal texts of any width, such as `"0x0a000207"`; handles, indices, counts and
+//! values of registers of up to 64 bits are numbers.
 
 use super::show;
 use num_bigint::BigUint;

@@ -1,4 +1,4 @@
-//! The commands there are, with their help.
+//! The list of commands with their help.
 
 use p4jet_suggest::nearest;
 
@@ -8,14 +8,14 @@ pub(crate) struct Spec {
     pub name: &'static str,
     /// Its arguments.
     pub arguments: &'static str,
-    /// What it does.
+    /// Its effect.
     pub about: &'static str,
-    /// What it touches.
+    /// The objects that it uses.
     pub touches: Touches,
 }
 
 impl Spec {
-    /// The words of which one comes first among the arguments: `start`, `stop` and `list` of `start <port> … | stop <port> | list`.
+    /// The possible first arguments: `start`, `stop` and `list` of `start <port> … | stop <port> | list`.
     pub(crate) fn words(&self) -> impl Iterator<Item = &'static str> {
         let optional = self.arguments.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         let (forms, between) = optional.map_or((self.arguments, " | "), |inside| (inside, "|"));
@@ -24,14 +24,14 @@ impl Spec {
     }
 }
 
-/// What a command touches. It has no more rights than its kind needs, whoever gives it.
+/// The objects that a command uses. Commands have no more rights than their kind needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touches {
-    /// Tables, counters and what else commands set.
+    /// Tables, counters and other state that commands set.
     State,
     /// The process: its ports, its program, its end.
     Switch,
-    /// Files and interfaces of the switch's machine, as far as the client has rights to them ([`crate::Rights`]).
+    /// Files and interfaces of the switch's machine, subject to the client's rights ([`crate::Rights`]).
     Machine,
     /// Files of the client, which the client itself opens.
     Client,
@@ -43,7 +43,7 @@ const fn spec(name: &'static str, touches: Touches, arguments: &'static str, abo
 
 use Touches::{Client, Machine, State, Switch};
 
-/// The commands that p4jet carries out, in the order of their names.
+/// The commands of p4jet, sorted by name.
 pub(crate) const COMMANDS: &[Spec] = &[
     spec(
         "act_prof_add_member_to_group",
@@ -373,8 +373,8 @@ pub(crate) const COMMANDS: &[Spec] = &[
     ),
 ];
 
-/// Commands of bmv2 that p4jet does not carry out yet, with the reason. A name that ends in `_` stands for all that
-/// begin so.
+/// Commands of bmv2 that p4jet does not support yet, with the reason. A name that ends with `_` denotes all commands that
+/// begin with it.
 const LATER: &[(&str, &str)] = &[
     ("set_toeplitz_hash_key", "neither v1model nor PSA has Toeplitz hashes"),
     ("write_config_to_file", "p4jet runs P4 source and writes no JSON for it"),
@@ -382,7 +382,7 @@ const LATER: &[(&str, &str)] = &[
     ("!", "commands of the operating system run only at the prompt"),
 ];
 
-/// No command, but a word of `p4jet ctl`.
+/// Not a command, but a word of `p4jet ctl`.
 const SUBSCRIBE: &str = "subscribe";
 
 /// The command of that name.
@@ -390,24 +390,24 @@ pub(crate) fn find(name: &str) -> Option<&'static Spec> {
     COMMANDS.binary_search_by(|spec| spec.name.cmp(name)).ok().map(|i| &COMMANDS[i])
 }
 
-/// Why a command that bmv2 has is missing here.
+/// The reason why p4jet lacks a command of bmv2.
 pub(crate) fn later(name: &str) -> Option<&'static str> {
     let matches =
         |known: &str| known == name || ((known.ends_with('_') || known == "!") && name.starts_with(known));
     LATER.iter().find(|(known, _)| matches(known)).map(|(_, why)| *why)
 }
 
-/// Whether bmv2 has a command of that name, be it carried out here or not.
+/// True if bmv2 has a command of that name, supported by p4jet or not.
 pub(crate) fn is_command(name: &str) -> bool {
     find(name).is_some() || later(name).is_some()
 }
 
-/// The names of the commands that p4jet carries out.
+/// The names of p4jet's commands.
 pub(crate) fn command_names() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().map(|spec| spec.name)
 }
 
-/// `: did you mean …?`, if a command has a name like that.
+/// `: did you mean …?`, if a command has a similar name.
 pub(crate) fn suggestion(name: &str) -> String {
     if name == SUBSCRIBE {
         return ": it has a connection to itself: `p4jet ctl subscribe`".to_string();
@@ -416,11 +416,11 @@ pub(crate) fn suggestion(name: &str) -> String {
     near.map_or_else(String::new, |near| format!(": did you mean `{near}`?"))
 }
 
-/// What `help` prints.
+/// The output of `help`.
 pub(crate) fn help() -> String {
     let title = "Documented commands (type help <topic>):";
     let mut out = format!("\n{title}\n{}\n", "=".repeat(title.len()));
-    // Two columns keep it within 80 characters, as the longest name has 39.
+    // Two columns fit in 80 characters, as the longest name has 39.
     let rows = COMMANDS.len().div_ceil(2);
     for (row, left) in COMMANDS.iter().take(rows).enumerate() {
         let right = COMMANDS.get(rows + row).map_or("", |spec| spec.name);
@@ -430,7 +430,7 @@ pub(crate) fn help() -> String {
     out
 }
 
-/// What `help COMMAND` prints.
+/// The output of `help COMMAND`.
 pub(crate) fn help_for(spec: &Spec) -> String {
     format!("{}: {}\n", spec.about, usage(spec))
 }

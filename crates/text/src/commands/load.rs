@@ -4,16 +4,16 @@ use super::{Answerer, Command, LineParser, Reply, Result};
 use crate::error::LoadError;
 use p4jet_control::{CommandError, Control, Update, guarded, require_memory};
 
-/// What a file of commands did.
+/// The result of a file of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadSummary {
-    /// Commands carried out.
+    /// Number of executed commands.
     pub commands: usize,
     /// Entries added.
     pub entries_added: usize,
-    /// What commands that read printed. Changes print nothing here.
+    /// The output of reading commands. Changes print nothing here.
     pub output: String,
-    /// What else there is to say: for standard error.
+    /// Notes, for standard error.
     pub note: Option<String>,
 }
 
@@ -23,12 +23,12 @@ pub(crate) struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Reads a file for the switch that `control` has.
+    /// Parses a file for the switch of `control`.
     pub(crate) fn new(control: &Control, name: &str, text: &'a str) -> std::result::Result<Self, LoadError> {
         require_memory(text, control.entries()).map_err(|e| LoadError::new(name, text, 1, e))?;
         let mut parser = LineParser::new(control.program(), control.schema());
         let mut changes = 0;
-        // A line end more than lines does no harm, and most lines are commands.
+        // Room for one line too many is harmless, and most lines are commands.
         let mut steps: Vec<Step<'_>> = Vec::with_capacity(text.bytes().filter(|b| *b == b'\n').count() + 1);
         for (line, number) in text.lines().zip(1..) {
             match parser.parse(line) {
@@ -45,14 +45,14 @@ impl<'a> Prepared<'a> {
         Ok(Prepared { steps })
     }
 
-    /// How many commands it has.
+    /// The number of its commands.
     pub(crate) fn len(&self) -> usize {
         self.steps.len()
     }
 }
 
-/// Carries out a file that was read for this switch, each change by `write`. What it did, and its last line; or the line that was
-/// refused, and why.
+/// Executes a file that was parsed for this switch, each change by `write`. Returns the result and its last line; or the refused
+/// line and the reason.
 pub(crate) fn carry_out(
     control: &Control,
     prepared: Prepared<'_>,
@@ -80,7 +80,7 @@ pub(crate) fn carry_out(
     Ok((summary, last))
 }
 
-/// Most bytes that the commands of a file print.
+/// Maximum output of the commands of a file, in bytes.
 const OUTPUT_BYTES_MAX: usize = 256 << 20;
 
 fn check_output(output: &str) -> Result<()> {
@@ -90,7 +90,7 @@ fn check_output(output: &str) -> Result<()> {
     Err(CommandError::new(format!("Error: the commands of a file print at most {OUTPUT_BYTES_MAX} bytes")))
 }
 
-/// A command of the file, with the number of its line. Nearly all are changes; what takes more room hides behind a pointer.
+/// A command of the file with its line number. Nearly all are changes; larger commands are behind a pointer.
 enum Step<'a> {
     Change(usize, Update),
     Read(usize, Box<Command<'a>>),

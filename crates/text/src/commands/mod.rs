@@ -1,7 +1,7 @@
 //! The runtime commands of bmv2's CLI.
 //!
-//! A line goes through three steps: [`parse`] checks it against the program and gives a [`Command`]; the control carries out the
-//! update in it, or an [`Answerer`] reads; [`show`] and [`data`] write the answer.
+//! A line takes three steps: [`parse`] checks it against the program and returns a [`Command`]; the control applies the
+//! update in it, or an [`Answerer`] reads; [`show`] and [`data`] format the answer.
 
 mod answer;
 mod complete;
@@ -30,26 +30,26 @@ use serde_json::Value;
 
 type Result<T> = std::result::Result<T, CommandError>;
 
-/// Who carries out runtime commands: a [`Control`], or a [`SharedControl`](p4jet_control::SharedControl), which also carries out those
+/// Executors of runtime commands: a [`Control`], or a [`SharedControl`](p4jet_control::SharedControl), which also executes commands
 /// about the switch as a whole.
 pub trait Commands {
-    /// Carries out one command. With `data`, what a command that reads found comes as JSON, too.
+    /// Runs one command. With `data`, the results of a reading command are also returned as JSON.
     fn reply(&self, line: &str, data: bool) -> Reply;
 
-    /// Carries out a file of commands: one a line, `#` starts a comment. A bad line leaves nothing of the file in effect:
-    /// every line is checked against the program before the first takes effect, and changes that the tables refuse after
-    /// all (a duplicate, a full table) take back those before them. Entries that the file deleted return under the handles
-    /// that they had.
+    /// Runs a file of commands: one per line, `#` starts a comment. If a line is wrong, nothing of the file takes effect:
+    /// every line is checked against the program first, and if a table still refuses a change (a duplicate, a full table),
+    /// the changes before it are undone. Entries that the file deleted return with their
+    /// handles.
     ///
     /// # Errors
     ///
     /// Nothing of the file is in effect.
     fn load(&self, name: &str, text: &str) -> std::result::Result<LoadSummary, LoadError>;
 
-    /// Where the word before `position` (in bytes) begins, and the words that could stand there.
+    /// The start of the word before `position` (in bytes), and the words that can complete it.
     fn complete(&self, line: &str, position: usize) -> (usize, Vec<String>);
 
-    /// Carries out one command. The answer is empty or ends with a line end.
+    /// Runs one command. The answer is empty or ends with a line end.
     ///
     /// # Errors
     ///
@@ -95,13 +95,13 @@ impl Commands for Control {
     }
 }
 
-/// Carries out one update; returns the handle of what it made.
+/// Applies one update; returns the handle of the created object.
 pub(crate) fn write_one(control: &Control, update: Update) -> Result<Option<u32>> {
     let mut written = control.write(vec![update], Atomicity::ContinueOnError);
     written.results.pop().unwrap_or(Ok(None))
 }
 
-/// Carries out one command. What one that reads prints; changes print nothing here.
+/// Runs one command. Returns the output of a reading command; changes print nothing here.
 pub(crate) fn execute_quietly(control: &Control, line: &str) -> Result<String> {
     let answerer = Answerer::new(control);
     match answerer.parse(line)? {
@@ -110,7 +110,7 @@ pub(crate) fn execute_quietly(control: &Control, line: &str) -> Result<String> {
     }
 }
 
-/// Two notes, one a line.
+/// Joins two notes, one per line.
 pub(crate) fn both_notes(one: Option<String>, other: Option<String>) -> Option<String> {
     match (one, other) {
         (Some(one), Some(other)) => Some(format!("{one}\n{other}")),
@@ -118,22 +118,22 @@ pub(crate) fn both_notes(one: Option<String>, other: Option<String>) -> Option<S
     }
 }
 
-/// What is to be said of a command whose name is an older spelling.
+/// The note on a command with an older spelling.
 pub(crate) fn deprecated(line: &str) -> Option<String> {
     let newer = line.split_ascii_whitespace().next().and_then(parse::profiles::substitute)?;
     Some(format!("This is a deprecated command, use '{newer}' instead"))
 }
 
-/// What a command comes to.
+/// The result of a command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
     /// For standard output: empty, or lines.
     pub text: String,
     /// For standard error.
     pub note: Option<String>,
-    /// Why the command was not carried out; `text` may have announced it.
+    /// The reason why the command failed; `text` may have announced it.
     pub refused: Option<CommandError>,
-    /// What a command that reads found, or the handle of what a change made.
+    /// The results of a reading command, or the handle of a created object.
     pub data: Option<Value>,
 }
 

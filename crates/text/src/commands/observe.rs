@@ -1,4 +1,4 @@
-//! Commands about what a running switch does: `stats`, `trace …`, `capture …`.
+//! Commands that observe a running switch: `stats`, `trace …`, `capture …`.
 
 use super::Result;
 use crate::packet;
@@ -29,7 +29,7 @@ const TRACE_LINES_MAX: usize = 4000;
 /// Default number of packets for `trace add`.
 const COUNT_DEFAULT: u32 = 1;
 
-/// Carries out commands about what a running switch does.
+/// Runs commands that observe a running switch.
 struct Observer<'s> {
     shared: &'s SharedControl,
     host: &'s dyn Host,
@@ -164,7 +164,7 @@ impl Observer<'_> {
         }
     }
 
-    /// Traces what the running switch would do with a packet; nothing is sent, and nothing changes.
+    /// Traces a packet through the running switch; nothing is sent or changed.
     fn trace_packet(&self, port: &str, frame: &str) -> Told {
         let (port, frame) = (port_number(port)?, frame_of(frame)?);
         let DryRun { switch, trace, outcome } = self.host.trace_packet(port, &frame)?;
@@ -354,7 +354,7 @@ fn did_json(did: &Did) -> Value {
     }
 }
 
-/// What captures have written, for people: lines.
+/// The output of captures as lines.
 pub fn captures_text(captures: &[CaptureInfo]) -> String {
     let mut text = String::new();
     for capture in captures {

@@ -49,13 +49,13 @@ pub(super) fn table_info(program: &Program, schema: &Schema, id: TableId) -> Str
     format!("{}{stars}\n{}", table(program, &program.tables[id.index()]), table_actions(program, schema, id))
 }
 
-/// What there is in the program.
+/// The objects of a program.
 pub(super) fn switch_info(program: &Program, schema: &Schema) -> String {
     let rows = switch_info_rows(program, schema);
     rows.iter().map(|(name, value)| format!("{name:12}: {value}\n")).collect()
 }
 
-/// The name of the program, then what there are how many of.
+/// The name of the program, then the number of objects of each kind.
 pub(super) fn switch_info_rows(program: &Program, schema: &Schema) -> [(&'static str, String); 8] {
     [
         ("program", program.name.clone()),
@@ -75,7 +75,7 @@ pub(super) fn match_key_line(table: &Table, key: &[KeyMatch]) -> String {
     format!("{:20} {}\n", "match key:", fields.collect::<Vec<_>>().join("\t"))
 }
 
-/// The kind in bmv2's words, padded to `pad`, and the value.
+/// The match kind in bmv2's words, padded to `pad`, and the value.
 fn match_text(
     m: &KeyMatch,
     width: u32,
@@ -90,7 +90,7 @@ fn match_text(
             ("TERNARY", format!("{} &&& {}", hex(value, width), hex(mask, width)))
         }
         KeyMatch::Range { lo, hi } => ("RANGE", format!("{} -> {}", hex(lo, width), hex(hi, width))),
-        // bmv2 has no optional fields: there they are ternary ones.
+        // bmv2 has no optional fields: it shows them as ternary.
         KeyMatch::Optional(Some(value)) => (
             "TERNARY",
             format!("{} &&& {}", hex(value, width), hex(&p4jet_control::value::ones(width), width)),
@@ -103,7 +103,7 @@ fn match_text(
     format!("{kind}{}{between}{value}", pad.get(kind.len()..).unwrap_or(""))
 }
 
-/// The lines with an action, as typed, and its data.
+/// The lines with an action, as the user named it, and its data.
 pub(super) fn action_lines(program: &Program, table: &Table, typed: &str, call: &Action) -> String {
     let data: Vec<_> = data_with_widths(program, table, call).map(|(v, w)| hex_bytes(v, w)).collect();
     format!("{:20} {typed}\n{:20} {}\n", "action:", "runtime data:", data.join("\t"))
@@ -150,7 +150,7 @@ pub(super) fn entry(program: &Program, schema: &Schema, id: TableId, state: &Ent
     out
 }
 
-/// A member of an action profile, whose actions `table` lists.
+/// A member of an action profile; its actions are those of `table`.
 pub(super) fn member(program: &Program, table: &Table, handle: u32, action: &Action) -> String {
     format!("Dumping member {handle}\n{}", action_entry(program, table, action))
 }
@@ -178,7 +178,7 @@ pub(super) fn profile(program: &Program, table: &Table, profile: &ActionProfile)
     out
 }
 
-/// A value set and the bits of its fields together.
+/// A value set and the total width of its fields.
 pub(super) fn value_set(table: &Table) -> String {
     format!("{:30} [compressed bitwidth:{}]\n", table.name, set_width(table))
 }
@@ -187,7 +187,7 @@ pub(super) fn set_width(table: &Table) -> u32 {
     table.keys.iter().map(|key| key.width).sum()
 }
 
-/// A member of a value set: one number, as bmv2 has it, if it can be; otherwise the fields one after the other.
+/// A member of a value set: one number, as in bmv2, if possible; otherwise the fields one after the other.
 pub(super) fn set_member(keys: &[Key], member: &[KeyMatch]) -> String {
     let mut whole = (BigUint::default(), 0);
     let joined = member.iter().zip(keys).all(|(m, key)| {
@@ -208,7 +208,7 @@ pub(super) fn set_member(keys: &[Key], member: &[KeyMatch]) -> String {
     format!("{}\n", member.iter().zip(keys).map(field).collect::<Vec<_>>().join(" "))
 }
 
-/// What follows the entries of a table.
+/// The lines after the entries of a table.
 pub(super) fn behind_entries(
     program: &Program,
     id: TableId,

@@ -3,7 +3,7 @@
 use super::{Name, Number, StfError};
 use crate::error::column;
 
-/// A place in a line.
+/// A position in a line.
 pub(super) struct Cursor<'t> {
     text: &'t str,
     at: usize,
@@ -25,18 +25,18 @@ impl<'t> Cursor<'t> {
         &self.text[self.at..]
     }
 
-    /// The next character that is no blank, without taking it.
+    /// The next character that is not blank, without consuming it.
     pub(super) fn peek(&mut self) -> Option<char> {
         self.skip_blanks();
         self.rest().chars().next()
     }
 
-    /// Whether the statement ends here: end of line or a comment.
+    /// True if the statement ends here: end of line or a comment.
     pub(super) fn at_end(&mut self) -> bool {
         matches!(self.peek(), None | Some('#'))
     }
 
-    /// An error about the word at this place.
+    /// An error about the word at this position.
     pub(super) fn expected<T>(&mut self, what: &str) -> Result<T> {
         self.skip_blanks();
         let word = self.word_len();
@@ -52,7 +52,7 @@ impl<'t> Cursor<'t> {
         Err(StfError { line: self.line, text: self.text.to_string(), span, message })
     }
 
-    /// Length of what a person would call the next word: one symbol, or letters and digits.
+    /// Length of the next word as a reader sees it: one symbol, or letters and digits.
     fn word_len(&self) -> usize {
         let rest = self.rest();
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '*' | '.');
@@ -68,7 +68,7 @@ impl<'t> Cursor<'t> {
         self.at
     }
 
-    /// The column of the place, 1-based.
+    /// The column of the position, 1-based.
     fn column(&self) -> usize {
         column(self.text, self.at)
     }
@@ -78,7 +78,7 @@ impl<'t> Cursor<'t> {
         column(self.text, position)
     }
 
-    /// Takes `symbol` if it comes next.
+    /// Consumes `symbol` if it is next.
     pub(super) fn eat(&mut self, symbol: &str) -> bool {
         self.skip_blanks();
         let found = self.rest().starts_with(symbol);
@@ -101,7 +101,7 @@ impl<'t> Cursor<'t> {
         (len > 0).then(|| rest[..len].to_ascii_lowercase())
     }
 
-    /// Takes `word`, in any case, if it comes next.
+    /// Consumes `word`, in upper or lower case, if it is next.
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let before = self.at;
         let found = self.keyword().as_deref() == Some(word);
@@ -119,7 +119,7 @@ impl<'t> Cursor<'t> {
         Ok(Name { text: text.to_string(), column })
     }
 
-    /// All up to the next blank or comment, without quotes: an argument of a runtime command.
+    /// Everything up to the next blank or comment, without quotes: an argument of a runtime command.
     pub(super) fn word(&mut self) -> Result<Name> {
         self.skip_blanks();
         let column = self.column();
@@ -276,12 +276,12 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Nothing but a comment may follow.
+    /// Requires the end of the line or a comment.
     pub(super) fn end(&mut self) -> Result<()> {
         if self.at_end() { Ok(()) } else { self.expected("the end of the statement") }
     }
 
-    /// The data of a packet: hex digits, and if `pattern` stars and a final `$`. Blanks are skipped. No comment may follow.
+    /// The data of a packet: hex digits, and if `pattern` also stars and a final `$`. Blanks are skipped. No comment may follow.
     pub(super) fn nibbles(&mut self, pattern: bool) -> Result<(Vec<Option<u8>>, bool)> {
         let mut nibbles = Vec::new();
         let what = if pattern { "hex digits, `*` or a final `$`" } else { "hex digits" };
@@ -315,7 +315,7 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// The hex digits of a MAC address that the text begins with, and its length.
+/// The hex digits of a MAC address at the start of the text, and its length.
 fn mac_address(text: &str) -> Option<(String, usize)> {
     const LEN: usize = "00:11:22:33:44:55".len();
     let word = text.get(..LEN)?;

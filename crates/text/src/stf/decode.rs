@@ -1,11 +1,11 @@
-//! What two packets differ in, told by the headers of the program.
+//! The differences between two packets in terms of the program's headers.
 
 use super::Pattern;
 use p4jet_dataplane::{Trace, TraceEvent};
 use p4jet_ir::{BlockKind, FieldId, HeaderId, Program};
 use std::fmt::Write;
 
-/// Which headers a frame begins with. What follows the last is the payload.
+/// The headers at the start of a frame. The payload follows the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
     headers: Vec<Placed>,
@@ -20,7 +20,7 @@ struct Placed {
 }
 
 impl Layout {
-    /// The layouts of the packets that left, in order: the headers that the last deparser before wrote.
+    /// The layouts of the packets that left, in order: the headers that the last deparser wrote.
     pub(super) fn of_sent(program: &Program, trace: &Trace) -> Vec<Layout> {
         let (mut layouts, mut now) = (Vec::new(), Layout::default());
         for event in &trace.events {
@@ -39,7 +39,7 @@ impl Layout {
         layouts
     }
 
-    /// The layout of a packet that arrives: the headers that the first parser finds, if they follow each other.
+    /// The layout of an arriving packet: the headers that the first parser finds, if they are contiguous.
     pub(super) fn of_arriving(program: &Program, trace: &Trace) -> Option<Layout> {
         let mut layout = Layout::default();
         for event in &trace.events {
@@ -53,7 +53,7 @@ impl Layout {
                     }
                     layout.headers.push(Placed { header: *header, at_bit: *at_bit, bits: *bits });
                 }
-                // It says less than the layout of what came.
+                // It is less specific than the layout of the received packet.
                 TraceEvent::TooShort { .. } => return None,
                 _ => {}
             }
@@ -70,13 +70,13 @@ impl Layout {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bit {
     Is(bool),
-    /// Whatever the script says a star for.
+    /// A star in the script.
     Any,
-    /// Behind the end.
+    /// Beyond the end.
     None,
 }
 
-/// The bits of a packet, or of what a script expects.
+/// The bits of a packet or of an expectation.
 struct Bits(Vec<Bit>);
 
 impl Bits {
@@ -91,7 +91,7 @@ impl Bits {
         Bits(bits.collect())
     }
 
-    /// Those from `at` on, `count` of them, whether they are there or not.
+    /// The `count` bits from `at`, even beyond the end.
     fn part(&self, at: u64, count: u64) -> Vec<Bit> {
         (at..at + count)
             .map(|i| usize::try_from(i).ok().and_then(|i| self.0.get(i)).copied().unwrap_or(Bit::None))
@@ -99,7 +99,7 @@ impl Bits {
     }
 }
 
-/// Whether a field came as expected. `exact`: nothing may stand where nothing is expected.
+/// True if a field is as expected. `exact`: nothing may follow the expectation.
 fn agree(expected: &[Bit], got: &[Bit], exact: bool) -> bool {
     expected.iter().zip(got).all(|(e, g)| match (e, g) {
         (Bit::Is(e), Bit::Is(g)) => e == g,
@@ -109,7 +109,7 @@ fn agree(expected: &[Bit], got: &[Bit], exact: bool) -> bool {
     })
 }
 
-/// A field's value: in hex, as an address, or with stars.
+/// The value of a field: in hex, as an address, or with stars.
 fn value_text(bits: &[Bit]) -> String {
     if bits.is_empty() {
         return "(no bits)".to_string();
@@ -117,7 +117,7 @@ fn value_text(bits: &[Bit]) -> String {
     if bits.iter().all(|b| *b == Bit::None) {
         return "-".to_string();
     }
-    // Where only the beginning is there, the rest is as free as a star.
+    // If only the beginning is given, the rest is as free as a star.
     if bits.iter().all(|b| !matches!(b, Bit::Is(_))) {
         return "*".to_string();
     }
@@ -149,7 +149,7 @@ fn value_text(bits: &[Bit]) -> String {
     }
 }
 
-/// The digit of up to four bits, if they are all known or all free.
+/// The digit of up to four bits, if all are known or all are free.
 fn hex_digit(bits: &[Bit]) -> Option<char> {
     let known = bits.iter().filter(|b| matches!(b, Bit::Is(_))).count();
     if known == 0 {
@@ -159,7 +159,7 @@ fn hex_digit(bits: &[Bit]) -> Option<char> {
     (known == bits.len()).then(|| char::from_digit(value, 16)).flatten()
 }
 
-/// The fields of a header with their widths here. A header whose varbits cannot be told apart has one piece without a
+/// The fields of a header with their widths here. A header whose varbits cannot be separated has one piece without a
 /// name.
 fn fields(program: &Program, placed: Placed) -> Vec<(Option<FieldId>, u64)> {
     let header = &program.headers[placed.header.index()];
@@ -180,17 +180,17 @@ fn fields(program: &Program, placed: Placed) -> Vec<(Option<FieldId>, u64)> {
     }
 }
 
-/// What two packets differ in.
+/// The differences between two packets.
 pub(super) struct Differences {
-    /// Headers and values that are not as expected, each in one line. None if only the lengths differ, behind the headers.
+    /// Headers and values that differ, one per line. `None` if only the lengths after the headers differ.
     pub found: Vec<String>,
-    /// Whether one has headers that the other has not: these come first.
+    /// True if one packet has headers that the other lacks: these differences are listed first.
     pub headers_differ: bool,
-    /// All headers, those that differ with all their fields. Lines.
+    /// All headers as lines; those that differ with all their fields.
     pub text: String,
 }
 
-/// Compares a packet with what was expected, header by header.
+/// Compares a packet with the expected one, header by header.
 pub(super) fn differences(
     program: &Program,
     pattern: &Pattern,
@@ -221,7 +221,7 @@ pub(super) fn differences(
     rest.iter().for_each(|other| table.only_got(*other));
     table.payload(expected.end(), got.end());
     let headers_differ = !table.headers.is_empty();
-    // That a header is missing explains the others.
+    // A missing header explains the other differences.
     let mut found = table.headers;
     found.extend(table.found);
     Differences { found, headers_differ, text: table.text }
@@ -232,7 +232,7 @@ struct Table<'a> {
     expected: Bits,
     got: Bits,
     exact: bool,
-    /// Headers that only one side has.
+    /// Headers that only one packet has.
     headers: Vec<String>,
     /// Other differences.
     found: Vec<String>,
@@ -241,7 +241,7 @@ struct Table<'a> {
 
 impl Table<'_> {
     fn line(&mut self, text: &str) {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.text, "  {}", text.trim_end());
     }
 
@@ -249,7 +249,7 @@ impl Table<'_> {
         let name = &self.program.headers[got.header.index()].name;
         let mut rows: Vec<[String; 3]> = Vec::new();
         let mut marks = Vec::new();
-        // A varbit may have another length on each side; fields are compared one by one.
+        // A varbit may have different lengths on the two sides; fields are compared one by one.
         let (mut e_at, mut g_at) = (expected.at_bit, got.at_bit);
         let (e_fields, g_fields) = (fields(self.program, expected), fields(self.program, got));
         for ((field, e_width), (_, g_width)) in e_fields.iter().zip(&g_fields) {
@@ -310,7 +310,7 @@ impl Table<'_> {
         }
     }
 
-    /// A field's name without its header's.
+    /// The name of a field without its header.
     fn field_name(&self, header: &str, field: Option<FieldId>) -> String {
         let Some(field) = field else { return "bits".to_string() };
         let name = self.program.fields[field.index()].name.as_str();

@@ -1,4 +1,4 @@
-//! What the numbers of a script mean for a key field, as p4c's runner for bmv2 has it.
+//! The meaning of a script's numbers for a key field, as in p4c's runner for bmv2.
 
 use super::{Match, MatchValue, Number};
 use num_bigint::BigUint;
@@ -30,7 +30,7 @@ impl Number {
 
     /// The number with stars as zeros.
     fn zeroed(&self, width: u32) -> Result<BigUint, String> {
-        // A number without digits does not come from the parser.
+        // The parser returns no number without digits.
         let digits = self.digits.replace('*', "0");
         let value = BigUint::parse_bytes(digits.as_bytes(), self.radix).unwrap_or_default();
         if value.bits() > u64::from(width) {
@@ -44,7 +44,7 @@ impl Number {
         Ok(value)
     }
 
-    /// The number; stars are refused.
+    /// The number; stars are errors.
     pub(super) fn value(&self, width: u32) -> Result<BigUint, String> {
         match self.stars() {
             0 => self.zeroed(width),
@@ -54,7 +54,7 @@ impl Number {
 
     /// Ones for the digits that matter.
     ///
-    /// p4c's runner does not know the width: bits in front of the first digit written are free, too.
+    /// p4c's runner does not know the width: bits before the first written digit are free, too.
     fn mask(&self, width: u32) -> BigUint {
         if self.radix == 10 {
             return ones(width);
@@ -71,7 +71,7 @@ impl Number {
         BigUint::parse_bytes(ones_text.as_bytes(), self.radix).unwrap_or_default() & ones(width)
     }
 
-    /// How many of the first bits an lpm literal fixes: as many as its digits have, so `0x0a` means /8. Stars count from
+    /// The prefix length of an lpm literal: the width of its digits, so `0x0a` means /8. Stars count from
     /// the end if the literal is at least as wide as the field.
     fn prefix_len(&self, width: u32) -> Result<u32, String> {
         let fixed = self.digits.trim_end_matches('*').len();
@@ -81,7 +81,7 @@ impl Number {
         if self.radix == 10 {
             return Ok(width);
         }
-        // Longer literals than this do not come with fields of fewer bits than u32 counts.
+        // Field widths are below 2^32, so longer literals do not occur.
         let bits =
             |digits: usize| u32::try_from(digits).unwrap_or(u32::MAX).saturating_mul(self.bits_per_digit());
         if bits(self.digits.len()) >= width {
@@ -92,7 +92,7 @@ impl Number {
     }
 }
 
-/// The match of a key field that the script leaves out.
+/// The match of a key field that the script omits.
 pub(super) fn omitted(key: &Key) -> KeyMatch {
     match key.kind {
         MatchKind::Exact => KeyMatch::Exact(BigUint::zero()),
@@ -103,7 +103,7 @@ pub(super) fn omitted(key: &Key) -> KeyMatch {
     }
 }
 
-/// The match that a script's value asks for.
+/// The match for a value in a script.
 pub(super) fn key_match(key: &Key, value: &MatchValue) -> Result<KeyMatch, String> {
     let width = key.width;
     let all = ones(width);
@@ -203,8 +203,8 @@ fn article(kind: MatchKind) -> &'static str {
     }
 }
 
-/// The key field that a script's name means: exact, then with `$` or `.$valid$` after it, `x.valid` for `x.$valid$`,
-/// then the last one that ends in it. `stack$0.f` stands for `stack[0].f`.
+/// The key field for a name in a script: first an exact match, then with `$` or `.$valid$` appended, `x.valid` for `x.$valid$`,
+/// and last the final field whose name ends with it. `stack$0.f` means `stack[0].f`.
 pub(super) fn find_key(keys: &[Key], field: &Match) -> Result<usize, String> {
     let name = unfold_index(&field.field.text);
     let position = |wanted: &str| keys.iter().position(|k| k.name == wanted);

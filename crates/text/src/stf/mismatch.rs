@@ -1,4 +1,4 @@
-//! Packets that did not leave as expected, and what is said of them.
+//! Packets that did not leave as expected, and their description.
 
 use super::decode::{Differences, differences};
 use super::replay::{Fresh, Replay};
@@ -12,44 +12,44 @@ use std::collections::BTreeSet;
 pub(super) struct Input {
     pub line: usize,
     pub port: u32,
-    /// What became of it.
+    /// Its outcome.
     pub processed: Processed,
 }
 
 /// A packet that left.
 #[derive(Clone)]
 pub(super) struct Sent {
-    /// Index of the packet it came from.
+    /// Index of the packet from which it originated.
     pub input: usize,
-    /// Which one of those that came from it.
+    /// Its number among the packets with this origin.
     pub output: usize,
     pub frame: Vec<u8>,
 }
 
-/// Something that is wrong with the packets of a port.
+/// A fault among the packets of a port.
 pub(super) struct Mismatch<'a> {
-    /// The line that says what should be; if none does, that of the packet.
+    /// The line with the expectation; without one, the line of the packet.
     pub line: usize,
     pub port: u32,
-    /// Which packet of the port.
+    /// The number of the packet on the port.
     pub index: usize,
     pub kind: MismatchKind<'a>,
 }
 
 pub(super) enum MismatchKind<'a> {
-    /// It is not as expected. The line that expects just this, if there is one.
+    /// The packet differs. The line that expects exactly this packet, if there is one.
     Differs(&'a Pattern, Sent, Option<usize>),
-    /// None came. Where one like it left instead, or else the packet that it should come from and what left of that by
-    /// a port where nothing is expected.
+    /// No packet left. The port where one like it left instead; otherwise the packet from which it should originate, with its packets
+    /// that left by a port without expectations.
     Missing { pattern: Option<&'a Pattern>, instead: Option<(u32, Sent)>, input: Option<usize> },
-    /// One more came.
+    /// One packet too many left.
     Extra(Sent),
-    /// One came before a line that says none.
+    /// A packet left before a line that expects none.
     Unwanted(Sent),
 }
 
 impl Mismatch<'_> {
-    /// The packet that it is about.
+    /// The packet concerned.
     fn input(&self) -> Option<usize> {
         match &self.kind {
             MismatchKind::Differs(_, sent, _) | MismatchKind::Extra(sent) | MismatchKind::Unwanted(sent) => {
@@ -61,16 +61,16 @@ impl Mismatch<'_> {
     }
 }
 
-/// Most traces in one outcome: they are long.
+/// Maximum number of traces in one outcome, because they are long.
 const TRACES_MAX: usize = 2;
 
-/// Most packets that are carried out once more to tell their headers.
+/// Maximum number of packets that are replayed to find their headers.
 const REPLAYED_MAX: usize = 64;
 
-/// Most bytes of an unexpected packet in a one-line message.
+/// Maximum bytes of an unexpected packet in a one-line message.
 const MESSAGE_BYTES_MAX: usize = 32;
 
-/// What became of a packet, for messages.
+/// The outcome of a packet, for messages.
 pub(super) fn fate(processed: &Processed) -> String {
     let left = match processed.sent.as_slice() {
         [] => None,
@@ -91,8 +91,8 @@ pub(super) fn fate(processed: &Processed) -> String {
     }
 }
 
-/// Tells of each mismatch what it is. If there are any, and `fresh` is given, the script is carried out once more to know
-/// where the headers are and what the packets went through.
+/// Describes each mismatch. If there are any, and `fresh` is given, the script is replayed to find
+/// the headers and traces of the packets.
 pub(super) fn describe(
     mismatches: Vec<Mismatch<'_>>,
     inputs: &[Input],
@@ -139,7 +139,7 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    /// What is wrong in one line, and the lines that show it.
+    /// The fault in one line, and the lines that show it.
     fn mismatch(&self, mismatch: &Mismatch<'_>) -> (String, String) {
         let place = format!("port {}, packet {}", mismatch.port, mismatch.index + 1);
         match &mismatch.kind {
@@ -193,7 +193,7 @@ impl Teller<'_> {
         format!("{place}: {}{dots} came (from the packet of line {line})", hex(shown))
     }
 
-    /// How a packet differs from the pattern: in words of the program's headers, if it is known where they are.
+    /// The difference between a packet and the pattern: in terms of the program's headers, if their positions are known.
     fn compare(&self, pattern: &Pattern, sent: &Sent) -> (String, String) {
         let Some(difference) = compare(pattern, &sent.frame) else {
             return Default::default();
@@ -201,7 +201,7 @@ impl Teller<'_> {
         let Some(Differences { found, headers_differ, text }) = self.differences(pattern, sent) else {
             return (difference.message, difference.detail);
         };
-        // Where bytes are missing at the end, or too many, that is all there is to say.
+        // If bytes are only missing or added at the end, no more is known.
         let message = match found.split_first() {
             Some((first, [])) if headers_differ || !difference.length_only => first.clone(),
             Some((first, more)) if headers_differ || !difference.length_only => {
@@ -216,12 +216,12 @@ impl Teller<'_> {
         let replay = self.replay?;
         let replayed = replay.packets.get(&sent.input)?;
         let (_, frame) = replayed.processed.sent.get(sent.output)?;
-        // Where the engines differ in the length, the headers need not be the same.
+        // If the engines' lengths differ, their headers may differ, too.
         if frame.len() != sent.frame.len() {
             return None;
         }
         let got = replayed.layouts.get(sent.output)?;
-        // What is expected may have other headers. If the program's parser understands what leaves, it is asked.
+        // The expected packet may have other headers. They are used if the program's parser understands packets that leave.
         let port = self.inputs[sent.input].port;
         let understood = replay.arriving(port, &sent.frame).is_some_and(|layout| layout == *got);
         let expected = if understood { replay.arriving(port, &filled(pattern, &sent.frame)) } else { None };
@@ -229,7 +229,7 @@ impl Teller<'_> {
         Some(differences(replay.program(), pattern, expected, &sent.frame, got))
     }
 
-    /// What a packet went through.
+    /// The trace of a packet.
     fn trace(&self, input: usize) -> String {
         let Some(replayed) = self.replay.and_then(|replay| replay.packets.get(&input)) else {
             return String::new();
@@ -250,7 +250,7 @@ impl Teller<'_> {
     }
 }
 
-/// A frame as the pattern has it; where that leaves it open, as it came.
+/// A frame with the values of the pattern; where the pattern is open, the received ones.
 fn filled(pattern: &Pattern, got: &[u8]) -> Vec<u8> {
     let mut frame = got.to_vec();
     frame.resize(frame.len().max(pattern.nibbles.len().div_ceil(2)), 0);

@@ -1,4 +1,4 @@
-//! Packet tests in STF, the format of p4c's test suite: [`parse`] reads a script, [`run`] carries it out.
+//! Packet tests in STF, the format of p4c's test suite: [`parse`] parses a script, [`run`] runs it.
 
 mod cursor;
 mod decode;
@@ -23,9 +23,9 @@ use std::ops::Range;
 pub struct Statement {
     /// 1-based.
     pub line: usize,
-    /// The line as it is written.
+    /// The line as written.
     pub text: String,
-    /// What it says.
+    /// Its statement.
     pub kind: StatementKind,
 }
 
@@ -51,7 +51,7 @@ pub enum StatementKind {
         matches: Vec<Match>,
         /// The action.
         call: Call,
-        /// Stands for the entry's handle from here on.
+        /// Denotes the entry's handle in later lines.
         label: Option<String>,
     },
     /// `setdefault table action(args)`
@@ -65,48 +65,48 @@ pub enum StatementKind {
     RemoveAll,
     /// `packet port data`
     Packet {
-        /// Where it arrives.
+        /// The ingress port.
         port: u32,
-        /// Where the line says so, 1-based.
+        /// Its column, 1-based.
         column: usize,
         /// The frame.
         data: Vec<u8>,
     },
     /// `expect port [pattern]`
     Expect {
-        /// Where it leaves.
+        /// The egress port.
         port: u32,
-        /// Where the line says so, 1-based.
+        /// Its column, 1-based.
         column: usize,
-        /// What it looks like; `None` for anything.
+        /// The expected frame; `None` for any.
         pattern: Option<Pattern>,
     },
-    /// `no_packet`: so far no more packets left, by any port, than were expected.
+    /// `no_packet`: no packet has left so far, by any port, that no `expect` matches.
     NoPacket,
-    /// `wait`: what is in output queues leaves. Else there is nothing to do, since every packet is carried through at once.
+    /// `wait`: empties the output queues. Without queues it has no effect, because every packet is processed at once.
     Wait,
     /// `check_counter counter(index) [packets|bytes cond number]`
     CheckCounter {
         /// The counter.
         counter: Name,
-        /// Which of its cells.
+        /// The index of the cell.
         index: CounterIndex,
-        /// What must hold; `None` only asks that the cell exists.
+        /// The condition; `None` only requires that the cell exists.
         check: Option<CounterCheck>,
     },
     /// `check_register register(index) cond number`, an extension.
     CheckRegister {
         /// The register.
         register: Name,
-        /// Which of its cells.
+        /// The index of the cell.
         index: u32,
         /// The comparison.
         cond: Cond,
-        /// What the cell is compared with.
+        /// The number with which the cell is compared.
         value: Number,
     },
-    /// A runtime command, in its own words. STF has those for multicast, clone sessions, counters, registers and meters;
-    /// the others are an extension. One that reads prints and checks nothing.
+    /// A runtime command as written. STF has those for multicast, clone sessions, counters, registers and meters;
+    /// the others are an extension. A reading command prints and checks nothing.
     Command {
         /// The keyword and the arguments, without quotes.
         words: Vec<Name>,
@@ -118,11 +118,11 @@ pub enum StatementKind {
 pub struct Match {
     /// The key field.
     pub field: Name,
-    /// What it must be.
+    /// Its match.
     pub value: MatchValue,
 }
 
-/// What a key field must be.
+/// The match of a key field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MatchValue {
     /// A number, with stars for digits that do not matter.
@@ -140,7 +140,7 @@ pub enum MatchValue {
 pub struct Call {
     /// The action.
     pub action: Name,
-    /// Arguments by name; without a name by place (an extension).
+    /// Arguments by name, or without names by position (an extension).
     pub args: Vec<(Option<Name>, Number)>,
 }
 
@@ -149,7 +149,7 @@ pub struct Call {
 pub struct Number {
     /// Its base: 2, 10 or 16.
     pub radix: u32,
-    /// Its digits, with stars for those that do not matter (base 2 and 16 only).
+    /// Its digits, with stars for those that are free (base 2 and 16 only).
     pub digits: String,
     /// 1-based.
     pub column: usize,
@@ -158,20 +158,20 @@ pub struct Number {
 /// A cell of a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CounterIndex {
-    /// By number; for a direct counter the entry's handle.
+    /// By index; for a direct counter by the entry's handle.
     Number(u32),
-    /// The entry that `add … = label` made.
+    /// The entry of `add … = label`.
     Label(String),
 }
 
-/// What must hold for a counter.
+/// A condition on a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterCheck {
-    /// Whether bytes are meant instead of packets.
+    /// True for bytes, false for packets.
     pub bytes: bool,
     /// The comparison.
     pub cond: Cond,
-    /// What it is compared with.
+    /// The number with which it is compared.
     pub value: u128,
 }
 
@@ -205,7 +205,7 @@ impl Cond {
         }
     }
 
-    /// Whether it holds between two values.
+    /// True if the comparison holds between two values.
     pub fn holds<T: PartialOrd>(self, a: &T, b: &T) -> bool {
         match self {
             Cond::Eq => a == b,
@@ -218,25 +218,25 @@ impl Cond {
     }
 }
 
-/// What an expected packet looks like.
+/// The pattern of an expected packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// Half bytes; `None` for any.
     pub nibbles: Vec<Option<u8>>,
-    /// Whether nothing may follow.
+    /// True if the frame must end here.
     pub exact: bool,
 }
 
-/// What is wrong with a script.
+/// An error in a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StfError {
     /// 1-based.
     pub line: usize,
     /// The line's text.
     pub text: String,
-    /// The bytes of the line that are wrong.
+    /// The wrong bytes of the line.
     pub span: Range<usize>,
-    /// What was found and expected.
+    /// What was found and what was expected.
     pub message: String,
 }
 
@@ -246,7 +246,7 @@ impl StfError {
         column(&self.text, self.span.start)
     }
 
-    /// The message with the source line and a caret under the culprit.
+    /// The message with the source line and a caret under the fault.
     pub fn render(&self, file: &str) -> String {
         excerpt(&self.message, file, self.line, &self.text, Some(self.span.clone()))
     }

@@ -11,7 +11,7 @@ use p4jet_control::names::unknown;
 
 type Result<T> = std::result::Result<T, StfError>;
 
-/// Reads a script. The errors are those of all wrong lines, one each.
+/// Parses a script. Returns one error for each wrong line.
 pub fn parse(text: &str) -> std::result::Result<Vec<Statement>, Vec<StfError>> {
     let (mut statements, mut errors) = (Vec::new(), Vec::new());
     for (text, line) in text.lines().zip(1..) {
@@ -27,7 +27,7 @@ pub fn parse(text: &str) -> std::result::Result<Vec<Statement>, Vec<StfError>> {
     if errors.is_empty() { Ok(statements) } else { Err(errors) }
 }
 
-/// The statements that are no runtime commands.
+/// The statements other than runtime commands.
 const KEYWORDS: &[&str] = &[
     "add",
     "setdefault",
@@ -149,7 +149,7 @@ fn arguments(c: &mut Cursor<'_>) -> Result<Vec<(Option<Name>, Number)>> {
         if c.eat(")") {
             return Ok(args);
         }
-        // p4c's own scripts forget a comma here and there.
+        // p4c's own scripts omit some commas.
         if !c.eat(",") && c.at_end() {
             return c.expected("`,` or `)`");
         }

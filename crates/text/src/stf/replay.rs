@@ -1,4 +1,4 @@
-//! Packets of a script that failed, once more: their traces, and where the headers are in what left.
+//! Replays packets of a failed script for their traces and the headers of the packets that left.
 
 use super::Statement;
 use super::decode::Layout;
@@ -9,46 +9,46 @@ use p4jet_ir::Program;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Makes the switch that a script ran on once more, as it was before the script.
+/// Creates the switch of a script again, in its state before the script.
 pub type Fresh<'a> = &'a dyn Fn() -> Result<Control, String>;
 
-/// What a packet went through.
+/// The replay of a packet.
 pub(super) struct Replayed {
-    /// Step by step.
+    /// Its steps.
     pub trace: String,
-    /// What became of it.
+    /// Its outcome.
     pub processed: Processed,
-    /// Of what left, in the same order.
+    /// The layouts of the packets that left, in the same order.
     pub layouts: Vec<Layout>,
 }
 
-/// The packets that were carried out once more, and the switch on which that was done.
+/// The replayed packets, and the switch that processed them.
 pub(super) struct Replay {
     switch: Arc<Switch>,
-    /// By the place of the packet in the script.
+    /// By the position of the packet in the script.
     pub packets: BTreeMap<usize, Replayed>,
 }
 
 impl Replay {
-    /// Carries the script out once more, on a fresh switch in the interpreter, and traces the packets `wanted`, by their
-    /// places among the packets of the script: so each is traced with the tables and registers that it met.
+    /// Replays the script on a fresh switch in the interpreter, and traces the packets `wanted`, by their
+    /// positions among the packets of the script: each trace has the tables and registers of that moment.
     pub(super) fn new(script: &[Statement], wanted: &[usize], fresh: Fresh<'_>) -> Result<Replay, String> {
         let control = fresh()?;
         let switch = Arc::clone(control.switch());
         let mut worker = switch.worker(EngineKind::Interp, 0)?;
-        // Traces are of time 0; it must not run backwards between packets.
+        // Traces use time 0; time must not decrease between packets.
         worker.set_time(Some(0));
         let mut tracer = Tracer { switch, worker, wanted, count: 0, packets: BTreeMap::new() };
         run(script, &control, &mut tracer);
         Ok(Replay { switch: tracer.switch, packets: tracer.packets })
     }
 
-    /// The program that the packets went through.
+    /// The program that processed the packets.
     pub(super) fn program(&self) -> &Program {
         self.switch.program()
     }
 
-    /// Where a frame that arrives has its headers. The switch of this replay is used up by it: registers change.
+    /// The headers of an arriving frame. This changes registers, so the switch of the replay cannot be used afterwards.
     pub(super) fn arriving(&self, port: u32, frame: &[u8]) -> Option<Layout> {
         let (trace, _) = self.switch.trace(port, frame).ok()?;
         Layout::of_arriving(self.program(), &trace)
@@ -59,7 +59,7 @@ struct Tracer<'a> {
     switch: Arc<Switch>,
     worker: Worker,
     wanted: &'a [usize],
-    /// Packets so far.
+    /// Number of packets so far.
     count: usize,
     packets: BTreeMap<usize, Replayed>,
 }
@@ -73,7 +73,7 @@ impl Device for Tracer<'_> {
         }
         let (trace, processed) = match self.switch.trace(ingress_port, frame) {
             Ok(traced) => traced,
-            // The worker could be made of the same program, so this cannot be.
+            // The same program has already given a worker, so this cannot fail.
             Err(why) => return Processed { sent: vec![], dropped: vec![why] },
         };
         let program = self.switch.program();
@@ -91,5 +91,5 @@ impl Device for Tracer<'_> {
     }
 }
 
-/// Most lines of a trace.
+/// Maximum number of lines of a trace.
 const TRACE_LINES_MAX: usize = 400;

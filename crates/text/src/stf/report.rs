@@ -1,39 +1,39 @@
-//! What came of a script.
+//! The outcome of a script.
 
 use super::Pattern;
 use p4jet_control::count;
 
-/// What came of a script.
+/// The outcome of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StfOutcome {
-    /// Everything that was not as it should be, in the order of the lines.
+    /// All failures, in the order of the lines.
     pub failures: Vec<Failure>,
-    /// What reading statements printed.
+    /// The output of reading statements.
     pub output: String,
-    /// How many packets were sent in.
+    /// Number of packets sent in.
     pub packets: usize,
-    /// How many statements asked for something: `expect`, `no_packet`, checks. A script without any proves little.
+    /// Number of statements with an expectation: `expect`, `no_packet`, checks. A script without any proves little.
     pub checks: usize,
 }
 
-/// Something that was not as it should be.
+/// A failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The line of the script, 1-based; 0 if no line stands for it.
+    /// The line of the script, 1-based; 0 if there is none.
     pub line: usize,
-    /// What happened, in one line.
+    /// The failure in one line.
     pub message: String,
-    /// More lines: expected and got, the packet's trace. May be empty.
+    /// Details: expected and actual packet, and the packet's trace. May be empty.
     pub detail: String,
 }
 
 impl StfOutcome {
-    /// Whether all was as it should be.
+    /// True if nothing failed.
     pub fn passed(&self) -> bool {
         self.failures.is_empty()
     }
 
-    /// `PASS name` or `FAIL name: why`, without a line end.
+    /// `PASS name` or `FAIL name: reason`, without a line end.
     pub fn report(&self, name: &str) -> String {
         let Some(first) = self.failures.first() else {
             return format!("PASS {name}");
@@ -45,7 +45,7 @@ impl StfOutcome {
         format!("FAIL {name}: {first}{more}")
     }
 
-    /// What [`Self::report`] leaves out: the lines behind the first failure, and the other failures with theirs.
+    /// The rest of [`Self::report`]: the details of the first failure, and the other failures with theirs.
     pub fn details(&self) -> String {
         let Some((first, others)) = self.failures.split_first() else {
             return String::new();
@@ -63,18 +63,18 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// How a packet differs from what was expected, as bytes.
+/// The difference between a packet and the expected one, as bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Difference {
-    /// In one line.
+    /// The difference in one line.
     pub message: String,
     /// The lines that show it.
     pub detail: String,
-    /// Whether all bytes that both have agree.
+    /// True if all bytes that both packets have are equal.
     pub length_only: bool,
 }
 
-/// How a packet differs from what was expected. `None` if it does not.
+/// The difference between a packet and the expected one. `None` if there is none.
 pub(super) fn compare(pattern: &Pattern, got: &[u8]) -> Option<Difference> {
     let nibble = |i: usize| if i.is_multiple_of(2) { got[i / 2] >> 4 } else { got[i / 2] & 15 };
     let differs = |i: &usize| pattern.nibbles[*i].is_some_and(|n| n != nibble(*i));
@@ -93,20 +93,20 @@ pub(super) fn compare(pattern: &Pattern, got: &[u8]) -> Option<Difference> {
     Some(Difference { message, detail: show(pattern, got, at), length_only })
 }
 
-/// The two hex digits of a byte as the script has them.
+/// The two hex digits of a byte in the notation of scripts.
 fn digits(pattern: &Pattern, byte: usize) -> String {
     let digit = |n: &Option<u8>| n.map_or('*', |n| char::from_digit(u32::from(n), 16).unwrap_or('?'));
     pattern.nibbles[byte * 2..].iter().take(2).map(digit).collect()
 }
 
-/// Most bytes shown of each of two packets; more would not fit on a line.
+/// Maximum number of bytes shown of each of two packets; more would not fit on a line.
 const SHOWN_MAX: usize = 64;
 
-/// Expected and got, one under the other, with a mark under the byte `at`.
+/// The expected and the actual bytes, one above the other, with a mark under byte `at`.
 fn show(pattern: &Pattern, got: &[u8], at: usize) -> String {
     let expected_bytes = pattern.nibbles.len().div_ceil(2);
     let all = expected_bytes.max(got.len());
-    // Of long packets the part around the difference.
+    // Of long packets, only the part around the difference is shown.
     let start = if all <= SHOWN_MAX { 0 } else { at.saturating_sub(SHOWN_MAX / 2).min(all - SHOWN_MAX) };
     let end = all.min(start + SHOWN_MAX);
     let expected: String =
@@ -123,7 +123,7 @@ fn show(pattern: &Pattern, got: &[u8], at: usize) -> String {
     )
 }
 
-/// A packet that nothing is compared with.
+/// A packet without an expectation.
 pub(super) fn show_frame(frame: &[u8]) -> String {
     let dots = if frame.len() > SHOWN_MAX { "..." } else { "" };
     format!("  got      {}{dots}\n", hex(&frame[..frame.len().min(SHOWN_MAX)]))

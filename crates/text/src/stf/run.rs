@@ -1,4 +1,4 @@
-//! Carries a script out.
+//! Runs a script.
 
 use super::key::{find_key, key_match, omitted};
 use super::mismatch::{Input, Mismatch, MismatchKind, Sent, describe};
@@ -17,13 +17,13 @@ use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, EntryHandle};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What carries packets through: a worker, or a stand-in.
+/// An executor of packets: a worker, or a substitute in tests.
 pub trait Device {
-    /// One packet in, what became of it out.
+    /// Processes one packet and returns its outcome.
     fn process(&mut self, ingress_port: u32, frame: &[u8]) -> Processed;
 
-    /// Lets time go on until the output queues are empty. What became of the packets that left them, with the
-    /// number of the call of [`Self::process`] from which each came.
+    /// Advances the time until the output queues are empty. Returns the outcome of the packets that left them, with the
+    /// number of the call of [`Self::process`] from which each originated.
     fn wait(&mut self) -> Vec<(u64, Processed)> {
         Vec::new()
     }
@@ -39,7 +39,7 @@ impl Device for Worker {
     }
 }
 
-/// Whether a script configures output queues, so that the program is to be lowered with them.
+/// True if a script configures output queues, so that the program must be lowered with them.
 pub fn configures_queues(script: &[Statement]) -> bool {
     let name = |statement: &Statement| match &statement.kind {
         StatementKind::Command { words } => words.first().map(|word| word.text.clone()),
@@ -48,14 +48,14 @@ pub fn configures_queues(script: &[Statement]) -> bool {
     script.iter().filter_map(name).any(|name| crate::commands::configures_queues(&name))
 }
 
-/// Carries a script out. Statements take effect in order; the packets that left are compared with those expected, port
-/// by port, at the end. A statement that fails (an unknown table) ends it.
+/// Runs a script. Statements take effect in order; at the end the packets that left are compared with the expected ones, port
+/// by port. A wrong statement, such as one with an unknown table, ends the script.
 pub fn run(script: &[Statement], control: &Control, worker: &mut impl Device) -> StfOutcome {
     run_with(script, control, worker, None)
 }
 
-/// [`run`]; failures come with the trace of the packet. For that the script is carried out once more, on a switch that
-/// `fresh` makes; if nothing fails that costs nothing.
+/// Like [`run`]; failures include the trace of the packet. For that the script is replayed on a switch from
+/// `fresh`; without failures that costs nothing.
 pub fn run_traced(
     script: &[Statement],
     control: &Control,
@@ -74,7 +74,7 @@ fn run_with(
     let mut runner = Runner {
         control,
         device: worker,
-        // The runner for bmv2 hands 10000 - p to the CLI; larger numbers than that keep their order, too.
+        // The runner for bmv2 passes 10000 - p to the CLI; larger numbers keep their order, too.
         priority_base: script.iter().filter_map(priority).max().unwrap_or(0).max(10_000),
         labels: HashMap::new(),
         inputs: Vec::new(),
@@ -105,7 +105,7 @@ struct Runner<'a, D> {
     control: &'a Control,
     device: &'a mut D,
     priority_base: u32,
-    /// Entries that `add … = label` made.
+    /// Entries of `add … = label`.
     labels: HashMap<&'a str, (TableId, EntryHandle)>,
     inputs: Vec<Input>,
     /// By port.
@@ -113,16 +113,16 @@ struct Runner<'a, D> {
     mismatches: Vec<Mismatch<'a>>,
     /// By port: line and pattern.
     expected: BTreeMap<u32, Vec<(usize, Option<&'a Pattern>)>>,
-    /// Ports that some statement names: only on these an unexpected packet is a failure.
+    /// Ports in statements: an unexpected packet is a failure only on these.
     mentioned: BTreeSet<u32>,
     outcome: StfOutcome,
 }
 
-/// What is wrong with a statement, and where in its line.
+/// The fault of a statement, and its position in the line.
 struct Wrong {
     column: Option<usize>,
     message: String,
-    /// Whether the script can go on: a check that fails does not stop it, a statement that is wrong does.
+    /// True if the script can continue: after a failed check it does, after a wrong statement it does not.
     goes_on: bool,
 }
 
@@ -142,13 +142,13 @@ fn at(column: usize) -> impl Fn(String) -> Wrong {
     move |message| Wrong { column: Some(column), message, goes_on: false }
 }
 
-/// A check that does not hold.
+/// A failed check.
 fn check_failed(message: String) -> Wrong {
     Wrong { column: None, message, goes_on: true }
 }
 
 impl<'a, D: Device> Runner<'a, D> {
-    /// Whether the script goes on.
+    /// True if the script continues.
     fn statement(&mut self, statement: &'a Statement) -> bool {
         let Err(wrong) = self.perform(statement) else {
             return true;
@@ -227,12 +227,12 @@ impl<'a, D: Device> Runner<'a, D> {
         Ok(())
     }
 
-    /// Carries an update out; returns the handle of what it made.
+    /// Applies an update; returns the handle of the created object.
     fn write(&self, update: Update) -> Result<Option<u32>, CommandError> {
         write_one(self.control, update)
     }
 
-    /// Refuses a port that the program would take for another.
+    /// Refuses a port that the program cannot distinguish from another.
     fn check_port(&self, port: u32) -> Result<(), String> {
         let max = self.control.switch().port_max();
         if port <= max {
@@ -357,7 +357,7 @@ impl<'a, D: Device> Runner<'a, D> {
         self.inputs.push(Input { line, port, processed });
     }
 
-    /// What was in output queues leaves.
+    /// Empties the output queues.
     fn wait(&mut self) {
         for (input, later) in self.device.wait() {
             let input = input as usize;
@@ -371,7 +371,7 @@ impl<'a, D: Device> Runner<'a, D> {
         }
     }
 
-    /// The packets, on all ports, that left although no `expect` so far is for them: of each port the first.
+    /// The first packet of each port that left although no `expect` so far matches it.
     fn no_packet(&mut self, line: usize) {
         self.outcome.checks += 1;
         for (port, sent) in &self.sent {
@@ -384,7 +384,7 @@ impl<'a, D: Device> Runner<'a, D> {
         }
     }
 
-    /// Carries a runtime command out; what it prints if it reads.
+    /// Runs a runtime command; returns its output if it is a reading command.
     fn command(&mut self, words: &[Name]) -> Result<String, Wrong> {
         let (mut line, mut starts) = (String::new(), Vec::new());
         for word in words {
@@ -393,7 +393,7 @@ impl<'a, D: Device> Runner<'a, D> {
         }
         execute_quietly(self.control, line.trim_end()).map_err(|error| {
             let Some(span) = error.span else { return error.into() };
-            // What is missing at the end has no place.
+            // An argument missing at the end has no position.
             let word = starts.iter().rposition(|start| *start <= span.start).filter(|_| !span.is_empty());
             Wrong { column: word.map(|i| words[i].column), message: error.message, goes_on: false }
         })
@@ -446,7 +446,7 @@ impl<'a, D: Device> Runner<'a, D> {
         Err(check_failed(format!("counter {name}({index}) has {found} {unit}{s}, expected {cond} {value}")))
     }
 
-    /// Compares what left with what was expected.
+    /// Compares the packets that left with the expected ones.
     fn compare(&mut self) {
         let mut mismatches = Vec::new();
         for port in &self.mentioned {
@@ -472,7 +472,7 @@ impl<'a, D: Device> Runner<'a, D> {
         self.mismatches.sort_by_key(|mismatch| mismatch.line);
     }
 
-    /// The line that expects this frame on the port, in place of one that came instead.
+    /// The line that expects this frame on the port, if another frame left in its stead.
     fn expected_elsewhere(&self, port: u32, index: usize, frame: &[u8]) -> Option<usize> {
         let sent = self.sent.get(&port)?;
         let others = self.expected.get(&port)?.iter().zip(sent).enumerate().filter(|(i, _)| *i != index);
@@ -484,7 +484,7 @@ impl<'a, D: Device> Runner<'a, D> {
     }
 
     fn missing(&self, line: usize, pattern: Option<&'a Pattern>) -> MismatchKind<'a> {
-        // What left by a port where nothing is expected of it.
+        // The packets that left by a port without expectations for them.
         let idle = self.sent.iter().flat_map(|(port, sent)| {
             let expected = self.expected.get(port).map_or(0, Vec::len);
             sent.iter().skip(expected).map(|sent| (*port, sent))
@@ -504,12 +504,12 @@ impl<'a, D: Device> Runner<'a, D> {
 
 /// A line with a mark under a column.
 fn caret(text: &str, column: usize) -> String {
-    // A tab in the line stays one in front of the mark, so that the two stay aligned.
+    // A tab in the line is repeated before the mark, so that the two stay aligned.
     let blank: String = text.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
     format!("  | {text}\n  | {blank}^\n")
 }
 
-/// An object by its name: by dotted suffix, or else the only one whose name ends in the text.
+/// An object by name: by dotted suffix, otherwise the only one whose name ends with the text.
 fn find(index: &NameIndex, name: &Name) -> Result<u32, Wrong> {
     index.find(&name.text).or_else(|error| {
         let mut ends = index

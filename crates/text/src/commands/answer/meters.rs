@@ -1,10 +1,10 @@
-//! What meters say.
+//! Output of meter commands.
 
 use super::{Answerer, Reply, Result, data};
 use p4jet_externs::Rate;
 use p4jet_ir::InstanceId;
 
-/// A rate as Python writes it, which is what scripts read: `0.125`, `1e-05`.
+/// A rate in Python's notation, which scripts read: `0.125`, `1e-05`.
 fn rate_text(per_us: f64) -> String {
     if per_us == 0.0 || (1e-4..1e16).contains(&per_us) {
         return format!("{per_us:?}");

@@ -1,4 +1,4 @@
-//! Carries out the commands that read, and writes what commands say.
+//! Executes reading commands and formats the output of all commands.
 
 mod meters;
 mod profiles;
@@ -47,7 +47,7 @@ impl<'c> Answerer<'c> {
         LineParser::new(self.program(), self.schema()).parse(line)
     }
 
-    /// Carries out a command that reads. A change says nothing here.
+    /// Runs a reading command. For a change it returns nothing.
     pub(crate) fn reply_to(self, command: Command<'_>, data: bool) -> Result<Reply> {
         let (program, schema) = (self.program(), self.schema());
         Ok(match command {
@@ -130,7 +130,7 @@ impl<'c> Answerer<'c> {
             Command::Dump { counters } => self.control.dump(counters).into(),
             Command::TimeElapsed => Reply::number(self.switch().now_us(), data),
             Command::TimeSinceEpoch => {
-                // A clock before 1970 is none.
+                // A clock before 1970 is wrong.
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Reply::number(since.as_micros() as u64, data)
             }
@@ -138,8 +138,8 @@ impl<'c> Answerer<'c> {
         })
     }
 
-    /// Carries out a change by `write`, and says what bmv2's CLI says of it. `write` gives the handle of what was made, and a note;
-    /// if it gives nothing, another program runs.
+    /// Applies a change by `write`, and returns the output of bmv2's CLI. `write` returns the handle of the created object and a
+    /// note; nothing if another program has been loaded.
     pub(crate) fn change_reply(
         self,
         change: Change<'_>,
@@ -173,7 +173,7 @@ impl<'c> Answerer<'c> {
         Some(Reply { note, ..Reply::new(text, data) })
     }
 
-    /// All of a table. The table is free for others between two pages.
+    /// The whole table. Its lock is released between two pages.
     fn dump_table(self, id: TableId, data: bool) -> Result<Reply> {
         let (program, schema) = (self.program(), self.schema());
         let mut text = "==========\nTABLE ENTRIES\n".to_string();
@@ -211,14 +211,14 @@ impl<'c> Answerer<'c> {
         })
     }
 
-    /// Says of a direct counter which table's it is.
+    /// Adds the table to the output of a direct counter.
     fn direct_line(self, counter: InstanceId) -> String {
         let table =
             self.control.direct_table(counter).map(|table| &self.program().tables[table.index()].name);
         table.map_or_else(String::new, |name| format!("this is the direct counter for table {name}\n"))
     }
 
-    /// What bmv2's CLI prints before it carries out a change.
+    /// The output of bmv2's CLI before a change.
     fn announce(self, change: &Change<'_>) -> String {
         let program = self.program();
         let kind = |table: &TableId| self.schema().shapes[table.index()].match_kind;
@@ -256,7 +256,7 @@ impl<'c> Answerer<'c> {
     }
 }
 
-/// The handle of an entry that a command names.
+/// The handle of the entry that a command names.
 fn handle_of(entry: &EntryRef) -> u32 {
     match entry {
         EntryRef::Handle(Ref::Handle(handle)) => *handle,

@@ -1,4 +1,4 @@
-//! What output queues do.
+//! Output of queue commands.
 
 use super::{Answerer, Reply};
 use crate::commands::both_notes;
@@ -16,10 +16,10 @@ impl Answerer<'_> {
         }
     }
 
-    /// The reply to a change of queues, which says if the change has no effect yet.
+    /// The reply to a change of queues, with a note if the change has no effect yet.
     pub(crate) fn with_queues_note(self, reply: Reply) -> Reply {
         let note = (!self.program().is_queued()).then(|| WITHOUT_EFFECT.to_string());
-        // The control may have said why.
+        // The control may have given the reason.
         let note = note.filter(|_| reply.note.as_ref().is_none_or(|note| !note.contains("have no effect: ")));
         Reply { note: both_notes(reply.note, note), ..reply }
     }
@@ -36,7 +36,7 @@ fn rate_text(rate: Option<Rate>) -> String {
     }
 }
 
-/// All ports that are configured or have had packets, with all queues, the highest priority first.
+/// All ports that are configured or have had packets, with all queues, in order of decreasing priority.
 fn text(queues: &Queues) -> String {
     let (config, stats) = (queues.config(), queues.stats());
     let mut out = format!("==========\nQUEUES ({} for each port)\n", config.queues_per_port);
@@ -70,7 +70,7 @@ fn text(queues: &Queues) -> String {
     out + "==========\n"
 }
 
-/// The same as JSON.
+/// The configuration and statistics of the queues as JSON.
 pub(super) fn data(queues: &Queues) -> Value {
     let (config, stats) = (queues.config(), queues.stats());
     let rate = |rate: Option<Rate>| match rate {

@@ -5,7 +5,7 @@ use p4jet_control::{Ref, Update, no_session};
 use p4jet_externs::Multicast;
 use std::collections::BTreeSet;
 
-/// What bmv2's CLI prints before it carries out a change of multicast.
+/// The output of bmv2's CLI before a change of multicast.
 pub(super) fn announce(update: &Update) -> String {
     let handle = |of: &Ref| match of {
         Ref::Handle(handle) | Ref::Made(handle) => *handle,
@@ -36,7 +36,7 @@ pub(super) fn announce(update: &Update) -> String {
     }
 }
 
-/// A set of numbers as bmv2 writes it: a digit for each number from the largest down to 0.
+/// A set of numbers in bmv2's notation: a digit for each number from the largest down to 0.
 fn map_text(numbers: &BTreeSet<u32>) -> String {
     let max = numbers.last().map_or(0, |last| last + 1);
     (0..max).rev().map(|n| if numbers.contains(&n) { '1' } else { '0' }).collect()
@@ -47,13 +47,13 @@ fn listed(numbers: &BTreeSet<u32>) -> String {
 }
 
 impl Answerer<'_> {
-    /// About all groups.
+    /// Describes all groups.
     pub(super) fn multicast_reply(self, data: bool) -> Reply {
         let multicast = self.switch().state().multicast();
         Reply::new(dump(&multicast), data.then(|| data::multicast(&multicast)))
     }
 
-    /// About a session.
+    /// Describes a session.
     pub(super) fn session_reply(self, session: u32, data: bool) -> Result<Reply> {
         let destinations = self.switch().state().destinations();
         let found = destinations.sessions.get(&session).ok_or_else(|| no_session(session))?;

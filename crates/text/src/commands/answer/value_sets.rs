@@ -1,17 +1,17 @@
-//! What parser value sets hold.
+//! Output of value set commands.
 
 use super::{Answerer, Reply, data, show};
 use p4jet_ir::TableId;
 use p4jet_tables::Entry;
 
 impl Answerer<'_> {
-    /// About all value sets.
+    /// Lists all value sets.
     pub(super) fn value_sets_reply(self, data: bool) -> Reply {
         let sets = || self.schema().value_sets.sorted().map(|set| &self.program().tables[set as usize]);
         Reply::new(sets().map(show::value_set).collect(), data.then(|| sets().map(data::value_set).collect()))
     }
 
-    /// About the values of a set.
+    /// Lists the values of a set.
     pub(super) fn value_set_reply(self, set: TableId, data: bool) -> Reply {
         let keys = &self.program().tables[set.index()].keys;
         let members: Vec<Entry> = self.switch().table(set).entries().map(|(_, entry)| entry).collect();

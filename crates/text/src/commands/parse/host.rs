@@ -1,4 +1,4 @@
-//! Commands about the switch as a whole, which only a running one carries out.
+//! Commands about the switch as a whole, which need a running switch.
 
 use super::super::list;
 use super::{Line, Parsed, number, split};
@@ -14,13 +14,13 @@ pub(crate) enum HostCommand<'a> {
         capture: Option<&'a str>,
     },
     PortRemove(u32),
-    /// Compiles a program and lets it run.
+    /// Compiles a program and runs it.
     Load(&'a str),
     /// Compiles a program for [`HostCommand::Swap`].
     LoadAside(&'a str),
     Swap,
     Stop,
-    /// Looks at what happens to packets; with the words.
+    /// Observes packets; with the words of the command.
     Observe(Vec<&'a str>),
 }
 
@@ -40,7 +40,7 @@ impl<'a> HostCommand<'a> {
         "trace",
     ];
 
-    /// Whether a line asks for a program to be compiled, which takes a while.
+    /// True if a line compiles a program, which takes a while.
     pub(crate) fn compiles(line: &str) -> bool {
         let mut words = line.split_ascii_whitespace();
         match words.next() {
@@ -65,12 +65,12 @@ impl<'a> HostCommand<'a> {
         }
     }
 
-    /// What the command touches.
+    /// The objects that the command uses.
     pub(crate) fn touches(&self) -> list::Touches {
         list::find(self.name()).map_or(list::Touches::State, |spec| spec.touches)
     }
 
-    /// Reads a line, if it is such a command.
+    /// Parses a line that is such a command.
     pub(crate) fn parse(line: &'a str) -> Option<Parsed<HostCommand<'a>>> {
         let name = Self::NAMES.iter().find(|name| line.split_ascii_whitespace().next() == Some(name))?;
         let mut tokens = Vec::new();
@@ -115,7 +115,7 @@ mod tests {
     fn every_name_is_listed_and_parsed() {
         for name in HostCommand::NAMES {
             let line = match name {
-                // What they say is checked by the host.
+                // The host checks the arguments.
                 "capture" | "inject" | "stats" | "trace" => continue,
                 "port_add" => format!("{name} veth0 3 a.pcap"),
                 "port_remove" => format!("{name} 3"),

@@ -25,7 +25,7 @@ impl<'a> LineParser<'_, 'a> {
             let token = line.get(2, "an index")?;
             match self.program.instances[meter.index()].kind {
                 InstanceKind::Meter { size, .. } => cell(token, "meter", size),
-                // The index of a direct meter is an entry's handle.
+                // The index of a direct meter is the handle of an entry.
                 _ => entry_handle(token).map(|handle| handle.0),
             }
         };

@@ -1,4 +1,4 @@
-//! From a line to a [`Command`], checked against the program. Nothing here touches the switch.
+//! Parses a line to a [`Command`] and checks it against the program. Nothing here accesses the switch.
 
 pub(crate) mod host;
 mod meters;
@@ -24,10 +24,10 @@ use p4jet_ir::{InstanceId, InstanceKind, Program, Table, TableId};
 use p4jet_tables::{Action, EntryHandle, KeyMatch};
 use std::ops::Range;
 
-/// Most cells that `register_read` without an index shows: more would be text of gigabytes.
+/// Maximum number of cells that `register_read` prints without an index: more could be gigabytes of text.
 const CELLS_SHOWN_MAX: u32 = 65_536;
 
-/// An object with the name that the user gave it: answers repeat that.
+/// An object with the name that the user gave, which answers repeat.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Named<'a, T> {
     pub typed: &'a str,
@@ -75,7 +75,7 @@ pub(crate) enum Command<'a> {
     ShowQueues,
     TimeElapsed,
     TimeSinceEpoch,
-    /// All that the control plane set.
+    /// The whole configuration.
     Dump {
         counters: bool,
     },
@@ -137,12 +137,12 @@ pub(super) fn split<'a>(line: &'a str, tokens: &mut Vec<Token<'a>>) {
     }
 }
 
-/// Reads lines one after the other.
+/// Parses lines one after the other.
 pub(crate) struct LineParser<'p, 'a> {
     pub(super) program: &'p Program,
     pub(super) schema: &'p Schema,
     tokens: Vec<Token<'a>>,
-    /// In a file: the lines that make something, with the positions of their changes; in order.
+    /// In a file: the lines that create an object, with the positions of their changes, in order.
     makers: Vec<(usize, u32)>,
 }
 
@@ -178,7 +178,7 @@ impl<'a> Line<'_, 'a> {
         }
     }
 
-    /// Where to point when something is missing after the given words.
+    /// The position at which an argument is missing after the given words.
     pub(super) fn after(&self, count: usize) -> Range<usize> {
         let at = self.tokens.get(count).map_or(self.end, |token| token.at);
         at..at
@@ -195,14 +195,14 @@ impl<'p, 'a> LineParser<'p, 'a> {
         LineParser { program, schema, tokens: Vec::new(), makers: Vec::new() }
     }
 
-    /// Notes a change of a file, so that later lines can name what it makes: `$7` for line 7.
+    /// Records a change of a file, so that later lines can name the created object: `$7` for line 7.
     pub(crate) fn note_maker(&mut self, line: usize, position: u32, update: &Update) {
         if update.makes() {
             self.makers.push((line, position));
         }
     }
 
-    /// A handle: a number, or `$` and the number of an earlier line of the file that makes the object.
+    /// A handle: a number, or `$` and the number of an earlier line of the file that creates the object.
     pub(super) fn handle(&self, token: Token<'_>, what: &str) -> Parsed<Ref> {
         let Some(line) = token.text.strip_prefix('$') else {
             // The check makes the cast exact.
@@ -420,7 +420,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         if let Ok(id) = actions.find(text) {
             return Ok(Named { typed: text, id });
         }
-        // Another table's action is a mistake of another sort than a name that does not exist.
+        // An action of another table is a different mistake from an unknown name.
         let message = match self.schema.actions.find(text) {
             Ok(_) => {
                 let name = &self.program.tables[table.index()].name;
@@ -433,7 +433,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         Err(error.at(token.span()))
     }
 
-    /// Refuses a table that has an action profile, or none, where the other is meant.
+    /// Refuses a table with an action profile where one without is needed, or the reverse.
     fn check_kind(&self, line: &Line<'_, 'a>, table: TableId, indirect: bool) -> Parsed<()> {
         let table = &self.program.tables[table.index()];
         let why = match (table.profile, indirect) {
@@ -474,11 +474,11 @@ impl<'p, 'a> LineParser<'p, 'a> {
         };
         let words = (ir.keys.len(), expected + usize::from(needs_priority));
         let (key, rest) = key_and_rest(line, 3, words, &of, &takes)?;
-        // Refused before anything is said of its key.
+        // Refused before the key is checked.
         check_entries_open(ir)?;
         check_entry_action(self.program, ir, action.id).map_err(|e| e.at(line.tokens[2].span()))?;
         let key = self.match_key(line, table.id, key.clone(), key.end)?;
-        // The last word is the priority. When one word is short, say that it is the priority which is missing.
+        // The last word is the priority. If one word is missing, the error names the priority.
         if needs_priority && rest.len() <= expected {
             if rest.len() == expected {
                 return Err(self.priority_missing(line, table.id));
@@ -641,7 +641,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let token = line.get(2, "an index")?;
         let index = match self.program.instances[counter.id.index()].kind {
             InstanceKind::Counter { size, .. } => cell(token, "counter", size)?,
-            // The index of a direct counter is an entry's handle.
+            // The index of a direct counter is the handle of an entry.
             _ => entry_handle(token)?.0,
         };
         Ok((counter, index))
@@ -693,7 +693,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
     }
 }
 
-/// The span of the word that an error is about.
+/// The span of the word that caused an error.
 fn at_field(error: CommandError, tokens: &[Token<'_>]) -> CommandError {
     let word = match error.field.as_deref() {
         Some("table") => 1,
@@ -730,8 +730,8 @@ pub(super) fn named<'a, T>(
     }
 }
 
-/// The words of the match fields, which begin at `start`, and those behind them. A `=>` stands between them; it may be
-/// missing where the line has just as many words as both need. `of` says what takes them, and `takes` what follows the keys.
+/// The words of the match fields, which begin at `start`, and those after them. `=>` separates them; it may be
+/// missing if the line has exactly as many words as both need. `of` names the object, and `takes` the words that follow the keys.
 pub(super) fn key_and_rest(
     line: &Line<'_, '_>,
     start: usize,
@@ -743,7 +743,7 @@ pub(super) fn key_and_rest(
     if let Some(arrow) = (start..end).find(|at| line.tokens[*at].text == "=>") {
         return Ok((start..arrow, arrow + 1..end));
     }
-    // `ctl table_add t a 9 => 1`: the shell took `>` and what follows.
+    // `ctl table_add t a 9 => 1`: the shell consumed `>` and the word after it.
     let torn = line.tokens.last().is_some_and(|token| token.text == "=");
     if end == start + keys + rest && !torn {
         return Ok((start..start + keys, start + keys..end));
@@ -787,7 +787,7 @@ fn flag(token: Token<'_>) -> Parsed<bool> {
     match token.text.to_ascii_lowercase().as_str() {
         "true" => Ok(true),
         "false" => Ok(false),
-        // As in bmv2, any number but 0 is true.
+        // As in bmv2, every number except 0 is true.
         text => match parse_int(text) {
             Some(Ok(number)) => Ok(!number.is_zero()),
             _ => {

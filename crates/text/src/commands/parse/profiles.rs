@@ -7,7 +7,7 @@ use p4jet_control::schema::{check_entries_open, check_selector};
 use p4jet_control::{Act, Update};
 use p4jet_ir::{InstanceId, TableId};
 
-/// The command that does what an older spelling, with a table's name, did.
+/// The command equivalent to an older spelling with a table's name.
 pub(crate) fn substitute(name: &str) -> Option<&'static str> {
     Some(match name {
         "table_indirect_create_member" => "act_prof_create_member",
@@ -21,7 +21,7 @@ pub(crate) fn substitute(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The handle of something that is there.
+/// The handle of an existing object.
 fn handle(token: Token<'_>, what: &str) -> Parsed<u32> {
     // The check makes the cast exact.
     number(token, what, u64::from(u32::MAX)).map(|handle| handle as u32)
@@ -87,7 +87,7 @@ impl<'a> LineParser<'_, 'a> {
         Ok(command)
     }
 
-    /// A table that has the action profile which the first argument names.
+    /// A table that uses the action profile named by the first argument.
     fn table_of_profile(&self, line: &Line<'_, 'a>) -> Parsed<TableId> {
         let token = line.get(1, "an action profile name")?;
         let profile = super::named(&self.schema.profiles, token, InstanceId)?;
@@ -97,7 +97,7 @@ impl<'a> LineParser<'_, 'a> {
         })
     }
 
-    /// The table that the first argument names, which has an action profile.
+    /// The table named by the first argument, which uses an action profile.
     pub(super) fn indirect_table(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, TableId>> {
         let table = self.table(line)?;
         if self.program.tables[table.id.index()].profile.is_none() {
@@ -110,7 +110,7 @@ impl<'a> LineParser<'_, 'a> {
         Ok(table)
     }
 
-    /// The action of a member, as an index in the list of a table that has the profile.
+    /// The action of a member, as an index in the list of a table that uses the profile.
     fn member_action(&self, line: &Line<'_, 'a>, table: TableId) -> Parsed<Named<'a, u32>> {
         let token = line.get(2, "an action name")?;
         let actions = &self.schema.shapes[table.index()].actions;
@@ -133,7 +133,7 @@ impl<'a> LineParser<'_, 'a> {
         &self.program.instances[self.profile_id(table).index()].name
     }
 
-    /// Refuses profiles without groups.
+    /// Refuses action profiles without groups.
     fn check_selector(&self, line: &Line<'_, 'a>, table: TableId) -> Parsed<()> {
         check_selector(self.program, self.profile_id(table)).map_err(|e| e.at(line.tokens[1].span()))
     }

@@ -6,7 +6,7 @@ use p4jet_control::Update;
 use p4jet_control::{Queue, QueueUpdate, WEIGHT_MAX};
 use p4jet_dataplane::{QUEUES_MAX, Rate};
 
-/// Whether a command of this name changes how packets are queued.
+/// True if a command of this name changes the queues.
 pub(crate) fn configures_queues(name: &str) -> bool {
     name.starts_with("set_queue_") || name.starts_with("set_port_")
 }
@@ -26,7 +26,7 @@ impl<'a> LineParser<'_, 'a> {
             };
             Ok::<_, CommandError>(Queue { port: port()?, queue })
         };
-        // 0 is no limit, as in bmv2.
+        // 0 means no limit, as in bmv2.
         let rate = |what: &str, rate: fn(u64) -> Rate| {
             let n = word(1, what, u64::MAX)?;
             Ok::<_, CommandError>((n > 0).then(|| rate(n)))

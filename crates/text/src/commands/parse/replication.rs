@@ -23,7 +23,7 @@ fn numbers(line: &Line<'_, '_>, at: std::ops::Range<usize>, what: &str) -> Parse
     Ok(numbers)
 }
 
-/// Ports, then, behind a `|`, link aggregation groups.
+/// Ports, then, after a `|`, link aggregation groups.
 fn ports_and_lags(line: &Line<'_, '_>, from: usize) -> Parsed<(BTreeSet<u32>, BTreeSet<u32>)> {
     let end = line.tokens.len();
     let bar = (from..end).find(|at| line.tokens[*at].text == "|").unwrap_or(end);
@@ -49,7 +49,7 @@ impl<'a> LineParser<'_, 'a> {
             }
             "mc_node_update" => {
                 let node = node(1)?;
-                // Without any, `|` says so: words that were forgotten take no ports away.
+                // An empty list is written as `|`, so that forgotten words do not remove ports.
                 line.get(2, "a port number")?;
                 let (ports, lags) = ports_and_lags(line, 2)?;
                 (Update::UpdateNode { node, ports, lags }, line.tokens.len())
@@ -71,7 +71,7 @@ impl<'a> LineParser<'_, 'a> {
             }
             "mirroring_add" => {
                 let to = Mirror::Port(word(line, 2, "a port", u64::from(u32::MAX))?);
-                // As elsewhere, 0 bytes mean all.
+                // As elsewhere, 0 bytes mean no limit.
                 let bytes_max = match line.tokens.len() {
                     ..4 => None,
                     _ => Some(word(line, 3, "a number of bytes", u64::from(SESSION_BYTES_MAX))?)

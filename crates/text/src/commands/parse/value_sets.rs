@@ -1,4 +1,4 @@
-//! Parser value sets: tables without names of their own, where a hit means that the value is in the set.
+//! Parser value sets: nameless tables in which a hit means that the value is in the set.
 
 use super::{Command, Line, LineParser, Parsed, named};
 use p4jet_control::CommandError;
@@ -7,7 +7,7 @@ use p4jet_control::value::{key_match, ones, parse_value};
 use p4jet_ir::{Key, MatchKind, TableId};
 use p4jet_tables::KeyMatch;
 
-/// A field that is exactly this value.
+/// A field with exactly this value.
 fn exactly(key: &Key, value: num_bigint::BigUint) -> KeyMatch {
     match key.kind {
         MatchKind::Exact => KeyMatch::Exact(value),
@@ -40,7 +40,7 @@ impl<'a> LineParser<'_, 'a> {
         Ok(command)
     }
 
-    /// One word for all fields together, the first on top, or one for each, as in a table's key.
+    /// One word for all fields together, the first in the highest bits, or one for each, as in a table's key.
     fn set_member(&self, line: &Line<'_, 'a>, set: TableId) -> Parsed<Vec<KeyMatch>> {
         let keys = &self.program.tables[set.index()].keys;
         let wrong =
