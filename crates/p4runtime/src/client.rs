@@ -27,7 +27,7 @@ use tokio_stream::StreamExt;
 use tonic::body::Body;
 use tonic::{Request, Status, Streaming};
 
-/// A connection as tonic wants it.
+/// A connection in the form that tonic needs.
 #[derive(Clone)]
 struct Channel(http2::SendRequest<Body>);
 
@@ -71,14 +71,14 @@ impl tokio_stream::Stream for Sent {
     }
 }
 
-/// How long a client waits for an answer.
+/// Maximum time for which a client waits for an answer.
 const WAIT: Duration = Duration::from_secs(60);
 
 impl Client {
     /// Connects in plain text.
     ///
     /// # Errors
-    /// Nothing that speaks HTTP/2 listens there.
+    /// No HTTP/2 server listens there.
     pub fn connect(address: SocketAddr) -> io::Result<Client> {
         Self::connect_with(address, None)
     }
@@ -86,7 +86,7 @@ impl Client {
     /// Connects with TLS.
     ///
     /// # Errors
-    /// Nothing listens there, or one side refuses the certificates of the other.
+    /// No server listens there, or one side refuses the certificates of the other.
     pub fn connect_tls(address: SocketAddr, config: Arc<ClientConfig>) -> io::Result<Client> {
         Self::connect_with(address, Some(config))
     }
@@ -122,7 +122,7 @@ impl Client {
     /// Calls a method with a message in binary form, and returns the answers.
     ///
     /// # Errors
-    /// The method's.
+    /// The status of the method.
     pub fn call(&self, method: &str, message: Bytes) -> Result<Vec<Bytes>, Status> {
         let mut grpc = self.grpc();
         let calling = async move {
@@ -250,12 +250,12 @@ impl Stream {
         self.handle.block_on(to_server.send(message)).map_err(|_| gone())
     }
 
-    /// Ends this side of the stream.
+    /// Closes this side of the stream.
     pub fn half_close(&mut self) {
         self.to_server = None;
     }
 
-    /// The next message; `None` if the stream has ended. Waits for it for so long at most: then the status is
+    /// Returns the next message; `None` if the stream has ended. Waits at most this long; after that the status is
     /// DEADLINE_EXCEEDED.
     ///
     /// # Errors
@@ -285,7 +285,7 @@ impl Stream {
     ) -> Result<v1::MasterArbitrationUpdate, Status> {
         let election_id = election_id.map(|id| v1::Uint128 { high: (id >> 64) as u64, low: id as u64 });
         let update = v1::MasterArbitrationUpdate { device_id, role, election_id, status: None };
-        // If the stream has ended, its status says more.
+        // If the stream has ended, its status is more specific.
         let _ = self.send(v1::StreamRequest::Arbitration(update));
         self.arbitration()
     }
@@ -293,7 +293,7 @@ impl Stream {
     /// The next arbitration notification.
     ///
     /// # Errors
-    /// The status with which the stream ended, or another message comes.
+    /// The status with which the stream ended, or another kind of message arrived.
     pub fn arbitration(&mut self) -> Result<v1::MasterArbitrationUpdate, Status> {
         match self.next(WAIT)? {
             Some(v1::StreamResponse::Arbitration(update)) => Ok(update),

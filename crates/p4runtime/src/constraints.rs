@@ -8,12 +8,12 @@ use num_traits::{One, Signed, Zero};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The longest text of a constraint, in bytes.
+/// Maximum length of a constraint's text, in bytes.
 pub const TEXT_MAX: usize = 64 * 1024;
-/// The deepest nesting of expressions.
+/// Maximum nesting of expressions.
 const DEPTH_MAX: usize = 100;
 
-/// What a constraint can speak of.
+/// The object of a constraint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The keys of a table, or the parameters of an action.
@@ -27,13 +27,13 @@ pub struct Subject {
 pub struct Field {
     /// Its name.
     pub name: String,
-    /// How it is given. A parameter is a [`Kind::Number`].
+    /// Its match kind. A parameter is a [`Kind::Number`].
     pub kind: Kind,
     /// Its width in bits; 0 for a string, which constraints cannot use.
     pub width: u32,
 }
 
-/// How the value of a field is given.
+/// The form of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A number: a parameter.
@@ -72,7 +72,7 @@ pub struct Constraint {
     names: Vec<String>,
 }
 
-/// A text that is no constraint.
+/// An error in the text of a constraint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadConstraint {
     /// Line, from 1.
@@ -89,12 +89,12 @@ impl fmt::Display for BadConstraint {
     }
 }
 
-/// A condition that does not hold.
+/// A condition that is false.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The condition, as the program has it.
+    /// The condition as written in the program.
     pub condition: String,
-    /// The values of the fields that it speaks of: names and texts.
+    /// The values of its fields: names and texts.
     pub values: Vec<(String, String)>,
 }
 
@@ -153,12 +153,12 @@ enum Expr {
     Priority,
     Not(Box<Node>),
     Negate(Box<Node>),
-    /// All hold. At least one.
+    /// All conditions hold. At least one.
     All(Vec<Node>),
-    /// One of them holds. At least one.
+    /// Any condition holds. At least one.
     Any(Vec<Node>),
     Implies(Box<Node>, Box<Node>),
-    /// Both operands are of this type once they are converted.
+    /// Both operands have this type after conversion.
     Compare(Compare, Type, Box<Node>, Box<Node>),
 }
 
@@ -202,7 +202,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// Longer signs come first.
+/// Longer operators are first.
 const SIGNS: [&str; 17] =
     ["::", "->", "==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "-", "(", ")", ";", ".", ","];
 
@@ -312,7 +312,7 @@ impl Parser<'_> {
         self.tokens[self.at].from
     }
 
-    /// The end of the last token taken.
+    /// The end of the last consumed token.
     fn behind(&self) -> usize {
         self.tokens[self.at.saturating_sub(1)].to
     }
@@ -390,7 +390,7 @@ impl Parser<'_> {
         self.joined("&&", Parser::comparison, Expr::All)
     }
 
-    /// One operand, or several conditions with a sign between them.
+    /// One operand, or several conditions joined by an operator.
     fn joined(
         &mut self,
         sign: &str,
@@ -453,7 +453,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Any number of signs, then an operand.
+    /// Any number of unary operators, then an operand.
     fn unary(&mut self) -> Parsed<Node> {
         let mut signs = Vec::new();
         loop {
@@ -489,7 +489,7 @@ impl Parser<'_> {
         match self.peek().clone() {
             Token::Sign("(") => {
                 self.at += 1;
-                // In parentheses, too, `;` joins conditions, and binds weaker than every other sign.
+                // In parentheses, too, `;` joins conditions, with lower precedence than every other operator.
                 let inner = self.joined(";", Parser::implication, Expr::All)?;
                 self.expect(")")?;
                 Ok(Node { from, to: self.behind(), ..inner })
@@ -622,7 +622,7 @@ fn bool(node: Node) -> Parsed<Node> {
     }
 }
 
-/// The type to which both convert: an int is a bit string of any width, and that is a match on just this value.
+/// The common type of both: an int converts to a bit string of any width, and that to an exact match.
 fn common(left: Type, right: Type) -> Option<Type> {
     let above = |high: Type, low: Type| match (high, low) {
         (Type::Bits(_) | Type::Match(..), Type::Int) => true,
@@ -636,7 +636,7 @@ fn common(left: Type, right: Type) -> Option<Type> {
     }
 }
 
-/// What an expression is for an entry.
+/// The value of an expression for an entry.
 #[derive(Clone, Debug, PartialEq)]
 enum Found {
     Bool(bool),
@@ -715,7 +715,7 @@ fn convert(found: Found, ty: Type) -> Found {
     }
 }
 
-/// The match on one value.
+/// The exact match on a value.
 fn only(kind: Kind, width: u32, value: BigUint) -> Value {
     match kind {
         Kind::Number | Kind::Exact => Value::Number(value),
@@ -749,7 +749,7 @@ impl fmt::Display for Value {
 }
 
 impl Constraint {
-    /// Reads a constraint on a table's entries or an action's parameters.
+    /// Parses a constraint on a table's entries or an action's parameters.
     ///
     /// # Errors
     /// The text is too long, does not follow the grammar, or compares values that cannot be compared.
@@ -770,10 +770,10 @@ impl Constraint {
         Ok(Constraint { text: text.to_string(), conditions, names })
     }
 
-    /// Checks an entry, whose values are in the order of the subject's fields.
+    /// Checks an entry with its values in the order of the subject's fields.
     ///
     /// # Errors
-    /// The smallest condition that makes the constraint fail, with the values that it speaks of.
+    /// The smallest condition that makes the constraint false, with the values of its fields.
     pub fn check(&self, values: &[Value], priority: i64) -> Result<(), Violation> {
         let priority = BigInt::from(priority);
         let entry = Entry { values, priority: &priority };
@@ -802,7 +802,7 @@ impl Constraint {
     }
 }
 
-/// The fields that an expression speaks of; `None` is the priority.
+/// The fields in an expression; `None` is the priority.
 fn mentioned(node: &Node, named: &mut Vec<Option<usize>>) {
     match &node.expr {
         Expr::Field(index) | Expr::Part(index, _) => named.push(Some(*index)),
@@ -864,7 +864,7 @@ mod tests {
             "hdr.ipv4.valid == 0 -> hdr.ipv4.dst::mask == 0",
             "hdr.ipv4.dst::value == ipv4('10.0.0.0'); route::prefix_length <= 24 ; ::priority > 9",
             "port::low < port::high; port::low == 0x400",
-            // Equality of the whole: a match on just this value.
+            // Equality of a whole match: an exact match on this value.
             "vrf == 7",
             "hdr.ipv4.dst != 0x0a000000",
             "route != ipv4('10.1.0.0')",

@@ -1,6 +1,6 @@
-//! Values of any type (`P4Data`) as the bits that registers and digests have, and back.
+//! Converts values of any type (`P4Data`) to the bits of registers and digests, and back.
 //!
-//! The bits are those of the parts one after the other, in the order of their declaration, the first one highest.
+//! The bits are those of the members in order of declaration, the first one highest.
 
 use crate::refusal::{Reason, Refusal, Result};
 use crate::value::{bad_value, number, ones, shortest};
@@ -9,19 +9,19 @@ use num_traits::Zero;
 use p4jet_p4info::proto::config::{BitstringType, DataType, P4DataTypeSpec, P4TypeInfo, Representation};
 use p4jet_p4info::proto::v1::{DataValue, P4Data, P4StructLike};
 
-/// The deepest nesting of types.
+/// Maximum nesting of types.
 const DEPTH_MAX: u32 = 64;
-/// The widest value, in bits.
+/// Maximum width of a value, in bits.
 const WIDTH_MAX: u32 = 1 << 20;
 
-/// A type, as far as its bits go.
+/// The layout of a type.
 enum Bits<'a> {
     Unsigned(u32),
     Signed(u32),
     Bool,
     /// An enum with a representation.
     Enum(u32),
-    /// The parts of a struct, with their names.
+    /// The members of a struct, with their names.
     Struct(Vec<(&'a str, &'a P4DataTypeSpec)>),
     Tuple(Vec<&'a P4DataTypeSpec>),
 }
@@ -50,7 +50,7 @@ fn bits_of<'a>(spec: &'a P4DataTypeSpec, types: &'a P4TypeInfo, depth: u32) -> O
         }
         DataType::NewType(named) => match types.new_types.get(&named.name)?.representation.as_ref()? {
             Representation::OriginalType(original) => bits_of(original, types, depth - 1),
-            // The width in the program is not in the P4Info.
+            // The P4Info lacks the width in the program.
             Representation::TranslatedType(_) => None,
         },
         DataType::Header(_)
@@ -130,7 +130,7 @@ fn read_within(spec: &P4DataTypeSpec, types: &P4TypeInfo, data: &P4Data, depth: 
     }
 }
 
-/// Reads a number in two's complement: its bits.
+/// Parses a number in two's complement to its bits.
 fn signed(bytes: &[u8], width: u32) -> Result<BigUint> {
     let (Some(first), false) = (bytes.first(), width == 0) else {
         return Err(bad_value(bytes, width, "does not fit"));
@@ -150,7 +150,7 @@ fn signed(bytes: &[u8], width: u32) -> Result<BigUint> {
     bits.to_biguint().ok_or_else(|| bad_value(bytes, width, "does not fit"))
 }
 
-/// The value of this type that has these bits.
+/// The value of this type with these bits.
 pub(crate) fn show(spec: &P4DataTypeSpec, types: &P4TypeInfo, bits: &BigUint) -> Result<P4Data> {
     show_within(spec, types, bits, DEPTH_MAX)
 }

@@ -1,4 +1,4 @@
-//! Digests: which ones a client wants, and the lists in which they are sent.
+//! Digests: the configurations of clients, and the lists in which digests are sent.
 
 use crate::pipeline::{Pipeline, id_of};
 use crate::refusal::{Code, Reason, Refusal, Result};
@@ -13,16 +13,16 @@ use prost::Message;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// The most bytes of a list.
+/// Maximum size of a list in bytes.
 const LIST_BYTES_MAX: usize = 1 << 20;
-/// The most digests that are remembered until they are acknowledged, of each kind. Later ones may be sent again.
+/// Maximum number of digests of each kind that are remembered until they are acknowledged. Later ones may be sent again.
 const REMEMBERED_MAX: usize = 1 << 18;
 
-/// The digests that clients want, by id.
+/// The digests that clients have configured, by id.
 pub(crate) type Wanted = BTreeMap<u32, v1::DigestConfig>;
 
 impl Pipeline {
-    /// Changes which digests are sent.
+    /// Changes the configuration of a digest.
     pub(crate) fn write_digest(
         &self,
         role: &RoleView,
@@ -58,7 +58,7 @@ impl Pipeline {
         }
     }
 
-    /// Sends the digests that another pipeline sends, by name.
+    /// Adopts the configured digests of another pipeline, by name.
     pub(crate) fn want_as(&self, other: &Pipeline) {
         let same = |id: &u32| {
             let name = other.digests.get(id)?;
@@ -113,7 +113,7 @@ impl Pipeline {
 #[derive(Debug, Default)]
 pub(crate) struct Lists(HashMap<u32, List>);
 
-/// The list of a digest that is being filled, and what was sent before.
+/// The list of a digest that is being filled, and the lists sent before.
 #[derive(Debug, Default)]
 struct List {
     data: Vec<P4Data>,
@@ -123,13 +123,13 @@ struct List {
     since: Option<Instant>,
     /// The number of the last list.
     id: u64,
-    /// Lists that were sent and not acknowledged: number, when they are forgotten, messages.
+    /// Lists that were sent and not acknowledged: number, expiry, messages.
     sent: VecDeque<(u64, Instant, HashSet<Bytes>)>,
     remembered: usize,
 }
 
 impl Lists {
-    /// Takes a message. Returns a list that is full with it.
+    /// Adds a message. Returns the list if that makes it full.
     pub fn take(
         &mut self,
         id: u32,
@@ -153,7 +153,7 @@ impl Lists {
         is_full.then(|| list.close(id, config, now))
     }
 
-    /// The lists whose time has come, and when the next one's comes.
+    /// The lists that are due, and the time of the next one.
     pub fn due(&mut self, wanted: &Wanted, now: Instant) -> (Vec<v1::DigestList>, Option<Instant>) {
         self.0.retain(|id, _| wanted.contains_key(id));
         let (mut lists, mut next) = (Vec::new(), None);
@@ -169,7 +169,7 @@ impl Lists {
         (lists, next)
     }
 
-    /// A client has a list.
+    /// Acknowledges a list.
     pub fn acknowledge(&mut self, id: u32, list_id: u64) {
         let Some(list) = self.0.get_mut(&id) else { return };
         if let Some(at) = list.sent.iter().position(|(sent, ..)| *sent == list_id)
@@ -193,7 +193,7 @@ impl Lists {
 }
 
 impl List {
-    /// Forgets lists whose acknowledgement has not come in time.
+    /// Forgets lists whose acknowledgement is overdue.
     fn forget(&mut self, now: Instant) {
         while let Some((_, until, messages)) = self.sent.front()
             && (*until <= now || self.remembered > REMEMBERED_MAX)
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(take(&mut lists, 7, now), Some(3));
         assert_eq!(take(&mut lists, 8, now), None);
         assert_eq!(take(&mut lists, 8, now + Duration::from_millis(1)), Some(4));
-        // DG-5: the next primary hears everything.
+        // DG-5: the next primary gets everything.
         lists.forget();
         assert_eq!(take(&mut lists, 7, now), Some(5));
     }

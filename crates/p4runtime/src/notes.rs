@@ -1,15 +1,15 @@
-//! What clients say that the switch has no use for: metadata, exact times, weights and ports as they were given. The control keeps
-//! it as notes about the objects, each in the wire form of the message that it completes.
+//! Data of clients that the switch does not use: metadata, exact times, weights and ports in their original form. The control keeps
+//! them as notes about the objects, each in the wire form of the message that it completes.
 
 use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::write::Writer;
 use p4jet_control::{Control, Noted, Update};
 use prost::Message;
 
-/// The longest metadata of an entity, in bytes.
+/// Maximum length of an entity's metadata, in bytes.
 pub const METADATA_BYTES_MAX: usize = 64 * 1024;
 
-/// The note about an object, if it is of this form.
+/// The note about an object, if it has this form.
 pub(crate) fn note<M: Message + Default>(control: &Control, of: &Noted) -> Option<M> {
     M::decode(&*control.note(of)?).ok()
 }
@@ -27,7 +27,7 @@ pub(crate) fn check_metadata(metadata: &[u8]) -> Result<()> {
 }
 
 impl Writer<'_> {
-    /// Sets the note about an object; a message without content is no note.
+    /// Sets the note about an object; an empty message deletes it.
     pub(crate) fn set_note(&mut self, of: Noted, message: &impl Message) -> Result<()> {
         let text = message.encode_to_vec();
         if text.is_empty() && self.control.note(&of).is_none() {

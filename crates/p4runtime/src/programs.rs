@@ -1,4 +1,4 @@
-//! Programs as clients bring them: what the bytes of `p4_device_config` are, and the wrapper that p4jet's `p4c` writes.
+//! Programs in the forms in which clients send them: the contents of `p4_device_config`, and the wrapper that p4jet's `p4c` writes.
 //!
 //! The wrapper is JSON, so that clients that expect bmv2's JSON accept it. It holds the program and all files that it includes,
 //! except the built-in ones:
@@ -17,16 +17,16 @@ use std::sync::Arc;
 
 use crate::wire::{Fields, Value};
 
-/// The most bytes of a program with the files that it includes.
+/// Maximum size of a program with the files that it includes.
 pub const SOURCE_BYTES_MAX: usize = 16 << 20;
 
 /// The version of the wrapper.
 const FORMAT: u32 = 1;
 
-/// What the bytes of `p4_device_config` are.
+/// The contents of `p4_device_config`.
 #[derive(Clone, Debug)]
 pub enum DeviceConfig {
-    /// Nothing: the program that runs.
+    /// Nothing: keep the running program.
     Empty,
     /// A program.
     Program(Source),
@@ -72,7 +72,7 @@ pub fn wrap(source: &Source) -> String {
     serde_json::to_string_pretty(&wrapper).unwrap_or_default() + "\n"
 }
 
-/// The program in a wrapper; `None` if the text is no wrapper.
+/// Extracts the program from a wrapper; `None` if the text is not a wrapper.
 ///
 /// # Errors
 /// The wrapper cannot be used.
@@ -81,7 +81,7 @@ pub fn unwrap(text: &str) -> Option<Result<Source, String>> {
     struct Any {
         p4jet: Option<serde_json::Value>,
     }
-    // Other JSON is read only as far as needed.
+    // Other JSON is parsed only as far as needed.
     if !text.contains("\"p4jet\"") {
         return None;
     }
@@ -102,10 +102,10 @@ pub fn unwrap(text: &str) -> Option<Result<Source, String>> {
     })
 }
 
-/// Finds out what `p4_device_config` is.
+/// Determines the contents of `p4_device_config`.
 ///
 /// # Errors
-/// p4jet cannot run it; the text says what it is.
+/// p4jet cannot run it; the text names the format.
 pub fn recognise(bytes: &Bytes) -> Result<DeviceConfig, String> {
     let bytes = without_message(bytes);
     if bytes.is_empty() {
@@ -138,7 +138,7 @@ pub fn recognise(bytes: &Bytes) -> Result<DeviceConfig, String> {
     Ok(DeviceConfig::Program(Source { path, texts, include: Vec::new(), define: Vec::new() }))
 }
 
-/// The field `device_data` of a `p4.tmp.P4DeviceConfig`, which the p4lang tutorials send; other bytes as they are. JSON and P4
+/// The field `device_data` of a `p4.tmp.P4DeviceConfig`, which the p4lang tutorials send; other bytes unchanged. JSON and P4
 /// text do not begin with the tag of one of its fields.
 fn without_message(bytes: &Bytes) -> Bytes {
     const TAGS: [u8; 3] = [1 << 3, 2 << 3 | 2, 3 << 3 | 2];
@@ -183,7 +183,7 @@ mod tests {
         let json = wrap(&source());
         assert!(json.starts_with("{\n  \"__meta__\""), "{json}");
         for bytes in [json.clone().into_bytes(), {
-            // As the tutorials send it: `reassign`, `extras` and `device_data`.
+            // The form of the tutorials: `reassign`, `extras` and `device_data`.
             let mut message = vec![1 << 3, 1];
             put_bytes(&mut message, 2, b"");
             put_bytes(&mut message, 3, json.as_bytes());

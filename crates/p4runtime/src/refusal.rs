@@ -1,4 +1,4 @@
-//! Why an update or a read of an entity is refused.
+//! Refusals of updates and reads of entities.
 
 use p4jet_control::CommandError;
 use p4jet_p4info::proto::v1;
@@ -29,7 +29,7 @@ pub enum Code {
 /// The kinds of refusals: `code` of `p4.v1.Error` in the namespace [`SPACE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The message lacks a part, or has one too many.
+    /// The message lacks a part, or has one that is not allowed.
     Form = 1,
     /// An id is not in the P4Info, or is that of another kind of object.
     Id = 2,
@@ -45,13 +45,13 @@ pub enum Reason {
     Exists = 7,
     /// The entity does not exist.
     Absent = 8,
-    /// There is no room.
+    /// There is no room for it.
     Full = 9,
-    /// The program or the specification does not let clients change it.
+    /// The program or the specification does not allow clients to change it.
     Const = 10,
-    /// A constraint of the program does not hold.
+    /// A constraint of the program is violated.
     Constraint = 11,
-    /// The role may not do it.
+    /// The role has no right to it.
     Role = 12,
     /// Something refers to the entity.
     InUse = 13,
@@ -67,7 +67,7 @@ pub enum Reason {
     Program = 18,
     /// Packet workers or the memory are too busy now.
     Busy = 19,
-    /// A fault of p4jet.
+    /// A bug in p4jet.
     Fault = 20,
 }
 
@@ -78,7 +78,7 @@ pub struct Refusal {
     pub code: Code,
     /// The kind of refusal.
     pub reason: Reason,
-    /// What was found, what was expected, which choices there are.
+    /// What was found, what was expected and which choices exist.
     pub message: String,
 }
 
@@ -93,12 +93,12 @@ impl Refusal {
         Refusal::new(Code::InvalidArgument, reason, message)
     }
 
-    /// A refusal of what p4jet does not support.
+    /// A refusal of a request that p4jet does not support.
     pub fn unsupported(message: impl Into<String>) -> Refusal {
         Refusal::new(Code::Unimplemented, Reason::Unsupported, message)
     }
 
-    /// The same about an object: its message starts with the object's name.
+    /// Adds the name of an object at the start of the message.
     #[must_use]
     pub fn of(mut self, object: impl fmt::Display) -> Refusal {
         self.message = format!("{object}: {}", self.message);
@@ -142,10 +142,10 @@ impl From<CommandError> for Refusal {
 /// The result of a step.
 pub type Result<T> = std::result::Result<T, Refusal>;
 
-/// The most choices that a message lists.
+/// Maximum number of choices in a message.
 const CHOICES_MAX: usize = 8;
 
-/// Lists what there is to choose from: `` `a` (1), `b` (2) and 3 more ``.
+/// Lists choices: `` `a` (1), `b` (2) and 3 more ``.
 pub(crate) fn choices<'a>(all: impl Iterator<Item = (u32, &'a str)>) -> String {
     let mut all = all.peekable();
     if all.peek().is_none() {

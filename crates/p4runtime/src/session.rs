@@ -1,4 +1,4 @@
-//! Client arbitration: which stream is the primary of a role, and who hears of changes.
+//! Client arbitration: the primary stream of each role, and the notifications of changes.
 //!
 //! P4Runtime specification 1.5, section 5 "Client arbitration and controller replication" and section 15 "Roles". This module is
 //! only the state machine: it knows no sockets and no messages.
@@ -12,9 +12,9 @@ pub struct StreamId(pub u64);
 /// A 128-bit election id. Unset is lower than every id and never primary.
 pub type ElectionId = u128;
 
-/// The longest name of a role, in bytes.
+/// Maximum length of a role's name, in bytes.
 pub const ROLE_NAME_MAX: usize = 256;
-/// The most roles that one server remembers.
+/// Maximum number of roles that a server remembers.
 pub const ROLES_MAX: usize = 1024;
 
 /// The part of the pipeline that a role may read and write.
@@ -27,7 +27,7 @@ pub struct RoleView {
     pub ids: Option<BTreeSet<u32>>,
 }
 
-/// What a client asks for in its `MasterArbitrationUpdate`.
+/// The contents of a client's `MasterArbitrationUpdate`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The device.
@@ -38,18 +38,18 @@ pub struct Request {
     pub election_id: Option<ElectionId>,
 }
 
-/// What a stream hears of its role.
+/// A notification of a stream about its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// The stream.
     pub stream: StreamId,
-    /// The highest election id that was ever accepted for the role.
+    /// The highest election id ever accepted for the role.
     pub highest: Option<ElectionId>,
     /// The stream's standing.
     pub standing: Standing,
 }
 
-/// A stream's place among those of its role.
+/// The position of a stream within its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It is the primary.
@@ -60,12 +60,12 @@ pub enum Standing {
     NoPrimary,
 }
 
-/// Why a stream ends, or a request is refused.
+/// The reason why a stream ends or a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The device is not this one.
     Device(u64, u64),
-    /// No stream has this role.
+    /// No stream has ever had this role.
     Role(String),
     /// The request is malformed.
     Invalid(String),
@@ -82,21 +82,21 @@ pub enum Refusal {
 /// The result of an arbitration update.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Arbitrated {
-    /// Who hears what, in this order. The new primary comes last.
+    /// The notifications in order. The new primary's is last.
     pub notices: Vec<Notice>,
-    /// Why the sender's stream ends, if it does. It is then deregistered.
+    /// The reason why the sender's stream ends, if it does. It is then deregistered.
     pub ended: Option<Refusal>,
 }
 
-/// How a server arbitrates.
+/// The rules of arbitration.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// The device's id; `None` if every id names the device.
     pub device: Option<u64>,
-    /// The most streams of one role.
+    /// Maximum number of streams of one role.
     pub streams_max: usize,
     /// True for bmv2's rules: a role's highest election id is forgotten when its last stream ends, requests without
-    /// election id are accepted while nobody has a stream, and `role.config` is ignored.
+    /// election id are accepted while no client has a stream, and `role.config` is ignored.
     pub as_bmv2: bool,
 }
 
@@ -128,7 +128,7 @@ impl Role {
         Notice { stream, highest: self.highest, standing: self.standing(stream) }
     }
 
-    /// Notices for all streams, the primary's last.
+    /// Notifications for all streams, the primary's last.
     fn notices(&self) -> Vec<Notice> {
         let others = self.streams.keys().copied().filter(|stream| Some(*stream) != self.primary);
         others.chain(self.primary).map(|stream| self.notice(stream)).collect()
@@ -136,16 +136,16 @@ impl Role {
 }
 
 impl Sessions {
-    /// No streams.
+    /// Creates an empty set of streams.
     pub fn new(rules: Rules) -> Sessions {
         Sessions { rules, roles: HashMap::new(), of_stream: HashMap::new() }
     }
 
-    /// Takes an arbitration update of a stream.
+    /// Handles an arbitration update of a stream.
     pub fn update(&mut self, stream: StreamId, request: &Request) -> Arbitrated {
         match self.accept(stream, request) {
             Ok(notices) => Arbitrated { notices, ended: None },
-            // The stream ends. If it was the primary, its role hears of that.
+            // The stream ends. If it was the primary, its role is notified.
             Err(refusal) => Arbitrated { notices: self.close(stream), ended: Some(refusal) },
         }
     }
@@ -179,7 +179,7 @@ impl Sessions {
         let was_primary = role.primary == Some(stream);
         role.streams.insert(stream, request.election_id);
         self.of_stream.insert(stream, key);
-        // An id at least as high as every earlier one makes a primary.
+        // An id at least as high as every earlier one makes its sender the primary.
         let wins = request.election_id.is_some_and(|id| Some(id) >= role.highest);
         if wins {
             role.highest = request.election_id;
@@ -193,7 +193,7 @@ impl Sessions {
         Ok(vec![role.notice(stream)])
     }
 
-    /// A stream has ended. Returns who hears of it: the rest of its role, if it was the primary.
+    /// Removes a stream that has ended. Returns the notifications: the rest of its role, if it was the primary.
     pub fn close(&mut self, stream: StreamId) -> Vec<Notice> {
         let Some(key) = self.of_stream.remove(&stream) else { return Vec::new() };
         let Some(role) = self.roles.get_mut(&key) else { return Vec::new() };
@@ -209,7 +209,7 @@ impl Sessions {
         notices
     }
 
-    /// Refuses a device that is not this one.
+    /// Refuses the id of another device.
     ///
     /// # Errors
     /// The id of another device.
@@ -231,7 +231,7 @@ impl Sessions {
         }
         let role = self.roles.get(&(request.device, request.role.clone()));
         let Some(role) = role else {
-            // Nobody has opened a stream for the default role, which always exists.
+            // No client has opened a stream for the default role, which always exists.
             return Err(if request.role.is_empty() {
                 Refusal::NotPrimary
             } else {
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(standings(&sessions.update(StreamId(2), &request("", Some(4)))), [(2, Standing::Backup)]);
         let arbitrated = sessions.update(StreamId(2), &request("", Some(5)));
         assert_eq!(arbitrated.ended, Some(Refusal::ElectionIdExists(5)));
-        // the state before stands, without the stream.
+        // the earlier state remains, without the stream.
         assert!(
             arbitrated.notices.is_empty()
                 && sessions.is_primary(StreamId(1))
@@ -379,7 +379,7 @@ mod tests {
         sessions.update(StreamId(2), &request("", Some(3)));
         let all = [(2, Standing::Backup), (1, Standing::Primary)];
         assert_eq!(standings(&sessions.update(StreamId(1), &request("", Some(7)))), all);
-        // a backup that stays one is answered alone. A-19: nobody hears of its end.
+        // a backup that remains one is answered alone. A-19: its end causes no notification.
         assert_eq!(standings(&sessions.update(StreamId(2), &request("", Some(4)))), [(2, Standing::Backup)]);
         assert_eq!(sessions.close(StreamId(2)), []);
     }
@@ -406,7 +406,7 @@ mod tests {
         sessions.update(StreamId(2), &request("", Some(1)));
         let arbitrated = sessions.update(StreamId(1), &Request { device: 2, ..request("", Some(7)) });
         assert_eq!(arbitrated.ended, Some(Refusal::Moved("device id")));
-        // The stream was the primary: its role hears of the end.
+        // The stream was the primary: its role is notified of the end.
         assert_eq!(
             arbitrated.notices,
             [Notice { stream: StreamId(2), highest: Some(7), standing: Standing::NoPrimary }]

@@ -1,4 +1,4 @@
-//! Byte strings of clients as values of the program, and back.
+//! Converts byte strings of clients to values of the program, and back.
 
 use crate::refusal::{Code, Reason, Refusal, Result};
 use bytes::Bytes;
@@ -6,14 +6,14 @@ use num_bigint::BigUint;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// How clients name the values of a type.
+/// The form in which clients send values of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outside {
-    /// As the program does.
+    /// The form of the program.
     Same,
-    /// By numbers of this width (`sdn_bitwidth`).
+    /// Numbers of this width (`sdn_bitwidth`).
     Bits(u32),
-    /// By texts (`sdn_string`), of the space with this number.
+    /// Texts (`sdn_string`), of the space with this number.
     Text(usize),
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// The width of what clients send.
+    /// The width of the values that clients send.
     pub fn outer_width(&self) -> u32 {
         match self.outside {
             Outside::Bits(width) => width,
@@ -38,9 +38,9 @@ impl Field {
     }
 }
 
-/// Reads a number of at most `width` bits.
+/// Parses a number of at most `width` bits.
 ///
-/// The common widths need no arithmetic on large numbers.
+/// Common widths need no arithmetic on large numbers.
 pub(crate) fn number(bytes: &[u8], width: u32) -> std::result::Result<BigUint, &'static str> {
     if bytes.is_empty() {
         return Err("is empty");
@@ -61,7 +61,7 @@ pub(crate) fn number(bytes: &[u8], width: u32) -> std::result::Result<BigUint, &
     })
 }
 
-/// Writes a number in the shortest form; zero is one byte.
+/// Formats a number in the shortest form; zero is one byte.
 pub(crate) fn shortest(value: &BigUint) -> Bytes {
     match u64::try_from(value) {
         Ok(small) => short_u64(small),
@@ -69,7 +69,7 @@ pub(crate) fn shortest(value: &BigUint) -> Bytes {
     }
 }
 
-/// Writes a number in the shortest form.
+/// Formats a number in the shortest form.
 pub(crate) fn short_u64(value: u64) -> Bytes {
     let bytes = value.to_be_bytes();
     let first = (value.leading_zeros() / 8).min(7) as usize;
@@ -94,7 +94,7 @@ pub(crate) fn ones(width: u32) -> BigUint {
     (BigUint::from(1u32) << width) - 1u32
 }
 
-/// The texts that stand for numbers: those of one `uri`. Texts of decimal digits stand for their number; others get numbers from
+/// The texts that represent numbers: those of one `uri`. Texts of decimal digits represent their number; others get numbers from
 /// the highest down.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
@@ -105,17 +105,17 @@ pub(crate) struct Texts {
 struct Space {
     numbers: HashMap<Box<str>, u64>,
     texts: HashMap<u64, Box<str>>,
-    /// The width of the narrowest field seen so far bounds the numbers that are given out.
+    /// The width of the narrowest field so far bounds the numbers for texts.
     width: u32,
 }
 
-/// The most texts that one space has numbers for.
+/// Maximum number of texts in a space.
 const TEXTS_MAX: usize = 1 << 20;
-/// The longest text.
+/// Maximum length of a text.
 const TEXT_BYTES_MAX: usize = 1024;
 
 impl Texts {
-    /// Makes a space whose numbers have this width.
+    /// Creates a space of numbers with this width.
     pub fn new(widths: impl Iterator<Item = u32>) -> Texts {
         let space = |width: u32| Space { width: width.min(63), ..Space::default() };
         Texts { spaces: Mutex::new(widths.map(space).collect()) }
@@ -168,7 +168,7 @@ impl Texts {
         }
     }
 
-    /// Reads the value of a field.
+    /// Parses the value of a field.
     #[inline]
     pub fn read(&self, field: &Field, bytes: &[u8]) -> Result<BigUint> {
         match field.outside {
@@ -188,7 +188,7 @@ impl Texts {
         }
     }
 
-    /// Writes the value of a field.
+    /// Formats the value of a field.
     #[inline]
     pub fn show(&self, field: &Field, value: &BigUint) -> Bytes {
         match field.outside {

@@ -1,5 +1,5 @@
-//! protobuf's wire format, as far as the server reads it without messages: to keep bytes as they came, and to count what a
-//! message would take before it is decoded.
+//! protobuf's wire format without decoding messages: for bytes that must be kept unchanged, and to count the parts of a
+//! message before it is decoded.
 
 use bytes::{Buf, Bytes};
 
@@ -70,7 +70,7 @@ impl Fields {
     }
 }
 
-/// The bytes of a message field: all its occurrences one after the other, which protobuf merges. `None` if it does not occur.
+/// The bytes of a message field: all its occurrences concatenated, which protobuf merges. `None` if it does not occur.
 pub fn message_field(message: &Bytes, number: u32) -> Option<Bytes> {
     let mut found: Option<Bytes> = None;
     for field in Fields(message.clone()).flatten().filter(|field| field.number == number) {
@@ -84,7 +84,7 @@ pub fn message_field(message: &Bytes, number: u32) -> Option<Bytes> {
     found
 }
 
-/// The last occurrence of a byte string field, which counts.
+/// The last occurrence of a byte string field, which is the valid one.
 pub fn bytes_field(message: &Bytes, number: u32) -> Bytes {
     let fields = Fields(message.clone()).flatten().filter(|field| field.number == number);
     let values = fields.filter_map(|field| match field.value {
@@ -94,7 +94,7 @@ pub fn bytes_field(message: &Bytes, number: u32) -> Bytes {
     values.last().unwrap_or_default()
 }
 
-/// The number of messages, strings and byte strings in a message and, down to `depth` levels, in those in it.
+/// The number of messages, strings and byte strings in a message, including nested messages down to `depth` levels.
 pub fn weight(message: &[u8], depth: u32, max: usize) -> usize {
     let (mut rest, mut count) = (message, 0);
     while !rest.is_empty() && count <= max {

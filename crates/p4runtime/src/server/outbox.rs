@@ -1,4 +1,4 @@
-//! What waits to be sent on a client's stream.
+//! Messages that wait on a client's stream.
 
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tonic::Status;
 
-/// Messages that may wait for a client, other than packets.
+/// Maximum number of waiting messages for a client, other than packets.
 pub const MESSAGES_MAX: usize = 1024;
-/// As many messages may wait if an error is to wait behind them.
+/// If more messages than this wait, errors are dropped.
 const ERRORS_MAX: usize = 64;
-/// Packets that may wait for a client.
+/// Maximum number of waiting packets for a client.
 pub const PACKETS_MAX: usize = 8192;
-/// Bytes that may wait for a client, of packets and of other messages.
+/// Maximum number of waiting bytes for a client, of packets and of other messages.
 pub const BYTES_MAX: usize = 4 << 20;
 
 /// A queue to one client: packets wait apart from other messages, which overtake them.
@@ -26,9 +26,9 @@ struct Waiting {
     message_bytes: usize,
     packets: VecDeque<Bytes>,
     packet_bytes: usize,
-    /// How the stream ends, after the messages that wait.
+    /// The end of the stream, after the waiting messages.
     end: Option<Result<(), Status>>,
-    /// Nobody reads any more.
+    /// True if the reader is gone.
     gone: bool,
     waker: Option<Waker>,
 }
@@ -44,7 +44,7 @@ impl Outbox {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a message in line. False if there is no room, or the stream has ended.
+    /// Queues a message. False if there is no room, or the stream has ended.
     pub fn put(&self, message: Bytes) -> bool {
         let mut waiting = self.lock();
         let full =
@@ -60,14 +60,14 @@ impl Outbox {
         true
     }
 
-    /// Puts an error in line, unless many messages wait: then it is dropped.
+    /// Queues an error, unless too many messages wait.
     pub fn put_error(&self, message: Bytes) {
         if self.lock().messages.len() < ERRORS_MAX {
             self.put(message);
         }
     }
 
-    /// Puts packets in line, as far as there is room. Returns how many had none.
+    /// Queues packets while there is room. Returns the number of packets without room.
     pub fn put_packets(&self, packets: impl Iterator<Item = Bytes>) -> u64 {
         let mut waiting = self.lock();
         let mut dropped = 0;
@@ -87,7 +87,7 @@ impl Outbox {
         dropped
     }
 
-    /// Ends the stream after the messages that wait; packets that wait are dropped.
+    /// Ends the stream after the waiting messages; waiting packets are dropped.
     pub fn end(&self, how: Result<(), Status>) {
         let mut waiting = self.lock();
         waiting.packets.clear();
@@ -98,7 +98,7 @@ impl Outbox {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// True if nobody reads it any more.
+    /// True if the reader is gone.
     pub fn is_gone(&self) -> bool {
         self.lock().gone
     }
