@@ -774,7 +774,7 @@ fn stations_are_learned_as_soon_as_possible() {
     let mut others: Vec<Client> = (0..63).map(|_| connected(&socket)).collect();
     others.iter_mut().for_each(|other| assert!(other.command("get_time_elapsed", false).unwrap().ok));
     let mut controller = controller(&path, &socket);
-    controller.wait_for("nothing is learned: ");
+    controller.wait_for("learning is off: ");
     controller.wait_for("to add");
     drop(others);
     controller.wait_for("stations are learned again");

@@ -303,7 +303,7 @@ fn of_toml(error: &toml::de::Error, text: &str) -> Complaint {
     let span = error.span().unwrap_or(0..0);
     let is_list = text.get(span.clone()).is_some_and(|found| found.starts_with("[["));
     if is_list && message.starts_with("invalid type: map") {
-        message = "there is one such section: expected single brackets".to_string();
+        message = "only one such section is allowed: expected single brackets".to_string();
     }
     let complaint = Complaint::new(span, &message);
     // "unknown field `prot`, expected one of `port`, `vlan`"
@@ -448,7 +448,7 @@ impl Check {
             .collect();
         let Some(bytes) = bytes.filter(|bytes| bytes.len() == 6) else {
             let message =
-                format!("`{}` is not a MAC address: expected one as 02:00:00:00:00:01", text.get_ref());
+                format!("`{}` is not a MAC address: expected one such as 02:00:00:00:00:01", text.get_ref());
             self.complain(text.span(), message);
             return 0;
         };
@@ -476,7 +476,7 @@ impl Check {
     fn parsed<T: FromStr>(&mut self, text: &At<String>, what: &str, example: &str) -> Option<T> {
         let value = text.get_ref().parse().ok();
         if value.is_none() {
-            let message = format!("`{}` is no {what}: expected one as {example}", text.get_ref());
+            let message = format!("`{}` is not an {what}: expected one such as {example}", text.get_ref());
             self.complain(text.span(), message);
         }
         value
@@ -808,7 +808,7 @@ impl Check {
                 if let Some(vlan) = vlan {
                     self.complain(
                         vlan.span(),
-                        "a VLAN behind a VTEP: expected none, the VNI takes its place",
+                        "a VLAN behind a VTEP: expected none, because the VNI identifies the network",
                     );
                 }
                 Behind::Vtep(vteps.find(self, name))
@@ -828,7 +828,7 @@ impl Check {
                 Behind::Vtep(0)
             }
             (None, None) => {
-                self.complain(span, "neither `vtep` nor `port`: expected one, where it is");
+                self.complain(span, "neither `vtep` nor `port`: expected one of them");
                 Behind::Vtep(0)
             }
         }
@@ -875,7 +875,7 @@ impl Check {
                 NextHop::External(0, 0)
             }
             (None, None) => {
-                let message = "neither `external` nor `network`: expected one, where the route leads";
+                let message = "neither `external` nor `network`: expected one of them";
                 self.complain(at.span(), message);
                 NextHop::External(0, 0)
             }
@@ -887,7 +887,7 @@ impl Check {
             check.complain(text.span(), format!("`{}` is not a prefix: {why}", text.get_ref()));
             None
         };
-        let expected = "expected one as 192.0.2.0/24 or 2001:db8::/32";
+        let expected = "expected one such as 192.0.2.0/24 or 2001:db8::/32";
         let (address, len) = match text.get_ref().split_once('/') {
             Some((address, len)) => (address.parse(), len.parse::<u8>()),
             None => return wrong(self, expected),
@@ -941,7 +941,7 @@ impl Check {
 
     fn check_port(&mut self, text: &At<String>, address: SocketAddr) {
         if address.port() == 0 {
-            let message = format!("`{}` asks at port 0: expected 1 to 65535", text.get_ref());
+            let message = format!("`{}` has port 0: expected 1 to 65535", text.get_ref());
             self.complain(text.span(), message);
         }
     }
@@ -993,7 +993,7 @@ impl Check {
                         }
                     };
                     let port: u16 = self.number(&service.port, "port", 1..=65535);
-                    let message = || format!("{name} port {port} is there twice");
+                    let message = || format!("{name} port {port} is listed twice");
                     once.note(self, (protocol, port), service.port.span(), message);
                     let algorithm = self.algorithm(&service.algorithm);
                     let pool = pools.find(self, &service.pool);

@@ -382,7 +382,7 @@ impl Controller {
                     Ok(listener) => Some(listener),
                     Err(e) if e.kind() == io::ErrorKind::TimedOut => return self.lost(&e),
                     Err(e) => {
-                        self.complain("switch", format!("nothing is learned: {e}"));
+                        self.complain("switch", format!("learning is off: {e}"));
                         None
                     }
                 };
@@ -503,7 +503,7 @@ impl Controller {
             }
         }
         self.not_before = Instant::now() + QUARREL;
-        let text = "the switch has something else than was set: does someone else change it?";
+        let text = "the switch differs from what the gateway set: does another program change it?";
         self.complain("switch", text.to_string());
     }
 
