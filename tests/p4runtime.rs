@@ -942,6 +942,15 @@ fn programs_of_p4c_run_under_the_names_of_bmv2() {
         ["p4c", "--target", "bmv2", "--arch", "v1model", "-DLIMIT=510", "-o", &files.file("out"), &path];
     common::run(&line).expect_status(0);
     assert_eq!(std::fs::read(files.file("out/x.json")).unwrap(), std::fs::read(&json).unwrap());
+    // The preprocessed text is a program by itself, with the same P4Info.
+    let preprocessed = common::run(&["p4c", "-E", "-DLIMIT=510", &path]);
+    preprocessed.expect_status(0);
+    let p4i = std::fs::read_to_string(files.file("out/x.p4i")).unwrap();
+    assert_eq!(preprocessed.stdout, p4i);
+    assert!(p4i.contains("part.p4\"\nconst bit<9> TO_CONTROLLER = 510;\n# "), "{p4i}");
+    let (alone, again) = (files.write("alone.p4", &p4i), files.file("again.p4info.txtpb"));
+    common::run(&["p4c-bm2-ss", "--p4runtime-files", &again, &alone]).expect_status(0);
+    assert_eq!(std::fs::read_to_string(&again).unwrap().replace("alone", "x"), text);
     let line = ["p4c", "--target", "tofino", &path];
     common::run(&line).expect_status(1).says(&["Unknown backend: tofino"]);
     // The sources are not needed any more.

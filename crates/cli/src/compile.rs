@@ -182,6 +182,19 @@ fn front_end_from(args: &ProgramArgs, files: Files) -> Result<Typed, Failure> {
     analyse(parsed, start, stem(&args.program), &levels, args.source.diagnostics)
 }
 
+/// Returns the text of a program after the preprocessor, with line markers, and the preprocessor's warnings as text.
+pub fn preprocess(args: &ProgramArgs) -> Result<(String, String), Failure> {
+    let levels = args.source.warnings.levels()?;
+    let output = p4jet_syntax::preprocess_file(&args.program, &args.source.options(Files::System))
+        .map_err(|e| unreadable(&args.program, &e, args.source.diagnostics))?;
+    let mut diagnostics = output.diagnostics;
+    levels.apply(&mut diagnostics);
+    if has_errors(&diagnostics) {
+        return Err(diagnosed(&diagnostics, &output.sources, args.source.diagnostics));
+    }
+    Ok((output.text, render(&diagnostics, &output.sources, args.source.diagnostics)))
+}
+
 /// Returns the program in a file that p4jet's `p4c` wrote; `None` if it is another file.
 pub fn wrapped(path: &Path, files: &Files) -> Result<Option<Source>, Failure> {
     let text = match files {

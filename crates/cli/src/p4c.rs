@@ -115,7 +115,7 @@ struct Options {
     /// Accepted without effect.
     #[arg(short = 'c')]
     no_link: bool,
-    /// Not supported.
+    /// Print the preprocessed program, and stop.
     #[arg(short = 'E')]
     preprocess_only: bool,
     /// Accepted without effect.
@@ -165,9 +165,6 @@ pub fn run(tool: Tool, args: &[OsString]) -> Result<(), Failure> {
     if let Some(other) = options.language.iter().chain(&options.version_of_p4).find(|text| !language(text)) {
         return Err(Failure::Input(format!("p4jet reads P4_16, not `{other}`")));
     }
-    if options.preprocess_only {
-        return Err(Failure::Input("not supported yet: -E (the preprocessed text)".into()));
-    }
     let Some(program) = options.program.clone() else { return Ok(()) };
     let mut define = options.define.clone();
     define.retain(|given| {
@@ -183,6 +180,11 @@ pub fn run(tool: Tool, args: &[OsString]) -> Result<(), Failure> {
         diagnostics: Default::default(),
     };
     let args = ProgramArgs { program: program.clone(), source };
+    if options.preprocess_only {
+        let (text, warnings) = compile::preprocess(&args)?;
+        eprint!("{warnings}");
+        return crate::output::write(format_args!("{text}"));
+    }
     let typed = compile::front_end(&args)?;
     let compiled = match tool {
         // p4test also accepts programs that cannot run.
@@ -195,7 +197,11 @@ pub fn run(tool: Tool, args: &[OsString]) -> Result<(), Failure> {
             let folder = folder.clone().unwrap_or_else(|| PathBuf::from("."));
             let made = std::fs::create_dir_all(&folder);
             made.map_err(|e| Failure::Environment(format!("cannot create {}: {e}", folder.display())))?;
-            folder.join(program.file_stem().unwrap_or_default()).with_added_extension("json")
+            let base = folder.join(program.file_stem().unwrap_or_default());
+            // The front end has shown the warnings.
+            let (text, _) = compile::preprocess(&args)?;
+            write(&base.with_added_extension("p4i"), text.as_bytes())?;
+            base.with_added_extension("json")
         }
         (_, Some(file)) => file.clone(),
         (_, None) => return Ok(()),

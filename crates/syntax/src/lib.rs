@@ -113,6 +113,24 @@ pub fn parse_text(name: &str, text: &str, options: &Options) -> Parsed {
     })
 }
 
+/// The output of the preprocessor.
+#[derive(Debug)]
+pub struct Preprocessed {
+    /// The program without directives and macros. Line markers (`# 12 "router.p4"`) name the origin of what follows.
+    pub text: String,
+    /// The files that were read; the program is the first.
+    pub sources: span::SourceMap,
+    /// Errors and warnings in order of discovery.
+    pub diagnostics: Vec<diagnostic::Diagnostic>,
+}
+
+/// Preprocesses the program in the file `path`, but does not parse it. Returns an error if this file cannot be read.
+pub fn preprocess_file(path: &Path, options: &Options) -> io::Result<Preprocessed> {
+    let output = preprocess::preprocess(&path.display().to_string(), &options.files.read(path)?, options);
+    let text = output.print();
+    Ok(Preprocessed { text, sources: output.sources, diagnostics: output.diagnostics })
+}
+
 /// Several times the stack for 256 levels of the largest frames in an unoptimised build.
 const PARSER_STACK_BYTES: usize = 32 * 1024 * 1024;
 

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// Maximum wait of a change for readers. A reader holds its guard for one batch of packets: microseconds.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
+/// Pause between two looks at readers that have not finished after dozens of looks.
+const PAUSE: Duration = Duration::from_micros(50);
+
 struct Node<T> {
     value: T,
     next: *mut Node<T>,
@@ -92,7 +95,11 @@ pub(crate) fn wait<T>(mut ready: impl FnMut() -> Option<T>) -> Result<T, TableEr
         }
         crossbeam_epoch::pin().flush();
         if round > 8 {
-            std::thread::yield_now();
+            // On a busy machine, readers need the processor to finish.
+            match round {
+                ..64 => std::thread::yield_now(),
+                _ => std::thread::sleep(PAUSE),
+            }
             let end = *deadline.get_or_insert_with(|| Instant::now() + WAIT_MAX);
             if Instant::now() > end {
                 return Err(TableError::Busy);

@@ -7,7 +7,7 @@
 use super::preprocess;
 use crate::Options;
 use crate::diagnostic::Severity;
-use crate::lexer::Kind;
+use crate::lexer::{Interner, Kind, Token};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -15,6 +15,15 @@ use std::process::{Command, Stdio};
 
 /// Number of random programs to compare; `CPP_PROGRAMS` overrides it.
 const PROGRAMS: u64 = 100;
+
+/// Returns the function that writes a token.
+fn text_of(interner: &Interner) -> impl Fn(&Token) -> String {
+    |token| match token.kind {
+        // `#` may or may not produce a space in place of a macro that expands to nothing. `-P` leaves out empty lines.
+        Kind::String => format!("\"{}\"", token.text(interner).replace([' ', '\n'], "")),
+        _ => token.text(interner).to_string(),
+    }
+}
 
 /// Returns the tokens of a text as they would be written, or the first error.
 fn tokens(text: &str, dir: &Path) -> Result<Vec<String>, String> {
@@ -25,12 +34,17 @@ fn tokens(text: &str, dir: &Path) -> Result<Vec<String>, String> {
     if let Some(error) = output.diagnostics.iter().find(|d| d.severity == Severity::Error) {
         return Err(error.message.clone());
     }
-    let text = |t: &crate::lexer::Token| match t.kind {
-        // `#` may or may not produce a space in place of a macro that expands to nothing. `-P` leaves out empty lines.
-        Kind::String => format!("\"{}\"", t.text(&output.interner).replace([' ', '\n'], "")),
-        _ => t.text(&output.interner).to_string(),
-    };
-    Ok(output.tokens.iter().filter(|t| t.kind != Kind::Eof).map(text).collect())
+    let text = text_of(&output.interner);
+    let tokens: Vec<String> = output.tokens.iter().filter(|t| t.kind != Kind::Eof).map(&text).collect();
+    // The printed text has the same tokens. A `#` from a macro would begin a directive there.
+    if !output.tokens.iter().any(|t| matches!(t.kind, Kind::Hash | Kind::HashHash | Kind::Unknown)) {
+        let printed = output.print();
+        let again = preprocess(&name, &printed, &Options::default());
+        let again: Vec<String> =
+            again.tokens.iter().filter(|t| t.kind != Kind::Eof).map(text_of(&again.interner)).collect();
+        assert_eq!(again, tokens, "{printed}");
+    }
+    Ok(tokens)
 }
 
 /// Returns the output of `cpp` for the text, called as p4c does, or its errors.

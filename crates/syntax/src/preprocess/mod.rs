@@ -9,6 +9,7 @@ use crate::Options;
 #[cfg(test)]
 mod against_cpp;
 mod condition;
+mod print;
 mod strings;
 
 use crate::diagnostic::Diagnostic;
@@ -61,6 +62,13 @@ pub(crate) struct Output {
     pub diagnostics: Vec<Diagnostic>,
     /// A bound was exceeded, so the tokens are incomplete.
     pub aborted: bool,
+}
+
+impl Output {
+    /// Prints the tokens as text, with line markers.
+    pub fn print(&self) -> String {
+        print::print(self)
+    }
 }
 
 /// `#pragma …` or `@pragma …`, up to the end of the line.
