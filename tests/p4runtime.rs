@@ -943,8 +943,7 @@ fn programs_of_p4c_run_under_the_names_of_bmv2() {
     common::run(&line).expect_status(0);
     assert_eq!(std::fs::read(files.file("out/x.json")).unwrap(), std::fs::read(&json).unwrap());
     // The preprocessed text is a program by itself, with the same P4Info.
-    let preprocessed = common::run(&["p4c", "-E", "-DLIMIT=510", &path]);
-    preprocessed.expect_status(0);
+    let preprocessed = common::run(&["p4c", "-E", "-DLIMIT=510", &path]).expect_status(0);
     let p4i = std::fs::read_to_string(files.file("out/x.p4i")).unwrap();
     assert_eq!(preprocessed.stdout, p4i);
     assert!(p4i.contains("part.p4\"\nconst bit<9> TO_CONTROLLER = 510;\n# "), "{p4i}");
