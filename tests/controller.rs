@@ -14,6 +14,7 @@ use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
@@ -91,7 +92,7 @@ fn make(client: &mut Client, change: &Change, made: &mut Vec<Option<u32>>) {
 }
 
 fn actual(client: &mut Client) -> Actual {
-    Actual::from_dump(&client.command("dump", false).unwrap().output).unwrap()
+    Actual::from_dump(&Arc::default(), &client.command("dump", false).unwrap().output).unwrap()
 }
 
 fn apply(client: &mut Client, plan: &Plan) {
@@ -293,6 +294,8 @@ fn any_configuration_follows_any_other() {
         let dead = random.below(8) as usize;
         let alive = |at: usize| at != dead;
         let before = actual(&mut client);
+        // Typed reads, page by page, find the same as a dump.
+        assert_eq!(Actual::read(&Arc::default(), &mut client).unwrap().unwrap(), before);
         let planned = plan(&config, &alive, &before).unwrap();
         // The changes after another death are those that would be planned then.
         let other = random.below(8) as usize;

@@ -1,12 +1,14 @@
 //! `p4jet gateway`: the controller of programs/vxlan_gateway.
 #![allow(unsafe_code)]
 
+use crate::compile;
 use crate::ctl::{self, Address};
 use crate::failure::Failure;
 use crate::log::{self, Form, Log, Voice};
 use crate::output::{self, say};
+use p4jet_control::Schema;
 use p4jet_gateway::controller::{self, Level, Options};
-use p4jet_gateway::{Actual, Config, check_all, commands, diff, plan, render, summary};
+use p4jet_gateway::{Actual, Config, Shapes, check_all, commands, diff, plan, render, summary};
 use p4jet_suggest::nearest;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -50,8 +52,8 @@ struct PlanArgs {
     json: bool,
 }
 
-/// Time that a switch may take to answer with its state.
-const DUMP: Duration = Duration::from_secs(60);
+/// Time that a switch may take to answer with a page of its state.
+const READ: Duration = Duration::from_secs(60);
 /// Interval of the checks for signals.
 const TURN: Duration = Duration::from_millis(20);
 /// Time for the controller to end: a second.
@@ -63,6 +65,15 @@ static RELOAD: AtomicBool = AtomicBool::new(false);
 extern "C" fn on_signal(signal: libc::c_int) {
     let flag = if signal == libc::SIGHUP { &RELOAD } else { &STOP };
     flag.store(true, Ordering::Relaxed);
+}
+
+/// The program of the gateway.
+const PROGRAM: &str = include_str!("../../../programs/vxlan_gateway/vxlan_gateway.p4");
+
+/// Returns the shapes of the program's tables.
+fn shapes() -> Result<Arc<Shapes>, Failure> {
+    let compiled = compile::compile_text("vxlan_gateway.p4", PROGRAM)?;
+    Ok(Arc::new(Shapes::new(Schema::new(&compiled.program).description())))
 }
 
 /// Runs the controller, or shows what it would do.
@@ -93,19 +104,20 @@ fn read(path: &Path) -> Result<(String, Config), Failure> {
 
 fn show_plan(args: &PlanArgs) -> Result<(), Failure> {
     let (_, config) = read(&args.config)?;
+    let shapes = shapes()?;
     let mut alive = vec![true; config.back_ends.len()];
     let actual = if let Some(path) = &args.state {
         let wrong = |why| Failure::Input(format!("{}: {why}", path.display()));
-        Actual::from_dump(&output::read_text(path)?).map_err(wrong)?
+        Actual::from_dump(&shapes, &output::read_text(path)?).map_err(wrong)?
     } else if args.address.is_given() {
         let mut client = ctl::connect(&args.address)?;
-        client.set_patience(DUMP).map_err(ctl::gone)?;
-        let answer = client.command("dump", false).map_err(ctl::gone)?;
+        client.set_patience(READ).map_err(ctl::gone)?;
+        let actual = Actual::read(&shapes, &mut client).map_err(ctl::gone)?;
         // Back ends that its controller has removed must not be added.
         alive = check_all(&config);
-        Actual::from_dump(&answer.output).map_err(Failure::Input)?
+        actual.map_err(Failure::Input)?
     } else {
-        Actual::default()
+        Actual::empty(&shapes)
     };
     let wanted = plan(&config, &|at| alive[at], &actual).map_err(Failure::Input)?;
     let changes = diff(&wanted, &actual);
@@ -136,6 +148,7 @@ fn control(args: &Args, path: &Path) -> Result<(), Failure> {
     let messages = voice.clone();
     let options = Options {
         path: path.to_path_buf(),
+        shapes: shapes()?,
         connect: Box::new(move || {
             ctl::connect(&address).map_err(|failure| std::io::Error::other(failure.text()))
         }),

@@ -6,17 +6,20 @@
 //! * [`SharedControl`] serves several clients of a running switch. It keeps the changes in a state file
 //! ([`SharedControl::keep`]), and changes ports and programs through the [`Host`] around the switch.
 //! * [`Subscription`] gives the [`Event`]s of a switch.
-//! * [`NamedUpdate`] is an update with names in place of ids, as JSON.
+//! * [`NamedUpdate`] is an update with names in place of ids, as JSON; [`NamedSelector`] is a selector, [`record::Record`] what
+//!   it reads. [`Description`] is the schema as JSON.
 //!
 //! Runtime commands, packet tests and control connections are in the crate `p4jet-text`, which builds on this one. This crate has
 //! no table state of its own and parses no packets.
 
+pub mod describe;
 mod error;
 pub mod event;
 mod guard;
 mod host;
 mod journal;
 mod named;
+mod named_read;
 pub mod names;
 mod notes;
 mod queues;
@@ -32,11 +35,13 @@ mod update;
 pub mod value;
 mod write;
 
+pub use describe::{ActionInfo, Description, KeyField, Param, TableInfo};
 pub use error::{CommandError, ErrorKind, INVALID_ARGUMENT, count};
 pub use event::{Event, Subscription};
 pub use guard::{guarded, require_memory};
 pub use host::{DryRun, Host, Keep, PortInfo, Program, Ready, Source, Swap, Swapped};
 pub use named::{Call, Crc, NamedCell, NamedEntry, NamedNoted, NamedUpdate, RateRecord, Session};
+pub use named_read::{NamedPage, NamedSelector};
 pub use names::unknown;
 pub use notes::{NOTE_BYTES_MAX, Note, Noted};
 pub use p4jet_dataplane::{PortChange, Topics};

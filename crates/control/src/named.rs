@@ -1065,7 +1065,7 @@ impl Control {
         }
     }
 
-    fn resolve_entry(&self, id: TableId, entry: &NamedEntry) -> Result<EntryRef> {
+    pub(crate) fn resolve_entry(&self, id: TableId, entry: &NamedEntry) -> Result<EntryRef> {
         Ok(match entry {
             NamedEntry::Handle(of) => EntryRef::Handle(*of),
             NamedEntry::Key { key, priority } => {
@@ -1089,7 +1089,7 @@ impl Control {
     }
 }
 
-fn rates_words(rates: &Rates) -> [String; 2] {
+pub(crate) fn rates_words(rates: &Rates) -> [String; 2] {
     rates.map(|rate| format!("{}:{}", rate.per_us, rate.burst))
 }
 

@@ -3,7 +3,8 @@
 use crate::error::CommandError;
 use crate::write::{Control, Result, no_session};
 use num_bigint::BigUint;
-use p4jet_externs::{CounterValue, Node, Rates, Session};
+use p4jet_dataplane::PortSettings;
+use p4jet_externs::{CounterValue, CrcParams, Node, Rates, Session};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, EntryHandle, KeyMatch, Life};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,8 @@ pub enum Selector {
     Entries(TableId),
     /// One entry, by its handle.
     Entry(TableId, u32),
+    /// One entry, by its key and priority; 0 where entries have no priority.
+    EntryByKey(TableId, Vec<KeyMatch>, u32),
     /// The default action of a table.
     Default(TableId),
     /// The members of an action profile, in the order of their handles.
@@ -42,6 +45,12 @@ pub enum Selector {
     Sessions,
     /// One clone session.
     Session(u32),
+    /// The settings of output queues: first those of the ports that have none of their own, then by port.
+    Queues,
+    /// The constants of all custom CRCs, in the order of their numbers.
+    Crcs,
+    /// The constants of one custom CRC, by its number in the schema.
+    Crc(u32),
 }
 
 /// An object that was read.
@@ -71,6 +80,10 @@ pub enum Entity {
     Lag(u32, BTreeSet<u32>),
     /// A clone session, by number.
     Session(u32, Session),
+    /// The output queues of a port, or of all ports that have no settings of their own.
+    Queues(Option<u32>, PortSettings),
+    /// The constants of a custom CRC, by its number in the schema.
+    Crc(u32, CrcParams),
 }
 
 /// An entry with its direct counters, meters and age.
@@ -168,6 +181,11 @@ impl Control {
                     }
                 }
             }
+            Selector::EntryByKey(id, key, priority) => {
+                table(id, false)?;
+                let handle = self.find_entry(*id, key, *priority)?;
+                return self.read(&Selector::Entry(*id, handle.0), from, max);
+            }
             Selector::Default(id) => {
                 table(id, false)?;
                 Page::all(vec![Entity::Default(self.default_action(*id))])
@@ -232,7 +250,35 @@ impl Control {
                 let session = destinations.sessions.get(number).ok_or_else(|| no_session(*number))?;
                 Page::all(vec![Entity::Session(*number, session.clone())])
             }
+            Selector::Queues => {
+                let queues = self.switch.queues().config();
+                // The place of a port is the number behind its own.
+                let mut entities = Vec::new();
+                if from == 0 {
+                    entities.push(Entity::Queues(None, queues.others));
+                }
+                let first = u32::try_from(from.saturating_sub(1)).unwrap_or(u32::MAX);
+                let beyond = from > u64::from(u32::MAX) + 1;
+                let mut rest = queues.ports.range(first..).filter(|_| !beyond);
+                let some = rest.by_ref().take(max - entities.len());
+                entities.extend(some.map(|(port, settings)| Entity::Queues(Some(*port), *settings)));
+                Page { entities, next: rest.next().map(|(port, _)| u64::from(*port) + 1) }
+            }
+            Selector::Crcs => {
+                let size = self.schema.crc_widths.len() as u32;
+                Page::of_cells(size, from, max, |crc| Ok(Entity::Crc(crc, self.crc(crc))))?
+            }
+            Selector::Crc(crc) => match self.schema.crc_widths.get(*crc as usize) {
+                Some(_) => Page::all(vec![Entity::Crc(*crc, self.crc(*crc))]),
+                None => return Err(unknown("calculation")),
+            },
         })
+    }
+
+    /// The constants of a custom CRC: those of the ordinary CRC unless others are set.
+    fn crc(&self, crc: u32) -> CrcParams {
+        let set = self.switch.state().crc(self.schema.crcs.name(crc));
+        set.unwrap_or_else(|| self.usual_crc(crc))
     }
 
     fn entries_page(&self, id: TableId, from: u64, max: usize) -> Page {

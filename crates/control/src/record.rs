@@ -2,12 +2,13 @@
 //!
 //! Keys, values and names are written as in [`NamedUpdate`].
 
+pub use crate::describe::{KeyField, Param};
 use crate::named::{Call, Crc, NamedNoted, NamedUpdate, RateRecord, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A line of a state file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the types say what they are")]
 pub enum Record {
@@ -38,7 +39,7 @@ pub enum Record {
 }
 
 /// The first line of a state file or dump.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
     /// The version of the format.
@@ -51,7 +52,7 @@ pub struct Header {
 }
 
 /// The last line of a state file, by which a truncated file is recognised.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
     /// The number of the state file.
@@ -78,7 +79,7 @@ pub struct JournalHeader {
 }
 
 /// The shape of a table or action profile, by which entries that do not fit another program are recognised.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
     /// Its name.
@@ -101,30 +102,8 @@ fn is_0(n: &u8) -> bool {
     *n == 0
 }
 
-/// A field of a key.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KeyField {
-    /// Its name.
-    pub name: String,
-    /// Its match kind: `exact`, `lpm`, `ternary`, `range` or `optional`.
-    pub r#match: String,
-    /// Its width in bits.
-    pub width: u32,
-}
-
-/// A parameter of an action.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Param {
-    /// Its name.
-    pub name: String,
-    /// Its width in bits.
-    pub width: u32,
-}
-
 /// A member of an action profile.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
     /// The action profile.
@@ -136,7 +115,7 @@ pub struct Member {
 }
 
 /// A group of an action selector.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// The action profile.
@@ -151,7 +130,7 @@ pub struct Group {
 }
 
 /// A client's note.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoteRecord {
     /// The object.
@@ -161,7 +140,7 @@ pub struct NoteRecord {
 }
 
 /// An entry of a table.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableEntry {
     /// The table.
@@ -178,10 +157,13 @@ pub struct TableEntry {
     /// Its idle timeout, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u32>,
+    /// True if it is `const` in the program. Dumps and state files do not contain such entries.
+    #[serde(default, rename = "const", skip_serializing_if = "std::ops::Not::not")]
+    pub is_const: bool,
 }
 
 /// The default action of a table, if it was set.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableDefault {
     /// The table.
@@ -191,7 +173,7 @@ pub struct TableDefault {
 }
 
 /// The values of a parser value set.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ValueSet {
     /// Its name.
@@ -203,7 +185,7 @@ pub struct ValueSet {
 }
 
 /// Cells of a register.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Register {
     /// Its name.
@@ -215,7 +197,7 @@ pub struct Register {
 }
 
 /// The cells in use, by index; of direct counters and meters by the handle of the entry.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cells<T> {
     /// Its name.
@@ -225,7 +207,7 @@ pub struct Cells<T> {
 }
 
 /// Multicast groups, nodes and link aggregation groups.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Groups {
     /// The nodes of each group, in order.
@@ -237,7 +219,7 @@ pub struct Groups {
 }
 
 /// A multicast node.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupNode {
     /// The replication id of its copies.
@@ -249,7 +231,7 @@ pub struct GroupNode {
 }
 
 /// The output queues.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueRecord {
     /// Queues of each port.
@@ -261,7 +243,7 @@ pub struct QueueRecord {
 }
 
 /// The queues of one port.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortRecord {
     /// By priority.
@@ -272,7 +254,7 @@ pub struct PortRecord {
 }
 
 /// One queue.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OneQueue {
     /// Maximum number of waiting packets.
@@ -286,7 +268,7 @@ pub struct OneQueue {
 }
 
 /// Changes of a journal.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Did {
     /// The number of the state file that these changes follow. Earlier versions do not record it.

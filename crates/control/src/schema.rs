@@ -1,5 +1,8 @@
 //! The control interface of a program: its objects by name, the shape of its tables, and the legal changes.
 
+use crate::describe::{
+    ActionInfo, CrcInfo, Description, KeyField, TableInfo, describe_instances, table_info,
+};
 use crate::error::CommandError;
 use crate::names::NameIndex;
 use crate::notes::NOTE_BYTES_MAX;
@@ -41,6 +44,17 @@ pub struct Schema {
     pub shapes: Vec<Shape>,
     /// For each action profile, a table that uses it.
     profile_tables: BTreeMap<InstanceId, TableId>,
+    /// All objects with their shapes. Value sets are not among the tables.
+    description: Description,
+    /// The place of each table in the description.
+    places: Vec<Place>,
+}
+
+/// The place of a table in a [`Description`].
+#[derive(Clone, Copy)]
+enum Place {
+    Table(usize),
+    ValueSet(usize),
 }
 
 /// Properties of a table that changes need besides its declaration.
@@ -85,8 +99,25 @@ impl Schema {
                 profile_tables.entry(profile).or_insert(TableId(id));
             }
         }
+        let mut description = Description { program: program.name.clone(), ..Description::default() };
+        let mut places = Vec::with_capacity(program.tables.len());
+        for (table, id) in program.tables.iter().zip(0..) {
+            let info = table_info(program, TableId(id), needs_priority(table));
+            if table.hidden {
+                places.push(Place::ValueSet(description.value_sets.len()));
+                description.value_sets.push(info);
+            } else {
+                places.push(Place::Table(description.tables.len()));
+                description.tables.push(info);
+            }
+        }
+        describe_instances(program, &mut description);
+        let crc = |(name, width): (&String, &u32)| CrcInfo { name: name.clone(), width: *width };
+        description.crcs = crcs.iter().map(crc).collect();
         Schema {
             profile_tables,
+            description,
+            places,
             tables: NameIndex::new("table", tables),
             actions: NameIndex::new("action", actions),
             counters: NameIndex::new("counter", instances(is_counter)),
@@ -148,6 +179,29 @@ impl Schema {
     /// The names of all tables, sorted.
     pub fn table_names(&self) -> impl Iterator<Item = &str> {
         self.tables.names()
+    }
+
+    /// All objects of the program with their shapes: key fields, actions with their parameters, sizes, constraints.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// A table or parser value set with its key fields, actions, size and constraints; none if the program has no such table.
+    pub fn table_info(&self, table: TableId) -> Option<&TableInfo> {
+        match *self.places.get(table.index())? {
+            Place::Table(place) => self.description.tables.get(place),
+            Place::ValueSet(place) => self.description.value_sets.get(place),
+        }
+    }
+
+    /// The fields of a table's key.
+    pub fn key(&self, table: TableId) -> &[KeyField] {
+        self.table_info(table).map_or(&[], |info| &info.key)
+    }
+
+    /// The actions of a table, in the order of their numbers.
+    pub fn actions_of(&self, table: TableId) -> &[ActionInfo] {
+        self.table_info(table).map_or(&[], |info| &info.actions)
     }
 
     /// True if entries of a table have a priority: some key field is ternary, range or optional.

@@ -3,22 +3,23 @@
 //! Keys, values and names are written as commands take them, so the parser of commands reads them.
 //! Tables and action profiles have a shape, by which entries that do not fit another program are recognised.
 
+use crate::describe::{ActionInfo, Param};
 use crate::error::{CommandError, count};
 use crate::guard::{guarded, require_memory};
 use crate::named::{Call, NamedUpdate, RateRecord, Session, hex_text, resolve_rates};
 use crate::queues::{check_port, limit};
 use crate::record::{
-    Cells, Did, End, Group, GroupNode, Groups, Header, JournalHeader, KeyField, Member, NoteRecord, OneQueue,
-    Param, PortRecord, QueueRecord, Record, Register, Shape, TableDefault, TableEntry, ValueSet,
+    Cells, Did, End, Group, GroupNode, Groups, Header, JournalHeader, Member, NoteRecord, OneQueue,
+    PortRecord, QueueRecord, Record, Register, Shape, TableDefault, TableEntry, ValueSet,
 };
-use crate::schema::{is_const_entry, param_names};
+use crate::schema::is_const_entry;
 use crate::sealed::{FileSum, Seal, open, seal};
 use crate::update::{Act, Update};
 use crate::value::{key_word, number_word, parse_value};
 use crate::write::{Control, Made, Result, Undo, is_plain};
 use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate};
 use p4jet_externs::{CounterValue, Multicast, Node};
-use p4jet_ir::{ActionId, InstanceId, InstanceKind, Program, Table, TableId};
+use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::Action;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufRead, Write};
@@ -78,24 +79,8 @@ impl PortRecord {
     }
 }
 
-fn key_fields(table: &Table) -> Vec<KeyField> {
-    let field = |key: &p4jet_ir::Key| KeyField {
-        name: key.name.clone(),
-        r#match: key.kind.name().to_string(),
-        width: key.width,
-    };
-    table.keys.iter().map(field).collect()
-}
-
-fn actions(program: &Program, table: &Table) -> BTreeMap<String, Vec<Param>> {
-    let action = |id: ActionId| {
-        let action = &program.actions[id.index()];
-        let params = param_names(program, id).into_iter().zip(&action.params);
-        let params =
-            params.map(|(name, field)| Param { name: name.to_string(), width: program.width(*field) });
-        (action.control_name.clone(), params.collect())
-    };
-    table.actions.iter().map(|listed| action(listed.action)).collect()
+fn actions(actions: &[ActionInfo]) -> BTreeMap<String, Vec<Param>> {
+    actions.iter().map(|action| (action.name.clone(), action.params.clone())).collect()
 }
 
 /// Writes records, one per line.
@@ -171,9 +156,8 @@ impl Control {
         out.put(&Record::State(Header { version, program: program.name.clone(), serial }))?;
         for profile in names.profiles.sorted() {
             let Ok(id) = names.profile_table(InstanceId(profile)) else { continue };
-            let declared = &program.tables[id.index()];
             let name = || names.profiles.name(profile).to_string();
-            let (actions, generations) = (actions(program, declared), BTreeMap::new());
+            let (actions, generations) = (actions(names.actions_of(id)), BTreeMap::new());
             let (key, generation_min) = (Vec::new(), 0);
             out.put(&Record::Profile(Shape { name: name(), key, actions, generations, generation_min }))?;
             let Ok(of) = self.profile(id) else { continue };
@@ -196,7 +180,7 @@ impl Control {
             let values: Vec<Vec<String>> =
                 members.entries().map(|(_, entry)| entry.key.iter().map(key_word).collect()).collect();
             if !values.is_empty() {
-                let (name, key) = (declared.name.clone(), key_fields(declared));
+                let (name, key) = (declared.name.clone(), names.key(id).to_vec());
                 out.put(&Record::ValueSet(ValueSet { name, key, values }))?;
             }
         }
@@ -242,7 +226,7 @@ impl Control {
         let name = || declared.name.clone();
         let needs_priority = self.schema.shapes[id.index()].needs_priority;
         let table = self.switch.table(id);
-        let (key, actions) = (key_fields(declared), actions(program, declared));
+        let (key, actions) = (self.schema.key(id).to_vec(), actions(self.schema.actions_of(id)));
         let generations = table.free_generations().collect();
         let generation_min = table.generation_min();
         out.put(&Record::Table(Shape { name: name(), key, actions, generations, generation_min }))?;
@@ -259,6 +243,7 @@ impl Control {
                         priority,
                         r#do: call,
                         timeout_ms: table.life(handle, 0).map(|life| life.timeout_ms),
+                        is_const: false,
                     }))?;
                 }
             }
@@ -367,7 +352,7 @@ impl Control {
     }
 }
 
-fn session_record(number: u32, session: &p4jet_externs::Session) -> Session {
+pub(crate) fn session_record(number: u32, session: &p4jet_externs::Session) -> Session {
     let (group, bytes) = (session.group, session.bytes_max);
     if is_plain(session) {
         let port = session.replicas.first().map(|replica| replica.port);
@@ -796,16 +781,15 @@ impl<'c> Restoring<'c, '_> {
     fn compare(&mut self, shape: Shape, profile: bool) {
         let name = &shape.name;
         let found = if profile { self.profile_table(name) } else { self.control.schema.table(name) };
-        let program = self.control.program();
         let table = match &found {
-            Ok(id) => &program.tables[id.index()],
+            Ok(id) => *id,
             Err(error) => {
                 self.lose(&shape.name, error);
                 self.other_tables.insert(shape.name);
                 return;
             }
         };
-        if !profile && shape.key != key_fields(table) {
+        if !profile && shape.key != self.control.schema.key(table) {
             self.lose(&shape.name, "its key is another");
             self.other_tables.insert(shape.name);
             return;
@@ -817,9 +801,9 @@ impl<'c> Restoring<'c, '_> {
             shape.generations.iter().for_each(|(slot, to)| table.set_free_generation(*slot, *to));
             table.raise_generation_min(shape.generation_min);
         }
-        let now = actions(program, table);
+        let now = self.control.schema.actions_of(table);
         for (action, params) in shape.actions {
-            if now.get(&action).is_some_and(|now| *now != params) {
+            if now.iter().any(|now| now.name == action && now.params != params) {
                 self.other_actions.insert((shape.name.clone(), action));
             }
         }
@@ -856,7 +840,11 @@ impl<'c> Restoring<'c, '_> {
     }
 
     fn entry(&mut self, entry: &TableEntry) -> Result<()> {
-        let TableEntry { table: name, handle, key, priority, r#do: call, timeout_ms } = entry;
+        let TableEntry { table: name, handle, key, priority, r#do: call, timeout_ms, is_const } = entry;
+        if *is_const {
+            // The program has it.
+            return Ok(());
+        }
         let table = self.control.schema.table(name)?;
         let named = |error: CommandError| CommandError {
             message: format!("entry {handle}: {}", error.message),
@@ -881,7 +869,7 @@ impl<'c> Restoring<'c, '_> {
 
     fn value_set(&mut self, ValueSet { name, key, values }: &ValueSet) -> Result<()> {
         let set = self.control.schema.value_set(name)?;
-        if *key != key_fields(&self.control.program().tables[set.index()]) {
+        if *key != self.control.schema.key(set) {
             return Err(CommandError::new("its fields are others"));
         }
         for value in values {

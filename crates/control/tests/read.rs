@@ -3,7 +3,7 @@
 mod common;
 
 use common::{control, set_up};
-use p4jet_control::{Control, Entity, PAGE_MAX, Selector};
+use p4jet_control::{Control, Description, Entity, NamedSelector, PAGE_MAX, Selector};
 
 /// All that a selector chooses, in pages of this size.
 fn all(control: &Control, selector: &Selector, max: usize) -> Vec<Entity> {
@@ -93,4 +93,98 @@ fn what_is_not_there_is_refused() {
         assert_eq!(error.field.as_deref(), Some(field), "{selector:?}: {error}");
     }
     assert!(control.read(&Selector::Members(hits), 0, 1).is_err());
+}
+
+/// All records that a selector by name chooses, in pages of this size.
+fn records(control: &Control, selector: &str, max: usize) -> Vec<String> {
+    let selector: NamedSelector =
+        serde_json::from_str(selector).unwrap_or_else(|e| panic!("{selector}: {e}"));
+    let (mut records, mut from) = (Vec::new(), Some(0));
+    while let Some(at) = from {
+        let page = control.read_named(&selector, at, max).unwrap_or_else(|e| panic!("{selector:?}: {e}"));
+        records.extend(page.records.iter().map(|record| serde_json::to_string(record).unwrap()));
+        from = page.next;
+    }
+    records
+}
+
+/// A read by name gives the records of a dump.
+#[test]
+fn names_give_the_records_of_a_dump() {
+    let control = control();
+    set_up(&control, include_str!("common/everything.json"));
+    let dump = control.dump(true);
+    for (selector, kind) in [
+        (r#"{"entries":{"table":"l2"}}"#, "entry"),
+        (r#"{"members":{"profile":"ecmp"}}"#, "member"),
+        (r#"{"groups":{"profile":"ecmp"}}"#, "group"),
+        (r#"{"counter":{"counter":"seen"}}"#, "counter"),
+        (r#"{"meter":{"meter":"ingress.police"}}"#, "meter"),
+        (r#"{"register":{"register":"cells"}}"#, "register"),
+        (r#"{"value_set":{"set":"pairs"}}"#, "value_set"),
+        (r#"{"sessions":{}}"#, "session"),
+    ] {
+        let found = records(&control, selector, PAGE_MAX);
+        assert!(
+            found.iter().any(|record| record.starts_with(&format!("{{\"{kind}\":"))),
+            "{selector}: {found:?}"
+        );
+        for record in found.iter().filter(|record| record.starts_with(&format!("{{\"{kind}\":"))) {
+            assert!(dump.lines().any(|line| line == record), "{selector}: {record} is not in\n{dump}");
+        }
+    }
+    // The entry by its key is the one by its handle, with its direct counters.
+    let by_handle = records(&control, r#"{"entry":{"table":"l2","entry":2}}"#, 1);
+    let of: serde_json::Value = serde_json::from_str(&by_handle[0]).unwrap();
+    let key = &of["entry"]["key"];
+    assert_eq!(
+        records(&control, &format!(r#"{{"entry":{{"table":"l2","entry":{{"key":{key}}}}}}}"#), 1),
+        by_handle
+    );
+    assert!(by_handle[1].contains(r#""cells":{"2":[5,300]}"#), "{by_handle:?}");
+    let queues = records(&control, r#"{"queues":{}}"#, 1);
+    assert!(queues[0].starts_with(r#"{"queues":{"per_port":"#), "{queues:?}");
+    let crcs = control.schema().description().crcs.len();
+    assert_eq!(records(&control, r#"{"crcs":{}}"#, 1).len(), crcs);
+}
+
+#[test]
+fn names_that_are_not_there_are_refused() {
+    let control = control();
+    for (selector, field) in [
+        (r#"{"entries":{"table":"l3"}}"#, "table"),
+        (r#"{"entry":{"table":"l2","entry":9}}"#, "handle"),
+        (r#"{"entry":{"table":"l2","entry":{"key":["1","2","3"]}}}"#, "key"),
+        (r#"{"entry":{"table":"l2","entry":{"made":0}}}"#, "entry"),
+        (r#"{"crc":{"name":"no"}}"#, "calculation"),
+    ] {
+        let named = serde_json::from_str(selector).unwrap_or_else(|e| panic!("{selector}: {e}"));
+        let error = control.read_named(&named, 0, 1).unwrap_err();
+        assert_eq!(error.field.as_deref(), Some(field), "{selector}: {error}");
+    }
+}
+
+/// The schema has the shape of each object, and survives its form in JSON.
+#[test]
+fn the_schema_describes_the_program() {
+    let control = control();
+    let schema = control.schema();
+    let description = schema.description();
+    let text = serde_json::to_string(description).unwrap();
+    assert_eq!(serde_json::from_str::<Description>(&text).unwrap(), *description);
+    let program = control.program();
+    for (table, id) in program.tables.iter().zip(0..).map(|(table, id)| (table, p4jet_ir::TableId(id))) {
+        let info = schema.table_info(id).unwrap();
+        assert_eq!((&info.name, info.size, info.key.len()), (&table.name, table.size, table.keys.len()));
+        assert_eq!(info.actions.len(), table.actions.len());
+        assert_eq!(info.needs_priority, schema.needs_priority(id));
+        for (field, key) in schema.key(id).iter().zip(&table.keys) {
+            assert_eq!((&field.name, field.kind, field.width), (&key.name, key.kind, key.width));
+        }
+    }
+    let listed = description.tables.len() + description.value_sets.len();
+    assert_eq!(listed, program.tables.len());
+    assert!(schema.table_info(p4jet_ir::TableId(999)).is_none());
+    let l2 = description.table("l2").unwrap();
+    assert!(!l2.actions.is_empty() && l2.direct_counters.len() == 1, "{l2:?}");
 }

@@ -8,7 +8,7 @@ use crate::health::{Verdict, Watch};
 use crate::icmp::OwnAddresses;
 use crate::learn::{Learned, Listener, Stations};
 use crate::plan::{Plan, plan, station_entries};
-use crate::schema::{Call, Key, Kind, Table, Word};
+use crate::schema::{Call, Key, Kind, Shapes, Table, Word};
 use crate::state::Actual;
 use p4jet_control::{Atomicity, NamedUpdate};
 use p4jet_text::client::Client;
@@ -38,6 +38,8 @@ pub type Connect = Box<dyn Fn() -> io::Result<Client> + Send>;
 pub struct Options {
     /// The configuration.
     pub path: PathBuf,
+    /// The shapes of the program's tables.
+    pub shapes: Arc<Shapes>,
     /// Connects to the switch.
     pub connect: Connect,
     /// Receives its events.
@@ -56,7 +58,7 @@ const LOOK: Duration = Duration::from_millis(250);
 const PING: Duration = Duration::from_secs(1);
 /// Time that the switch may take for a simple request before the controller reconnects.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Time that it may take to dump or change its whole state.
+/// Time that a page of its state or a change of the whole state may take.
 const BIG_ANSWER: Duration = Duration::from_secs(60);
 /// Interval of the checks for silent stations.
 const AGEING: Duration = Duration::from_millis(500);
@@ -402,15 +404,12 @@ impl Controller {
     /// Reads the state of the switch.
     fn read_switch(&mut self, mut client: Client, listener: Option<Listener>) {
         let read = client.set_patience(BIG_ANSWER).and_then(|()| {
-            let answer = client.command("dump", false)?;
+            let read = Actual::read(&self.options.shapes, &mut client)?;
             client.set_patience(ANSWER)?;
-            Ok(answer)
+            Ok(read)
         });
         let read = match read {
-            Ok(answer) => match answer.error {
-                Some(error) => Err(error.text),
-                None => Actual::from_dump(&answer.output),
-            },
+            Ok(read) => read,
             Err(e) => return self.lost(&e),
         };
         match read {
@@ -664,10 +663,10 @@ impl Link {
         match self.actual.state.entries.get(&place) {
             Some(before) if *before == call => return Ok(false),
             Some(_) => {
-                self.carry_out(modify(&place, self.actual.handles[&place], &call))?;
+                self.carry_out(modify(&self.actual.shapes, &place, self.actual.handles[&place], &call))?;
             }
             None => {
-                let update = insert(&place, &call);
+                let update = insert(&self.actual.shapes, &place, &call);
                 let handle = self.carry_out(update.clone())?;
                 let handle = handle.ok_or_else(|| Failed::Refused(format!("`{update}` gave no handle")))?;
                 self.actual.handles.insert(place.clone(), handle);

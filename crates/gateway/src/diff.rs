@@ -1,7 +1,7 @@
 //! The updates that bring a switch to its intended state.
 
 use crate::plan::Plan;
-use crate::schema::{Call, Key, Kind, Table, Word, key_text, key_words, params_text, params_words};
+use crate::schema::{Call, Key, Kind, Shapes, Table, Word};
 use crate::state::{Actual, CRC_CUSTOM, CRC32C, OwnVtep, POOLS, PROFILE};
 use p4jet_control::{Crc, NamedEntry, NamedUpdate, Ref};
 use std::collections::BTreeSet;
@@ -154,12 +154,13 @@ impl Diff<'_> {
             match self.actual.state.entries.get(place) {
                 Some(before) if before == call => {}
                 Some(before) => {
-                    let before = format!("{} =>{}", before.action, params_text(table, before));
-                    let about = format!("{}, before {before}", key_text(table, &place.1));
-                    let update = modify(place, self.actual.handles[place], call);
+                    let before =
+                        format!("{} =>{}", before.action, self.actual.shapes.params_text(table, before));
+                    let about = format!("{}, before {before}", self.actual.shapes.key_text(table, &place.1));
+                    let update = modify(&self.actual.shapes, place, self.actual.handles[place], call);
                     self.push(Act::Change, update, about);
                 }
-                None => drop(self.push(Act::Add, insert(place, call), String::new())),
+                None => drop(self.push(Act::Add, insert(&self.actual.shapes, place, call), String::new())),
             }
         }
     }
@@ -167,7 +168,10 @@ impl Diff<'_> {
     fn take_entries(&mut self, table: Table) {
         for (place, call) in of(&self.actual.state.entries, table) {
             if !self.plan.state.entries.contains_key(place) {
-                let (words, params) = (key_text(table, &place.1), params_text(table, call));
+                let (words, params) = (
+                    self.actual.shapes.key_text(table, &place.1),
+                    self.actual.shapes.params_text(table, call),
+                );
                 let about = format!("{} {words} =>{params}", call.action);
                 self.push(Act::Remove, delete(table.name(), self.actual.handles[place]), about);
             }
@@ -310,14 +314,14 @@ impl Diff<'_> {
 }
 
 /// Adds an entry.
-pub(crate) fn insert((table, key): &(Table, Key), call: &Call) -> NamedUpdate {
-    let (key, r#do) = (key_words(*table, key), named_call(call, params_words(*table, call)));
+pub(crate) fn insert(shapes: &Shapes, (table, key): &(Table, Key), call: &Call) -> NamedUpdate {
+    let (key, r#do) = (shapes.key_words(*table, key), named_call(call, shapes.params_words(*table, call)));
     NamedUpdate::Insert { table: table.name().to_string(), key, priority: None, r#do }
 }
 
 /// Changes the action of an entry.
-pub(crate) fn modify((table, _): &(Table, Key), handle: u32, call: &Call) -> NamedUpdate {
-    let r#do = named_call(call, params_words(*table, call));
+pub(crate) fn modify(shapes: &Shapes, (table, _): &(Table, Key), handle: u32, call: &Call) -> NamedUpdate {
+    let r#do = named_call(call, shapes.params_words(*table, call));
     NamedUpdate::Modify { table: table.name().to_string(), entry: NamedEntry::Handle(handle.into()), r#do }
 }
 

@@ -1,5 +1,7 @@
-//! The tables of programs/vxlan_gateway, as far as the controller must know them.
+//! The tables of programs/vxlan_gateway that the controller fills. Their shapes come from the compiled program.
 
+use p4jet_control::{Description, KeyField, Param, TableInfo};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -56,9 +58,6 @@ pub enum Kind {
     V6,
 }
 
-/// An action with its parameters.
-type ActionShape = (&'static str, &'static [Kind]);
-
 use Kind::{Location, Mac, Number, V4, V6};
 
 impl Table {
@@ -84,76 +83,144 @@ impl Table {
 
     /// Returns its name: the last component of the full name.
     pub fn name(self) -> &'static str {
-        self.shape().0
-    }
-
-    /// Returns the kinds of its key fields.
-    pub fn key(self) -> &'static [Kind] {
-        self.shape().1
-    }
-
-    /// Returns its name, key and actions.
-    fn shape(self) -> (&'static str, &'static [Kind], &'static [ActionShape]) {
-        const HOST: &[ActionShape] = &[
-            ("to_next_hop", &[Number]),
-            ("balance", &[Number, Number]),
-            ("by_service", &[Number]),
-            ("own_address", &[]),
-        ];
-        const ENDS: &[ActionShape] = &[("from_vtep", &[Number])];
         match self {
-            Table::Encapsulations => (
-                "encapsulations",
-                &[Number],
-                &[
-                    ("encapsulate_v4", &[Mac, Mac, Number, V4, V4, Number, Number, Number]),
-                    ("encapsulate_v6", &[Mac, Mac, Number, V6, V6, Number, Number, Number]),
-                ],
-            ),
-            Table::Vteps => ("vteps", &[Number], &[("via", &[Number, Number])]),
-            Table::NextHops => (
-                "next_hops",
-                &[Number],
-                &[
-                    ("tunnel", &[Number, Number, Number, Mac, Mac]),
-                    ("local", &[Number, Number, Mac, Mac, Number]),
-                ],
-            ),
-            Table::Replicas => {
-                ("replicas", &[Number], &[("to_vlan", &[Number]), ("to_vtep", &[Number, Number])])
-            }
-            Table::Services => ("services", &[Number, Number, Number], HOST),
-            Table::HostsV4 => ("hosts_v4", &[Number, V4], HOST),
-            Table::HostsV6 => ("hosts_v6", &[Number, V6], HOST),
-            Table::RoutesV4 => ("routes_v4", &[Number, V4], HOST),
-            Table::RoutesV6 => ("routes_v6", &[Number, V6], HOST),
-            Table::ArpAnswers => ("arp_answers", &[Number, V4], &[("answer", &[Mac])]),
-            Table::Macs => ("macs", &[Number, Mac], &[("local", &[Number, Number]), ("remote", &[Number])]),
-            Table::Stations => ("stations", &[Number, Mac], &[("at", &[Location])]),
-            Table::Vnis => ("vnis", &[Number], &[("into", &[Number, Number, Mac, Number, Number])]),
-            Table::TunnelsV4 => ("tunnels_v4", &[V4, V4], ENDS),
-            Table::TunnelsV6 => ("tunnels_v6", &[V6, V6], ENDS),
-            Table::Attachments => (
-                "attachments",
-                &[Number, Number],
-                &[
-                    ("external", &[Number, Mac]),
-                    ("underlay", &[Number, Mac]),
-                    ("tenant", &[Number, Number, Mac, Number, Number, Number]),
-                ],
-            ),
+            Table::Encapsulations => "encapsulations",
+            Table::Vteps => "vteps",
+            Table::NextHops => "next_hops",
+            Table::Replicas => "replicas",
+            Table::Services => "services",
+            Table::HostsV4 => "hosts_v4",
+            Table::HostsV6 => "hosts_v6",
+            Table::RoutesV4 => "routes_v4",
+            Table::RoutesV6 => "routes_v6",
+            Table::ArpAnswers => "arp_answers",
+            Table::Macs => "macs",
+            Table::Stations => "stations",
+            Table::Vnis => "vnis",
+            Table::TunnelsV4 => "tunnels_v4",
+            Table::TunnelsV6 => "tunnels_v6",
+            Table::Attachments => "attachments",
         }
     }
+}
 
-    /// Returns the kinds of an action's parameters, if the gateway uses the action.
-    fn params(self, action: &str) -> Option<&'static [Kind]> {
-        self.shape().2.iter().find(|(name, _)| *name == action).map(|(_, kinds)| *kinds)
+/// Returns the last component of a name.
+pub(crate) fn last(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+impl Kind {
+    /// Returns the format for a field or parameter of the program.
+    fn of(name: &str, width: u32) -> Kind {
+        match (last(name), width) {
+            ("location", _) => Location,
+            ("service", _) => Number,
+            (_, 32) => V4,
+            (_, 48) => Mac,
+            (_, 128) => V6,
+            _ => Number,
+        }
+    }
+}
+
+/// The tables of the program with their shapes, from its [`Description`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shapes(BTreeMap<Table, Shape>);
+
+/// The key fields of a table, and the parameters of its actions by the last component of the action's name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shape {
+    key: Vec<KeyField>,
+    actions: BTreeMap<String, Vec<Param>>,
+}
+
+impl Shape {
+    pub(crate) fn new<'a>(
+        key: &[KeyField],
+        actions: impl IntoIterator<Item = (&'a String, &'a Vec<Param>)>,
+    ) -> Shape {
+        let actions = actions.into_iter().map(|(name, params)| (last(name).to_string(), params.clone()));
+        Shape { key: key.to_vec(), actions: actions.collect() }
+    }
+}
+
+impl From<&TableInfo> for Shape {
+    fn from(info: &TableInfo) -> Shape {
+        Shape::new(&info.key, info.actions.iter().map(|action| (&action.name, &action.params)))
+    }
+}
+
+impl Shapes {
+    /// Returns the shapes of the gateway's tables in a program. A table that the program lacks has none.
+    pub fn new(program: &Description) -> Shapes {
+        let shape = |table: Table| Some((table, program.table(table.name())?.into()));
+        Shapes(Table::ALL.into_iter().filter_map(shape).collect())
+    }
+
+    /// Checks that a table of a switch has the shape that the gateway expects. The error says how it differs.
+    pub(crate) fn check(&self, table: Table, found: Option<&Shape>) -> Result<(), String> {
+        let Some(expected) = self.0.get(&table) else { return Ok(()) };
+        let name = table.name();
+        let Some(found) = found.filter(|found| found.key.len() == expected.key.len()) else {
+            return Err(format!("has no table `{name}` with a key of {} fields", expected.key.len()));
+        };
+        for (expected, found) in expected.key.iter().zip(&found.key) {
+            if (expected.kind, expected.width) != (found.kind, found.width) {
+                let (field, width, kind) = (&expected.name, expected.width, expected.kind.name());
+                return Err(format!(
+                    "has no table `{name}` whose field `{field}` is a bit<{width}> : {kind}"
+                ));
+            }
+        }
+        for (action, params) in &expected.actions {
+            let widths = |params: &[Param]| params.iter().map(|param| param.width).collect::<Vec<_>>();
+            match found.actions.get(action) {
+                Some(found) if widths(found) == widths(params) => {}
+                Some(_) => {
+                    return Err(format!(
+                        "has other parameters in the action `{action}` of the table `{name}`"
+                    ));
+                }
+                None => return Err(format!("has no action `{action}` in the table `{name}`")),
+            }
+        }
+        Ok(())
     }
 
     /// True if an entry can have this key and action.
-    pub(crate) fn can_have(self, key: &[Field], call: &Call) -> bool {
-        let params = self.params(&call.action);
-        key.len() == self.key().len() && params.is_none_or(|kinds| kinds.len() == call.params.len())
+    pub(crate) fn can_have(&self, table: Table, key: &[Field], call: &Call) -> bool {
+        let Some(shape) = self.0.get(&table) else { return true };
+        let params = shape.actions.get(&call.action);
+        key.len() == shape.key.len() && params.is_none_or(|params| params.len() == call.params.len())
+    }
+
+    /// Returns the words of an entry's key.
+    pub(crate) fn key_words(&self, table: Table, key: &[Field]) -> Vec<String> {
+        let fields = self.0.get(&table).map_or(&[][..], |shape| &shape.key);
+        let kinds = fields.iter().map(|field| Kind::of(&field.name, field.width));
+        let word = |(field, kind): (&Field, Kind)| match field.prefix_len {
+            Some(len) => format!("{}/{len}", Word(kind, field.value)),
+            None => Word(kind, field.value).to_string(),
+        };
+        key.iter().zip(kinds.chain(std::iter::repeat(Number))).map(word).collect()
+    }
+
+    /// Returns the words of the parameters of an entry's action.
+    pub(crate) fn params_words(&self, table: Table, call: &Call) -> Vec<String> {
+        let params = self.0.get(&table).and_then(|shape| shape.actions.get(&call.action));
+        let kinds = params.into_iter().flatten().map(|param| Kind::of(&param.name, param.width));
+        let kinds = kinds.chain(std::iter::repeat(Number));
+        call.params.iter().zip(kinds).map(|(value, kind)| Word(kind, *value).to_string()).collect()
+    }
+
+    /// Returns an entry's key in the form of commands.
+    pub(crate) fn key_text(&self, table: Table, key: &[Field]) -> String {
+        self.key_words(table, key).join(" ")
+    }
+
+    /// Returns the parameters of an entry's action in the form of commands.
+    pub(crate) fn params_text(&self, table: Table, call: &Call) -> String {
+        self.params_words(table, call).iter().map(|word| format!(" {word}")).collect()
     }
 }
 
@@ -189,33 +256,6 @@ impl Call {
     pub fn new(action: &str, params: impl IntoIterator<Item = u128>) -> Call {
         Call { action: action.to_string(), params: params.into_iter().collect() }
     }
-}
-
-/// Returns the words of an entry's key.
-pub(crate) fn key_words(table: Table, key: &[Field]) -> Vec<String> {
-    let kinds = table.key().iter().copied().chain(std::iter::repeat(Number));
-    let word = |(field, kind): (&Field, Kind)| match field.prefix_len {
-        Some(len) => format!("{}/{len}", Word(kind, field.value)),
-        None => Word(kind, field.value).to_string(),
-    };
-    key.iter().zip(kinds).map(word).collect()
-}
-
-/// Returns the words of the parameters of an entry's action.
-pub(crate) fn params_words(table: Table, call: &Call) -> Vec<String> {
-    let kinds =
-        table.params(&call.action).unwrap_or_default().iter().copied().chain(std::iter::repeat(Number));
-    call.params.iter().zip(kinds).map(|(value, kind)| Word(kind, *value).to_string()).collect()
-}
-
-/// Returns an entry's key in the form of commands.
-pub fn key_text(table: Table, key: &[Field]) -> String {
-    key_words(table, key).join(" ")
-}
-
-/// Returns the parameters of an entry's action in the form of commands.
-pub fn params_text(table: Table, call: &Call) -> String {
-    params_words(table, call).iter().map(|word| format!(" {word}")).collect()
 }
 
 /// A value as a word of a command.

@@ -1,9 +1,12 @@
 //! The state of a switch, as far as the gateway sets it.
 
-use crate::schema::{Call, Field, Key, Table};
-use p4jet_control::Ref;
+use crate::schema::{Call, Field, Key, Shape, Shapes, Table, last};
 use p4jet_control::record::{Groups, Record};
+use p4jet_control::{CommandError, NamedSelector, Ref};
+use p4jet_text::client::Client;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::sync::Arc;
 
 /// Everything that the gateway sets, without the switch's handles. The intended and the actual state have the same
 /// form.
@@ -43,6 +46,8 @@ pub struct Actual {
     pub nodes: BTreeMap<(u16, u16, u16), u32>,
     /// Anything that the gateway would not set.
     pub strays: Strays,
+    /// The shapes of the program's tables.
+    pub shapes: Arc<Shapes>,
 }
 
 /// Handles of a pool.
@@ -77,11 +82,6 @@ pub(crate) const POOLS: &str = "pools";
 pub(crate) const CRC_CUSTOM: [&str; 2] = ["calc_2", "calc_6"];
 pub(crate) const CRC32C: [u64; 3] = [0x1edc_6f41, 0xffff_ffff, 0xffff_ffff];
 
-/// Returns the last component of a name.
-fn last(name: &str) -> &str {
-    name.rsplit('.').next().unwrap_or(name)
-}
-
 fn table_named(name: &str) -> Option<Table> {
     Table::ALL.into_iter().find(|table| table.name() == last(name))
 }
@@ -112,9 +112,14 @@ fn handle(of: Option<Ref>) -> Option<u32> {
 }
 
 impl Actual {
+    /// Returns the state of a switch on which nothing was set.
+    pub fn empty(shapes: &Arc<Shapes>) -> Actual {
+        Actual { shapes: Arc::clone(shapes), ..Actual::default() }
+    }
+
     /// Reads the output of `dump`. The error says why it is not that of a gateway.
-    pub fn from_dump(text: &str) -> Result<Actual, String> {
-        let mut reading = Reading::default();
+    pub fn from_dump(shapes: &Arc<Shapes>, text: &str) -> Result<Actual, String> {
+        let mut reading = Reading::new(shapes);
         for (line, at) in text.lines().zip(1..) {
             let record =
                 Record::parse(line).map_err(|e| format!("line {at} is not a record of a dump: {e}"))?;
@@ -122,12 +127,21 @@ impl Actual {
         }
         reading.finish()
     }
+
+    /// Reads the state of a running switch. The inner error says why it is not a gateway.
+    pub fn read(shapes: &Arc<Shapes>, client: &mut Client) -> io::Result<Result<Actual, String>> {
+        let mut reading = Reading::new(shapes);
+        Ok(match reading.read(client)? {
+            Ok(()) => reading.finish(),
+            Err(why) => Err(why),
+        })
+    }
 }
 
 #[derive(Default)]
 struct Reading {
     program: String,
-    tables: BTreeMap<Table, usize>,
+    tables: BTreeMap<Table, Shape>,
     found: Actual,
     /// Members by handle.
     members: BTreeMap<u32, Call>,
@@ -138,13 +152,92 @@ struct Reading {
 }
 
 impl Reading {
+    fn new(shapes: &Arc<Shapes>) -> Reading {
+        Reading { found: Actual::empty(shapes), ..Reading::default() }
+    }
+
+    /// Reads all that the gateway could have set.
+    fn read(&mut self, client: &mut Client) -> io::Result<Result<(), String>> {
+        let wrong = |error: CommandError| Ok(Err(error.message));
+        let schema = match client.schema()? {
+            Ok(schema) => schema,
+            Err(error) => return wrong(error),
+        };
+        self.program.clone_from(&schema.program);
+        for table in Table::ALL {
+            if let Some(info) = schema.table(table.name()) {
+                self.tables.insert(table, info.into());
+            }
+        }
+        if let Err(why) = self.check_tables() {
+            return Ok(Err(why));
+        }
+        let names = Table::ALL.map(Table::name).into_iter().chain([POOLS]).map(str::to_string);
+        let mut selectors = vec![
+            NamedSelector::Members { profile: PROFILE.to_string() },
+            NamedSelector::Groups { profile: PROFILE.to_string() },
+        ];
+        for table in names {
+            selectors.push(NamedSelector::Default { table: table.clone() });
+            selectors.push(NamedSelector::Entries { table });
+        }
+        selectors
+            .extend(schema.value_sets.iter().map(|set| NamedSelector::ValueSet { set: set.name.clone() }));
+        selectors.extend([
+            NamedSelector::Crcs {},
+            NamedSelector::MulticastGroups {},
+            NamedSelector::Nodes {},
+        ]);
+        let mut multicast: Option<Groups> = None;
+        for selector in selectors {
+            let records = match client.read_all(&selector)? {
+                Ok(records) => records,
+                Err(error) => return wrong(error),
+            };
+            for record in records {
+                let read = match record {
+                    // The groups and the nodes make sense together.
+                    Record::Multicast(some) => {
+                        let all = multicast.get_or_insert_default();
+                        all.groups.extend(some.groups);
+                        all.nodes.extend(some.nodes);
+                        Ok(())
+                    }
+                    // It is the program's own.
+                    Record::Default(default)
+                        if schema
+                            .table(&default.table)
+                            .is_some_and(|table| table.default == default.r#do) =>
+                    {
+                        Ok(())
+                    }
+                    record => self.record(record),
+                };
+                if let Err(why) = read {
+                    return Ok(Err(why));
+                }
+            }
+        }
+        Ok(multicast.map_or(Ok(()), |multicast| self.record(Record::Multicast(multicast))))
+    }
+
+    /// Checks that the switch runs the gateway's program.
+    fn check_tables(&self) -> Result<(), String> {
+        for table in Table::ALL {
+            self.found.shapes.check(table, self.tables.get(&table)).map_err(|why| {
+                format!("the switch runs `{}`, which {why}: expected programs/vxlan_gateway", self.program)
+            })?;
+        }
+        Ok(())
+    }
+
     fn record(&mut self, record: Record) -> Result<(), String> {
         let strange = |kind: &str| format!("a record `{kind}` that this version of p4jet does not support");
         match record {
             Record::State(header) => self.program = header.program,
             Record::Table(shape) => {
                 if let Some(table) = table_named(&shape.name) {
-                    self.tables.insert(table, shape.key.len());
+                    self.tables.insert(table, Shape::new(&shape.key, &shape.actions));
                 }
             }
             Record::Member(member) if last(&member.profile) == PROFILE => {
@@ -163,7 +256,7 @@ impl Reading {
                     let pool = u16::try_from(pool).map_err(|_| strange())?;
                     self.pool_entries.push((pool, entry.handle, handle(entry.r#do.group)));
                 } else if let Some(table) = table_named(&entry.table) {
-                    let call = call(&entry.r#do).filter(|call| table.can_have(&key, call));
+                    let call = call(&entry.r#do).filter(|call| self.found.shapes.can_have(table, &key, call));
                     let (place, call) = ((table, key), call.ok_or_else(strange)?);
                     self.found.handles.insert(place.clone(), entry.handle);
                     self.found.state.entries.insert(place, call);
@@ -231,17 +324,8 @@ impl Reading {
     }
 
     fn finish(self) -> Result<Actual, String> {
-        let Reading { program, tables, mut found, members, mut groups, pool_entries, crcs } = self;
-        for table in Table::ALL {
-            if tables.get(&table) != Some(&table.key().len()) {
-                return Err(format!(
-                    "the switch runs `{program}`, which has no table `{}` with a key of {} fields: expected \
-                     programs/vxlan_gateway",
-                    table.name(),
-                    table.key().len()
-                ));
-            }
-        }
+        self.check_tables()?;
+        let Reading { mut found, members, mut groups, pool_entries, crcs, .. } = self;
         found.state.crc32c = crcs == CRC_CUSTOM.len();
         // A member of several groups does not belong to a slot.
         let mut uses: HashMap<u32, u32> = HashMap::new();

@@ -6,17 +6,21 @@
 //!
 //! Blind spots: texts that differ from the seeds by more than a few edits; whether an answer is correct.
 
+mod common;
 #[path = "../../../tests/common/mutate.rs"]
 #[allow(dead_code)]
 mod mutate;
 
 use mutate::{Random, Vocabulary, mutate};
-use p4jet_gateway::{Actual, Complaint, Config, Plan, commands, diff, plan, render, summary};
+use p4jet_gateway::{Actual, Complaint, Config, Plan, Shapes, commands, diff, plan, render, summary};
+use std::sync::{Arc, LazyLock};
 
 const GATEWAY: &str = include_str!("../../../programs/vxlan_gateway/gateway.toml");
 const ERRORS: &str = include_str!("errors.txt");
 /// The output of `p4jet ctl dump` for a switch configured by [`GATEWAY`], with pools of 8 slots.
 const DUMP: &str = include_str!("dump.txt");
+
+static SHAPES: LazyLock<Arc<Shapes>> = LazyLock::new(common::shapes);
 
 static WORDS: Vocabulary = Vocabulary {
     spices: &[
@@ -109,7 +113,7 @@ fn check_texts(wanted: &Plan, actual: &Actual) {
 
 /// Tries a text as a dump of a switch for which there is a plan.
 fn dump(text: &str) -> bool {
-    match Actual::from_dump(text) {
+    match Actual::from_dump(&SHAPES, text) {
         Ok(actual) => {
             let config = Config::parse(GATEWAY).unwrap();
             if let Ok(wanted) = plan(&config, &|at| at != 1, &actual) {

@@ -1,5 +1,8 @@
 //! The commands for a small configuration: tests/plan.txt. UPDATE=1 writes the present ones.
 
+mod common;
+
+use common::shapes;
 use p4jet_gateway::{Actual, Config, commands, diff, plan, summary};
 
 const SMALL: &str = r#"
@@ -119,7 +122,7 @@ services = [
 #[test]
 fn a_small_configuration() {
     let config = Config::parse(SMALL).unwrap();
-    let nothing = Actual::default();
+    let nothing = Actual::empty(&shapes());
     let changes = diff(&plan(&config, &|_| true, &nothing).unwrap(), &nothing);
     let now = format!("{}# {}\n", commands(&changes), summary(&changes));
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plan.txt");
@@ -133,6 +136,6 @@ fn a_small_configuration() {
 #[test]
 fn an_empty_configuration() {
     let config = Config::parse("[health]").unwrap();
-    let nothing = Actual::default();
+    let nothing = Actual::empty(&shapes());
     assert_eq!(diff(&plan(&config, &|_| true, &nothing).unwrap(), &nothing), []);
 }

@@ -1,12 +1,15 @@
 //! The client end of a control connection.
 
-use crate::commands::{LoadSummary, Reply};
+use crate::commands::{LoadSummary, Reply, stats_reply};
 use crate::error::LoadError;
 use crate::files::{self, FileCommand};
 use crate::messages::Message;
 use crate::prompt::{Commander, named_state};
 use crate::wire::{Answer, Request};
-use p4jet_control::{Atomicity, CommandError, NamedUpdate, Stats};
+use p4jet_control::record::Record;
+use p4jet_control::{
+    Atomicity, CommandError, Description, NamedPage, NamedSelector, NamedUpdate, PAGE_MAX, Stats,
+};
 use p4jet_dataplane::Topics;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -126,6 +129,10 @@ impl Client {
                 Ok((path, texts)) => self.ask(&Request::Program { path, texts, aside }),
                 Err(why) => Ok(refused(CommandError::new(why))),
             },
+            None if line.trim() == "stats" => {
+                let reply = self.stats()?.and_then(|stats| stats_reply(&stats, data));
+                Ok(reply.unwrap_or_else(Reply::from).into())
+            }
             None | Some(FileCommand::Load { .. }) => {
                 self.ask(&Request::Command { line: with_absolute_path(line), data })
             }
@@ -163,12 +170,52 @@ impl Client {
 
     /// Reads the statistics of the switch.
     pub fn stats(&mut self) -> io::Result<Result<Stats, CommandError>> {
-        let answer = self.ask(&Request::Command { line: "stats".into(), data: true })?;
-        Ok(match (answer.error, answer.data) {
+        let answer = self.ask(&Request::Stats)?;
+        Ok(match (answer.error, answer.stats) {
             (Some(error), _) => Err(error.into_command_error()),
-            (None, data) => serde_json::from_value(data.unwrap_or_default())
-                .map_err(|_| CommandError::new("the switch sent no statistics")),
+            (None, Some(stats)) => Ok(*stats),
+            (None, None) => Err(CommandError::new("the switch sent no statistics")),
         })
+    }
+
+    /// The objects of the program that runs, with their shapes.
+    pub fn schema(&mut self) -> io::Result<Result<Description, CommandError>> {
+        let answer = self.ask(&Request::Schema)?;
+        Ok(match (answer.error, answer.schema) {
+            (Some(error), _) => Err(error.into_command_error()),
+            (None, Some(schema)) => Ok(*schema),
+            (None, None) => Err(CommandError::new("the switch sent no schema")),
+        })
+    }
+
+    /// One page of at most `max` objects. The first page begins `from` 0, each other one at [`NamedPage::next`] of the page
+    /// before.
+    pub fn read(
+        &mut self,
+        selector: &NamedSelector,
+        from: u64,
+        max: usize,
+    ) -> io::Result<Result<NamedPage, CommandError>> {
+        let answer = self.ask(&Request::Read { selector: selector.clone(), from, max })?;
+        Ok(match answer.error {
+            Some(error) => Err(error.into_command_error()),
+            None => Ok(NamedPage { records: answer.records, next: answer.next }),
+        })
+    }
+
+    /// All objects that a selector chooses, read in pages: changes between two pages may be included or not.
+    pub fn read_all(&mut self, selector: &NamedSelector) -> io::Result<Result<Vec<Record>, CommandError>> {
+        let (mut records, mut from) = (Vec::new(), Some(0));
+        while let Some(at) = from {
+            match self.read(selector, at, PAGE_MAX)? {
+                Ok(page) => {
+                    records.extend(page.records);
+                    from = page.next;
+                }
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Ok(Ok(records))
     }
 
     /// Applies a batch of updates. Returns a result for each: the handle of the created object, or the refusal.

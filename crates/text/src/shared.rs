@@ -7,7 +7,7 @@ use crate::commands::{
 use crate::error::LoadError;
 use crate::wire::{Answer, Request, WireError};
 use p4jet_control::{
-    Atomicity, CommandError, Control, PortInfo, Program, Rights, SharedControl, Update, guarded,
+    Atomicity, CommandError, Control, PortInfo, Program, Rights, SharedControl, Stats, Update, guarded,
 };
 use p4jet_dataplane::{Cancel, CaptureSpec};
 use std::path::Path;
@@ -129,6 +129,18 @@ fn carry_out_request(shared: &SharedControl, request: Request, rights: &Rights, 
             false => Reply::from(set_up_once("load")).into(),
         },
         Request::Write { updates, atomicity } => shared.write_named(&updates, atomicity).into(),
+        Request::Read { selector, from, max } => match shared.control().read_named(&selector, from, max) {
+            Ok(page) => Answer { ok: true, records: page.records, next: page.next, ..Answer::default() },
+            Err(error) => Reply::from(error).into(),
+        },
+        Request::Schema => {
+            let schema = shared.control().schema().description().clone();
+            Answer { ok: true, schema: Some(Box::new(schema)), ..Answer::default() }
+        }
+        Request::Stats => match stats(shared) {
+            Ok(stats) => Answer { ok: true, stats: Some(Box::new(stats)), ..Answer::default() },
+            Err(error) => Reply::from(error).into(),
+        },
         Request::Load { text, name } => shared.load(&name, &text).into(),
         Request::Restore { text } => restore(shared, &text).into(),
         Request::Complete { line, position } => {
@@ -139,6 +151,13 @@ fn carry_out_request(shared: &SharedControl, request: Request, rights: &Rights, 
             "messages need a connection to the switch: use p4jet ctl subscribe",
         )),
     }
+}
+
+fn stats(shared: &SharedControl) -> Result<Stats, CommandError> {
+    if !shared.has_host() {
+        return Err(set_up_once("stats"));
+    }
+    shared.host()?.stats().map_err(CommandError::new)
 }
 
 /// Replaces the whole configuration by the output of `dump`: all or nothing.

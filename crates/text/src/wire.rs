@@ -4,6 +4,9 @@
 //! {"command":"table_num_entries ipv4_lpm","data":true}    {"ok":true,"output":"2\n","data":2}
 //! {"commands":["table_add …","table_add …"]}               {"ok":true,"output":"","commands":2,"entries_added":2}
 //! {"write":[{"insert":{"table":"t","key":["1"],"do":{"action":"a"}}}]}   {"ok":true,"output":"","results":[{"handle":0}]}
+//! {"read":{"entries":{"table":"t"}},"from":0,"max":100}    {"ok":true,"output":"","records":[{"entry":{…}}],"next":100}
+//! {"schema":true}                                          {"ok":true,"output":"","schema":{"program":"r","tables":[…],…}}
+//! {"stats":true}                                           {"ok":true,"output":"","stats":{"received":7,…}}
 //! {"restore":["{\"state\":…}","…"]}                         {"ok":true,"output":""}
 //! {"load":"/x/r.p4","files":{"/x/r.p4":"…"}}               {"ok":true,"output":"kept: …\n"}
 //! {"complete":"table_add ipv","position":13}               {"ok":true,"output":"","start":10,"choices":["ingress.ipv4_lpm"]}
@@ -14,10 +17,11 @@
 use crate::commands::{LoadSummary, Reply};
 use crate::error::LoadError;
 use crate::messages::{parse_topics, topic_names};
-use p4jet_control::Atomicity;
-use p4jet_control::NamedUpdate;
-use p4jet_control::Written;
-use p4jet_control::{CommandError, ErrorKind, INVALID_ARGUMENT};
+use p4jet_control::record::Record;
+use p4jet_control::{
+    Atomicity, CommandError, Description, ErrorKind, INVALID_ARGUMENT, NamedSelector, NamedUpdate, PAGE_MAX,
+    Stats, Written,
+};
 use p4jet_dataplane::Topics;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{SerializeSeq, Serializer};
@@ -44,6 +48,19 @@ pub enum Request {
         /// The effect of a refused update on the others.
         atomicity: Atomicity,
     },
+    /// One page of the objects that a selector chooses.
+    Read {
+        /// The selector.
+        selector: NamedSelector,
+        /// The place where the page begins: 0, or [`Answer::next`] of the page before.
+        from: u64,
+        /// The largest number of objects in the page.
+        max: usize,
+    },
+    /// The objects of the program with their shapes.
+    Schema,
+    /// The statistics of the switch.
+    Stats,
     /// A file of commands: all of it or nothing.
     Load {
         /// The commands, one per line.
@@ -91,6 +108,16 @@ struct Fields {
     commands: Option<Lines>,
     #[serde(skip_serializing_if = "Option::is_none")]
     write: Option<Updates>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read: Option<NamedSelector>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<usize>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    schema: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stats: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     restore: Option<Lines>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -147,6 +174,24 @@ impl Request {
             }
             return Ok(Request::Write { updates, atomicity });
         }
+        if let Some(selector) = fields.read.take() {
+            let (from, max) = (fields.from.take().unwrap_or(0), fields.max.take().unwrap_or(PAGE_MAX));
+            if fields != Fields::default() {
+                return Err("not a request: `read` stands with `from` and `max` only".into());
+            }
+            return Ok(Request::Read { selector, from, max });
+        }
+        if fields.from.is_some() || fields.max.is_some() {
+            return Err("not a request: `from` and `max` stand with `read`".into());
+        }
+        let (schema, stats) = (std::mem::take(&mut fields.schema), std::mem::take(&mut fields.stats));
+        if schema || stats {
+            return match (schema, fields == Fields::default()) {
+                (true, true) if !stats => Ok(Request::Schema),
+                (false, true) => Ok(Request::Stats),
+                _ => Err("not a request: `schema` and `stats` stand alone".into()),
+            };
+        }
         match fields {
             Fields { command: None, data: false, commands: None, restore: Some(Lines(text)), name: None, atomic: None, complete: None, position: None, .. } => {
                 Ok(Request::Restore { text })
@@ -165,7 +210,8 @@ impl Request {
                 let position = position.unwrap_or(line.len());
                 Ok(Request::Complete { line, position })
             }
-            _ => Err("not a request: expected `command` (and `data`), `commands` (and `name`, `atomic`), `write` (and `atomic`), `restore`, \
+            _ => Err("not a request: expected `command` (and `data`), `commands` (and `name`, `atomic`), `write` (and `atomic`), \
+                      `read` (and `from`, `max`), `schema`, `stats`, `restore`, \
                       `load` (and `files`, `aside`), `complete` (and `position`) or `subscribe`"
                 .into()),
         }
@@ -188,6 +234,14 @@ impl Request {
                 atomic: Some(*atomicity == Atomicity::AllOrNothing),
                 ..Fields::default()
             },
+            Request::Read { selector, from, max } => Fields {
+                read: Some(selector.clone()),
+                from: Some(*from),
+                max: Some(*max),
+                ..Fields::default()
+            },
+            Request::Schema => Fields { schema: true, ..Fields::default() },
+            Request::Stats => Fields { stats: true, ..Fields::default() },
             Request::Restore { text } => Fields { restore: Some(Lines(text.clone())), ..Fields::default() },
             Request::Program { path, texts, aside } => Fields {
                 load: Some(path.clone()),
@@ -253,6 +307,10 @@ struct Updates(Vec<NamedUpdate>);
 
 /// Maximum number of updates in a request: a short one takes ten times its text in memory.
 const UPDATES_MAX: usize = 500_000;
+/// Updates that are parsed between two checks for memory.
+const UPDATES_CHECKED: usize = 1024;
+/// Memory that must be free for each of them.
+const UPDATE_BYTES: usize = 4096;
 
 impl<'de> Deserialize<'de> for Updates {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Updates, D::Error> {
@@ -265,7 +323,7 @@ impl<'de> Deserialize<'de> for Updates {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Updates, A::Error> {
-                let mut updates = Vec::new();
+                let mut updates: Vec<NamedUpdate> = Vec::new();
                 // serde names Rust types, which are meaningless to clients.
                 let named = |number: usize, error: A::Error| {
                     let text = error.to_string();
@@ -278,7 +336,16 @@ impl<'de> Deserialize<'de> for Updates {
                     };
                     A::Error::custom(format_args!("update {number}: {text}"))
                 };
-                while let Some(update) = elements.next_element().map_err(|e| named(updates.len(), e))? {
+                loop {
+                    // An update of few bytes takes many times their number, beyond what was checked for the text.
+                    if updates.len() % UPDATES_CHECKED == 0
+                        && (updates.try_reserve(UPDATES_CHECKED).is_err()
+                            || p4jet_threads::check_mappable(UPDATES_CHECKED * UPDATE_BYTES).is_err())
+                    {
+                        return Err(A::Error::custom("there is no memory for so many updates"));
+                    }
+                    let next = elements.next_element().map_err(|e| named(updates.len(), e))?;
+                    let Some(update) = next else { break };
                     if updates.len() == UPDATES_MAX {
                         return Err(A::Error::custom(format_args!("expected at most {UPDATES_MAX} updates")));
                     }
@@ -334,6 +401,18 @@ pub struct Answer {
     /// The results of the updates of a batch, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<UpdateResult>,
+    /// The records of a page.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<Record>,
+    /// The place where the next page begins; none after the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
+    /// The objects of the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Box<Description>>,
+    /// The statistics of the switch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stats: Option<Box<Stats>>,
     /// Number of executed commands of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commands: Option<usize>,
@@ -515,6 +594,12 @@ mod tests {
             (br#"{"command":"load a.p4","files":{"a.p4":""}}"#, "stand with `load`"),
             (br#"{"subscribe":["weather"]}"#, "`weather` is nothing to subscribe to"),
             (br#"{"subscribe":[],"data":true}"#, "allows no other field"),
+            (br#"{"read":{"entries":{}}}"#, "missing field `table`"),
+            (br#"{"read":{"entires":{"table":"t"}}}"#, "unknown variant `entires`"),
+            (br#"{"read":{"nodes":{}},"data":true}"#, "`read` stands with"),
+            (br#"{"from":0}"#, "stand with `read`"),
+            (br#"{"schema":true,"stats":true}"#, "stand alone"),
+            (br#"{"stats":true,"command":"help"}"#, "stand alone"),
             (b"{\"command\":\"\xff\"}", "unicode"),
         ] {
             let error = Request::parse(line).unwrap_err();
@@ -548,6 +633,13 @@ mod tests {
                     texts: [((&line).into(), lines.clone()), ("x".into(), line.clone())].into(),
                     aside: data,
                 },
+                Request::Read {
+                    selector: NamedSelector::Entries { table: line.clone() },
+                    from: position as u64,
+                    max: position,
+                },
+                Request::Schema,
+                Request::Stats,
                 Request::Subscribe { topics: Topics { digests: data, ageing: true, ports: !data } },
             ] {
                 prop_assert!(!request.to_line().contains('\n'));

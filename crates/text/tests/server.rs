@@ -6,8 +6,8 @@ mod common;
 
 use common::control;
 use p4jet_control::{
-    Atomicity, CommandError, Control, Host, NamedUpdate, PortInfo, Program, Rights, SharedControl, Stats,
-    Swap, Swapped,
+    Atomicity, CommandError, Control, Host, NamedSelector, NamedUpdate, PortInfo, Program, Rights,
+    SharedControl, Stats, Swap, Swapped,
 };
 use p4jet_dataplane::{Cancel, CaptureSpec, Subscription, Switch, Topics};
 use p4jet_text::client::Client;
@@ -756,6 +756,31 @@ fn batches_of_updates_over_a_connection() {
     assert!(results[0].is_ok());
     assert_eq!(results[1..], [error("UNKNOWN_NAME"), error("DUPLICATE_ENTRY")]);
     assert_eq!(client.command("table_num_entries l2", false).unwrap().output, "2\n");
+}
+
+#[test]
+fn typed_reads_over_a_connection() {
+    let (folder, _server) = start(Limits::default());
+    let mut client = Client::unix(&folder.socket()).unwrap();
+    let insert = |key: u32| {
+        let text = format!(r#"{{"insert":{{"table":"l2","key":["{key}"],"do":{{"action":"deny"}}}}}}"#);
+        serde_json::from_str::<NamedUpdate>(&text).unwrap()
+    };
+    client.write(vec![insert(1), insert(2), insert(3)], Atomicity::AllOrNothing).unwrap();
+    let selector = NamedSelector::Entries { table: "l2".into() };
+    let first = client.read(&selector, 0, 2).unwrap().unwrap();
+    assert_eq!((first.records.len(), first.next.is_some()), (2, true), "{first:?}");
+    let rest = client.read(&selector, first.next.unwrap(), 2).unwrap().unwrap();
+    assert_eq!((rest.records.len(), rest.next), (1, None), "{rest:?}");
+    assert_eq!(client.read_all(&selector).unwrap().unwrap(), [first.records, rest.records].concat());
+    let unknown = client.read_all(&NamedSelector::Entries { table: "l7".into() }).unwrap().unwrap_err();
+    assert_eq!(unknown.field.as_deref(), Some("table"));
+    let schema = client.schema().unwrap().unwrap();
+    let l2 = schema.table("l2").unwrap();
+    assert_eq!((l2.key[0].width, l2.actions[0].params[0].name.as_str()), (48, "port"), "{l2:?}");
+    // This switch has no process around it that counts.
+    assert!(client.stats().unwrap().unwrap_err().message.starts_with("not supported: stats"));
+    assert!(client.command("stats", false).unwrap().error.is_some());
 }
 
 /// A program that cannot be compiled with output queues is not tried again until the queues change; each change says so.

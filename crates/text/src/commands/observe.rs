@@ -1,8 +1,8 @@
 //! Commands that observe a running switch: `stats`, `trace …`, `capture …`.
 
-use super::Result;
+use super::{Reply, Result};
 use crate::packet;
-use p4jet_control::{CommandError, DryRun, Host, Rights, SharedControl, parse_value, unknown};
+use p4jet_control::{CommandError, DryRun, Host, Rights, SharedControl, Stats, parse_value, unknown};
 use p4jet_dataplane::{
     BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Outcome, TraceInfo, TraceSpec, Traced,
 };
@@ -33,6 +33,20 @@ const COUNT_DEFAULT: u32 = 1;
 struct Observer<'s> {
     shared: &'s SharedControl,
     host: &'s dyn Host,
+}
+
+/// Formats statistics.
+fn stats_observed(stats: &Stats) -> Result<Observed> {
+    let wrong = |e: serde_json::Error| CommandError::new(e.to_string());
+    let data = serde_json::to_value(stats).map_err(wrong)?;
+    let text = serde_json::to_string_pretty(&data).map_err(wrong)?;
+    Ok(Observed { text: text + "\n", data })
+}
+
+/// The answer to `stats`; with `data`, also as JSON.
+pub(crate) fn stats_reply(stats: &Stats, data: bool) -> Result<Reply> {
+    let observed = stats_observed(stats)?;
+    Ok(Reply { data: data.then_some(observed.data), ..observed.text.into() })
 }
 
 /// Runs a command, given as words.
@@ -97,9 +111,7 @@ impl Observer<'_> {
     }
 
     fn stats(&self) -> Told {
-        let data = serde_json::to_value(self.host.stats()?).map_err(|e| e.to_string())?;
-        let text = serde_json::to_string_pretty(&data).map_err(|e| e.to_string())?;
-        Ok(Observed { text: text + "\n", data })
+        stats_observed(&self.host.stats()?).map_err(|error| error.message)
     }
 
     fn count(&self, counted: bool, cancel: &Cancel) -> Result<Observed> {

@@ -1,0 +1,272 @@
+//! Reads by name, as JSON: what control connections carry. Answers are the records of dumps.
+
+use crate::error::CommandError;
+use crate::named::{Call, NamedEntry, rates_words};
+use crate::read::{Entity, EntryState, Selector};
+use crate::record::{
+    Cells, Group, GroupNode, Groups, Member, QueueRecord, Record, Register, TableDefault, TableEntry,
+    ValueSet,
+};
+use crate::schema::is_const_entry;
+use crate::state::session_record;
+use crate::update::{EntryRef, Ref};
+use crate::value::{key_word, number_word};
+use crate::write::{Control, Result};
+use num_traits::Zero;
+use p4jet_externs::{CounterValue, Rates};
+use p4jet_ir::{InstanceId, TableId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A [`Selector`] with names in place of ids.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "as in Selector")]
+pub enum NamedSelector {
+    /// The entries of a table with their cells of direct counters and meters, const entries included.
+    Entries { table: String },
+    /// One entry.
+    Entry { table: String, entry: NamedEntry },
+    /// The default action of a table; no record for a table with an action profile whose default was not set.
+    Default { table: String },
+    /// The members of an action profile.
+    Members { profile: String },
+    /// The groups of an action selector.
+    Groups { profile: String },
+    /// The cells of a counter that are not 0.
+    Counter { counter: String },
+    /// The cells of a register that are not 0.
+    Register { register: String },
+    /// The cells of a meter that have rates.
+    Meter { meter: String },
+    /// The values of a parser value set.
+    ValueSet { set: String },
+    /// The multicast groups with the handles of their nodes.
+    MulticastGroups {},
+    /// The multicast nodes.
+    Nodes {},
+    /// The link aggregation groups.
+    Lags {},
+    /// The clone sessions.
+    Sessions {},
+    /// One clone session.
+    Session { number: u32 },
+    /// The settings of the output queues.
+    Queues {},
+    /// The constants of all custom CRCs.
+    Crcs {},
+    /// The constants of one custom CRC.
+    Crc { name: String },
+}
+
+/// One page of records.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedPage {
+    /// The records. Cells and the like of one object are one record.
+    pub records: Vec<Record>,
+    /// The place where the next page begins; none after the last page.
+    pub next: Option<u64>,
+}
+
+impl Control {
+    /// Reads one page of at most `max` entities, as [`Control::read`], by name.
+    pub fn read_named(&self, selector: &NamedSelector, from: u64, max: usize) -> Result<NamedPage> {
+        let resolved = self.resolve_selector(selector)?;
+        let page = self.read(&resolved, from, max)?;
+        let mut records = Records {
+            control: self,
+            of: &resolved,
+            records: Vec::new(),
+            counters: BTreeMap::new(),
+            meters: BTreeMap::new(),
+            multicast: None,
+        };
+        for entity in page.entities {
+            records.put(entity);
+        }
+        Ok(NamedPage { records: records.finish(), next: page.next })
+    }
+
+    /// The selector that a named one stands for in this program.
+    pub fn resolve_selector(&self, named: &NamedSelector) -> Result<Selector> {
+        let schema = self.schema();
+        Ok(match named {
+            NamedSelector::Entries { table } => Selector::Entries(schema.table(table)?),
+            NamedSelector::Entry { table, entry } => {
+                let id = schema.table(table)?;
+                match self.resolve_entry(id, entry)? {
+                    EntryRef::Handle(Ref::Handle(handle)) => Selector::Entry(id, handle),
+                    EntryRef::Handle(Ref::Made(_)) => {
+                        return Err(
+                            CommandError::new("expected the handle or the key of an entry").field("entry")
+                        );
+                    }
+                    EntryRef::Key(of) => Selector::EntryByKey(id, of.0, of.1),
+                }
+            }
+            NamedSelector::Default { table } => Selector::Default(schema.table(table)?),
+            NamedSelector::Members { profile } => Selector::Members(schema.profile(profile)?),
+            NamedSelector::Groups { profile } => Selector::Groups(schema.profile(profile)?),
+            NamedSelector::Counter { counter } => Selector::Counter(schema.counter(counter)?),
+            NamedSelector::Register { register } => Selector::Register(schema.register(register)?),
+            NamedSelector::Meter { meter } => Selector::Meter(schema.meter(meter)?),
+            NamedSelector::ValueSet { set } => Selector::ValueSet(schema.value_set(set)?),
+            NamedSelector::MulticastGroups {} => Selector::MulticastGroups,
+            NamedSelector::Nodes {} => Selector::Nodes,
+            NamedSelector::Lags {} => Selector::Lags,
+            NamedSelector::Sessions {} => Selector::Sessions,
+            NamedSelector::Session { number } => Selector::Session(*number),
+            NamedSelector::Queues {} => Selector::Queues,
+            NamedSelector::Crcs {} => Selector::Crcs,
+            NamedSelector::Crc { name } => Selector::Crc(schema.crc(name)?),
+        })
+    }
+}
+
+/// The records of a page.
+struct Records<'c> {
+    control: &'c Control,
+    of: &'c Selector,
+    records: Vec<Record>,
+    /// Cells of counters by index, or by the handle of the entry.
+    counters: BTreeMap<u32, BTreeMap<u32, (u64, u64)>>,
+    /// Likewise of meters.
+    meters: BTreeMap<u32, BTreeMap<u32, [String; 2]>>,
+    multicast: Option<Groups>,
+}
+
+impl Records<'_> {
+    fn put(&mut self, entity: Entity) {
+        let (control, schema) = (self.control, self.control.schema());
+        let instance = |id: InstanceId| control.program().instances[id.index()].name.clone();
+        let name = match self.of {
+            Selector::Members(id) | Selector::Groups(id) | Selector::Register(id) => instance(*id),
+            _ => String::new(),
+        };
+        match (entity, self.of) {
+            (
+                Entity::Entry(entry),
+                Selector::Entries(table) | Selector::Entry(table, _) | Selector::EntryByKey(table, ..),
+            ) => {
+                self.entry(*table, *entry);
+            }
+            (Entity::Default(Some(action)), Selector::Default(table)) => {
+                let r#do = control.call(*table, &action);
+                let table = control.program().tables[table.index()].name.clone();
+                self.records.push(Record::Default(TableDefault { table, r#do }));
+            }
+            (Entity::Member(handle, action), Selector::Members(id)) => {
+                let call = schema
+                    .profile_table(*id)
+                    .map_or_else(|_| Call::default(), |table| control.call(table, &action));
+                self.records.push(Record::Member(Member { profile: name, handle, r#do: call }));
+            }
+            (Entity::Group(handle, members), Selector::Groups(id)) => {
+                let of = schema.profile_table(*id).and_then(|table| control.profile(table)).ok();
+                let places = of.and_then(|of| of.group_places(handle)).filter(|(_, weighted)| *weighted);
+                let places = places.map(|(set, _)| set.into_iter().map(|(_, places)| places).collect());
+                self.records.push(Record::Group(Group { profile: name, handle, members, places }));
+            }
+            (Entity::Counter(index, value), Selector::Counter(id)) => self.counter_cell(*id, index, value),
+            (Entity::Register(index, value), Selector::Register(id)) if !value.is_zero() => {
+                let word = number_word(&value);
+                if let Some(Record::Register(register)) = self.records.last_mut() {
+                    register.cells.insert(index, word);
+                } else {
+                    let width = control.register_width(*id);
+                    self.records.push(Record::Register(Register {
+                        name,
+                        width,
+                        cells: [(index, word)].into(),
+                    }));
+                }
+            }
+            (Entity::Meter(index, rates), Selector::Meter(id)) => self.meter_cell(*id, index, rates),
+            (Entity::Value(key), Selector::ValueSet(id)) => {
+                let words = key.iter().map(key_word).collect();
+                if let Some(Record::ValueSet(set)) = self.records.last_mut() {
+                    set.values.push(words);
+                } else {
+                    let name = control.program().tables[id.index()].name.clone();
+                    let (key, values) = (schema.key(*id).to_vec(), vec![words]);
+                    self.records.push(Record::ValueSet(ValueSet { name, key, values }));
+                }
+            }
+            (Entity::MulticastGroup(group, nodes), _) => drop(self.groups().groups.insert(group, nodes)),
+            (Entity::Node(handle, node), _) => {
+                let node = GroupNode { rid: node.instance, ports: node.ports, lags: node.lags };
+                self.groups().nodes.insert(handle, node);
+            }
+            (Entity::Lag(lag, ports), _) => drop(self.groups().lags.insert(lag, ports)),
+            (Entity::Session(number, session), _) => {
+                self.records.push(Record::Session(session_record(number, &session)));
+            }
+            (Entity::Queues(port, settings), _) => {
+                if !matches!(self.records.last(), Some(Record::Queues(_))) {
+                    let config = control.switch().queues().config();
+                    let (per_port, others) = (config.queues_per_port, (&config.others).into());
+                    self.records.push(Record::Queues(QueueRecord {
+                        per_port,
+                        others,
+                        ports: BTreeMap::new(),
+                    }));
+                }
+                if let (Some(Record::Queues(queues)), Some(port)) = (self.records.last_mut(), port) {
+                    queues.ports.insert(port, (&settings).into());
+                }
+            }
+            (Entity::Crc(crc, params), _) => self.records.push(Record::Crc(control.crc_record(crc, &params))),
+            // Cells that are 0; nothing else comes with another selector.
+            _ => {}
+        }
+    }
+
+    fn entry(&mut self, id: TableId, entry: EntryState) {
+        let control = self.control;
+        let declared = &control.program().tables[id.index()];
+        let EntryState { handle, key, priority, action, life, counters, meters } = entry;
+        self.records.push(Record::Entry(TableEntry {
+            table: declared.name.clone(),
+            handle,
+            key: key.iter().map(key_word).collect(),
+            priority: control.schema().needs_priority(id).then_some(priority),
+            r#do: control.call(id, &action),
+            timeout_ms: life.map(|life| life.timeout_ms),
+            is_const: declared.const_entries || is_const_entry(declared, handle),
+        }));
+        for (id, value) in counters {
+            self.counter_cell(id, handle, value);
+        }
+        for (id, rates) in meters {
+            self.meter_cell(id, handle, rates);
+        }
+    }
+
+    fn counter_cell(&mut self, counter: InstanceId, index: u32, value: CounterValue) {
+        if value != CounterValue::default() {
+            self.counters.entry(counter.0).or_default().insert(index, (value.packets, value.bytes));
+        }
+    }
+
+    fn meter_cell(&mut self, meter: InstanceId, index: u32, rates: Option<Rates>) {
+        if let Some(rates) = rates {
+            self.meters.entry(meter.0).or_default().insert(index, rates_words(&rates));
+        }
+    }
+
+    /// The record of groups, nodes and lags.
+    fn groups(&mut self) -> &mut Groups {
+        self.multicast.get_or_insert_default()
+    }
+
+    fn finish(self) -> Vec<Record> {
+        let Records { control, mut records, counters, meters, multicast, .. } = self;
+        let name = |id: u32| control.program().instances[id as usize].name.clone();
+        let counter = |(id, cells)| Record::Counter(Cells { name: name(id), cells });
+        records.extend(counters.into_iter().map(counter));
+        let meter = |(id, cells)| Record::Meter(Cells { name: name(id), cells });
+        records.extend(meters.into_iter().map(meter));
+        records.extend(multicast.map(Record::Multicast));
+        records
+    }
+}
