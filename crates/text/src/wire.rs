@@ -177,19 +177,19 @@ impl Request {
         if let Some(selector) = fields.read.take() {
             let (from, max) = (fields.from.take().unwrap_or(0), fields.max.take().unwrap_or(PAGE_MAX));
             if fields != Fields::default() {
-                return Err("not a request: `read` stands with `from` and `max` only".into());
+                return Err("not a request: `read` allows only `from` and `max`".into());
             }
             return Ok(Request::Read { selector, from, max });
         }
         if fields.from.is_some() || fields.max.is_some() {
-            return Err("not a request: `from` and `max` stand with `read`".into());
+            return Err("not a request: `from` and `max` need `read`".into());
         }
         let (schema, stats) = (std::mem::take(&mut fields.schema), std::mem::take(&mut fields.stats));
         if schema || stats {
             return match (schema, fields == Fields::default()) {
                 (true, true) if !stats => Ok(Request::Schema),
                 (false, true) => Ok(Request::Stats),
-                _ => Err("not a request: `schema` and `stats` stand alone".into()),
+                _ => Err("not a request: `schema` and `stats` allow no other field".into()),
             };
         }
         match fields {
@@ -591,15 +591,15 @@ mod tests {
             (br#"{"load":"a.p4"}"#, "`files` has no text under the name in `load`"),
             (br#"{"load":"a.p4","files":{"b.p4":""}}"#, "`files` has no text"),
             (br#"{"load":"a.p4","files":{"a.p4":""},"data":true}"#, "only"),
-            (br#"{"command":"load a.p4","files":{"a.p4":""}}"#, "stand with `load`"),
+            (br#"{"command":"load a.p4","files":{"a.p4":""}}"#, "need `load`"),
             (br#"{"subscribe":["weather"]}"#, "`weather` is nothing to subscribe to"),
             (br#"{"subscribe":[],"data":true}"#, "allows no other field"),
             (br#"{"read":{"entries":{}}}"#, "missing field `table`"),
             (br#"{"read":{"entires":{"table":"t"}}}"#, "unknown variant `entires`"),
-            (br#"{"read":{"nodes":{}},"data":true}"#, "`read` stands with"),
-            (br#"{"from":0}"#, "stand with `read`"),
-            (br#"{"schema":true,"stats":true}"#, "stand alone"),
-            (br#"{"stats":true,"command":"help"}"#, "stand alone"),
+            (br#"{"read":{"nodes":{}},"data":true}"#, "`read` allows only"),
+            (br#"{"from":0}"#, "need `read`"),
+            (br#"{"schema":true,"stats":true}"#, "allow no other field"),
+            (br#"{"stats":true,"command":"help"}"#, "allow no other field"),
             (b"{\"command\":\"\xff\"}", "unicode"),
         ] {
             let error = Request::parse(line).unwrap_err();
