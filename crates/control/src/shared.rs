@@ -491,11 +491,22 @@ impl SharedControl {
         }
     }
 
-    /// Lets a program of [`Self::prepare_pipeline`] run. `kept` is told which switch runs then, while no batch is carried out.
-    pub fn run_pipeline(&self, ready: Ready, keep: Keep, then: impl FnOnce(&Control)) -> Result<Loaded> {
+    /// Lets a program of [`Self::prepare_pipeline`] run, and calls `then` before the next batch. The notes that go with the state are
+    /// those of the old program, or those that were made through `aside`.
+    pub fn run_pipeline(
+        &self,
+        ready: Ready,
+        keep: Keep,
+        aside: Option<&SharedControl>,
+        then: impl FnOnce(&Control),
+    ) -> Result<Loaded> {
         let mut kept = lock(&self.0.kept);
         let swapped = (ready.run)(keep).map_err(CommandError::new)?;
-        kept.control = Control::new(swapped.switch);
+        kept.control = match (keep, aside) {
+            (Keep::Old, _) => kept.control.succeed(swapped.switch),
+            (Keep::Own, Some(aside)) => aside.control().succeed(swapped.switch),
+            (Keep::Own, None) => Control::new(swapped.switch),
+        };
         *lock(&self.0.next) = None;
         then(&kept.control);
         let unkept = kept.replace();
