@@ -3,7 +3,7 @@
 
 use crate::common::{self, TempDir};
 use bytes::Bytes;
-use p4jet_p4info::proto::{config, google, v1};
+use p4jet_p4info::proto::{config, google, stratum, v1};
 use p4jet_p4runtime::client::{Client, Stream, errors};
 use prost::Message;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -434,8 +434,226 @@ fn w_1_and_r_5_who_may_write() {
     assert_eq!(client.read(&v1::ReadRequest { device_id: 1, ..read }).unwrap(), []);
 }
 
+/// A configuration of Stratum's scheme.
+fn role_config(config: &stratum::P4RoleConfig) -> Option<google::Any> {
+    let type_url = "type.googleapis.com/stratum.P4RoleConfig".to_string();
+    Some(google::Any { type_url, value: config.encode_to_vec().into() })
+}
+
+/// An entry of the program's table that sends packets for an address to a port.
+fn forward(p4info: &config::P4Info, dst: u64, port: &[u8]) -> v1::EntityKind {
+    let action = p4info.actions.iter().find(|a| a.preamble.as_ref().unwrap().alias == "forward").unwrap();
+    let exact = v1::Exact { value: dst.to_be_bytes().to_vec().into() };
+    let argument = v1::ActionParam { param_id: 1, value: Bytes::copy_from_slice(port) };
+    let action = v1::Action { action_id: action.preamble.as_ref().unwrap().id, params: vec![argument] };
+    v1::EntityKind::TableEntry(v1::TableEntry {
+        table_id: p4info.tables[0].preamble.as_ref().unwrap().id,
+        r#match: vec![v1::FieldMatch {
+            field_id: 1,
+            field_match_type: Some(v1::FieldMatchType::Exact(exact)),
+        }],
+        action: Some(v1::TableAction { r#type: Some(v1::TableActionType::Action(action)) }),
+        ..Default::default()
+    })
+}
+
+#[test]
+fn r_3_r_6_and_r_8_a_role_has_what_its_configuration_grants() {
+    let switch = Switch::start("r3");
+    let client = switch.client();
+    let _default = switch.primary(&client);
+    let info = p4info(PROGRAM);
+    let table = info.tables[0].preamble.as_ref().unwrap().id;
+    let role = |name: &str, config: Option<google::Any>| {
+        Some(v1::Role { name: name.to_string(), config, ..Default::default() })
+    };
+    let update = || update(v1::UpdateType::Insert, forward(&info, 1, &[1]));
+    let write = |role: &str| {
+        client.write(&v1::WriteRequest { role: role.to_string(), ..write_request(vec![update()]) })
+    };
+    let code =
+        |result: Result<(), Status>| result.map_or_else(|status| errors(&status)[0].canonical_code, |()| 0);
+    let read = |role: &str| {
+        let entities = vec![v1::Entity { entity: Some(v1::EntityKind::TableEntry(Default::default())) }];
+        client.read(&v1::ReadRequest { device_id: 1, role: role.to_string(), entities }).unwrap().len()
+    };
+    // A-5: other schemes end the stream.
+    for (name, config, words) in [
+        ("r", Some(google::Any { type_url: "x/y.Z".to_string(), ..Default::default() }), "y.Z"),
+        (
+            "r",
+            Some(google::Any {
+                value: Bytes::from_static(&[8]),
+                ..role_config(&Default::default()).unwrap()
+            }),
+            "decoded",
+        ),
+        (
+            "",
+            role_config(&stratum::P4RoleConfig { can_push_pipeline: true, ..Default::default() }),
+            "default role",
+        ),
+    ] {
+        let mut stream = client.stream().unwrap();
+        expect(stream.arbitrate(1, role(name, config), Some(1)), Code::InvalidArgument, words);
+    }
+    // Nothing is granted.
+    let mut stream = client.stream().unwrap();
+    let nothing = role_config(&stratum::P4RoleConfig::default());
+    assert_eq!(status(&stream.arbitrate(1, role("r", nothing.clone()), Some(1)).unwrap()), Code::Ok);
+    assert_eq!((code(write("r")), code(write("")), read("r"), read("")), (7, 0, 0, 1));
+    let set = v1::SetForwardingPipelineConfigRequest {
+        role: "r".to_string(),
+        ..set_request(v1::ConfigAction::Verify, PROGRAM, None)
+    };
+    expect(client.set_pipeline(&set), Code::PermissionDenied, "does not let it set the pipeline");
+    // A-16, A-20: backups hear of the primary's configuration.
+    let mut backup = client.stream().unwrap();
+    let answer = backup.arbitrate(1, role("r", None), Some(0)).unwrap();
+    assert_eq!(answer.role.unwrap().config, nothing);
+    let grants = stratum::P4RoleConfig {
+        exclusive_p4_ids: vec![table],
+        packet_in_filter: Some(stratum::PacketFilter { metadata_id: 2, value: Bytes::from_static(&[0, 5]) }),
+        receives_packet_ins: true,
+        can_push_pipeline: true,
+        ..Default::default()
+    };
+    let given = role_config(&grants);
+    stream.arbitrate(1, role("r", given.clone()), Some(1)).unwrap();
+    assert_eq!(backup.arbitration().unwrap().role.unwrap().config, given);
+    assert_eq!((code(write("r")), read("r")), (6, 1));
+    client.set_pipeline(&set).unwrap();
+    // Nobody else gets what one role has exclusively.
+    let mut other = client.stream().unwrap();
+    expect(other.arbitrate(1, role("s", given), Some(1)), Code::InvalidArgument, "which the role `r` has");
+    // R-8: packets that pass the filter.
+    let mut sender = client.stream().unwrap();
+    sender.arbitrate(1, role("t", nothing), Some(1)).unwrap();
+    sender.send(packet_out(510, &frame(7, 100))).unwrap();
+    match stream.next(LONG).unwrap() {
+        Some(v1::StreamResponse::Packet(packet)) => assert_eq!(packet.metadata[1].value[0], 5),
+        other => panic!("{other:?}"),
+    }
+    let mut grants = grants;
+    grants.packet_in_filter.as_mut().unwrap().value = Bytes::from_static(&[4]);
+    stream.arbitrate(1, role("r", role_config(&grants)), Some(1)).unwrap();
+    sender.send(packet_out(510, &frame(7, 100))).unwrap();
+    assert_eq!(stream.next(SHORT).unwrap_err().code(), Code::DeadlineExceeded);
+    // A role without configuration may do everything, as no table is marked.
+    let mut free = client.stream().unwrap();
+    free.arbitrate(1, role("free", None), Some(1)).unwrap();
+    assert_eq!((code(write("free")), read("free")), (6, 1));
+}
+
+#[test]
+fn a_23_and_tr_4_a_state_file_keeps_ids_texts_and_digests() {
+    let files = TempDir::new("a23");
+    let cast = "action forward(port_t port) { s.egress_spec = (bit<9>)port; }";
+    let program = named_ports().replace("action forward(bit<9> port) { s.egress_spec = port; }", cast);
+    let program = program.replace(
+        "    apply {\n        s.egress_spec = 510;",
+        "    apply {\n        digest<bit<48>>(1, h.ethernet.src);\n        s.egress_spec = 510;",
+    );
+    let (path, state) = (files.write("program.p4", &program), files.file("state"));
+    let start = || {
+        let mut command = common::p4jet();
+        command.args(["run", &path, "--no-control", "--p4runtime", "127.0.0.1:0", "--state", &state]);
+        Switch::start_command(command, TempDir::new("a23-run"))
+    };
+    let info = p4info(&program);
+    let digest = v1::EntityKind::DigestEntry(v1::DigestEntry {
+        digest_id: info.digests[0].preamble.as_ref().unwrap().id,
+        config: Some(v1::DigestConfig::default()),
+    });
+    let request = |id, updates| v1::WriteRequest { election_id: election_id(id), ..write_request(updates) };
+    let all =
+        [v1::EntityKind::TableEntry(Default::default()), v1::EntityKind::DigestEntry(Default::default())];
+    let read = |client: &Client| {
+        let entities = all.iter().map(|kind| v1::Entity { entity: Some(kind.clone()) }).collect();
+        let read = v1::ReadRequest { device_id: 1, entities, ..Default::default() };
+        client.read(&read).unwrap().into_iter().map(|entity| entity.entity.unwrap()).collect::<Vec<_>>()
+    };
+    let entries = [forward(&info, 1, b"Ethernet0"), forward(&info, 2, b"7"), forward(&info, 3, b"Ethernet4")];
+    let written: Vec<_> = entries.iter().chain([&digest]).cloned().collect();
+    let switch = start();
+    let client = switch.client();
+    let mut stream = client.stream().unwrap();
+    assert_eq!(status(&stream.arbitrate(1, None, Some(7)).unwrap()), Code::Ok);
+    let update = |kind: &v1::EntityKind| update(v1::UpdateType::Insert, kind.clone());
+    client.write(&request(7, written.iter().map(update).collect())).unwrap();
+    let shown = read(&client);
+    assert_eq!(shown.len(), 4);
+    assert_eq!(shown.iter().filter(|kind| format!("{kind:?}").contains("Ethernet")).count(), 2);
+    drop(switch);
+    let switch = start();
+    let client = switch.client();
+    assert_eq!(read(&client), shown);
+    // A-23: an id below the highest is backup.
+    let mut stream = client.stream().unwrap();
+    let answer = stream.arbitrate(1, None, Some(6)).unwrap();
+    assert_eq!((status(&answer), id(&answer)), (Code::NotFound, Some(7)));
+    // New texts get numbers of their own.
+    assert_eq!(status(&stream.arbitrate(1, None, Some(8)).unwrap()), Code::Ok);
+    client.write(&request(8, vec![update(&forward(&info, 4, b"Ethernet8"))])).unwrap();
+    let ports = read(&client).iter().filter(|kind| format!("{kind:?}").contains("Ethernet")).count();
+    assert_eq!(ports, 3);
+    // P-11: and so does a reconciliation; a commit forgets them, but no election id.
+    let set = |action| v1::SetForwardingPipelineConfigRequest {
+        election_id: election_id(8),
+        ..set_request(action, &program, None)
+    };
+    let before = read(&client);
+    client.set_pipeline(&set(v1::ConfigAction::ReconcileAndCommit)).unwrap();
+    assert_eq!(read(&client), before);
+    client.set_pipeline(&set(v1::ConfigAction::VerifyAndCommit)).unwrap();
+    assert_eq!(read(&client), []);
+    client.write(&request(8, Vec::new())).unwrap();
+    drop(switch);
+    let switch = start();
+    let client = switch.client();
+    let mut stream = client.stream().unwrap();
+    assert_eq!(id(&stream.arbitrate(1, None, Some(6)).unwrap()), Some(8));
+}
+
 // --------------------------------------------------------------------------------------------------------------------------------
 // Pipeline configurations
+
+#[test]
+fn p_14_demands_on_the_platform() {
+    let switch = Switch::start("p14");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let set = |properties: config::PlatformProperties| {
+        let mut request = set_request(v1::ConfigAction::Verify, PROGRAM, None);
+        let info = request.config.as_mut().unwrap().p4info.as_mut().unwrap();
+        info.pkg_info.get_or_insert_default().platform_properties = Some(properties);
+        client.set_pipeline(&request)
+    };
+    let most = config::PlatformProperties {
+        multicast_group_table_size: 65_535,
+        multicast_group_table_total_replicas: i32::MAX,
+        multicast_group_table_max_replicas_per_entry: 65_536,
+    };
+    set(most.clone()).unwrap();
+    set(config::PlatformProperties::default()).unwrap();
+    let groups = config::PlatformProperties { multicast_group_table_size: 65_536, ..most.clone() };
+    expect(set(groups), Code::InvalidArgument, "`multicast_group_table_size` is 65536, expected 0 to 65535");
+    let replicas =
+        config::PlatformProperties { multicast_group_table_max_replicas_per_entry: 65_537, ..most };
+    expect(set(replicas), Code::InvalidArgument, "replicas_per_entry` is 65537");
+}
+
+#[test]
+fn t_10_the_health_of_the_server() {
+    let switch = Switch::start("t10");
+    let client = switch.client();
+    let check =
+        |service: &'static [u8]| client.call("/grpc.health.v1.Health/Check", Bytes::from_static(service));
+    for service in [&b""[..], b"\x0a\x10p4.v1.P4Runtime"] {
+        assert_eq!(check(service).unwrap(), [Bytes::from_static(&[8, 1])]);
+    }
+    expect(check(b"\x0a\x01x"), Code::NotFound, "the services are");
+}
 
 #[test]
 fn p_1_to_p_4_wrong_requests() {
@@ -572,10 +790,20 @@ fn p_8_and_p_9_a_saved_config_runs_on_commit() {
     // P-34: requests speak of the saved one. P-6: packets still run the old program.
     assert_eq!(get(&client, Type::CookieOnly).unwrap().cookie, Some(v1::Cookie { cookie: 3 }));
     assert_eq!(kind_of_a_packet(&mut stream), 5);
+    let mut entry = forward(&p4info(PROGRAM), 7, &[3]);
+    let v1::EntityKind::TableEntry(of) = &mut entry else { unreachable!() };
+    of.metadata = Bytes::from_static(b"mine");
+    client.write(&write_request(vec![update(v1::UpdateType::Insert, entry)])).unwrap();
+    let read = || {
+        let entities = vec![v1::Entity { entity: Some(v1::EntityKind::TableEntry(Default::default())) }];
+        client.read(&v1::ReadRequest { device_id: 1, entities, ..Default::default() }).unwrap()
+    };
+    let written = read();
+    assert!(format!("{written:?}").contains("mine"));
     let commit =
         v1::SetForwardingPipelineConfigRequest { config: None, ..set_request(Action::Commit, PROGRAM, None) };
     client.set_pipeline(&commit).unwrap();
-    assert_eq!(kind_of_a_packet(&mut stream), 6);
+    assert_eq!((kind_of_a_packet(&mut stream), read()), (6, written));
     assert_eq!(get(&client, Type::CookieOnly).unwrap().cookie, Some(v1::Cookie { cookie: 3 }));
     expect(client.set_pipeline(&commit), Code::NotFound, "no config was saved");
     // P-9: VERIFY_AND_COMMIT forgets what was saved; VERIFY does not.
@@ -616,6 +844,7 @@ fn p_10_and_p_11_reconcile_keeps_everything_or_changes_nothing() {
             field_match_type: Some(v1::FieldMatchType::Exact(exact)),
         }],
         action: Some(v1::TableAction { r#type: Some(v1::TableActionType::Action(action)) }),
+        metadata: Bytes::from_static(b"mine"),
         ..Default::default()
     };
     let insert = update(v1::UpdateType::Insert, v1::EntityKind::TableEntry(entry.clone()));
@@ -743,6 +972,57 @@ fn pk_1_to_pk_11_packets_of_the_controller_and_back() {
     // PK-13: packets go to the primary, not to the backup.
     assert_eq!(kind_of_a_packet(&mut stream), 5);
     assert_eq!(backup.next(SHORT).unwrap_err().code(), Code::DeadlineExceeded);
+}
+
+/// The program, with ports that have texts for clients.
+fn named_ports() -> String {
+    let declared =
+        "@p4runtime_translation(\"port\", string) type bit<9> port_t;\n@controller_header(\"packet_out\")";
+    let text = PROGRAM.replacen("@controller_header(\"packet_out\")", declared, 1);
+    let text = text.replace("bit<9> egress_port;", "port_t egress_port;");
+    let text = text.replace("bit<9> ingress_port;", "port_t ingress_port;");
+    let text = text.replace("= h.packet_out.egress_port", "= (bit<9>)h.packet_out.egress_port");
+    text.replace(
+        "h.packet_in.ingress_port = s.ingress_port",
+        "h.packet_in.ingress_port = (port_t)s.ingress_port",
+    )
+}
+
+#[test]
+fn pk_12_and_tr_5_metadata_can_be_texts() {
+    let switch = Switch::start("pk12");
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    client.set_pipeline(&set_request(v1::ConfigAction::VerifyAndCommit, &named_ports(), None)).unwrap();
+    let metadata =
+        |metadata_id, value: &[u8]| v1::PacketMetadata { metadata_id, value: Bytes::copy_from_slice(value) };
+    let out = |port: &[u8]| {
+        v1::StreamRequest::Packet(v1::PacketOut {
+            payload: frame(7, 100).into(),
+            metadata: vec![metadata(2, &[0]), metadata(1, port)],
+        })
+    };
+    stream.send(out(b"510")).unwrap();
+    let packet = v1::PacketIn {
+        payload: frame(7, 100).into(),
+        metadata: vec![metadata(1, b"510"), metadata(2, &[5]), metadata(3, &[0])],
+    };
+    assert_eq!(stream.next(LONG).unwrap(), Some(v1::StreamResponse::Packet(packet)));
+    // A number that the port has no bits for has a number of its own, which is no port. Bytes that are no text are refused.
+    stream.send(out(b"Ethernet0")).unwrap();
+    stream.send(out(&[0xff])).unwrap();
+    match stream.next(LONG).unwrap() {
+        Some(v1::StreamResponse::Error(error)) => {
+            assert_eq!(error.canonical_code, Code::InvalidArgument as i32);
+            assert!(error.message.contains("metadata 1 (`egress_port`): the text is not UTF-8"), "{error:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    // A P4Info with other types than the program's headers is refused.
+    let mut request = set_request(v1::ConfigAction::Verify, &named_ports(), None);
+    let config = request.config.as_mut().unwrap().p4info.as_mut().unwrap();
+    config.controller_packet_metadata[0].metadata[0].type_name = None;
+    expect(client.set_pipeline(&request), Code::InvalidArgument, "`egress_port`");
 }
 
 // --------------------------------------------------------------------------------------------------------------------------------

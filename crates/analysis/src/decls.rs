@@ -1076,6 +1076,7 @@ impl Checker {
             let id = NewTypeId(self.prog.new_types.len() as u32);
             self.prog.new_types.push(NewType {
                 name: t.name.text.clone(),
+                control_name: control_name(&decl.annotations, &t.name.text),
                 ty,
                 annotations: decl.annotations.clone(),
             });

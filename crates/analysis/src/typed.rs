@@ -202,6 +202,8 @@ pub struct Enum {
 pub struct NewType {
     /// Name.
     pub name: String,
+    /// The control-plane name.
+    pub control_name: String,
     /// The underlying type.
     pub ty: Type,
     /// Annotations (`@p4runtime_translation` among them).

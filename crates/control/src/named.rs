@@ -286,6 +286,7 @@ pub enum NamedNoted {
     MulticastGroup(u32),
     Session(u32),
     Digest(String),
+    Own(String),
 }
 
 /// Bytes as pairs of hexadecimal digits.
@@ -770,6 +771,7 @@ impl Control {
             Noted::MulticastGroup(group) => NamedNoted::MulticastGroup(*group),
             Noted::Session(session) => NamedNoted::Session(*session),
             Noted::Digest(name) => NamedNoted::Digest(name.to_string()),
+            Noted::Own(name) => NamedNoted::Own(name.to_string()),
         }
     }
 
@@ -781,6 +783,7 @@ impl Control {
             NamedNoted::MulticastGroup(group) => Noted::MulticastGroup(*group),
             NamedNoted::Session(session) => Noted::Session(*session),
             NamedNoted::Digest(name) => Noted::Digest(name.as_str().into()),
+            NamedNoted::Own(name) => Noted::Own(name.as_str().into()),
         })
     }
 

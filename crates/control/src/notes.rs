@@ -25,6 +25,8 @@ pub enum Noted {
     Session(u32),
     /// A digest, by its name. It is always there.
     Digest(Box<str>),
+    /// Something of the client's own, by its name. It is always there.
+    Own(Box<str>),
 }
 
 /// A note.
@@ -47,6 +49,7 @@ enum Gone {
     One(Noted),
     /// Those of the entries of a table that are not const in the program.
     Entries(TableId),
+    /// All but [`Noted::Own`].
     All,
 }
 
@@ -82,6 +85,14 @@ impl Control {
         self.notes.lock().iter().map(|(of, note)| (of.clone(), note.clone())).collect()
     }
 
+    /// The objects of a range that have notes, in their order.
+    pub fn noted(&self, range: std::ops::RangeInclusive<Noted>) -> Vec<Noted> {
+        if self.notes.is_empty() {
+            return Vec::new();
+        }
+        self.notes.lock().range(range).map(|(of, _)| of.clone()).collect()
+    }
+
     pub(crate) fn set_note(&self, of: Noted, note: Option<Note>) -> Option<Note> {
         self.notes.set(of, note)
     }
@@ -101,7 +112,7 @@ impl Control {
                 self.switch.state().with_multicast(|multicast| multicast.groups.contains_key(group))
             }
             Noted::Session(session) => self.switch.state().destinations().sessions.contains_key(session),
-            Noted::Default(_) | Noted::Digest(_) => true,
+            Noted::Default(_) | Noted::Digest(_) | Noted::Own(_) => true,
         }
     }
 
@@ -115,7 +126,13 @@ impl Control {
         let gone = match gone {
             Gone::Nothing => Vec::new(),
             Gone::One(of) => all.remove_entry(&of).into_iter().collect(),
-            Gone::All => std::mem::take(&mut *all).into_iter().collect(),
+            Gone::All => {
+                let (own, gone) = std::mem::take(&mut *all)
+                    .into_iter()
+                    .partition::<BTreeMap<_, _>, _>(|(of, _)| matches!(of, Noted::Own(_)));
+                *all = own;
+                gone.into_iter().collect()
+            }
             Gone::Entries(id) => {
                 let declared = &self.program().tables[id.index()];
                 let of_table = Noted::Entry(id, 0)..=Noted::Entry(id, u32::MAX);

@@ -491,11 +491,22 @@ impl SharedControl {
         }
     }
 
-    /// Runs a program of [`Self::prepare_pipeline`]. Calls `then` with the new switch before any batch is applied to it.
-    pub fn run_pipeline(&self, ready: Ready, keep: Keep, then: impl FnOnce(&Control)) -> Result<Loaded> {
+    /// Runs a program of [`Self::prepare_pipeline`]. Calls `then` with the new switch before any batch is applied to it. The notes
+    /// beside the state are those of the old program, or those written through `aside`.
+    pub fn run_pipeline(
+        &self,
+        ready: Ready,
+        keep: Keep,
+        aside: Option<&SharedControl>,
+        then: impl FnOnce(&Control),
+    ) -> Result<Loaded> {
         let mut kept = lock(&self.0.kept);
         let swapped = (ready.run)(keep).map_err(CommandError::new)?;
-        kept.control = Control::new(swapped.switch);
+        kept.control = match (keep, aside) {
+            (Keep::Old, _) => kept.control.succeed(swapped.switch),
+            (Keep::Own, Some(aside)) => aside.control().succeed(swapped.switch),
+            (Keep::Own, None) => Control::new(swapped.switch),
+        };
         *lock(&self.0.next) = None;
         then(&kept.control);
         let unkept = kept.replace();

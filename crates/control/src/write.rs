@@ -1328,6 +1328,7 @@ impl Control {
         }
         for meter in &self.schema.shapes[table.index()].direct_meters {
             let _ = state.meter_set_rates(meter.0, row, None);
+            let _ = state.meter_reset_counts(meter.0, row);
         }
     }
 

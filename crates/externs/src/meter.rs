@@ -6,7 +6,8 @@
 //! at most the burst.
 
 use crate::apart::Apart;
-use crate::state::{StateError, zeroed};
+use crate::state::{CounterValue, StateError, zeroed};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Colour of a packet within both rates, and of every packet if no rates are set.
@@ -42,12 +43,19 @@ pub(crate) struct Meters {
     cells: Apart<AtomicU64>,
     stride: u32,
     bytes: bool,
+    /// Packets and bytes of each colour, a line for each cell. Nothing is counted before somebody asks for the first time.
+    colours: OnceLock<Apart<AtomicU64>>,
 }
 
 impl Meters {
     /// Creates `stride` cells; rows that are equal modulo `stride` share one.
     pub fn new(name: &str, stride: u32, bytes: bool) -> Result<Meters, StateError> {
-        Ok(Meters { cells: zeroed(name, CELL_WORDS as u64 * u64::from(stride))?, stride, bytes })
+        Ok(Meters {
+            cells: zeroed(name, CELL_WORDS as u64 * u64::from(stride))?,
+            stride,
+            bytes,
+            colours: OnceLock::new(),
+        })
     }
 
     pub fn stride(&self) -> u32 {
@@ -108,7 +116,43 @@ impl Meters {
             return given;
         }
         let cell = self.cell(index);
-        self.colour(cell, BUCKETS.map(|at| &cell[at + 2]), given, now_us, bytes)
+        let colour = self.colour(cell, BUCKETS.map(|at| &cell[at + 2]), given, now_us, bytes);
+        if let Some(colours) = self.colours.get() {
+            let counts = &colours[(index % self.stride) as usize * CELL_WORDS..][..CELL_WORDS];
+            let at = 2 * colour.min(RED) as usize;
+            counts[at].fetch_add(1, Ordering::Relaxed);
+            counts[at + 1].fetch_add(bytes.into(), Ordering::Relaxed);
+        }
+        colour
+    }
+
+    /// Packets and bytes of each colour in a cell, since somebody has asked for those of any cell.
+    pub fn counts(&self, name: &str, index: u32) -> Result<[CounterValue; 3], StateError> {
+        if self.stride == 0 {
+            return Ok([CounterValue::default(); 3]);
+        }
+        if self.colours.get().is_none() {
+            let colours = zeroed(name, CELL_WORDS as u64 * u64::from(self.stride))?;
+            // Another thread may have been faster.
+            let _ = self.colours.set(colours);
+        }
+        let Some(colours) = self.colours.get() else { return Ok([CounterValue::default(); 3]) };
+        let counts = &colours[(index % self.stride) as usize * CELL_WORDS..][..CELL_WORDS];
+        Ok([GREEN, YELLOW, RED].map(|colour| {
+            let at = 2 * colour as usize;
+            let value = |at: usize| counts[at].load(Ordering::Relaxed);
+            CounterValue { packets: value(at), bytes: value(at + 1) }
+        }))
+    }
+
+    /// Sets the counts of a cell to 0.
+    pub fn reset_counts(&self, index: u32) {
+        if let Some(colours) = self.colours.get().filter(|_| self.stride > 0) {
+            let counts = &colours[(index % self.stride) as usize * CELL_WORDS..][..CELL_WORDS];
+            counts.iter().filter(|word| word.load(Ordering::Relaxed) != 0).for_each(|word| {
+                word.store(0, Ordering::Relaxed);
+            });
+        }
     }
 
     /// Returns what [`Self::execute`] would return, without taking tokens.
@@ -153,6 +197,24 @@ fn take(spent: &AtomicU64, rate: Rate, tokens: i64, now_us: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_are_counted_once_somebody_asks() {
+        let meters = Meters::new("m", 2, false).unwrap();
+        let rate = |burst| Rate { per_us: 0.0, burst };
+        meters.set_rates(1, Some([rate(2), rate(5)]));
+        meters.execute(1, GREEN, 0, 60);
+        assert_eq!(meters.counts("m", 1).unwrap(), [CounterValue::default(); 3]);
+        (0..9).for_each(|_| {
+            meters.execute(1, GREEN, 0, 60);
+        });
+        meters.execute(0, GREEN, 0, 60);
+        let of = |packets| CounterValue { packets, bytes: 60 * packets };
+        assert_eq!(meters.counts("m", 1).unwrap(), [of(1), of(3), of(5)]);
+        assert_eq!(meters.counts("m", 0).unwrap(), [of(1), of(0), of(0)]);
+        meters.reset_counts(1);
+        assert_eq!(meters.counts("m", 1).unwrap(), [CounterValue::default(); 3]);
+    }
 
     /// Buckets that are not refilled: every token goes to one packet of one of the threads.
     #[test]

@@ -662,6 +662,17 @@ impl State {
         Ok(())
     }
 
+    /// Returns packets and bytes of each colour that a meter has given: green, yellow, red. It counts from the first call
+    /// for any of its cells on.
+    pub fn meter_counts(&self, instance: u32, index: u32) -> Result<[CounterValue; 3], StateError> {
+        self.checked_meter(instance, index)?.counts(&self.name(instance), index)
+    }
+
+    /// Sets these counts to 0.
+    pub fn meter_reset_counts(&self, instance: u32, index: u32) -> Result<(), StateError> {
+        self.checked_meter(instance, index).map(|meters| meters.reset_counts(index))
+    }
+
     // ---- digests ----
 
     pub(crate) fn send_digest(&self, worker: usize, instance: u32, now_us: u64, limbs: &[u64]) {

@@ -119,6 +119,8 @@ pub struct Program {
     pub error_header_too_short: u32,
     /// Drop reasons; [`Terminator::Drop`] names one by index.
     pub drop_reasons: Vec<String>,
+    /// Types whose values controllers see under other names (`@p4runtime_translation`), with their width in packets.
+    pub translated: Vec<(String, u32)>,
     /// The field, of width 32, with the place ([`Loc`]) that asked for a drop that is carried out later; 0 if only the
     /// [`Terminator::Drop`] has a place. Set by [`passes::place_drops`].
     pub drop_place: Option<FieldId>,

@@ -51,6 +51,7 @@ const WORDS: &[&str] = &[
     "error_packet_too_short",
     "error_header_too_short",
     "drop_reasons",
+    "translated",
     "field",
     "header",
     "action",
@@ -554,6 +555,9 @@ impl Printer<'_> {
         if !p.drop_reasons.is_empty() {
             let reasons: Vec<_> = p.drop_reasons.iter().map(|r| quoted(r)).collect();
             self.line(&format!("drop_reasons {}", reasons.join(", ")));
+        }
+        for (name, width) in &p.translated {
+            self.line(&format!("translated {} {width}", ident(name)));
         }
         self.blank();
         for f in &p.fields {
@@ -1475,6 +1479,7 @@ impl Parser<'_> {
                     | "error_packet_too_short"
                     | "error_header_too_short"
                     | "drop_reasons"
+                    | "translated"
                     | "field"
                     | "header"
                     | "column"
@@ -1492,7 +1497,7 @@ impl Parser<'_> {
             ) {
                 return self.error_here(
                     "a declaration: program, locs, errors, error_packet_too_short, error_header_too_short, drop_reasons, \
-                     field, header, column, stack, instance, action, table, block, ingress, egress, egress_port, drop_place, turns, \
+                     translated, field, header, column, stack, instance, action, table, block, ingress, egress, egress_port, drop_place, turns, \
                      intrinsic",
                 );
             }
@@ -1509,6 +1514,11 @@ impl Parser<'_> {
             "error_packet_too_short" => p.error_packet_too_short = self.small("an error code")?,
             "error_header_too_short" => p.error_header_too_short = self.small("an error code")?,
             "drop_reasons" => p.drop_reasons = self.comma_list(|s| s.string("a reason"))?,
+            "translated" => {
+                let name = self.name("the name of a type")?;
+                let width = self.small("its width")?;
+                p.translated.push((name, width));
+            }
             "field" => {
                 let name = self.name("the field's name")?;
                 self.expect_mark(":")?;

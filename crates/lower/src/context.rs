@@ -265,7 +265,7 @@ impl<'a> Lowerer<'a> {
             locs: vec![ir::SourceLoc::default()],
             ..ir::Program::default()
         };
-        Lowerer {
+        let mut lowerer = Lowerer {
             program,
             ir,
             queued: false,
@@ -303,7 +303,21 @@ impl<'a> Lowerer<'a> {
             locs: HashMap::new(),
             places: HashMap::new(),
             lines: HashMap::new(),
-        }
+        };
+        lowerer.ir.translated = lowerer.translated_types();
+        lowerer
+    }
+
+    /// The types whose values controllers see under other names.
+    fn translated_types(&self) -> Vec<(String, u32)> {
+        let is_translated = |new: &&typed::NewType| {
+            new.annotations.iter().any(|annotation| annotation.name.text == "p4runtime_translation")
+        };
+        let width = |new: &typed::NewType| match self.underlying(&new.ty) {
+            typed::Type::Bit(width) => Some((new.control_name.clone(), width)),
+            _ => None,
+        };
+        self.program.new_types.iter().filter(is_translated).filter_map(width).collect()
     }
 
     // -----------------------------------------------------------------------------------------------------------------

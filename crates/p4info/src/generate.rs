@@ -21,9 +21,9 @@ use crate::ids::{BadId, Symbols};
 use crate::proto::config::{
     Action, ActionParam, ActionProfile, ActionRef, ControllerPacketMetadata, Counter, CounterSpec,
     CounterUnit, Digest, DirectCounter, DirectMeter, Documentation, IdleTimeoutBehavior, Match, MatchField,
-    MatchType, Metadata, Meter, MeterSpec, MeterUnit, P4Info, P4NamedType, PkgInfo, PlatformProperties,
-    Preamble, Prefix, Register, Scope, SelectorSizeSemantics, SumOfMembers, SumOfWeights, Table,
-    TableActionCall, TableActionCallArgument, ValueSet,
+    MatchType, Metadata, Meter, MeterSpec, MeterType, MeterUnit, P4Info, P4NamedType, PkgInfo,
+    PlatformProperties, Preamble, Prefix, Register, Scope, SelectorSizeSemantics, SumOfMembers, SumOfWeights,
+    Table, TableActionCall, TableActionCallArgument, ValueSet,
 };
 use crate::proto::v1::WriteRequest;
 use crate::types::{Types, flat_fields, padded};
@@ -785,7 +785,14 @@ impl Generator<'_> {
             "bytes" => MeterUnit::Bytes,
             _ => MeterUnit::Unspecified,
         };
-        Some(MeterSpec { unit: unit as i32, ..MeterSpec::default() })
+        let annotations = self.declared_annotations(object);
+        let kinds = [
+            ("single_rate_three_color", MeterType::SingleRateThreeColor),
+            ("single_rate_two_color", MeterType::SingleRateTwoColor),
+        ];
+        let kind = kinds.into_iter().find(|(name, _)| find(&annotations, name).is_some());
+        let kind = kind.map_or(MeterType::TwoRateThreeColor, |(_, kind)| kind);
+        Some(MeterSpec { unit: unit as i32, r#type: kind as i32 })
     }
 
     fn index_type(&mut self, object: &ExternObject, at: usize) -> Option<P4NamedType> {

@@ -2,12 +2,11 @@
 
 use crate::pipeline::{Array, Table};
 use crate::refusal::{Code, Reason, Refusal, Result};
-use crate::table_entry::{count, rates};
+use crate::table_entry::{check_colours, count, rates};
 use crate::write::Writer;
 use p4jet_control::{Cell, EntryRef, Update};
 use p4jet_externs::CounterValue;
 use p4jet_ir::TableId;
-use p4jet_p4info::proto::config::P4TypeInfo;
 use p4jet_p4info::proto::v1::{self, UpdateType};
 use p4jet_tables::EntryHandle;
 
@@ -69,16 +68,21 @@ impl Writer<'_> {
         let meter = self.pipeline.meter(entry.meter_id)?;
         self.role.check(entry.meter_id, &meter.name, None)?;
         only_modified(kind, "the meter", &meter.name)?;
-        if entry.counter_data.is_some() {
-            return Err(Refusal::unsupported("`counter_data`: meters have no counters here"));
-        }
-        let rates = entry.config.as_ref().map(rates).transpose()?;
+        entry.counter_data.as_ref().map_or(Ok(()), check_colours)?;
+        let rates = entry.config.as_ref().map(|config| rates(meter.meter_type, config)).transpose()?;
         let meter_id = meter.instance;
-        let update = match index(entry.index.as_ref(), &meter.name, meter.size)? {
-            Some(index) => Update::SetMeter { meter: meter_id, cell: Cell::Index(index), rates },
+        let cells = self.cells(entry.index.as_ref(), meter)?;
+        let update = match entry.index {
+            Some(_) => Update::SetMeter { meter: meter_id, cell: Cell::Index(cells.start), rates },
             None => Update::SetMeterArray { meter: meter_id, rates },
         };
-        self.make(update).map(drop)
+        self.make(update)?;
+        if entry.counter_data.is_some() {
+            // The cells are there.
+            let state = self.control.switch().state();
+            cells.for_each(|cell| drop(state.meter_reset_counts(meter_id.0, cell)));
+        }
+        Ok(())
     }
 
     /// The entry that a direct counter or meter belongs to.
@@ -135,11 +139,12 @@ impl Writer<'_> {
             let why = format!("`{}` has no direct meter", table.name);
             return Err(Refusal::invalid(Reason::Form, why));
         };
-        if entry.counter_data.is_some() {
-            return Err(Refusal::unsupported("`counter_data`: meters have no counters here"));
-        }
-        let rates = entry.config.as_ref().map(rates).transpose()?;
+        entry.counter_data.as_ref().map_or(Ok(()), check_colours)?;
+        let rates = entry.config.as_ref().map(|config| rates(table.meter_type, config)).transpose()?;
         let Some(handle) = handle else { return default_cell(&table.name, rates.is_none()) };
+        if entry.counter_data.is_some() {
+            self.reset_colours(table, meter, handle);
+        }
         let cell = Cell::Entry(EntryRef::from(handle.0));
         self.make(Update::SetMeter { meter, cell, rates }).map(drop)
     }
@@ -150,10 +155,11 @@ impl Writer<'_> {
         self.role.check(entry.register_id, &register.name, None)?;
         only_modified(kind, "the register", &register.name)?;
         let index = index(entry.index.as_ref(), &register.name, register.size)?;
-        let none = P4TypeInfo::default();
-        let types = self.pipeline.types().unwrap_or(&none);
         let data = entry.data.clone().unwrap_or_default();
-        let value = crate::data::read(&register.spec, types, &data)
+        let read = |types: &crate::data::Types<'_>| crate::data::read(&register.spec, types, &data);
+        let value = self
+            .pipeline
+            .with_types(&self.control, true, read)
             .map_err(|refusal| refusal.of(format!("register `{}`", register.name)))?;
         let instance = register.instance;
         if index.is_none() && value.bits() == 0 {

@@ -119,7 +119,7 @@ impl Client {
         tonic::client::Grpc::with_origin(self.channel.clone(), origin).max_decoding_message_size(usize::MAX)
     }
 
-    /// Calls a method with a message in binary form, and returns the answers.
+    /// Calls a method of P4Runtime, or of another service by its path, with a message in binary form, and returns the answers.
     ///
     /// # Errors
     /// The status of the method.
@@ -234,7 +234,8 @@ async fn shake_hands(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'stati
 }
 
 fn path(method: &str) -> PathAndQuery {
-    let path = format!("/p4.v1.P4Runtime/{method}");
+    let path =
+        if method.starts_with('/') { method.to_string() } else { format!("/p4.v1.P4Runtime/{method}") };
     PathAndQuery::try_from(path).unwrap_or_else(|_| PathAndQuery::from_static("/"))
 }
 

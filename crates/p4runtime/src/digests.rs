@@ -3,11 +3,11 @@
 use crate::pipeline::{Pipeline, id_of};
 use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::session::RoleView;
+use crate::write::Writer;
 use bytes::Bytes;
 use num_bigint::BigUint;
-use p4jet_control::Control;
+use p4jet_control::{Control, Noted};
 use p4jet_ir::{InstanceId, InstanceKind};
-use p4jet_p4info::proto::config::P4TypeInfo;
 use p4jet_p4info::proto::v1::{self, P4Data, UpdateType};
 use prost::Message;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -58,17 +58,6 @@ impl Pipeline {
         }
     }
 
-    /// Adopts the configured digests of another pipeline, by name.
-    pub(crate) fn want_as(&self, other: &Pipeline) {
-        let same = |id: &u32| {
-            let name = other.digests.get(id)?;
-            self.digests.iter().find(|(_, own)| *own == name).map(|(id, _)| *id)
-        };
-        let wanted: Wanted =
-            other.wanted().iter().filter_map(|(id, config)| Some((same(id)?, config.clone()))).collect();
-        *self.wanted() = wanted;
-    }
-
     /// The digests that are sent, or the one with this id.
     pub(crate) fn read_digests(&self, role: &RoleView, id: u32) -> Result<Vec<v1::DigestEntry>> {
         if id != 0 {
@@ -102,10 +91,20 @@ impl Pipeline {
             .iter()
             .zip(values)
             .fold(BigUint::default(), |bits, ((_, width), value)| (bits << *width) | value);
-        let none = P4TypeInfo::default();
-        let types = self.types().unwrap_or(&none);
-        let data = crate::data::show(declared.type_spec.as_ref()?, types, &bits).ok()?;
+        let spec = declared.type_spec.as_ref()?;
+        let data = self.with_types(control, false, |types| crate::data::show(spec, types, &bits)).ok()?;
         Some((id, data))
+    }
+}
+
+impl Writer<'_> {
+    /// Makes an update of a digest.
+    pub(crate) fn digest_entry(&mut self, kind: UpdateType, entry: &v1::DigestEntry) -> Result<()> {
+        self.pipeline.write_digest(self.role, kind, entry)?;
+        let config = (kind != UpdateType::Delete).then(|| entry.config.clone().unwrap_or_default());
+        let kept = v1::DigestEntry { digest_id: 0, config };
+        let name = self.pipeline.digest(entry.digest_id)?;
+        self.set_note(Noted::Digest(name.into()), &kept)
     }
 }
 

@@ -4,6 +4,7 @@
 //! * [`programs`]: programs as clients bring them.
 //! * [`pipeline`]: a P4Info made ready for requests: its ids as those of the running program.
 //! * [`write`](mod@write): updates of entities, [`read`](mod@read): reads of entities.
+//! * [`links`]: ports that groups and copies watch.
 //! * [`session`]: client arbitration, the state machine that decides which client may write.
 //! * [`constraints`]: the language of `@entry_restriction` and `@action_restriction`.
 //!
@@ -14,6 +15,8 @@ pub mod client;
 pub mod constraints;
 mod data;
 mod digests;
+mod kept;
+pub mod links;
 mod notes;
 pub mod pipeline;
 mod profiles;

@@ -5,15 +5,17 @@
 
 use crate::constraints::{Constraint, Field as Named, Kind, Subject};
 use crate::refusal::{Code, Reason, Refusal, Result, choices};
+use crate::replication::REPLICAS_MAX;
 use crate::session::RoleView;
 use crate::value::{Field, Outside, Texts, ones};
 use num_bigint::BigUint;
+use p4jet_control::schema::MULTICAST_MAX;
 use p4jet_control::{Control, SharedControl};
 use p4jet_dataplane::Switch;
 use p4jet_ir::{InstanceId, InstanceKind, MatchKind, Program, TableId};
 use p4jet_p4info::proto::config::{
-    self, DataType, Match, MatchType, P4DataTypeSpec, P4Info, P4NamedType, P4TypeInfo, Preamble, Prefix,
-    Representation, Scope, SdnType, SelectorSizeSemantics,
+    self, DataType, Match, MatchType, MeterType, P4DataTypeSpec, P4Info, P4NamedType, P4TypeInfo, Preamble,
+    Prefix, Representation, Scope, SdnType, SelectorSizeSemantics,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,6 +29,8 @@ pub struct Pipeline {
     /// The switch that was last seen to have the program.
     known: Mutex<Weak<Switch>>,
     pub(crate) texts: Texts,
+    /// The URIs of its spaces.
+    uris: Vec<String>,
     pub(crate) tables: BTreeMap<u32, Table>,
     pub(crate) actions: BTreeMap<u32, Action>,
     pub(crate) profiles: BTreeMap<u32, Profile>,
@@ -35,6 +39,8 @@ pub struct Pipeline {
     pub(crate) registers: BTreeMap<u32, Register>,
     pub(crate) value_sets: BTreeMap<u32, ValueSet>,
     pub(crate) digests: BTreeMap<u32, String>,
+    /// The fields of the headers of packets to and from controllers, by the name of the header.
+    pub(crate) packet_fields: BTreeMap<String, Vec<Field>>,
     /// The digests that clients want.
     wanted: Mutex<crate::digests::Wanted>,
 }
@@ -60,6 +66,7 @@ pub(crate) struct Table {
     pub initial: u32,
     pub counter: Option<InstanceId>,
     pub meter: Option<InstanceId>,
+    pub meter_type: MeterType,
     /// The role to which it belongs (`@p4runtime_role`).
     pub role: Option<String>,
     pub constraint: Option<Constraint>,
@@ -118,6 +125,8 @@ pub(crate) struct Array {
     pub name: String,
     pub instance: InstanceId,
     pub size: u32,
+    /// For meters.
+    pub meter_type: MeterType,
 }
 
 /// A register.
@@ -134,6 +143,11 @@ pub(crate) struct ValueSet {
     pub table: TableId,
     pub keys: Vec<Key>,
     pub size: i32,
+}
+
+/// The configurations that a meter takes; unknown types are those of 1.3.
+fn meter_type(spec: Option<&config::MeterSpec>) -> MeterType {
+    spec.and_then(|spec| MeterType::try_from(spec.r#type).ok()).unwrap_or_default()
 }
 
 /// The most reasons that a refusal of a P4Info lists.
@@ -153,16 +167,20 @@ impl Pipeline {
             reasons: Vec::new(),
         };
         maker.check_ids();
+        maker.check_platform();
+        maker.text_types();
         let actions = maker.actions();
         let mut profiles = maker.profiles();
         let tables = maker.tables(&actions, &mut profiles);
         let (counters, meters) = (maker.counters(), maker.meters());
         maker.check_directs();
         let (registers, value_sets) = (maker.registers(), maker.value_sets());
+        let packet_fields = maker.packet_fields();
         let digests =
             p4info.digests.iter().map(|digest| (id_of(&digest.preamble), name_of(&digest.preamble)));
         let digests = digests.collect();
         let texts = Texts::new(maker.uris.iter().map(|(_, width)| *width));
+        let uris = maker.uris.iter().map(|(uri, _)| uri.clone()).collect();
         let mut reasons = maker.reasons;
         if !reasons.is_empty() {
             let more = reasons.len().saturating_sub(REASONS_MAX);
@@ -172,10 +190,11 @@ impl Pipeline {
             }
             return Err(reasons);
         }
-        Ok(Pipeline {
+        let pipeline = Pipeline {
             shape: shape_of(control.program()),
             known: Mutex::new(std::sync::Arc::downgrade(control.switch())),
             texts,
+            uris,
             tables,
             actions,
             profiles,
@@ -184,9 +203,17 @@ impl Pipeline {
             registers,
             value_sets,
             digests,
+            packet_fields,
             wanted: Mutex::default(),
             p4info,
-        })
+        };
+        pipeline.take_kept(control);
+        Ok(pipeline)
+    }
+
+    /// The URIs of types that are translated to texts.
+    pub(crate) fn uris(&self) -> &[String] {
+        &self.uris
     }
 
     /// The digests that clients want.
@@ -283,13 +310,23 @@ fn unknown_array(kind: &str, id: u32, all: &BTreeMap<u32, Array>) -> Refusal {
     unknown(kind, id, choices(all.iter().map(|(id, array)| (*id, array.name.as_str()))))
 }
 
+impl Pipeline {
+    /// What a role may touch here. R-3: one without configuration may touch everything, unless the P4Info gives tables to roles.
+    pub(crate) fn view(&self, role: &RoleView) -> RoleView {
+        let has_marks = self.tables.values().any(|table| table.role.is_some());
+        match role.ids.is_none() && !has_marks {
+            true => RoleView::default(),
+            false => role.clone(),
+        }
+    }
+}
+
 impl RoleView {
     /// True if the role may touch an object.
     pub(crate) fn covers(&self, id: u32, owner: Option<&str>) -> bool {
-        let granted = self.ids.as_ref().is_none_or(|ids| ids.contains(&id));
+        let granted = owner.is_none() && self.ids.as_ref().is_some_and(|ids| ids.contains(&id));
         // The default role may touch everything; another one what is marked with its name, or granted by its configuration.
-        granted
-            && (self.name.is_empty() || owner == Some(&self.name) || (owner.is_none() && self.ids.is_some()))
+        self.name.is_empty() || owner == Some(&self.name) || granted
     }
 
     /// Refuses what the role may not touch.
@@ -467,6 +504,64 @@ impl Maker<'_> {
         Outside::Same
     }
 
+    /// Finds the types that are translated to texts, also those that only registers and digests have.
+    fn text_types(&mut self) {
+        let Some(types) = &self.info.type_info else { return };
+        for name in types.new_types.keys() {
+            let named = P4NamedType { name: name.clone() };
+            if let Some(width) = self.translated_width(Some(&named)) {
+                self.outside(Some(&named), width);
+            }
+        }
+    }
+
+    /// The width in the program of a type that is translated.
+    fn translated_width(&self, type_name: Option<&P4NamedType>) -> Option<u32> {
+        let name = &type_name?.name;
+        let found = self.program.translated.iter().find(|(translated, _)| translated == name);
+        found.map(|(_, width)| *width)
+    }
+
+    /// Refuses demands that the switch cannot meet. Numbers of 0 demand nothing.
+    fn check_platform(&mut self) {
+        let package = self.info.pkg_info.as_ref();
+        let Some(demands) = package.and_then(|package| package.platform_properties.as_ref()) else { return };
+        let (groups, replicas) = (i64::from(MULTICAST_MAX), REPLICAS_MAX as i64);
+        for (name, found, max) in [
+            ("multicast_group_table_size", demands.multicast_group_table_size, groups),
+            (
+                "multicast_group_table_total_replicas",
+                demands.multicast_group_table_total_replicas,
+                groups * replicas,
+            ),
+            (
+                "multicast_group_table_max_replicas_per_entry",
+                demands.multicast_group_table_max_replicas_per_entry,
+                replicas,
+            ),
+        ] {
+            if !(0..=max).contains(&i64::from(found)) {
+                self.refuse(format!("platform_properties: `{name}` is {found}, expected 0 to {max}"));
+            }
+        }
+    }
+
+    fn packet_fields(&mut self) -> BTreeMap<String, Vec<Field>> {
+        let mut headers = BTreeMap::new();
+        for header in &self.info.controller_packet_metadata {
+            let name = name_of(&header.preamble);
+            let mut fields = Vec::new();
+            for field in &header.metadata {
+                let type_name = field.type_name.as_ref();
+                let width = self.translated_width(type_name).unwrap_or(field.bitwidth.max(0) as u32);
+                let given = (field.id, field.name.as_str(), field.bitwidth);
+                fields.push(self.field(&name, given, type_name, width));
+            }
+            headers.insert(name, fields);
+        }
+        headers
+    }
+
     /// A field of a key or a parameter, if its width is that of the program.
     fn field(
         &mut self,
@@ -536,7 +631,10 @@ impl Maker<'_> {
             let fields = action.params.iter().map(|param| Named {
                 name: param.name.clone(),
                 kind: Kind::Number,
-                width: param.bitwidth.max(0) as u32,
+                width: match param.bitwidth {
+                    0 => self.translated_width(param.type_name.as_ref()).unwrap_or(0),
+                    bits => bits.max(0) as u32,
+                },
             });
             let subject = Subject { fields: fields.collect(), is_table: false };
             let constraint = self.constraint(name, &preamble.annotations, "action_restriction", subject);
@@ -722,12 +820,15 @@ impl Maker<'_> {
                     MatchKind::Optional => Kind::Optional,
                 },
                 width: match key.field.outside {
-                    Outside::Text(_) => 0,
+                    // SAI P4 compares texts as their numbers.
+                    Outside::Text(_) => key.field.width,
                     _ => key.field.outer_width(),
                 },
             });
             let subject = Subject { fields: fields.collect(), is_table: true };
             let constraint = self.constraint(name, &preamble.annotations, "entry_restriction", subject);
+            let direct_meter =
+                self.info.direct_meters.iter().find(|meter| meter.direct_table_id == preamble.id);
             tables.insert(
                 preamble.id,
                 Table {
@@ -745,6 +846,7 @@ impl Maker<'_> {
                     initial: ir.entries.len() as u32,
                     counter: shape.direct_counters.first().copied(),
                     meter: shape.direct_meters.first().copied(),
+                    meter_type: meter_type(direct_meter.and_then(|meter| meter.spec.as_ref())),
                     role: annotation_text(&preamble.annotations, "p4runtime_role"),
                     constraint,
                 },
@@ -771,7 +873,9 @@ impl Maker<'_> {
                 ));
                 None
             }
-            Some((instance, size)) => Some(Array { name: name.to_string(), instance, size }),
+            Some((instance, size)) => {
+                Some(Array { name: name.to_string(), instance, size, meter_type: MeterType::default() })
+            }
         }
     }
 
@@ -800,7 +904,8 @@ impl Maker<'_> {
                 _ => None,
             });
             let array = self.array("meter", &name, meter.size, found);
-            arrays.extend(array.map(|array| (id_of(&meter.preamble), array)));
+            let meter_type = meter_type(meter.spec.as_ref());
+            arrays.extend(array.map(|array| (id_of(&meter.preamble), Array { meter_type, ..array })));
         }
         arrays
     }
@@ -835,7 +940,14 @@ impl Maker<'_> {
                 ));
             }
             let spec = register.type_spec.clone().unwrap_or_default();
-            let types = self.info.type_info.clone().unwrap_or_default();
+            let info = self.info.type_info.clone().unwrap_or_default();
+            let types = crate::data::Types {
+                info: &info,
+                program: self.program,
+                uris: &self.uris.iter().map(|(uri, _)| uri.clone()).collect::<Vec<_>>(),
+                texts: &Texts::default(),
+                has_validity: true,
+            };
             match crate::data::width(&spec, &types) {
                 Some(found) if found != width => self.refuse(format!(
                     "a cell of the register `{name}` has {found} bits in the P4Info and {width} in the program"
@@ -866,8 +978,15 @@ impl Maker<'_> {
 }
 
 impl Pipeline {
-    /// The types of the P4Info.
-    pub(crate) fn types(&self) -> Option<&P4TypeInfo> {
-        self.p4info.type_info.as_ref()
+    /// Calls `then` with the types of the P4Info.
+    pub(crate) fn with_types<T>(
+        &self,
+        control: &Control,
+        has_validity: bool,
+        then: impl FnOnce(&crate::data::Types<'_>) -> T,
+    ) -> T {
+        let none = P4TypeInfo::default();
+        let (info, program) = (self.p4info.type_info.as_ref().unwrap_or(&none), control.program());
+        then(&crate::data::Types { info, program, uris: &self.uris, texts: &self.texts, has_validity })
     }
 }

@@ -4,6 +4,7 @@
 //! own. The note of a group is an `ActionProfileGroup` with the weights and ports as they were given, in their order; that of a one
 //! shot has the group id 0.
 
+use crate::links::{Ports, check_watch, watched};
 use crate::notes::note;
 use crate::pipeline::{Pipeline, Profile, Table};
 use crate::refusal::{Code, Reason, Refusal, Result};
@@ -38,6 +39,17 @@ pub(crate) fn group_note(
 /// True if a group was made by a one shot.
 pub(crate) fn is_one_shot(control: &Control, profile: &Profile, handle: u32) -> bool {
     group_note(control, profile, handle).is_some_and(|note| note.group_id == ONE_SHOT)
+}
+
+/// How many places a member has in its group's list: none while the port that it watches is down.
+pub(crate) fn places(ports: &Ports, weight: i32, watch: Option<&WatchKind>) -> u32 {
+    let is_up = watched(watch).is_none_or(|port| ports.is_up(port));
+    if is_up { weight.max(1) as u32 } else { 0 }
+}
+
+/// The handle of a member of a group's note.
+pub(crate) fn handle_in(group: &v1::ActionProfileGroup, member: &GroupMember) -> u32 {
+    if group.group_id == ONE_SHOT { member.member_id } else { handle_of_id(member.member_id) }
 }
 
 /// The members and groups of a profile.
@@ -84,8 +96,7 @@ impl Pipeline {
         });
         Some(v1::ActionProfileActionSet {
             action_profile_actions: actions.collect(),
-            // As it was given; the numbers say no more than the default.
-            action_selection_mode: 0,
+            action_selection_mode: (u32::MAX - note.action_profile_id) as i32,
             size_semantics: note.max_size,
             group_action: None,
         })
@@ -227,7 +238,8 @@ impl Writer<'_> {
         let limit = if max_size > 0 { max_size } else { max };
         self.check_weights(profile, &weights, limit, profile.members_counted)?;
         for member in &group.members {
-            self.check_watch(member.watch_kind.as_ref())?;
+            check_watch(&self.ports, member.watch_kind.as_ref())
+                .map_err(|refusal| refusal.of(format!("`{}`", profile.name)))?;
         }
         match (kind, found) {
             (UpdateType::Insert, true) => {
@@ -241,7 +253,7 @@ impl Writer<'_> {
         let member = |member: &GroupMember| {
             let handle = handle_of_id(member.member_id);
             match member.member_id != 0 && members.member(handle).is_some() {
-                true => Ok((handle, self.places(member.weight, member.watch_kind.as_ref()))),
+                true => Ok((handle, places(&self.ports, member.weight, member.watch_kind.as_ref()))),
                 false => {
                     let why = format!("`{}` has no member {}", profile.name, member.member_id);
                     Err(Refusal::new(Code::NotFound, Reason::Absent, why))
@@ -256,24 +268,6 @@ impl Writer<'_> {
         self.make(Update::SetGroup { profile: instance, group: handle.into(), members })?;
         let note = v1::ActionProfileGroup { action_profile_id: 0, max_size, ..group.clone() };
         self.set_note(Noted::Group(instance, handle), &note)
-    }
-
-    /// How many places a member has in its group's list.
-    fn places(&self, weight: i32, watch: Option<&WatchKind>) -> u32 {
-        let is_up = watch.is_none_or(|_| true);
-        if is_up { weight.max(1) as u32 } else { 0 }
-    }
-
-    /// Refuses ports that cannot be watched.
-    fn check_watch(&self, watch: Option<&WatchKind>) -> Result<()> {
-        match watch {
-            None => Ok(()),
-            Some(WatchKind::WatchPort(port)) if port.is_empty() => Ok(()),
-            Some(WatchKind::Watch(0)) => Ok(()),
-            Some(_) => {
-                Err(Refusal::unsupported("watch ports are not supported yet: leave `watch_port` unset"))
-            }
-        }
     }
 
     /// Checks the weights of a group or one shot. `limit` is its largest size, 0 for none; `counted` the largest weight if sizes
@@ -323,9 +317,11 @@ impl Writer<'_> {
             return Err(Refusal::unsupported("`group_action` is not supported"));
         }
         match ActionSelectionMode::try_from(set.action_selection_mode) {
-            Ok(ActionSelectionMode::DefaultModeDeterminedByActionSelector) => {}
-            Ok(_) => {
-                return Err(Refusal::unsupported("`action_selection_mode`: only the default is supported"));
+            // Selectors choose by a hash.
+            Ok(ActionSelectionMode::DefaultModeDeterminedByActionSelector | ActionSelectionMode::Hash) => {}
+            Ok(ActionSelectionMode::Random) => {
+                let why = "`action_selection_mode`: the selector chooses by a hash, so it must be the default or HASH";
+                return Err(Refusal::unsupported(why));
             }
             Err(_) => return Err(Refusal::invalid(Reason::Form, "`action_selection_mode` is unknown")),
         }
@@ -339,7 +335,8 @@ impl Writer<'_> {
         self.check_weights(profile, &weights, profile.max_group_size, counted)?;
         let mut actions = Vec::with_capacity(weights.len());
         for action in &set.action_profile_actions {
-            self.check_watch(action.watch_kind.as_ref())?;
+            check_watch(&self.ports, action.watch_kind.as_ref())
+                .map_err(|refusal| refusal.of(format!("`{}`", profile.name)))?;
             let Some(given) = &action.action else {
                 let why = format!("`{}`: an action of the set is unset", table.name);
                 return Err(Refusal::invalid(Reason::Action, why));
@@ -352,7 +349,7 @@ impl Writer<'_> {
         let (mut members, mut noted) = (Vec::new(), Vec::new());
         for (action, given) in actions.into_iter().zip(&set.action_profile_actions) {
             let handle = self.make(Update::CreateMember { profile: instance, action })?.unwrap_or(0);
-            members.push((handle, self.places(given.weight, given.watch_kind.as_ref())));
+            members.push((handle, places(&self.ports, given.weight, given.watch_kind.as_ref())));
             noted.push(GroupMember {
                 member_id: handle,
                 weight: given.weight,
@@ -363,7 +360,7 @@ impl Writer<'_> {
         self.make(Update::SetGroup { profile: instance, group: group.into(), members })?;
         // A note of an empty set has something in it, too: it is known by being there.
         let note = v1::ActionProfileGroup {
-            action_profile_id: u32::MAX,
+            action_profile_id: u32::MAX - set.action_selection_mode as u32,
             group_id: ONE_SHOT,
             members: noted,
             max_size: set.size_semantics,

@@ -5,16 +5,15 @@
 
 use crate::cells::index;
 use crate::notes::note;
-use crate::pipeline::{Pipeline, Profile, Register, Table, ValueSet};
+use crate::pipeline::{Array, Pipeline, Profile, Register, Table, ValueSet};
 use crate::profiles::{self, Style, store, style};
 use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::replication;
 use crate::session::RoleView;
-use crate::table_entry::{handle_of_id, id_of_handle, show_rates};
+use crate::table_entry::{handle_of_id, id_of_handle, show_colours, show_rates};
 use p4jet_control::{Control, Noted, SharedControl};
 use p4jet_externs::CounterValue;
 use p4jet_ir::{CounterUnit, InstanceId, InstanceKind};
-use p4jet_p4info::proto::config::P4TypeInfo;
 use p4jet_p4info::proto::v1::{self, Entity, EntityKind, ReplicationType, TableAction, TableActionType};
 use p4jet_tables::{EntryHandle, KeyMatch};
 
@@ -34,6 +33,7 @@ pub fn read(
     wanted: &[v1::Entity],
     page: &mut dyn FnMut(Vec<v1::Entity>) -> bool,
 ) -> std::result::Result<(), Vec<v1::Error>> {
+    let role = &pipeline.view(role);
     let mut errors: Option<Vec<v1::Error>> = None;
     for (place, pattern) in wanted.iter().enumerate() {
         match read_one(pipeline, switch, role, pattern, page) {
@@ -92,7 +92,8 @@ enum Source<'a> {
     DirectCounters(&'a Table, Filter, InstanceId),
     DirectMeters(&'a Table, Filter, InstanceId),
     Counter(u32, InstanceId, std::ops::Range<u32>),
-    Meter(u32, InstanceId, std::ops::Range<u32>),
+    /// True if the counts of its colours are wanted.
+    Meter(u32, &'a Array, std::ops::Range<u32>, bool),
     Register(u32, &'a Register, std::ops::Range<u32>),
     ValueSet(u32, &'a ValueSet),
     Members(u32, &'a Profile, Option<u32>),
@@ -116,6 +117,7 @@ struct Filter {
     metadata: bytes::Bytes,
     counter: bool,
     meter: bool,
+    colours: bool,
     since_hit: bool,
     /// True if a single entity is asked for, whose absence is an error.
     single: bool,
@@ -150,17 +152,15 @@ impl Pipeline {
                 Ok(Some(source).filter(|_| visible).into_iter().collect())
             }
             EntityKind::MeterEntry(entry) => {
-                if entry.counter_data.is_some() {
-                    return Err(Refusal::unsupported("`counter_data`: meters have no counters here"));
-                }
+                let counted = entry.counter_data.is_some();
                 if entry.meter_id == 0 {
                     let all = self.meters.iter().filter(|(id, _)| role.covers(**id, None));
-                    return Ok(all.map(|(id, m)| Source::Meter(*id, m.instance, 0..m.size)).collect());
+                    return Ok(all.map(|(id, m)| Source::Meter(*id, m, 0..m.size, counted)).collect());
                 }
                 let meter = self.meter(entry.meter_id)?;
                 let cells = cells(index(entry.index.as_ref(), &meter.name, meter.size)?, meter.size);
                 let visible = role.covers(entry.meter_id, None);
-                let source = Source::Meter(entry.meter_id, meter.instance, cells);
+                let source = Source::Meter(entry.meter_id, meter, cells, counted);
                 Ok(Some(source).filter(|_| visible).into_iter().collect())
             }
             EntityKind::RegisterEntry(entry) => {
@@ -182,15 +182,13 @@ impl Pipeline {
                 Source::DirectCounters,
             ),
             EntityKind::DirectMeterEntry(entry) => {
-                if entry.counter_data.is_some() {
-                    return Err(Refusal::unsupported("`counter_data`: meters have no counters here"));
-                }
+                let colours = entry.counter_data.is_some();
                 self.direct_sources(
                     role,
                     entry.table_entry.as_ref(),
                     "meter",
                     |table| table.meter,
-                    Source::DirectMeters,
+                    |table, filter, meter| Source::DirectMeters(table, Filter { colours, ..filter }, meter),
                 )
             }
             EntityKind::ValueSetEntry(entry) => {
@@ -271,6 +269,7 @@ impl Pipeline {
             metadata: entry.metadata.clone(),
             counter: entry.counter_data.is_some(),
             meter: entry.meter_config.is_some(),
+            colours: entry.meter_counter_data.is_some(),
             since_hit: entry.time_since_last_hit.is_some(),
             ..Filter::default()
         };
@@ -303,11 +302,8 @@ impl Pipeline {
         if filter.meter && table.meter.is_none() {
             return invalid("there is no direct meter, so `meter_config` must be unset");
         }
-        if entry.meter_counter_data.is_some() {
-            return match table.meter {
-                None => invalid("there is no direct meter, so `meter_counter_data` must be unset"),
-                Some(_) => Err(Refusal::unsupported("`meter_counter_data`: meters have no counters here")),
-            };
+        if filter.colours && table.meter.is_none() {
+            return invalid("there is no direct meter, so `meter_counter_data` must be unset");
         }
         if filter.since_hit && !table.idle_timeout {
             let why = "time_since_last_hit must not be set for tables which do not support idle timeout";
@@ -415,9 +411,11 @@ impl Pipeline {
                 }
                 self.each_entry(control, table, filter, from, max, |found| {
                     let rates = control.switch().state().meter_rates(meter.0, found.row).ok().flatten();
-                    let config = rates.as_ref().map(show_rates);
+                    let config = rates.as_ref().map(|rates| show_rates(table.meter_type, rates));
+                    let counted = filter.colours.then(|| show_colours(control, *meter, found.row));
+                    let counter_data = counted.flatten();
                     let table_entry = Some(self.show_entry_key(table, &found));
-                    let direct = v1::DirectMeterEntry { table_entry, config, counter_data: None };
+                    let direct = v1::DirectMeterEntry { table_entry, config, counter_data };
                     out.push(entity(EntityKind::DirectMeterEntry(direct)));
                 })
             }
@@ -431,19 +429,21 @@ impl Pipeline {
                 let cell = v1::CounterEntry { counter_id: *id, index: Some(at(index)), data };
                 out.push(entity(EntityKind::CounterEntry(cell)));
             })),
-            Source::Meter(id, meter, cells) => Ok(each_cell(cells, from, max, |index| {
-                let config = control.meter_rates(*meter, index).ok().flatten().as_ref().map(show_rates);
-                let index = Some(at(index));
-                let cell = v1::MeterEntry { meter_id: *id, index, config, counter_data: None };
+            Source::Meter(id, meter, cells, counted) => Ok(each_cell(cells, from, max, |index| {
+                let rates = control.meter_rates(meter.instance, index).ok().flatten();
+                let config = rates.as_ref().map(|rates| show_rates(meter.meter_type, rates));
+                let counted = counted.then(|| show_colours(control, meter.instance, index));
+                let (index, counter_data) = (Some(at(index)), counted.flatten());
+                let cell = v1::MeterEntry { meter_id: *id, index, config, counter_data };
                 out.push(entity(EntityKind::MeterEntry(cell)));
             })),
             Source::Register(id, register, cells) => {
-                let none = P4TypeInfo::default();
-                let types = self.types().unwrap_or(&none);
                 let mut failed = None;
                 let done = each_cell(cells, from, max, |index| {
                     let value = control.register_value(register.instance, index).unwrap_or_default();
-                    match crate::data::show(&register.spec, types, &value) {
+                    match self
+                        .with_types(control, true, |types| crate::data::show(&register.spec, types, &value))
+                    {
                         Ok(data) => {
                             let (index, data) = (Some(at(index)), Some(data));
                             let cell = v1::RegisterEntry { register_id: *id, index, data };
@@ -623,6 +623,7 @@ impl Pipeline {
         let elapsed_ns = |ms: u64| v1::IdleTimeout { elapsed_ns: (ms as i64).saturating_mul(1_000_000) };
         let counter = table.counter.filter(|_| filter.counter);
         let meter = table.meter.filter(|_| filter.meter);
+        let colours = table.meter.filter(|_| filter.colours);
         Some(v1::TableEntry {
             action,
             is_const,
@@ -643,7 +644,8 @@ impl Pipeline {
             meter_config: meter
                 .and_then(|meter| state.meter_rates(meter.0, found.row).ok().flatten())
                 .as_ref()
-                .map(show_rates),
+                .map(|rates| show_rates(table.meter_type, rates)),
+            meter_counter_data: colours.and_then(|meter| show_colours(control, meter, found.row)),
             ..self.show_entry_key(table, &found)
         })
     }

@@ -2,9 +2,10 @@
 //!
 //! Their notes are the messages as they were written, so that ports come back in the kind in which they were given.
 
+use crate::links::{Ports, port, port_of};
 use crate::notes::{check_metadata, note};
 use crate::refusal::{Code, Reason, Refusal, Result};
-use crate::value::{number, short_u64};
+use crate::value::short_u64;
 use crate::write::Writer;
 use p4jet_control::schema::{MULTICAST_MAX, SESSION_MAX};
 use p4jet_control::{Control, Noted, Update};
@@ -15,7 +16,7 @@ use p4jet_p4info::proto::v1::{
 use std::collections::HashSet;
 
 /// The most copies of a group or session.
-const REPLICAS_MAX: usize = 1 << 16;
+pub(crate) const REPLICAS_MAX: usize = 1 << 16;
 /// The highest class of service: the queues of a port.
 const CLASS_MAX: u32 = 7;
 
@@ -84,19 +85,14 @@ impl Writer<'_> {
                 format!("found the class of service {class_of_service}, expected 0 to {CLASS_MAX}"),
             );
         }
-        let bytes_max = match u32::try_from(entry.packet_length_bytes) {
-            Ok(0) => None,
-            // No frame has more bytes.
-            Ok(bytes) => Some(bytes.min(65_535)),
-            Err(_) => {
-                return invalid(
-                    &what,
-                    format!("found the length {}, expected 0 or more", entry.packet_length_bytes),
-                );
-            }
-        };
+        if entry.packet_length_bytes < 0 {
+            return invalid(
+                &what,
+                format!("found the length {}, expected 0 or more", entry.packet_length_bytes),
+            );
+        }
         check_existence(kind, &what, exists)?;
-        self.make(Update::SetReplicas { session, replicas, class_of_service, bytes_max })?;
+        self.make(session_update(session, entry, replicas))?;
         let note = CloneSessionEntry { session_id: 0, ..entry.clone() };
         self.set_note(Noted::Session(session), &note)
     }
@@ -109,22 +105,13 @@ impl Writer<'_> {
         }
         let port_max = self.control.switch().port_max();
         let mut known = HashSet::new();
-        let mut replicas = Vec::with_capacity(given.len());
-        for replica in given {
-            let port = match &replica.port_kind {
-                Some(PortKind::EgressPort(port)) => *port,
-                Some(PortKind::Port(bytes)) => {
-                    match number(bytes, 32).ok().and_then(|port| u32::try_from(&port).ok()) {
-                        Some(port) => port,
-                        None => return invalid(what, "a port is empty or has more than 32 bits".to_string()),
-                    }
-                }
-                None => return invalid(what, "a replica has no port".to_string()),
+        let mut check = |port: Option<u32>, instance: u32| {
+            let Some(port) = port else {
+                return invalid(what, "a port is missing, empty or has more than 32 bits".to_string());
             };
             if port > port_max {
                 return invalid(what, format!("found the port {port}, expected 0 to {port_max}"));
             }
-            let instance = replica.instance;
             if instance > MULTICAST_MAX {
                 return invalid(
                     what,
@@ -134,13 +121,40 @@ impl Writer<'_> {
             if !known.insert((port, instance)) {
                 return invalid(what, format!("the port {port} with the instance {instance} is given twice"));
             }
-            if !replica.backup_replicas.is_empty() {
-                return Err(Refusal::unsupported(format!("{what}: backup replicas are not supported yet")));
+            Ok(port)
+        };
+        for replica in given {
+            let own = check(port_of(replica.port_kind.as_ref()), replica.instance)?;
+            for backup in &replica.backup_replicas {
+                if check(port(&backup.port), backup.instance)? == own {
+                    return invalid(what, format!("a backup of the replica at port {own} has the same port"));
+                }
             }
-            replicas.push((port, instance));
         }
-        Ok(replicas)
+        Ok(copies(&self.ports, given))
     }
+}
+
+/// The copies that are made while these ports are up. One with backups goes to the first port that is up, or is not made.
+pub(crate) fn copies(ports: &Ports, replicas: &[Replica]) -> Vec<(u32, u32)> {
+    let copy = |replica: &Replica| {
+        let own = (port_of(replica.port_kind.as_ref())?, replica.instance);
+        if replica.backup_replicas.is_empty() {
+            return Some(own);
+        }
+        let backups = replica.backup_replicas.iter();
+        let backups = backups.filter_map(|backup| Some((port(&backup.port)?, backup.instance)));
+        [own].into_iter().chain(backups).find(|(port, _)| ports.is_up(*port))
+    };
+    replicas.iter().filter_map(copy).collect()
+}
+
+/// The update that makes a clone session with these copies.
+pub(crate) fn session_update(session: u32, entry: &CloneSessionEntry, replicas: Vec<(u32, u32)>) -> Update {
+    // No frame has more bytes.
+    let bytes_max = u32::try_from(entry.packet_length_bytes).ok().filter(|bytes| *bytes > 0);
+    let bytes_max = bytes_max.map(|bytes| bytes.min(65_535));
+    Update::SetReplicas { session, replicas, class_of_service: entry.class_of_service, bytes_max }
 }
 
 fn check_existence(kind: UpdateType, what: &str, exists: bool) -> Result<()> {

@@ -141,6 +141,23 @@ impl Sessions {
         Sessions { rules, roles: HashMap::new(), of_stream: HashMap::new() }
     }
 
+    /// Restores the highest election id of a role after a restart.
+    pub fn restore(&mut self, role: String, highest: ElectionId) {
+        let Some(device) = self.rules.device.filter(|_| !self.rules.as_bmv2) else { return };
+        if self.roles.len() < ROLES_MAX {
+            let role = self.roles.entry((device, role)).or_default();
+            role.highest = role.highest.max(Some(highest));
+        }
+    }
+
+    /// The highest election ids of roles that survive a restart.
+    pub fn highest_ids(&self) -> Vec<(String, ElectionId)> {
+        if self.rules.as_bmv2 {
+            return Vec::new();
+        }
+        self.roles.iter().filter_map(|((_, name), role)| Some((name.clone(), role.highest?))).collect()
+    }
+
     /// Handles an arbitration update of a stream.
     pub fn update(&mut self, stream: StreamId, request: &Request) -> Arbitrated {
         match self.accept(stream, request) {

@@ -10,7 +10,7 @@ use num_traits::Zero;
 use p4jet_control::{Act, Cell, Control, EntryRef, Noted, Update};
 use p4jet_externs::{CounterValue, Rate, Rates};
 use p4jet_ir::{InstanceId, MatchKind};
-use p4jet_p4info::proto::config::Scope;
+use p4jet_p4info::proto::config::{MeterType, Scope};
 use p4jet_p4info::proto::v1::{
     self, Exact, FieldMatch, FieldMatchType, Lpm, Optional, Range, TableAction, TableActionType, Ternary,
     UpdateType,
@@ -390,35 +390,66 @@ impl Table {
     }
 }
 
-/// The rates of a configuration.
-pub(crate) fn rates(config: &v1::MeterConfig) -> Result<Rates> {
-    let invalid = |why: String| Err(Refusal::invalid(Reason::Value, why));
+/// The rates of a configuration for a meter of this type.
+///
+/// With a single rate, the peak bucket is both buckets of RFC 2697 together: what the committed bucket has no room for goes to the
+/// excess bucket.
+pub(crate) fn rates(kind: MeterType, config: &v1::MeterConfig) -> Result<Rates> {
+    let invalid = |why: String| Err(Refusal::invalid(Reason::Value, format!("meter configuration: {why}")));
     let v1::MeterConfig { cir, cburst, pir, pburst, eburst } = *config;
-    let mut fields = [("cir", cir), ("cburst", cburst), ("pir", pir), ("pburst", pburst)].into_iter();
-    if let Some((name, found)) = fields.find(|(_, value)| *value < 0) {
-        return invalid(format!("meter configuration: `{name}` is {found}, expected 0 or more"));
+    let fields = [("cir", cir), ("cburst", cburst), ("pir", pir), ("pburst", pburst), ("eburst", eburst)];
+    if let Some((name, found)) = fields.into_iter().find(|(_, value)| *value < 0) {
+        return invalid(format!("`{name}` is {found}, expected 0 or more"));
     }
-    if eburst != 0 {
-        return invalid("meter configuration: `eburst` is of meters with a single rate only".to_string());
+    if kind != MeterType::TwoRateThreeColor && (cir, cburst) != (pir, pburst) {
+        return invalid(format!(
+            "`pir` is {pir} and `pburst` {pburst}, expected those of `cir` {cir} and `cburst` {cburst}: the meter has a single rate"
+        ));
+    }
+    if kind != MeterType::SingleRateThreeColor && eburst != 0 {
+        return invalid(format!(
+            "`eburst` is {eburst}, expected 0: it is of meters with a single rate and three colours"
+        ));
     }
     if cir > pir {
-        return invalid(format!("meter configuration: `cir` {cir} is above `pir` {pir}"));
+        return invalid(format!("`cir` {cir} is above `pir` {pir}"));
     }
-    let rate = |rate: i64, burst: i64| Rate { per_us: rate as f64 / 1e6, burst: burst as u64 };
-    Ok([rate(cir, cburst), rate(pir, pburst)])
+    let rate = |rate: i64, burst: u64| Rate { per_us: rate as f64 / 1e6, burst };
+    Ok([rate(cir, cburst as u64), rate(pir, pburst as u64 + eburst as u64)])
 }
 
 /// The configuration that has these rates. Numbers below 2^52 come back as they were written.
-pub(crate) fn show_rates(rates: &Rates) -> v1::MeterConfig {
+pub(crate) fn show_rates(kind: MeterType, rates: &Rates) -> v1::MeterConfig {
     let per_s = |rate: &Rate| (rate.per_us * 1e6).round() as i64;
     let [committed, peak] = rates;
-    v1::MeterConfig {
-        cir: per_s(committed),
-        cburst: committed.burst as i64,
-        pir: per_s(peak),
-        pburst: peak.burst as i64,
-        eburst: 0,
+    let (cburst, pburst) = (committed.burst as i64, peak.burst as i64);
+    let (pburst, eburst) = match kind {
+        MeterType::SingleRateThreeColor => (cburst, pburst.saturating_sub(cburst)),
+        MeterType::TwoRateThreeColor | MeterType::SingleRateTwoColor => (pburst, 0),
+    };
+    v1::MeterConfig { cir: per_s(committed), cburst, pir: per_s(peak), pburst, eburst }
+}
+
+/// Refuses counts of colours other than 0, which can only be reset.
+pub(crate) fn check_colours(data: &v1::MeterCounterData) -> Result<()> {
+    let is_zero =
+        |data: &Option<v1::CounterData>| data.as_ref().is_none_or(|d| *d == v1::CounterData::default());
+    match [&data.green, &data.yellow, &data.red].into_iter().all(is_zero) {
+        true => Ok(()),
+        false => {
+            let why = "the counts of a meter's colours can only be set to 0";
+            Err(Refusal::invalid(Reason::Value, why))
+        }
     }
+}
+
+/// The counts of a meter's colours in a cell; for a direct meter the cell is a row.
+pub(crate) fn show_colours(control: &Control, meter: InstanceId, cell: u32) -> Option<v1::MeterCounterData> {
+    let [green, yellow, red] = control.switch().state().meter_counts(meter.0, cell).ok()?.map(|count| {
+        let (byte_count, packet_count) = (count.bytes as i64, count.packets as i64);
+        Some(v1::CounterData { byte_count, packet_count })
+    });
+    Some(v1::MeterCounterData { green, yellow, red })
 }
 
 /// The value of a counter.
@@ -446,6 +477,8 @@ struct Beside {
     timeout_ms: Option<u32>,
     meter: Option<(InstanceId, Option<Rates>)>,
     counter: Option<(InstanceId, CounterValue)>,
+    /// The meter whose counts are set to 0.
+    colours: Option<InstanceId>,
     /// What is kept in a note.
     noted: v1::TableEntry,
 }
@@ -633,19 +666,18 @@ impl Writer<'_> {
         let meter = match (&entry.meter_config, table.meter) {
             (None, _) => None,
             (Some(_), None) => return Err(no_direct(table, "meter", "meter_config")),
-            (Some(config), Some(meter)) => Some((meter, Some(rates(config)?))),
+            (Some(config), Some(meter)) => Some((meter, Some(rates(table.meter_type, config)?))),
         };
         let counter = match (&entry.counter_data, table.counter) {
             (None, _) => None,
             (Some(_), None) => return Err(no_direct(table, "counter", "counter_data")),
             (Some(data), Some(counter)) => Some((counter, count(data)?)),
         };
-        if entry.meter_counter_data.is_some() {
-            return match table.meter {
-                None => Err(no_direct(table, "meter", "meter_counter_data")),
-                Some(_) => Err(Refusal::unsupported("`meter_counter_data`: meters have no counters here")),
-            };
-        }
+        let colours = match (&entry.meter_counter_data, table.meter) {
+            (None, _) => None,
+            (Some(_), None) => return Err(no_direct(table, "meter", "meter_counter_data")),
+            (Some(data), Some(meter)) => check_colours(data).map(|()| Some(meter))?,
+        };
         check_metadata(&entry.metadata)?;
         let is_whole = entry.idle_timeout_ns % 1_000_000 == 0
             && timeout_ms.is_none_or(|ms| i64::from(ms) * 1_000_000 == entry.idle_timeout_ns);
@@ -655,7 +687,7 @@ impl Writer<'_> {
             idle_timeout_ns: if is_whole { 0 } else { entry.idle_timeout_ns },
             ..v1::TableEntry::default()
         };
-        Ok(Beside { timeout_ms, meter, counter, noted })
+        Ok(Beside { timeout_ms, meter, counter, colours, noted })
     }
 
     /// The idle time in whole milliseconds, rounded up; `None` if there is none.
@@ -686,7 +718,18 @@ impl Writer<'_> {
         if let Some((counter, value)) = beside.counter {
             self.make(Update::WriteCounter { counter, cell: Cell::Entry(entry()), value })?;
         }
+        if let Some(meter) = beside.colours {
+            self.reset_colours(table, meter, handle);
+        }
         self.set_note(Noted::Entry(table.table, handle.0), &beside.noted)
+    }
+
+    /// Sets the counts of an entry's meter to 0.
+    pub(crate) fn reset_colours(&self, table: &Table, meter: InstanceId, handle: EntryHandle) {
+        let switch = self.control.switch();
+        let row = switch.table(table.table).row_of(handle);
+        // The cell is there: the entry is.
+        let _ = switch.state().meter_reset_counts(meter.0, row);
     }
 
     fn default_entry(&mut self, kind: UpdateType, table: &Table, entry: &v1::TableEntry) -> Result<()> {

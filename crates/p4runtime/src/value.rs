@@ -105,8 +105,20 @@ pub(crate) struct Texts {
 struct Space {
     numbers: HashMap<Box<str>, u64>,
     texts: HashMap<u64, Box<str>>,
-    /// The width of the narrowest field so far bounds the numbers for texts.
+    /// The lowest assigned number.
+    lowest: Option<u64>,
+    /// Texts that received numbers since [`Texts::take_new`].
+    new: Vec<u64>,
+    /// The width of the narrowest field seen so far bounds the assigned numbers.
     width: u32,
+}
+
+impl Space {
+    fn insert(&mut self, text: &str, number: u64) {
+        self.numbers.insert(text.into(), number);
+        self.texts.insert(number, text.into());
+        self.lowest = Some(self.lowest.map_or(number, |lowest| lowest.min(number)));
+    }
 }
 
 /// Maximum number of texts in a space.
@@ -133,30 +145,63 @@ impl Texts {
         if let Some(number) = space.numbers.get(text) {
             return Ok((*number).into());
         }
-        let is_decimal = !text.is_empty()
-            && text.bytes().all(|byte| byte.is_ascii_digit())
-            && (text == "0" || !text.starts_with('0'));
+        let named = |number: u64, other: &str| {
+            invalid(format!("the number {number} of the text `{text}` stands for the text `{other}` already"))
+        };
+        if text.is_empty() || text == "0" {
+            // As SAI P4 has it, the text of what has no name is 0, too. The first of the two texts is the one that clients read.
+            return match space.texts.get(&0) {
+                Some(other) if **other != *text => Err(named(0, other)),
+                Some(_) => Ok(BigUint::ZERO),
+                None => {
+                    space.texts.insert(0, text.into());
+                    space.new.push(0);
+                    Ok(BigUint::ZERO)
+                }
+            };
+        }
+        let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
         if is_decimal
             && let Ok(number) = text.parse::<u64>()
             && (width >= 64 || number >> width == 0)
         {
             return match space.texts.get(&number) {
                 None => Ok(number.into()),
-                Some(other) => Err(invalid(format!(
-                    "the number of the text `{text}` already denotes the text `{other}`"
-                ))),
+                Some(other) => Err(named(number, other)),
             };
         }
         let end = 1u64 << space.width.min(width);
         let given = space.numbers.len() as u64;
-        if space.numbers.len() >= TEXTS_MAX || given >= end / 2 {
+        let number = space.lowest.map_or(end, |lowest| lowest.min(end)).saturating_sub(1);
+        if space.numbers.len() >= TEXTS_MAX || number < end / 2 {
             let why = format!("{given} texts have numbers, and there is no number left for another one");
             return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
         }
-        let number = end - 1 - given;
-        space.numbers.insert(text.into(), number);
-        space.texts.insert(number, text.into());
+        space.insert(text, number);
+        space.new.push(number);
         Ok(number.into())
+    }
+
+    /// Takes over a number that a text has got before.
+    pub fn know(&self, space: usize, text: &str, number: u64) {
+        let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let space = &mut spaces[space];
+        if number == 0 {
+            space.texts.insert(0, text.into());
+        } else if space.numbers.len() < TEXTS_MAX && !space.numbers.contains_key(text) {
+            space.insert(text, number);
+        }
+    }
+
+    /// The texts that have got numbers since the last call: space, number and text.
+    pub fn take_new(&self) -> Vec<(usize, u64, String)> {
+        let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = Vec::new();
+        for (n, space) in spaces.iter_mut().enumerate() {
+            let new = std::mem::take(&mut space.new);
+            all.extend(new.into_iter().map(|number| (n, number, space.texts[&number].to_string())));
+        }
+        all
     }
 
     fn text(&self, space: usize, value: &BigUint) -> Bytes {
@@ -223,6 +268,20 @@ mod tests {
             assert_eq!(number(&largest.to_bytes_be(), width), Ok(largest.clone()));
             assert!(number(&(largest + 1u32).to_bytes_be(), width).is_err());
         }
+    }
+
+    #[test]
+    fn tr_7_the_empty_text_is_0() {
+        let texts = || Texts::new([8].into_iter());
+        for (first, second) in [("", "0"), ("0", "")] {
+            let texts = texts();
+            assert_eq!(texts.number(0, first.as_bytes(), 8), Ok(BigUint::ZERO));
+            let why = texts.number(0, second.as_bytes(), 8).unwrap_err().message;
+            assert!(why.contains(&format!("stands for the text `{first}` already")), "{why}");
+            assert_eq!(texts.text(0, &BigUint::ZERO), first);
+            assert_eq!(texts.take_new(), [(0, 0, first.to_string())]);
+        }
+        assert_eq!(texts().text(0, &BigUint::ZERO), "0");
     }
 
     #[test]

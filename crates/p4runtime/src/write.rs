@@ -4,6 +4,7 @@
 //! P4Info first, and then becomes one or several typed updates. If one of these fails, the others of the same P4Runtime update are
 //! taken back.
 
+use crate::links::{Ports, depend_on_ports};
 use crate::pipeline::Pipeline;
 use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::session::RoleView;
@@ -33,6 +34,8 @@ pub(crate) struct Writer<'a> {
     pub pipeline: &'a Pipeline,
     pub control: Control,
     pub role: &'a RoleView,
+    /// The ports of the switch, if an update depends on them.
+    pub ports: Ports,
     pub batch: Transaction<'a>,
 }
 
@@ -51,11 +54,14 @@ pub fn write(
         Ok(control) => control,
         Err(refusal) => return refusal.into(),
     };
+    // Workers that hold packets would not answer.
+    let ports = if depend_on_ports(&updates) { Ports::of(switch) } else { Ports::default() };
     let Some(batch) = switch.transaction(&control, updates.len()) else {
         let why = "another program was loaded meanwhile";
         return Refusal::new(Code::Aborted, Reason::Program, why).into();
     };
-    let writer = Writer { pipeline, control, role, batch };
+    let role = &pipeline.view(role);
+    let writer = Writer { pipeline, control, role, ports, batch };
     let made = match atomicity {
         v1::Atomicity::DataplaneAtomic => match switch.hold_packets(|| writer.carry_out(updates, true)) {
             Ok(made) => made,
@@ -112,6 +118,8 @@ impl<'a> Writer<'a> {
             let errors = errors.get_or_insert_with(|| vec![v1::Error::default(); total]);
             errors[place] = Refusal { message, ..refusal }.into_error();
         }
+        // A number that stays unused when the batch is taken back is kept with the next one.
+        self.keep_texts().map_err(Written::from)?;
         match self.batch.publish() {
             Ok(published) => Ok((published, errors)),
             Err(error) => Err(Refusal::from(error).into()),
@@ -144,7 +152,7 @@ impl<'a> Writer<'a> {
             EntityKind::ActionProfileMember(member) => self.member(kind, member),
             EntityKind::ActionProfileGroup(group) => self.group(kind, group),
             EntityKind::PacketReplicationEngineEntry(entry) => self.replication(kind, entry),
-            EntityKind::DigestEntry(entry) => self.pipeline.write_digest(self.role, kind, entry),
+            EntityKind::DigestEntry(entry) => self.digest_entry(kind, entry),
             EntityKind::ExternEntry(entry) => {
                 let id = entry.extern_type_id;
                 Err(match id {

@@ -9,7 +9,7 @@ use p4jet_p4info::proto::v1::{
     CloneSessionEntry, CounterData, CounterEntry, DataValue, DigestConfig, DigestEntry, DirectCounterEntry,
     DirectMeterEntry, EntityKind, GroupMember, Index, MeterConfig, MeterEntry, MulticastGroupEntry, P4Data,
     P4StructLike, PacketReplicationEngineEntry, PortKind, RegisterEntry, Replica, ReplicationType,
-    TableAction, TableActionType, TableEntry, UpdateType, ValueSetEntry, ValueSetMember, WatchKind,
+    TableAction, TableActionType, TableEntry, UpdateType, ValueSetEntry, ValueSetMember,
 };
 
 fn member(f: &Fixture, id: u32, port: u64) -> ActionProfileMember {
@@ -171,18 +171,6 @@ fn ap_7_weights_decide_how_often_a_member_is_chosen() {
         chosen[view.get(&guard).selected(row, selector)[1] as usize] += 1;
     }
     assert_eq!(chosen, [0, 100, 300, 200]);
-}
-
-#[test]
-fn ap_8_watch_ports_are_not_supported() {
-    let f = Fixture::new();
-    assert_eq!(write_member(&f, Insert, member(&f, 1, 1)), OK);
-    let mut watched = group(&f, 1, &[(1, 1)]);
-    watched.members[0].watch_kind = Some(WatchKind::WatchPort(bytes(1)));
-    assert_eq!(write_group(&f, Insert, watched), UNIMPLEMENTED);
-    let mut always = group(&f, 1, &[(1, 1)]);
-    always.members[0].watch_kind = Some(WatchKind::WatchPort(Default::default()));
-    assert_eq!(write_group(&f, Insert, always), OK);
 }
 
 fn set(f: &Fixture, ports: &[(u64, i32)]) -> TableActionType {
@@ -443,10 +431,83 @@ fn m_1_to_m_4_meters() {
     assert_eq!(f.read(meter(Some(7), None)), [meter(Some(7), Some(CONFIG))]);
     assert_eq!(f.code(Modify, meter(Some(7), None)), OK);
     assert_eq!(f.read(meter(Some(7), None)), [meter(Some(7), None)]);
-    // M-5.
-    let data = Some(v1::MeterCounterData::default());
-    let counted = MeterEntry { meter_id: f.meter("rates"), counter_data: data, ..Default::default() };
-    assert_eq!(f.code(Modify, EntityKind::MeterEntry(counted)), UNIMPLEMENTED);
+}
+
+#[test]
+fn m_2_meters_with_a_single_rate() {
+    let f = Fixture::of(
+        &PROGRAM
+            .replacen("meter(8, MeterType.bytes)", "@single_rate_three_color meter(8, MeterType.bytes)", 1)
+            .replacen("direct_meter<bit<2>>", "@single_rate_two_color direct_meter<bit<2>>", 1),
+    );
+    let meter = |config| {
+        let index = Some(Index { index: 1 });
+        EntityKind::MeterEntry(MeterEntry { meter_id: f.meter("rates"), index, config, counter_data: None })
+    };
+    const SINGLE: MeterConfig = MeterConfig { cir: 1000, cburst: 300, pir: 1000, pburst: 300, eburst: 200 };
+    assert_eq!(f.code(Modify, meter(Some(SINGLE))), OK);
+    assert_eq!(f.read(meter(None)), [meter(Some(SINGLE))]);
+    for wrong in [
+        MeterConfig { eburst: -1, ..SINGLE },
+        MeterConfig { pir: 1001, ..SINGLE },
+        MeterConfig { pburst: 301, ..SINGLE },
+    ] {
+        assert_eq!(f.code(Modify, meter(Some(wrong))), INVALID);
+    }
+    // RFC 2697 without refill: 300 bytes are green and 200 yellow.
+    assert_eq!(f.code(Modify, meter(Some(MeterConfig { cir: 0, pir: 0, ..SINGLE }))), OK);
+    let switch = f.switch.control().switch().clone();
+    let mut worker = switch.worker(p4jet_embed::EngineKind::Jit, 0).unwrap();
+    let counted = || match &f.read(EntityKind::MeterEntry(MeterEntry {
+        meter_id: f.meter("rates"),
+        index: Some(Index { index: 1 }),
+        counter_data: Some(v1::MeterCounterData::default()),
+        ..Default::default()
+    }))[..]
+    {
+        [EntityKind::MeterEntry(entry)] => entry.counter_data.clone().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let of = |packets: i64| Some(CounterData { packet_count: packets, byte_count: 100 * packets });
+    // M-5: the first request begins to count.
+    let colours =
+        |green, yellow, red| v1::MeterCounterData { green: of(green), yellow: of(yellow), red: of(red) };
+    assert_eq!(counted(), colours(0, 0, 0));
+    (0..9).for_each(|_| drop(worker.process_one(1, &[0; 100])));
+    assert_eq!(counted(), colours(3, 2, 4));
+    // Two colours: no yellow.
+    let entry = f.entry("aged", vec![exact(1, 0)], None);
+    let direct = |config, counter_data| {
+        EntityKind::DirectMeterEntry(DirectMeterEntry {
+            table_entry: Some(entry.clone()),
+            config,
+            counter_data,
+        })
+    };
+    assert_eq!(f.insert(TableEntry { action: f.act("measured", &[1]), ..entry.clone() }), OK);
+    assert_eq!(f.code(Modify, direct(Some(SINGLE), None)), INVALID);
+    const TWO: MeterConfig = MeterConfig { cir: 0, cburst: 4, pir: 0, pburst: 4, eburst: 0 };
+    assert_eq!(f.code(Modify, direct(Some(TWO), None)), OK);
+    let zero = Some(v1::MeterCounterData::default());
+    let asked = TableEntry { meter_counter_data: zero.clone(), ..entry.clone() };
+    let counted = || f.entries(asked.clone())[0].meter_counter_data.clone().unwrap();
+    assert_eq!(counted(), colours(0, 0, 0));
+    (0..9).for_each(|_| drop(worker.process_one(2, &[0; 100])));
+    assert_eq!(counted(), colours(4, 0, 5));
+    match &f.read(direct(None, zero.clone()))[..] {
+        [EntityKind::DirectMeterEntry(direct)] => assert_eq!(direct.counter_data, Some(counted())),
+        other => panic!("{other:?}"),
+    }
+    // They can be set to 0, and to nothing else. E-52: an update of the entry does it, too.
+    assert_eq!(f.code(Modify, direct(Some(TWO), Some(counted()))), INVALID);
+    assert_eq!(f.code(Modify, direct(Some(TWO), zero.clone())), OK);
+    assert_eq!(counted(), colours(0, 0, 0));
+    (0..2).for_each(|_| drop(worker.process_one(2, &[0; 100])));
+    assert_eq!(counted(), colours(2, 0, 0));
+    assert_eq!(f.modify(TableEntry { meter_config: Some(TWO), ..entry.clone() }), OK);
+    assert_eq!(counted(), colours(2, 0, 0));
+    assert_eq!(f.modify(TableEntry { meter_counter_data: zero, ..entry.clone() }), OK);
+    assert_eq!(counted(), colours(0, 0, 0));
 }
 
 #[test]
@@ -616,11 +677,6 @@ fn mc_1_to_mc_7_multicast_groups() {
     //
     assert_eq!(f.read_code(multicast(7, &[])), NOT_FOUND);
     assert!(f.switch.control().switch().state().with_multicast(|m| m.nodes.is_empty()));
-    // MC-9: not yet.
-    let mut backup = replicas(&[(1, 1)]);
-    backup[0].backup_replicas.push(v1::BackupReplica { port: bytes(2), instance: 1 });
-    let entry = MulticastGroupEntry { multicast_group_id: 9, replicas: backup, metadata: Default::default() };
-    assert_eq!(f.code(Insert, pre(ReplicationType::MulticastGroupEntry(entry))), UNIMPLEMENTED);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-"""sonic-pins: every instantiation of SAI P4 compiles, has the P4Info that sonic-pins expects, and enforces its constraints."""
+"""sonic-pins: every instantiation of SAI P4 compiles, has the P4Info that sonic-pins expects, is installed, enforces
+its constraints and exchanges packets with the controller."""
 
 import os
 
@@ -24,6 +25,7 @@ class Sai:
         work = os.path.join(self.lab.work, "sai")
         os.makedirs(work, exist_ok=True)
         self.compile(os.path.join(folder, f"{name}.p4"), work, name)
+        self.compile(os.path.join(folder, f"{name}.p4"), work, f"{name}-bmv2", ["-DPLATFORM_BMV2"])
         switch, log = self.lab.start(
             ["simple_switch_grpc", "--no-p4", "--", "--cpu-port", "510", "--grpc-server-addr", "127.0.0.1:9559"],
             work, "switch.log")
@@ -31,15 +33,15 @@ class Sai:
             wait_for_port(9559, log)
             check = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sai_check.py")
             status, output = self.lab.run(
-                ["python3", check, "127.0.0.1:9559", f"{name}.json", f"{name}.txtpb",
-                 os.path.join(folder, f"{name}.p4info.pb.txt")], work, 120, check=False)
+                ["python3", check, "127.0.0.1:9559", name, os.path.join(folder, f"{name}.p4info.pb.txt")], work, 120, check=False)
         finally:
             end_group(switch)
         expect(status == 0, last_lines(output, 4))
         return last_lines(output, 1)
 
-    def compile(self, program, work, name):
-        self.lab.run(["p4c-bm2-ss", "--p4runtime-files", f"{name}.txtpb", "-o", f"{name}.json", program], work)
+    def compile(self, program, work, name, options=()):
+        self.lab.run(
+            ["p4c-bm2-ss", *options, "--p4runtime-files", f"{name}.txtpb", "-o", f"{name}.json", program], work)
 
     def others(self):
         """The programs of p4_fuzzer, p4_symbolic and p4_pdpi only compile: the checkout has no P4Info of them."""

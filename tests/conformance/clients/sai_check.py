@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""sai_check.py ADDRESS JSON P4INFO EXPECTED_P4INFO: compares two P4Infos of SAI P4, installs the program, and writes
-entries that its constraints allow and forbid."""
+"""sai_check.py ADDRESS NAME EXPECTED_P4INFO: compares NAME.txtpb with the P4Info that sonic-pins expects, installs
+NAME-bmv2.json, which is the program for bmv2, writes entries that its constraints allow and forbid, and sends a packet to the
+switch that comes back to it."""
 
 import queue
 import sys
@@ -12,6 +13,7 @@ from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
 OK, INVALID_ARGUMENT = 0, 3
+CPU_PORT, CPU_SESSION, CPU_INSTANCE = 510, 255, 1
 
 
 def load(path):
@@ -58,7 +60,8 @@ class Switch:
         self.requests.put(hello)
         next(self.stream)
 
-    def install(self, config):
+    def install(self, info, config):
+        self.info = info
         request = p4runtime_pb2.SetForwardingPipelineConfigRequest(device_id=1)
         request.election_id.low = 1
         request.action = request.VERIFY_AND_COMMIT
@@ -97,6 +100,39 @@ class Switch:
             param = entry.action.action.params.add()
             param.param_id = number
             param.value = encode(value)
+        return self.write(request)
+
+    def clone_to_cpu(self):
+        request = p4runtime_pb2.WriteRequest(device_id=1)
+        request.election_id.low = 1
+        update = request.updates.add()
+        update.type = update.INSERT
+        session = update.entity.packet_replication_engine_entry.clone_session_entry
+        session.session_id = CPU_SESSION
+        replica = session.replicas.add()
+        replica.egress_port, replica.instance = CPU_PORT, CPU_INSTANCE
+        return self.write(request)
+
+    def packet_out(self, payload, **values):
+        header = next(h for h in self.info.controller_packet_metadata if h.preamble.name == "packet_out")
+        message = p4runtime_pb2.StreamMessageRequest()
+        message.packet.payload = payload
+        for field in header.metadata:
+            metadata = message.packet.metadata.add()
+            metadata.metadata_id, metadata.value = field.id, encode(values.get(field.name, 0))
+        self.requests.put(message)
+
+    def packet_in(self):
+        """The next packet: payload and metadata by name."""
+        header = next(h for h in self.info.controller_packet_metadata if h.preamble.name == "packet_in")
+        names = {field.id: field.name for field in header.metadata}
+        message = next(self.stream)
+        if not message.HasField("packet"):
+            fail(f"expected a packet: {message}")
+        packet = message.packet
+        return packet.payload, {names[m.metadata_id]: m.value for m in packet.metadata}
+
+    def write(self, request):
         try:
             self.stub.Write(request)
             return OK, ""
@@ -111,6 +147,8 @@ class Switch:
 
 
 def encode(value):
+    if isinstance(value, bytes):
+        return value
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 
@@ -145,12 +183,12 @@ OTHERS = [
 
 
 def main():
-    address, config, found, expected = sys.argv[1:]
-    same = compare(load(found), load(expected))
-    info = load(found)
+    address, name, expected = sys.argv[1:]
+    same = compare(load(f"{name}.txtpb"), load(expected))
+    info = load(f"{name}-bmv2.txtpb")
     switch = Switch(address, info)
-    with open(config, "rb") as file:
-        switch.install(file.read())
+    with open(f"{name}-bmv2.json", "rb") as file:
+        switch.install(info, file.read())
     aliases = {table.preamble.alias for table in info.tables}
     wbb = "acl_wbb_ingress_table" in aliases
     table, action, cases = (
@@ -169,7 +207,26 @@ def main():
             fail(f"@action_restriction: code {got}: {message}")
         entries += 1
     restricted = sum("restriction(" in a for o in [*info.tables, *info.actions] for a in o.preamble.annotations)
-    print(f"P4Info equal ({same} objects), {restricted} restrictions, {entries} entries judged as they say")
+    packets = "no packets" if wbb else punt(switch, table)
+    print(f"P4Info equal ({same} objects), {restricted} restrictions, {entries} entries judged as they say, {packets}")
+
+
+def punt(switch, table):
+    """A packet of the controller goes through the pipeline, which traps it."""
+    written = [
+        switch.clone_to_cpu(),
+        switch.insert("ingress_clone_table", {"marked_to_copy": 1, "marked_to_mirror": 0}, "ingress_clone", [CPU_SESSION]),
+        switch.insert(table, {"ether_type": (0x88CD, 0xFFFF)}, "acl_trap", [b"queue-1"]),
+    ]
+    for code, message in written:
+        if code != OK:
+            fail(f"code {code}: {message}")
+    frame = bytes.fromhex("0180c200000e 020000000001 88cd") + bytes(50)
+    switch.packet_out(frame, egress_port=b"1", submit_to_ingress=1)
+    payload, metadata = switch.packet_in()
+    if payload != frame or metadata.get("ingress_port") != str(CPU_PORT).encode():
+        fail(f"packet-in {metadata}, {payload.hex()}")
+    return f"packet-in {metadata}"
 
 
 main()

@@ -10,6 +10,7 @@ pub(crate) mod kinds;
 
 pub mod config;
 pub mod google;
+pub mod stratum;
 pub mod v1;
 
 use crate::reflect::Reflect;

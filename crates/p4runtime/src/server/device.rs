@@ -5,7 +5,9 @@
 
 use super::outbox::Outbox;
 use super::packets::Headers;
+use super::roles::{Role, Roles};
 use crate::digests::Lists;
+use crate::kept;
 use crate::pipeline::Pipeline;
 use crate::programs::{self, DeviceConfig};
 use crate::session::{
@@ -53,7 +55,7 @@ pub struct Configured {
     /// Its objects.
     pub pipeline: Arc<Pipeline>,
     /// The headers of packets to and from controllers.
-    pub headers: Arc<Headers>,
+    headers: Arc<Headers>,
 }
 
 impl Configured {
@@ -66,22 +68,22 @@ impl Configured {
     ) -> Result<Configured, Vec<String>> {
         let message = config::P4Info::decode(p4info.clone())
             .map_err(|error| vec![format!("the P4Info cannot be decoded: {error}")])?;
-        let headers = Headers::new(&message, own);
-        let pipeline = Pipeline::new(message, control);
-        match (headers, pipeline) {
-            (Ok(headers), Ok(pipeline)) => Ok(Configured {
-                p4info,
-                device_config,
-                cookie,
-                pipeline: Arc::new(pipeline),
-                headers: Arc::new(headers),
-            }),
-            (headers, pipeline) => {
-                let mut why = pipeline.err().unwrap_or_default();
-                why.extend(headers.err());
-                Err(why)
-            }
-        }
+        let pipeline = Arc::new(Pipeline::new(message, control)?);
+        let headers = Arc::new(Headers::new(&pipeline, own).map_err(|why| vec![why])?);
+        Ok(Configured { p4info, device_config, cookie, pipeline, headers })
+    }
+
+    /// The header in front of a controller's packet.
+    ///
+    /// # Errors
+    /// The metadata is not that of the header.
+    pub fn packet_out_header(&self, metadata: &[v1::PacketMetadata]) -> Result<Vec<u8>, String> {
+        self.headers.pack(metadata, &self.pipeline.texts)
+    }
+
+    /// A StreamMessageResponse with a packet in binary form; `None` if the frame is shorter than the header.
+    pub fn packet_in(&self, frame: &[u8]) -> Option<Bytes> {
+        self.headers.packet_in(frame, &self.pipeline.texts)
     }
 
     fn is_of(&self, control: &Control) -> bool {
@@ -116,6 +118,7 @@ pub struct Stream {
 /// Who controls the device.
 struct Arbitration {
     sessions: Sessions,
+    roles: Roles,
     streams: HashMap<StreamId, Stream>,
 }
 
@@ -203,7 +206,11 @@ impl Device {
         let none = (!has_program).then(|| Arc::downgrade(switch.control().switch()));
         let device = Device {
             switch,
-            arbitration: Mutex::new(Arbitration { sessions: Sessions::new(rules), streams: HashMap::new() }),
+            arbitration: Mutex::new(Arbitration {
+                sessions: Sessions::new(rules),
+                roles: Roles::default(),
+                streams: HashMap::new(),
+            }),
             configs: Mutex::new(Configs { none, ..Configs::default() }),
             known: Mutex::default(),
             jobs,
@@ -213,6 +220,9 @@ impl Device {
             lists: Mutex::default(),
             counts: Counts::default(),
         };
+        for (role, highest) in kept::highest_ids(&device.switch.control()) {
+            lock(&device.arbitration).sessions.restore(role, highest);
+        }
         drop(device.active());
         Ok(device)
     }
@@ -286,11 +296,9 @@ impl Device {
     ) -> Result<(), Status> {
         let role = update.role.clone().unwrap_or_default();
         let ignored = lock(&self.arbitration).sessions.ignores_role_config();
-        if !ignored && role.config.as_ref().is_some_and(|config| *config != google::Any::default()) {
-            return Err(Status::invalid_argument(
-                "role.config is set, and no scheme for it has been agreed: leave it out",
-            ));
-        }
+        let given = role.config.filter(|config| !ignored && *config != google::Any::default());
+        let config = given.map(|given| Role::new(&role.name, given)).transpose();
+        let config = config.map_err(Status::invalid_argument)?;
         if role.name.is_empty() && role.id != 0 {
             return Err(Status::invalid_argument(
                 "role.id is set without role.name: since P4Runtime 1.4, roles have names",
@@ -303,6 +311,9 @@ impl Device {
         };
         {
             let mut arbitration = lock(&self.arbitration);
+            if let Some(config) = &config {
+                arbitration.roles.check(&request.role, config).map_err(Status::invalid_argument)?;
+            }
             let was_primary = arbitration.sessions.is_primary(stream);
             let mut arbitrated = arbitration.sessions.update(stream, &request);
             if let Some(refusal) = arbitrated.ended {
@@ -311,6 +322,13 @@ impl Device {
             }
             let Some(known) = arbitration.streams.get_mut(&stream) else { return Ok(()) };
             known.role = Some((update.device_id, update.role));
+            if arbitration.sessions.is_primary(stream) {
+                // the configuration is that of the primary.
+                if !ignored {
+                    arbitration.roles.set(&request.role, config);
+                }
+                self.keep_ids(&arbitration);
+            }
             // What a primary before this one has begun comes to its end before this one hears of its role.
             let takes_over = arbitration.sessions.is_primary(stream) && !was_primary;
             if takes_over {
@@ -333,11 +351,42 @@ impl Device {
         Ok(())
     }
 
-    /// The primaries of the default role.
-    pub fn primaries(&self) -> Vec<Arc<Outbox>> {
+    /// Keeps the highest election ids, as soon as changes that wait are made.
+    fn keep_ids(&self, arbitration: &Arbitration) {
+        let ids = arbitration.sessions.highest_ids();
+        let (switch, log) = (self.switch.clone(), Arc::clone(&self.log));
+        // Without room it is done after the next update.
+        let _ = self.jobs.try_send(Box::new(move || {
+            if let Ok(Some(note)) = kept::keep_highest_ids(&switch, &ids) {
+                log(note);
+            }
+        }));
+    }
+
+    /// The primaries of the default role, and of the roles whose configuration grants an object.
+    pub fn primaries_of(&self, id: u32) -> Vec<Arc<Outbox>> {
         let arbitration = lock(&self.arbitration);
-        let primaries = arbitration.sessions.primaries("");
-        primaries.filter_map(|id| Some(Arc::clone(&arbitration.streams.get(&id)?.outbox))).collect()
+        let mut roles = arbitration.roles.with_id(id).collect::<Vec<_>>();
+        roles.push("");
+        roles.into_iter().flat_map(|role| arbitration.primaries(role)).collect()
+    }
+
+    /// The primaries that receive packets, with the configuration of their role if it has one.
+    pub fn receivers(&self) -> Vec<(Arc<Outbox>, Option<Arc<Role>>)> {
+        let arbitration = lock(&self.arbitration);
+        let all = arbitration.primaries("").into_iter().map(|primary| (primary, None));
+        let mut all: Vec<_> = all.collect();
+        for (name, role) in arbitration.roles.receivers() {
+            all.extend(
+                arbitration.primaries(name).into_iter().map(|primary| (primary, Some(Arc::clone(role)))),
+            );
+        }
+        all
+    }
+
+    /// What a role may read and write.
+    pub fn view(&self, role: &str) -> RoleView {
+        lock(&self.arbitration).roles.view(role)
     }
 
     /// True if the stream is the primary of its role, and that role may send packets.
@@ -444,6 +493,11 @@ impl Device {
             election_id: election_id(request.election_id.as_ref()),
         };
         self.check_primary(&request_of)?;
+        if !lock(&self.arbitration).roles.may_set_pipeline(&request.role) {
+            let text =
+                format!("the configuration of the role `{}` does not let it set the pipeline", request.role);
+            return Err(Status::permission_denied(text));
+        }
         let action = Action::try_from(request.action).unwrap_or(Action::Unspecified);
         let config = wire::message_field(raw, 5);
         if action == Action::Unspecified {
@@ -459,7 +513,7 @@ impl Device {
             let saved = lock(&self.configs).saved.take();
             let saved =
                 saved.ok_or_else(|| Status::not_found("no config was saved: VERIFY_AND_SAVE comes first"))?;
-            return self.run(saved.configured, saved.ready, Keep::Own);
+            return self.run(saved.configured, saved.ready, Keep::Own, Some(&saved.switch));
         }
         let Some(config) = config else {
             return Err(Status::invalid_argument("config is missing"));
@@ -488,9 +542,6 @@ impl Device {
             let configured = Configured::new(p4info, device_config, cookie, &own, &control).map_err(unfit)?;
             if action == Action::ReconcileAndCommit {
                 let mut configs = lock(&self.configs);
-                if let Some(before) = &configs.running {
-                    configured.pipeline.want_as(&before.pipeline);
-                }
                 (configs.running, configs.saved) = (Some(Arc::new(configured)), None);
                 lock(&self.known).clone_from(&configs.running);
             }
@@ -520,18 +571,26 @@ impl Device {
                 lock(&self.configs).saved = Some(Saved { configured, ready, switch });
                 Ok(())
             }
-            Action::VerifyAndCommit => self.run(configured, ready, Keep::Own),
-            Action::ReconcileAndCommit => self.run(configured, ready, Keep::Old),
+            Action::VerifyAndCommit => self.run(configured, ready, Keep::Own, None),
+            Action::ReconcileAndCommit => self.run(configured, ready, Keep::Old, None),
             _ => Ok(()),
         }
     }
 
-    fn run(&self, configured: Arc<Configured>, ready: Ready, keep: Keep) -> Result<(), Status> {
+    /// Runs a program. `aside` is control of its state, if that was written to before.
+    fn run(
+        &self,
+        configured: Arc<Configured>,
+        ready: Ready,
+        keep: Keep,
+        aside: Option<&SharedControl>,
+    ) -> Result<(), Status> {
         // Requests see the old program and its configuration, or the new ones.
         let mut configs = lock(&self.configs);
         let mut refitted = None;
         let own = config::P4Info::decode(&ready.p4info[..]).unwrap_or_default();
-        let loaded = self.switch.run_pipeline(ready, keep, |control| {
+        let loaded = self.switch.run_pipeline(ready, keep, aside, |control| {
+            configured.pipeline.take_kept(control);
             // With the old state, the tables are others than those that the configuration was made for.
             refitted = Some(match configured.is_of(control) {
                 true => Ok(Arc::clone(&configured)),
@@ -547,14 +606,12 @@ impl Device {
             Keep::Own => Status::internal(error.message),
         })?;
         // The lists of the old program's digests.
-        let before = configs.running.take();
         lock(&self.lists).clear();
         (configs.running, configs.saved, configs.none) = (refitted.and_then(Result::ok), None, None);
-        if let (Keep::Old, Some(before), Some(now)) = (keep, before, &configs.running) {
-            now.pipeline.want_as(&before.pipeline);
-        }
         lock(&self.known).clone_from(&configs.running);
         drop(configs);
+        self.follow_ports(None);
+        self.keep_ids(&lock(&self.arbitration));
         if let Some(note) = loaded.note {
             (self.log)(note);
         }
@@ -605,7 +662,7 @@ impl Device {
                 "role_id is set without role: since P4Runtime 1.4, roles have names",
             ));
         }
-        let role = RoleView { name: request.role.clone(), ids: None };
+        let role = self.view(&request.role);
         let sender = Request {
             device: request.device_id,
             role: request.role,
@@ -650,6 +707,12 @@ impl Drop for Pending {
 }
 
 impl Arbitration {
+    /// The primaries of a role.
+    fn primaries(&self, role: &str) -> Vec<Arc<Outbox>> {
+        let primaries = self.sessions.primaries(role);
+        primaries.filter_map(|id| Some(Arc::clone(&self.streams.get(&id)?.outbox))).collect()
+    }
+
     /// Tells streams how they stand. A client that does not read loses its stream.
     fn notify(&self, notices: &[Notice]) {
         for notice in notices {
@@ -660,9 +723,16 @@ impl Arbitration {
                 Standing::Backup => (Code::AlreadyExists, "Is backup: another client is primary"),
                 Standing::NoPrimary => (Code::NotFound, "Is backup: no client is primary"),
             };
+            let mut role = role.clone();
+            if let Some(role) = role.as_mut()
+                && let Some(config) = self.roles.get(&role.name)
+            {
+                // that of the primary.
+                role.config = Some(config.given.clone());
+            }
             let update = v1::MasterArbitrationUpdate {
                 device_id: *device_id,
-                role: role.clone(),
+                role,
                 election_id: notice.highest.map(|id| v1::Uint128 { high: (id >> 64) as u64, low: id as u64 }),
                 status: Some(google::Status {
                     code: code as i32,

@@ -21,6 +21,10 @@ type Idle = BTreeMap<(TableId, u32), Instant>;
 
 /// Notifies controllers of events until `stop` is set or the switch ends.
 pub fn run(device: &Weak<Device>, mut events: Subscription, stop: &AtomicBool) {
+    // Restored state may refer to other ports.
+    if let Some(device) = device.upgrade() {
+        device.follow_ports(None);
+    }
     let mut idle = Idle::new();
     let mut of: Weak<Switch> = Weak::new();
     let (mut wait, mut next_idle) = (WAIT, None::<Instant>);
@@ -49,9 +53,11 @@ pub fn run(device: &Weak<Device>, mut events: Subscription, stop: &AtomicBool) {
                 device.send_idle(table, &entry);
             }
             Some(Event::Lost(count)) => {
+                device.follow_ports(None);
                 device.counts.digests_dropped.fetch_add(count, Ordering::Relaxed);
             }
-            Some(Event::Port { .. }) | None => {}
+            Some(Event::Port { port, .. }) => device.follow_ports(Some(port)),
+            None => {}
         }
         let next_list = device.send_due_lists(now);
         if next_idle.is_some_and(|next| next <= now) {
@@ -64,10 +70,19 @@ pub fn run(device: &Weak<Device>, mut events: Subscription, stop: &AtomicBool) {
 
 /// Subscribes to these events.
 pub fn subscribe(device: &Device) -> Option<Subscription> {
-    device.switch.subscribe(Topics { digests: true, ageing: true, ports: false }).ok()
+    device.switch.subscribe(Topics { digests: true, ageing: true, ports: true }).ok()
 }
 
 impl Device {
+    /// Makes groups and copies follow the state of ports: of all, or of one that has changed.
+    pub(super) fn follow_ports(&self, changed: Option<u32>) {
+        match crate::links::follow(&self.switch, changed) {
+            Ok(None) => {}
+            Ok(Some(note)) => (self.log)(note),
+            Err(refusal) => (self.log)(format!("P4Runtime cannot follow the ports: {}", refusal.message)),
+        }
+    }
+
     fn take_digest(
         &self,
         control: &Control,
@@ -94,8 +109,9 @@ impl Device {
     fn send_lists(&self, lists: Vec<v1::DigestList>) {
         for list in lists {
             let count = list.data.len() as u64;
+            let id = list.digest_id;
             let update = Some(v1::StreamResponse::Digest(list));
-            if !self.send_to_primaries(v1::StreamMessageResponse { update }) {
+            if !self.send_to_primaries(id, v1::StreamMessageResponse { update }) {
                 self.counts.digests_dropped.fetch_add(count, Ordering::Relaxed);
             }
         }
@@ -104,10 +120,11 @@ impl Device {
     fn send_idle(&self, table: TableId, entry: &p4jet_control::EntryState) {
         let Some(configured) = self.running() else { return };
         let Some(entry) = configured.pipeline.show_idle(&self.switch.control(), table, entry) else { return };
+        let table = entry.table_id;
         // One entry each: some clients look at the first one only.
         let timeout = v1::IdleTimeoutNotification { table_entry: vec![entry], timestamp: super::now_ns() };
         let update = Some(v1::StreamResponse::IdleTimeoutNotification(timeout));
-        self.send_to_primaries(v1::StreamMessageResponse { update });
+        self.send_to_primaries(table, v1::StreamMessageResponse { update });
     }
 
     /// Repeats the notification of entries that were idle for another timeout. Returns when the next one is due.
@@ -136,9 +153,9 @@ impl Device {
         idle.values().min().copied()
     }
 
-    /// Sends a message to the primaries of the default role. False if none takes it.
-    fn send_to_primaries(&self, message: v1::StreamMessageResponse) -> bool {
-        let primaries = self.primaries();
+    /// Sends a message about an object to the primaries whose roles include the object. False if none takes it.
+    fn send_to_primaries(&self, id: u32, message: v1::StreamMessageResponse) -> bool {
+        let primaries = self.primaries_of(id);
         let message = bytes::Bytes::from(message.encode_to_vec());
         primaries.iter().filter(|primary| primary.put(message.clone())).count() > 0
     }

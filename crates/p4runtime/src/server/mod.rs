@@ -12,10 +12,12 @@ mod events;
 mod grpc;
 mod outbox;
 mod packets;
+mod roles;
 mod streams;
 mod tls;
 
 use crate::session::Rules;
+use crate::wire;
 use bytes::Bytes;
 use device::Device;
 pub use grpc::Raw;
@@ -302,7 +304,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         return Ok(answer);
     }
     let path = request.uri().path();
-    let method = path.strip_prefix("/p4.v1.P4Runtime/").unwrap_or("").to_string();
+    let method = path.strip_prefix("/p4.v1.P4Runtime/").unwrap_or(path).to_string();
     let bytes_max = match method.as_str() {
         "Write" | "SetForwardingPipelineConfig" => MESSAGE_BYTES_MAX,
         _ => SMALL_MESSAGE_BYTES_MAX,
@@ -352,8 +354,19 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
             };
             grpc.unary(Method(capabilities), request).await
         }
+        "/grpc.health.v1.Health/Check" => {
+            grpc.unary(Method(|raw| async move { health(&raw) }), request).await
+        }
         _ => Status::unimplemented("P4Runtime has no such method").into_http(),
     })
+}
+
+/// The answer to a HealthCheckRequest, whose only field is the name of a service: that it serves.
+fn health(request: &Bytes) -> Result<Bytes, Status> {
+    match &wire::bytes_field(request, 1)[..] {
+        b"" | b"p4.v1.P4Runtime" => Ok(Bytes::from_static(&[1 << 3, 1])),
+        _ => Err(Status::not_found("the services are the whole server (no name) and `p4.v1.P4Runtime`")),
+    }
 }
 
 async fn write(shared: Arc<Shared>, raw: Bytes) -> Result<Bytes, Status> {
@@ -406,7 +419,7 @@ async fn read(shared: Arc<Shared>, raw: Bytes) -> Result<Pages, Status> {
             let sending = tokio::time::timeout(READ_WAIT, to_client.send(page));
             matches!(runtime.block_on(sending), Ok(Ok(())))
         };
-        let role = crate::session::RoleView { name: request.role.clone(), ids: None };
+        let role = device.view(&request.role);
         let Some((configured, switch)) = device.active() else {
             send(Err(device::no_pipeline()));
             return;

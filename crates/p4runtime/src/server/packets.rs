@@ -1,10 +1,15 @@
 //! Packet I/O: the headers of packets to and from controllers, and the thread that brings packets to controllers.
 
 use super::device::Device;
+use super::roles::Role;
+use crate::pipeline::Pipeline;
+use crate::value::{Field, Outside, Texts};
 use crate::wire::{put_bytes, put_varint};
 use bytes::Bytes;
+use num_bigint::BigUint;
 use p4jet_p4info::proto::{config, v1};
 use p4jet_ports::FromSwitch;
+use prost::Message;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -21,8 +26,7 @@ pub struct Headers {
 /// The fields of such a header, packed in their order, the highest bit first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Layout {
-    /// Id, name and width in bits.
-    fields: Vec<(u32, String, usize)>,
+    fields: Vec<Field>,
     bytes: usize,
 }
 
@@ -35,8 +39,13 @@ fn header<'a>(p4info: &'a config::P4Info, name: &str) -> Option<&'a config::Cont
 }
 
 impl Layout {
-    fn new(name: &str, p4info: &config::P4Info, own: &config::P4Info) -> Result<Option<Layout>, String> {
-        let Some(wanted) = header(p4info, name) else { return Ok(None) };
+    fn new(
+        name: &str,
+        p4info: &config::P4Info,
+        fields: Option<&Vec<Field>>,
+        own: &config::P4Info,
+    ) -> Result<Option<Layout>, String> {
+        let (Some(wanted), Some(fields)) = (header(p4info, name), fields) else { return Ok(None) };
         let Some(there) = header(own, name) else {
             return Err(format!("controller_packet_metadata `{name}`: the program has no such header"));
         };
@@ -47,45 +56,60 @@ impl Layout {
                 there.metadata.len()
             ));
         }
-        let mut fields: Vec<(u32, String, usize)> = Vec::new();
-        for (field, own) in wanted.metadata.iter().zip(&there.metadata) {
+        let mut bits = 0;
+        for (n, (given, own)) in wanted.metadata.iter().zip(&there.metadata).enumerate() {
             let is =
-                |what: &str| format!("controller_packet_metadata `{name}`, field `{}`: {what}", field.name);
-            if field.name != own.name || field.bitwidth != own.bitwidth {
+                |what: &str| format!("controller_packet_metadata `{name}`, field `{}`: {what}", given.name);
+            if given.name != own.name || given.bitwidth != own.bitwidth {
                 let (name, width) = (&own.name, own.bitwidth);
                 return Err(is(&format!("the program's field in this place is `{name}`, bit<{width}>")));
             }
-            if field.bitwidth <= 0 {
-                return Err(is("not supported yet: fields that are translated to strings"));
+            if given.type_name != own.type_name {
+                let of = |named: &Option<config::P4NamedType>| match named {
+                    Some(named) => format!("the type `{}`", named.name),
+                    None => "no named type".to_string(),
+                };
+                let (found, expected) = (of(&given.type_name), of(&own.type_name));
+                return Err(is(&format!("it has {found}, and in the program {expected}")));
             }
-            if field.id == 0 || fields.iter().any(|(id, ..)| *id == field.id) {
-                return Err(is(&format!("the id {} is 0, or occurs twice", field.id)));
+            if given.id == 0 || wanted.metadata[..n].iter().any(|before| before.id == given.id) {
+                return Err(is(&format!("the id {} is 0, or occurs twice", given.id)));
             }
-            fields.push((field.id, field.name.clone(), field.bitwidth as usize));
+            let width = fields[n].width as usize;
+            if width == 0 {
+                return Err(is("it has no bits"));
+            }
+            bits += width;
         }
-        let bits: usize = fields.iter().map(|(.., width)| width).sum();
         if !bits.is_multiple_of(8) {
             return Err(format!("controller_packet_metadata `{name}`: its {bits} bits do not fill bytes"));
         }
-        Ok(Some(Layout { fields, bytes: bits / 8 }))
+        Ok(Some(Layout { fields: fields.clone(), bytes: bits / 8 }))
     }
 
     /// The header with these fields.
-    fn pack(&self, metadata: &[v1::PacketMetadata]) -> Result<Vec<u8>, String> {
+    fn pack(&self, metadata: &[v1::PacketMetadata], texts: &Texts) -> Result<Vec<u8>, String> {
         let mut header = vec![0; self.bytes];
         for field in metadata {
-            if !self.fields.iter().any(|(id, ..)| *id == field.metadata_id) {
+            if !self.fields.iter().any(|known| known.id == field.metadata_id) {
                 return Err(format!("packet_out has no metadata {}", field.metadata_id));
             }
         }
         let mut end = 0;
-        for (id, name, width) in &self.fields {
-            end += width;
-            let mut given = metadata.iter().filter(|field| field.metadata_id == *id);
+        for field in &self.fields {
+            let (id, name) = (field.id, &field.name);
+            end += field.width as usize;
+            let mut given = metadata.iter().filter(|given| given.metadata_id == id);
             let (Some(value), None) = (given.next(), given.next()) else {
-                let times = metadata.iter().filter(|field| field.metadata_id == *id).count();
+                let times = metadata.iter().filter(|given| given.metadata_id == id).count();
                 return Err(format!("metadata {id} (`{name}`) is given {times} times, expected once"));
             };
+            if field.outside != Outside::Same {
+                let value = texts.read(field, &value.value);
+                let value = value.map_err(|why| format!("metadata {id} (`{name}`): {}", why.message))?;
+                put_bits(&mut header, end, value.bits() as usize, &value.to_bytes_be());
+                continue;
+            }
             let value = &value.value[..];
             if value.is_empty() {
                 return Err(format!("metadata {id} (`{name}`) has an empty value"));
@@ -94,7 +118,8 @@ impl Layout {
                 Some(at) => 8 * (value.len() - at) - value[at].leading_zeros() as usize,
                 None => 0,
             };
-            if significant > *width {
+            let width = field.width;
+            if significant > width as usize {
                 return Err(format!(
                     "metadata {id} (`{name}`) has {significant} bits, expected at most {width}"
                 ));
@@ -105,17 +130,22 @@ impl Layout {
     }
 
     /// Appends the fields of a header as repeated field 2 of a PacketIn.
-    fn unpack(&self, header: &[u8], to: &mut Vec<u8>) {
-        let (mut end, mut value, mut field) = (0, Vec::with_capacity(16), Vec::with_capacity(32));
-        for (id, _, width) in &self.fields {
-            end += width;
+    fn unpack(&self, header: &[u8], texts: &Texts, to: &mut Vec<u8>) {
+        let (mut end, mut value, mut message) = (0, Vec::with_capacity(16), Vec::with_capacity(32));
+        for field in &self.fields {
+            end += field.width as usize;
             value.clear();
-            take_bits(header, end, *width, &mut value);
-            field.clear();
-            put_varint(&mut field, 1 << 3);
-            put_varint(&mut field, u64::from(*id));
-            put_bytes(&mut field, 2, &value);
-            put_bytes(to, 2, &field);
+            take_bits(header, end, field.width as usize, &mut value);
+            message.clear();
+            put_varint(&mut message, 1 << 3);
+            put_varint(&mut message, u64::from(field.id));
+            match field.outside {
+                Outside::Text(_) => {
+                    put_bytes(&mut message, 2, &texts.show(field, &BigUint::from_bytes_be(&value)));
+                }
+                _ => put_bytes(&mut message, 2, &value),
+            }
+            put_bytes(to, 2, &message);
         }
     }
 }
@@ -144,34 +174,32 @@ fn take_bits(from: &[u8], end: usize, width: usize, to: &mut Vec<u8>) {
 }
 
 impl Headers {
-    /// The headers of a P4Info, which fit those of the program's own P4Info.
-    pub fn new(p4info: &config::P4Info, own: &config::P4Info) -> Result<Headers, String> {
-        Ok(Headers {
-            packet_in: Layout::new("packet_in", p4info, own)?,
-            packet_out: Layout::new("packet_out", p4info, own)?,
-        })
+    /// The headers of a pipeline, which fit those of the program's own P4Info.
+    pub fn new(pipeline: &Pipeline, own: &config::P4Info) -> Result<Headers, String> {
+        let layout = |name| Layout::new(name, pipeline.p4info(), pipeline.packet_fields.get(name), own);
+        Ok(Headers { packet_in: layout("packet_in")?, packet_out: layout("packet_out")? })
     }
 
     /// The header in front of a controller's packet.
     ///
     /// # Errors
     /// The metadata is not that of the header.
-    pub fn pack(&self, metadata: &[v1::PacketMetadata]) -> Result<Vec<u8>, String> {
+    pub(crate) fn pack(&self, metadata: &[v1::PacketMetadata], texts: &Texts) -> Result<Vec<u8>, String> {
         match &self.packet_out {
-            Some(layout) => layout.pack(metadata),
+            Some(layout) => layout.pack(metadata, texts),
             None if metadata.is_empty() => Ok(Vec::new()),
             None => Err("the P4Info has no packet_out header, so a packet has no metadata".to_string()),
         }
     }
 
     /// A StreamMessageResponse with a packet in binary form; `None` if the frame is shorter than the header.
-    pub fn packet_in(&self, frame: &[u8]) -> Option<Bytes> {
+    pub(crate) fn packet_in(&self, frame: &[u8], texts: &Texts) -> Option<Bytes> {
         let header_bytes = self.packet_in.as_ref().map_or(0, |layout| layout.bytes);
         let (header, payload) = frame.split_at_checked(header_bytes)?;
         let mut packet = Vec::with_capacity(frame.len() + 64);
         put_bytes(&mut packet, 1, payload);
         if let Some(layout) = &self.packet_in {
-            layout.unpack(header, &mut packet);
+            layout.unpack(header, texts, &mut packet);
         }
         let mut message = Vec::with_capacity(packet.len() + 8);
         // StreamMessageResponse.packet.
@@ -203,19 +231,34 @@ pub fn bring(device: &Weak<Device>, mut from: FromSwitch, stop: &AtomicBool) {
         }
         let Some(device) = device.upgrade() else { return };
         let counts = &device.counts;
-        let primaries = device.primaries();
+        let receivers = device.receivers();
         let configured = device.known();
-        let (Some(configured), false) = (configured, primaries.is_empty()) else {
+        let (Some(configured), false) = (configured, receivers.is_empty()) else {
             counts.packet_ins_dropped.fetch_add(count as u64, Ordering::Relaxed);
             continue;
         };
         let packets: Vec<Bytes> =
-            frames[..count].iter().filter_map(|frame| configured.headers.packet_in(frame)).collect();
+            frames[..count].iter().filter_map(|frame| configured.packet_in(frame)).collect();
         counts.packet_ins_short.fetch_add((count - packets.len()) as u64, Ordering::Relaxed);
-        for primary in primaries {
-            let dropped = primary.put_packets(packets.iter().cloned());
+        for (primary, role) in receivers {
+            let dropped = match role {
+                None => primary.put_packets(packets.iter().cloned()),
+                Some(role) => {
+                    primary.put_packets(packets.iter().filter(|packet| takes(&role, packet)).cloned())
+                }
+            };
             counts.packet_ins_dropped.fetch_add(dropped, Ordering::Relaxed);
         }
+    }
+}
+
+/// True if a role with a configuration takes a packet, which is a StreamMessageResponse in binary form.
+fn takes(role: &Role, packet: &Bytes) -> bool {
+    match v1::StreamMessageResponse::decode(packet.clone()) {
+        Ok(v1::StreamMessageResponse { update: Some(v1::StreamResponse::Packet(packet)) }) => {
+            role.takes_packet(&packet)
+        }
+        _ => false,
     }
 }
 
@@ -243,6 +286,23 @@ mod tests {
         config::P4Info { controller_packet_metadata: headers.collect(), ..Default::default() }
     }
 
+    /// The headers of a P4Info without types.
+    fn headers(p4info: &config::P4Info, own: &config::P4Info) -> Result<Headers, String> {
+        let layout = |name: &str| {
+            let fields: Option<Vec<Field>> = header(p4info, name).map(|header| {
+                let field = |field: &config::Metadata| Field {
+                    id: field.id,
+                    name: field.name.clone(),
+                    width: field.bitwidth as u32,
+                    outside: Outside::Same,
+                };
+                header.metadata.iter().map(field).collect()
+            });
+            Layout::new(name, p4info, fields.as_ref(), own)
+        };
+        Ok(Headers { packet_in: layout("packet_in")?, packet_out: layout("packet_out")? })
+    }
+
     fn metadata(values: &[(u32, &[u8])]) -> Vec<v1::PacketMetadata> {
         let field = |(id, value): &(u32, &[u8])| v1::PacketMetadata {
             metadata_id: *id,
@@ -254,10 +314,11 @@ mod tests {
     #[test]
     fn pk_2_metadata_is_packed_in_declared_order() {
         let p4info = p4info(&[("packet_out", &[(2, 9), (1, 7), (3, 80)])]);
-        let headers = Headers::new(&p4info, &p4info).unwrap();
+        let (headers, texts) = (headers(&p4info, &p4info).unwrap(), Texts::default());
         let ten = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
         // Any order, and any number of leading zeros.
-        let header = headers.pack(&metadata(&[(1, &[0, 0, 0x55]), (3, &ten), (2, &[1, 0xfe])])).unwrap();
+        let header =
+            headers.pack(&metadata(&[(1, &[0, 0, 0x55]), (3, &ten), (2, &[1, 0xfe])]), &texts).unwrap();
         assert_eq!(header[..2], [0xff, 0x55]);
         assert_eq!(header[2..], ten);
         for (values, why) in [
@@ -267,19 +328,19 @@ mod tests {
             (&[(1, &[0x80]), (2, &[1]), (3, &[1])], "metadata 1 (`f7`) has 8 bits, expected at most 7"),
             (&[(1, &[1]), (2, &[]), (3, &[1])], "metadata 2 (`f9`) has an empty value"),
         ] {
-            let error = headers.pack(&metadata(values)).unwrap_err();
+            let error = headers.pack(&metadata(values), &texts).unwrap_err();
             assert!(error.starts_with(why), "{error}");
         }
         // PK-3.
-        assert_eq!(Headers::default().pack(&[]), Ok(Vec::new()));
-        assert!(Headers::default().pack(&metadata(&[(1, &[1])])).is_err());
+        assert_eq!(Headers::default().pack(&[], &texts), Ok(Vec::new()));
+        assert!(Headers::default().pack(&metadata(&[(1, &[1])]), &texts).is_err());
     }
 
     #[test]
     fn pk_10_a_packet_in_has_all_fields_in_their_shortest_form() {
         let p4info = p4info(&[("packet_in", &[(7, 9), (8, 7), (9, 16)])]);
-        let headers = Headers::new(&p4info, &p4info).unwrap();
-        let bytes = headers.packet_in(b"\x81\x05\x00\x00payload").unwrap();
+        let (headers, texts) = (headers(&p4info, &p4info).unwrap(), Texts::default());
+        let bytes = headers.packet_in(b"\x81\x05\x00\x00payload", &texts).unwrap();
         let message = v1::StreamMessageResponse::decode(bytes).unwrap();
         let packet = v1::PacketIn {
             payload: Bytes::from_static(b"payload"),
@@ -287,9 +348,9 @@ mod tests {
         };
         assert_eq!(message.update, Some(v1::StreamResponse::Packet(packet)));
         // PK-11.
-        assert_eq!(headers.packet_in(b"abc"), None);
+        assert_eq!(headers.packet_in(b"abc", &texts), None);
         // PK-16.
-        let bytes = Headers::default().packet_in(b"abc").unwrap();
+        let bytes = Headers::default().packet_in(b"abc", &texts).unwrap();
         let message = v1::StreamMessageResponse::decode(bytes).unwrap();
         let packet = v1::PacketIn { payload: Bytes::from_static(b"abc"), metadata: Vec::new() };
         assert_eq!(message.update, Some(v1::StreamResponse::Packet(packet)));
@@ -304,10 +365,10 @@ mod tests {
             (p4info(&[("packet_in", &[(1, 8), (2, 8)])]), "the program's field in this place is `f9`"),
             (p4info(&[("packet_in", &[(1, 9), (1, 7)])]), "the id 1 is 0, or occurs twice"),
         ] {
-            let error = Headers::new(&sent, &own).unwrap_err();
+            let error = headers(&sent, &own).unwrap_err();
             assert!(error.contains(why), "{error}");
         }
         let odd = p4info(&[("packet_in", &[(1, 9)])]);
-        assert!(Headers::new(&odd, &odd).unwrap_err().contains("9 bits do not fill bytes"));
+        assert!(headers(&odd, &odd).unwrap_err().contains("9 bits do not fill bytes"));
     }
 }

@@ -101,7 +101,8 @@ impl Stream {
         let to_switch = self.to_switch.as_ref().ok_or_else(none)?;
         let no_pipeline = || (Code::FailedPrecondition, "no pipeline is configured".to_string());
         let configured = self.device.known().ok_or_else(no_pipeline)?;
-        let header = configured.headers.pack(&packet.metadata).map_err(|why| (Code::InvalidArgument, why))?;
+        let header =
+            configured.packet_out_header(&packet.metadata).map_err(|why| (Code::InvalidArgument, why))?;
         let mut to_switch = lock(to_switch);
         let (length, max) = (header.len() + packet.payload.len(), to_switch.frame_max());
         if length > max {
