@@ -1,10 +1,10 @@
 //! Typed control of a switch.
 //!
 //! * [`Control`] changes a switch by batches of typed [`Update`]s ([`Control::write`], [`Batch`]) and reads its objects in pages
-//! ([`Control::read`]).
+//!   ([`Control::read`]).
 //! * [`Schema`] lists the objects of the program and holds every check. Refusals are [`CommandError`]s.
 //! * [`SharedControl`] serves several clients of a running switch. It keeps the changes in a state file
-//! ([`SharedControl::keep`]), and changes ports and programs through the [`Host`] around the switch.
+//!   ([`SharedControl::keep`]), and changes ports and programs through the [`Host`] around the switch.
 //! * [`Subscription`] gives the [`Event`]s of a switch.
 //! * [`NamedUpdate`] is an update with names in place of ids, as JSON; [`NamedSelector`] is a selector, [`record::Record`] what
 //!   it reads. [`Description`] is the schema as JSON.

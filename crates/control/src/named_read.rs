@@ -212,7 +212,7 @@ impl Records<'_> {
                     }));
                 }
                 if let (Some(Record::Queues(queues)), Some(port)) = (self.records.last_mut(), port) {
-                    queues.ports.insert(port, (&settings).into());
+                    queues.ports.insert(port, settings.as_ref().into());
                 }
             }
             (Entity::Crc(crc, params), _) => self.records.push(Record::Crc(control.crc_record(crc, &params))),

@@ -81,7 +81,7 @@ pub enum Entity {
     /// A clone session, by number.
     Session(u32, Session),
     /// The output queues of a port, or of all ports that have no settings of their own.
-    Queues(Option<u32>, PortSettings),
+    Queues(Option<u32>, Box<PortSettings>),
     /// The constants of a custom CRC, by its number in the schema.
     Crc(u32, CrcParams),
 }
@@ -255,13 +255,14 @@ impl Control {
                 // The place of a port is the number behind its own.
                 let mut entities = Vec::new();
                 if from == 0 {
-                    entities.push(Entity::Queues(None, queues.others));
+                    entities.push(Entity::Queues(None, Box::new(queues.others)));
                 }
                 let first = u32::try_from(from.saturating_sub(1)).unwrap_or(u32::MAX);
                 let beyond = from > u64::from(u32::MAX) + 1;
                 let mut rest = queues.ports.range(first..).filter(|_| !beyond);
                 let some = rest.by_ref().take(max - entities.len());
-                entities.extend(some.map(|(port, settings)| Entity::Queues(Some(*port), *settings)));
+                entities
+                    .extend(some.map(|(port, settings)| Entity::Queues(Some(*port), Box::new(*settings))));
                 Page { entities, next: rest.next().map(|(port, _)| u64::from(*port) + 1) }
             }
             Selector::Crcs => {

@@ -338,7 +338,7 @@ impl<'de> Deserialize<'de> for Updates {
                 };
                 loop {
                     // An update of few bytes takes many times their number, beyond what was checked for the text.
-                    if updates.len() % UPDATES_CHECKED == 0
+                    if updates.len().is_multiple_of(UPDATES_CHECKED)
                         && (updates.try_reserve(UPDATES_CHECKED).is_err()
                             || p4jet_threads::check_mappable(UPDATES_CHECKED * UPDATE_BYTES).is_err())
                     {
