@@ -10,7 +10,7 @@ use super::extracts::Extracts;
 use super::inherited::{Inherited, keeps, keeps_cursor};
 use super::may_defined::{MayDefined, set_steps};
 use super::memos::Memos;
-use super::reads::{ActionPlan, Nodes, Reads};
+use super::reads::{ActionPlan, Nodes, Statement};
 use super::sources::{Origin, Sources};
 use super::sums::Sum;
 use super::written::Written;
@@ -291,7 +291,7 @@ impl<'s, 'a> Live<'s, 'a> {
                 live.remove(*slot);
             }
             let is_changed = |f: FieldId| changed.as_ref().is_none_or(|changed| changed.contains_field(f));
-            self.through(place, &stmt.op, &plan.reads, &is_changed, &mut live);
+            self.through(place, &stmt.op, plan, &is_changed, &mut live);
         }
         live
     }
@@ -354,7 +354,7 @@ impl<'s, 'a> Live<'s, 'a> {
         if let ([node], [plan]) = (&nodes[..], &plans[..]) {
             plan.reads.add_to(graph, &mut live);
             for (stmt, plan) in node.stmts.iter().zip(&plan.stmts).rev() {
-                self.through(place, &stmt.op, &plan.reads, &|_| true, &mut live);
+                self.through(place, &stmt.op, plan, &|_| true, &mut live);
             }
         } else {
             for (node, plan) in nodes.iter().zip(plans) {
@@ -362,7 +362,7 @@ impl<'s, 'a> Live<'s, 'a> {
                 for (stmt, plan) in node.stmts.iter().zip(&plan.stmts) {
                     // A slot that an action sets on only one of its paths stays live before it.
                     let mut before = live.clone();
-                    self.through(place, &stmt.op, &plan.reads, &|_| true, &mut before);
+                    self.through(place, &stmt.op, plan, &|_| true, &mut before);
                     live.union(&before);
                 }
             }
@@ -388,13 +388,14 @@ impl<'s, 'a> Live<'s, 'a> {
         &self,
         place: Place,
         op: &Op,
-        reads: &Reads,
+        plan: &Statement,
         is_changed: &dyn Fn(FieldId) -> bool,
         live: &mut SlotSet,
     ) {
         let (graph, inputs) = (self.graph(), self.inputs());
         let slots = graph.slots;
         match op {
+            Op::Set { .. } if plan.op.of(op).is_none() => {}
             Op::Set { dest, .. } | Op::Lookahead { dest } => live.remove_field(*dest),
             Op::Extern { function, outs, .. } => {
                 outs.iter().for_each(|f| live.remove_field(*f));
@@ -441,6 +442,6 @@ impl<'s, 'a> Live<'s, 'a> {
             // A parser error leads to one of these places too; the successors are not distinguished.
             self.add_before(inputs.constants.successors(place), live);
         }
-        reads.add_to(graph, live);
+        plan.reads.add_to(graph, live);
     }
 }

@@ -3,8 +3,8 @@
 
 use super::calls::{Call, call};
 use super::constants::{Constants, Edge, Evaluator, Facts};
-use super::effects::{element, op_sets};
-use super::may_defined::{self, MayDefined};
+use super::effects::element;
+use super::may_defined::{self, MayDefined, changes_nothing, unmasked};
 use super::memos::Memos;
 use super::sources::{Source, Sources};
 use super::sums::{Sum, Summand, Sums, summands};
@@ -263,7 +263,7 @@ impl<'a> Point<'a> {
             let related = self.inputs.sums.get(&(self.place, number)).filter(|_| is_own);
             stmts.push(self.statement(&stmt.op, related));
             self.eval().learn(&mut self.facts, &stmt.op);
-            op_sets(&stmt.op, &mut |f| self.defined.insert_field(f));
+            may_defined::define(self.graph().program, &mut self.defined, &stmt.op);
         }
         let mut reads = Vec::new();
         let terminator = self.settle_terminator(&node.terminator, is_own);
@@ -372,6 +372,9 @@ impl<'a> Point<'a> {
     }
 
     fn settle_op(&self, op: &Op) -> Settled<Op> {
+        if changes_nothing(self.graph().program, &self.defined, op) {
+            return Settled::Nothing;
+        }
         let settled = match self.eval().settled(&self.facts, op) {
             Some(None) => return Settled::Nothing,
             Some(Some(settled)) => Some(settled),
@@ -409,7 +412,7 @@ impl<'a> Point<'a> {
         Settled::Instead(Box::new(settled))
     }
 
-    /// True if constant facts decide a select or an index inside an expression.
+    /// True if an expression has a select or an index that [`Self::settle`] replaces.
     fn has_choice(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Const { .. } | Expr::Field(_) => false,
@@ -422,7 +425,8 @@ impl<'a> Point<'a> {
             | Expr::SignExtend(a, _) => self.has_choice(a),
             Expr::Binary(_, a, b) | Expr::Concat(a, b) => self.has_choice(a) || self.has_choice(b),
             Expr::Select(c, a, b) => {
-                self.eval().value(&self.facts, c).is_some()
+                unmasked(self.graph().program, &self.defined, expr).is_some()
+                    || self.eval().value(&self.facts, c).is_some()
                     || self.has_choice(c)
                     || self.has_choice(a)
                     || self.has_choice(b)
@@ -430,7 +434,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// Replaces elements with a known index, and selects with a known condition.
+    /// Replaces elements with a known index, selects with a known condition, and fields that need no mask.
     fn settle(&self, expr: &mut Expr) {
         let width = |e: &Expr| e.width(self.graph().program);
         expr.rewrite(&mut |e| match e {
@@ -441,11 +445,16 @@ impl<'a> Point<'a> {
                     None => Expr::Const { value: 0u32.into(), width: width(e) },
                 };
             }
-            Expr::Select(c, a, b) => {
-                let Some(known) = self.eval().value(&self.facts, c) else { return };
+            // First, because facts about the field may be fewer: an index that contains the select must stay known.
+            Expr::Select(c, a, b) if let Some(known) = self.eval().value(&self.facts, c) => {
                 let side = if known == 0 { b } else { a };
                 let side = std::mem::replace(&mut **side, Expr::Const { value: 0u32.into(), width: 1 });
                 *e = side;
+            }
+            Expr::Select(..) => {
+                if let Some(field) = unmasked(self.graph().program, &self.defined, e) {
+                    *e = Expr::Field(field);
+                }
             }
             _ => {}
         });

@@ -2,9 +2,8 @@
 //! corrects the earlier sum for the changed fields instead of adding up all bytes again.
 
 use super::constants::Constants;
-use super::effects::op_sets;
 use super::extracts::{Extracts, InFrame};
-use super::may_defined::MayDefined;
+use super::may_defined::{MayDefined, define};
 use crate::graph::{Graph, Place};
 use crate::slots::{Slot, SlotSet, summed};
 use crate::solver::{self, Budget, PerPlace};
@@ -80,7 +79,7 @@ pub fn sums(graph: &Graph, extracts: &Extracts, constants: &Constants, defined: 
                 }
             }
             constants.eval.learn(&mut facts, &stmt.op);
-            op_sets(&stmt.op, &mut |f| set.insert_field(f));
+            define(graph.program, &mut set, &stmt.op);
         }
     }
     let mut sums = HashMap::new();
