@@ -518,6 +518,33 @@ impl Maker {
         }
     }
 
+    /// Clears fields of a header if it is invalid, and mostly makes it valid, as `setValid` does.
+    fn set_valid(&mut self, cfg: &mut Cfg, node: NodeId, scope: &[FieldId]) {
+        let field = *self.rng.pick(scope);
+        let FieldKind::Header(header) = self.p.fields[field.index()].kind else { return };
+        let valid = self.p.headers[header.index()].valid;
+        let of_header = |f: &&FieldId| self.p.fields[f.index()].kind == FieldKind::Header(header);
+        let fields: Vec<FieldId> = scope.iter().filter(of_header).copied().collect();
+        for dest in fields {
+            if !self.rng.once_in(4) {
+                let value = self.masked(dest).expect("it is the field of a header");
+                self.push(cfg, node, Op::Set { dest, value });
+            }
+        }
+        if self.validity_is_common && !self.rng.once_in(4) {
+            self.push(cfg, node, Op::Set { dest: valid, value: Expr::constant(1u32, 1) });
+        }
+    }
+
+    /// The value of a header field, or 0 if the header is invalid.
+    fn masked(&self, field: FieldId) -> Option<Expr> {
+        let FieldKind::Header(header) = self.p.fields[field.index()].kind else { return None };
+        let valid = self.p.headers[header.index()].valid;
+        let zero = Expr::constant(0u32, self.p.width(field));
+        let value = Expr::Field(field);
+        Some(Expr::Select(Box::new(Expr::Field(valid)), Box::new(value), Box::new(zero)))
+    }
+
     /// Adds nodes for a section of code whose branches join again. Returns the first and the last node; the last ends
     /// with `Return`.
     fn straight(
@@ -537,6 +564,8 @@ impl Maker {
                         self.extern_call(cfg, last, scope);
                     } else if self.rng.once_in(12) {
                         self.swap(cfg, last, scope);
+                    } else if self.rng.once_in(8) {
+                        self.set_valid(cfg, last, scope);
                     } else {
                         self.assign(cfg, last, scope);
                     }
@@ -1042,7 +1071,9 @@ impl Maker {
         }
         let same: Vec<FieldId> = scope.iter().copied().filter(|f| self.p.width(*f) == width).collect();
         if !same.is_empty() && !self.rng.once_in(4) {
-            return Expr::Field(*self.rng.pick(&same));
+            let field = *self.rng.pick(&same);
+            let masked = if self.rng.once_in(8) { self.masked(field) } else { None };
+            return masked.unwrap_or(Expr::Field(field));
         }
         let field = *self.rng.pick(scope);
         let found = self.p.width(field);
