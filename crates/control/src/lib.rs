@@ -52,6 +52,6 @@ pub use schema::Schema;
 pub use shared::{Loaded, Published, SharedControl, Transaction};
 pub use state::ReadCommand;
 pub use stats::Stats;
-pub use update::{Act, Atomicity, Cell, EntryRef, Mirror, Ref, Update};
+pub use update::{Act, Atomicity, Cell, DEFAULT_CELL, Direct, EntryRef, Mirror, Ref, Update};
 pub use value::parse_value;
 pub use write::{Batch, Control, Mark, Written, no_session};

@@ -8,7 +8,7 @@ use crate::journal::{Changes, Journal};
 use crate::named::NamedUpdate;
 use crate::rights::Rights;
 use crate::state::ReadCommand;
-use crate::update::{Atomicity, Update};
+use crate::update::{Atomicity, Direct, Update};
 use crate::write::{Batch, Control, Mark, Written};
 use p4jet_dataplane::{Cancel, QueueConfig, Switch, Topics};
 use std::io;
@@ -150,6 +150,11 @@ impl<'s> Transaction<'s> {
     /// Applies one update, like [`Batch::write`].
     pub fn write(&mut self, update: Update) -> Result<Option<u32>> {
         self.batch.write(update)
+    }
+
+    /// Adds an entry, as [`Batch::insert`].
+    pub fn insert(&mut self, update: Update, direct: &Direct) -> Result<Option<u32>> {
+        self.batch.insert(update, direct)
     }
 
     /// Applies one update, like [`Batch::write_at`].

@@ -14,7 +14,7 @@ use crate::record::{
 };
 use crate::schema::is_const_entry;
 use crate::sealed::{FileSum, Seal, open, seal};
-use crate::update::{Act, Update};
+use crate::update::{Act, DEFAULT_CELL, Update};
 use crate::value::{key_word, number_word, parse_value};
 use crate::write::{Control, Made, Result, Undo, is_plain};
 use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate};
@@ -277,7 +277,8 @@ impl Control {
                     )?;
                 }
                 InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. } => {
-                    let rates = self.indices(id).into_iter().filter_map(|index| {
+                    let default = self.direct_table(id).map(|_| DEFAULT_CELL);
+                    let rates = self.indices(id).into_iter().chain(default).filter_map(|index| {
                         let rates = self.meter_rates(id, index).ok().flatten()?;
                         Some((index, rates.map(|rate| format!("{}:{}", rate.per_us, rate.burst))))
                     });

@@ -187,6 +187,18 @@ pub enum Cell {
     Entry(EntryRef),
 }
 
+/// The cell of a direct counter or meter for packets that match no entry, in place of an entry's handle.
+pub const DEFAULT_CELL: u32 = u32::MAX;
+
+/// The direct counter and meter of a new entry, from its first packet on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Direct {
+    /// The value of a direct counter of the table; 0 if unset.
+    pub counter: Option<(InstanceId, CounterValue)>,
+    /// The rates of a direct meter of the table; none if unset.
+    pub meter: Option<(InstanceId, Rates)>,
+}
+
 /// The destination of the copies of a clone session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mirror {

@@ -5,7 +5,7 @@ use crate::guard::{guarded, require_memory_for_updates};
 use crate::journal::Changes;
 use crate::notes::{Note, Noted, Notes};
 use crate::schema::{Schema, check_entry_open, is_const_entry, param_names};
-use crate::update::{Act, Atomicity, Cell, EntryRef, Mirror, Ref, Update};
+use crate::update::{Act, Atomicity, Cell, DEFAULT_CELL, Direct, EntryRef, Mirror, Ref, Update};
 use num_bigint::BigUint;
 use p4jet_dataplane::{PortSettings, QueueConfig, Switch};
 use p4jet_externs::{
@@ -339,6 +339,33 @@ impl Batch {
         done
     }
 
+    /// Like [`Self::write`] for an update that adds an entry, whose direct counter and meter get these values before packets can find
+    /// the entry.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::write`].
+    pub fn insert(&mut self, update: Update, direct: &Direct) -> Result<Option<u32>> {
+        let kind = Kind::made_by(&update);
+        let done = self.carry_out_with(update, None, direct);
+        if let (Ok(Some(handle)), Some(changes)) = (&done, &mut self.changes) {
+            let cell = || Cell::Entry((*handle).into());
+            let counter =
+                direct.counter.map(|(counter, value)| Update::WriteCounter { counter, cell: cell(), value });
+            let meter = direct.meter.map(|(meter, rates)| Update::SetMeter {
+                meter,
+                cell: cell(),
+                rates: Some(rates),
+            });
+            for update in counter.iter().chain(&meter) {
+                changes.add(&self.control, update, &self.made);
+                changes.done(None);
+            }
+        }
+        self.made.push(kind, done.as_ref().ok().copied().flatten());
+        done
+    }
+
     /// Counts an update that was refused earlier.
     fn skip(&mut self) {
         self.made.push(None, None);
@@ -385,6 +412,10 @@ impl Batch {
     }
 
     fn carry_out(&mut self, update: Update, at: Option<u32>) -> Result<Option<u32>> {
+        self.carry_out_with(update, at, &Direct::default())
+    }
+
+    fn carry_out_with(&mut self, update: Update, at: Option<u32>, direct: &Direct) -> Result<Option<u32>> {
         self.check_memory()?;
         let Batch { control, log, made, changes, .. } = self;
         // The journal uses the names of the schema.
@@ -392,10 +423,16 @@ impl Batch {
         if let Some(changes) = changes {
             changes.add(control, &update, made);
         }
-        let done = match log {
-            Some(log) => guarded(|| control.apply(update, at, made, Some(log))),
-            None if at.is_some() => guarded(|| control.apply(update, at, made, None)),
-            None => control.perform(update, made),
+        let done = match (update, log) {
+            (Update::Insert { table, key, priority, act }, log) if *direct != Direct::default() => {
+                guarded(|| {
+                    let entry = Entry { key, priority, action: control.act(table, act, made)? };
+                    control.add(table, entry, direct, log.as_mut()).map(|handle| Some(handle.0))
+                })
+            }
+            (update, Some(log)) => guarded(|| control.apply(update, at, made, Some(log))),
+            (update, None) if at.is_some() => guarded(|| control.apply(update, at, made, None)),
+            (update, None) => control.perform(update, made),
         };
         match (changes, &done) {
             (Some(changes), Ok(made)) => changes.done(*made),
@@ -663,7 +700,7 @@ impl Control {
             Update::Insert { table, key, priority, act } => {
                 let entry = Entry { key, priority, action: self.act(table, act, made)? };
                 return match at {
-                    None => self.add(table, entry, log).map(|handle| Some(handle.0)),
+                    None => self.add(table, entry, &Direct::default(), log).map(|handle| Some(handle.0)),
                     Some(handle) => self.add_at(table, handle, entry, log).map(|()| Some(handle)),
                 };
             }
@@ -1084,10 +1121,26 @@ impl Control {
     }
 
     /// Adds an entry.
-    fn add(&self, table: TableId, entry: Entry, log: Option<&mut Vec<Undo>>) -> Result<EntryHandle> {
+    fn add(
+        &self,
+        table: TableId,
+        entry: Entry,
+        direct: &Direct,
+        log: Option<&mut Vec<Undo>>,
+    ) -> Result<EntryHandle> {
         let mut t = self.switch.table(table);
         let generation = t.next_generation();
-        let inserted = t.insert_prepared(entry, |row| self.reset_direct(table, row));
+        let inserted = t.insert_prepared(entry, |row| {
+            self.reset_direct(table, row);
+            let state = self.switch.state();
+            // The cells exist: the table has the row.
+            if let Some((counter, value)) = direct.counter {
+                let _ = state.counter_write(counter.0, row, value);
+            }
+            if let Some((meter, rates)) = direct.meter {
+                let _ = state.meter_set_rates(meter.0, row, Some(rates));
+            }
+        });
         let handle = inserted.map_err(self.refused(table))?;
         if let Some(log) = log {
             log.push(Undo::Insert(table, handle, generation));
@@ -1277,13 +1330,15 @@ impl Control {
         }
     }
 
-    /// The cell behind an index of a counter or meter; for a direct one the index is an entry's handle.
+    /// The cell behind an index of a counter or meter; for a direct one the index is an entry's handle, or [`DEFAULT_CELL`].
     fn cell_at(&self, instance: InstanceId, index: u32) -> Result<u32> {
         let Some(id) = self.direct_table(instance) else { return Ok(index) };
         let table = self.switch.table(id);
         let handle = EntryHandle(index);
         match table.get(handle) {
             Some(_) => Ok(table.row_of(handle)),
+            // The row of a miss.
+            None if index == DEFAULT_CELL => Ok(0),
             None => Err(self.refused(id)(TableError::InvalidHandle(handle))),
         }
     }
@@ -1314,6 +1369,7 @@ impl Control {
     pub(crate) fn counter_values(&self, counter: InstanceId) -> Result<Vec<(u32, CounterValue)>> {
         self.indices(counter)
             .into_iter()
+            .chain(self.direct_table(counter).map(|_| DEFAULT_CELL))
             .map(|index| Ok((index, self.counter_value(counter, index)?)))
             .collect()
     }
@@ -1424,8 +1480,10 @@ impl Control {
                 InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. } => {
                     change(Update::ResetCounter(id))?;
                 }
-                InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. } => {
+                InstanceKind::Meter { .. } => change(Update::SetMeterArray { meter: id, rates: None })?,
+                InstanceKind::DirectMeter { .. } => {
                     change(Update::SetMeterArray { meter: id, rates: None })?;
+                    change(Update::SetMeter { meter: id, cell: Cell::Index(DEFAULT_CELL), rates: None })?;
                 }
                 InstanceKind::ActionProfile { .. } | InstanceKind::Digest { .. } => {}
             }

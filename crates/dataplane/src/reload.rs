@@ -356,8 +356,9 @@ impl Switch {
                 continue;
             };
             kept.push(o.name.clone());
-            for (handle, new_handle) in &copied {
-                let (from_row, to_row) = (from.row_of(*handle), to.row_of(*new_handle));
+            let rows = copied.iter().map(|(handle, new)| (from.row_of(*handle), to.row_of(*new)));
+            // Row 0 is that of packets that match no entry.
+            for (from_row, to_row) in rows.chain([(0, 0)]) {
                 let (from, to) = (self.state(), switch.state());
                 if let Ok(count) = from.counter_read(old_instance.0, from_row) {
                     let _ = to.counter_write(new_instance.0, to_row, count);

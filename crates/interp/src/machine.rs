@@ -508,15 +508,14 @@ impl Run<'_, '_, '_> {
         self.decided(&keys_read);
         let index = call.as_ref().map_or(p4jet_tables::Action::NONE, |call| call.action);
         self.applied.push((id, index, row.is_some()));
-        if let Some(row) = row {
-            if table.idle_timeout && !self.env.is_dry() {
-                let now_us = self.env.now_us();
-                (self.tables)(id, &mut |table| table.hit(row, now_us));
-            }
-            for instance in &table.direct {
-                let bytes = self.frame.bytes.len();
-                self.env.count(instance.0, row, bytes);
-            }
+        if let Some(row) = row.filter(|_| table.idle_timeout && !self.env.is_dry()) {
+            let now_us = self.env.now_us();
+            (self.tables)(id, &mut |table| table.hit(row, now_us));
+        }
+        for instance in &table.direct {
+            let bytes = self.frame.bytes.len();
+            // Row 0 counts the packets that match no entry.
+            self.env.count(instance.0, row.unwrap_or(0), bytes);
         }
         if let Some(f) = hit {
             self.set(f, u32::from(row.is_some()).into(), loc, None, &keys_read);

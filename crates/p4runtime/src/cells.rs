@@ -2,9 +2,9 @@
 
 use crate::pipeline::{Array, Table};
 use crate::refusal::{Code, Reason, Refusal, Result};
-use crate::table_entry::{check_colours, count, rates};
+use crate::table_entry::{DEFAULT_ROW, check_colours, count, rates};
 use crate::write::Writer;
-use p4jet_control::{Cell, EntryRef, Update};
+use p4jet_control::{Cell, DEFAULT_CELL, EntryRef, Update};
 use p4jet_externs::CounterValue;
 use p4jet_ir::TableId;
 use p4jet_p4info::proto::v1::{self, UpdateType};
@@ -85,7 +85,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The entry that a direct counter or meter belongs to.
+    /// The entry that a direct counter or meter belongs to; no handle for the default entry.
     fn entry_of(&self, given: Option<&v1::TableEntry>) -> Result<(&Table, Option<EntryHandle>)> {
         let Some(given) = given else {
             return Err(Refusal::invalid(Reason::Form, "`table_entry` is unset"));
@@ -120,10 +120,7 @@ impl Writer<'_> {
         };
         let Some(data) = &entry.data else { return Ok(()) };
         let value = count(data)?;
-        let Some(handle) = handle else {
-            return default_cell(&table.name, value == CounterValue::default());
-        };
-        let cell = Cell::Entry(EntryRef::from(handle.0));
+        let cell = cell_of(handle);
         self.make(Update::WriteCounter { counter, cell, value }).map(drop)
     }
 
@@ -141,11 +138,11 @@ impl Writer<'_> {
         };
         entry.counter_data.as_ref().map_or(Ok(()), check_colours)?;
         let rates = entry.config.as_ref().map(|config| rates(table.meter_type, config)).transpose()?;
-        let Some(handle) = handle else { return default_cell(&table.name, rates.is_none()) };
         if entry.counter_data.is_some() {
-            self.reset_colours(table, meter, handle);
+            let row_of = |handle| self.control.switch().table(table.table).row_of(handle);
+            self.reset_colours(meter, handle.map_or(DEFAULT_ROW, row_of));
         }
-        let cell = Cell::Entry(EntryRef::from(handle.0));
+        let cell = cell_of(handle);
         self.make(Update::SetMeter { meter, cell, rates }).map(drop)
     }
 
@@ -194,26 +191,26 @@ impl Writer<'_> {
         self.replace_set(set.table, keys)
     }
 
-    /// Adds what is new, then removes what is not wanted any more: packets match either at every moment.
+    /// Changes the members of a value set. Each packet sees the old members or the new ones.
     fn replace_set(&mut self, set: TableId, keys: Vec<Vec<p4jet_tables::KeyMatch>>) -> Result<()> {
         let old: Vec<_> = self.control.switch().table(set).entries().map(|(_, entry)| entry.key).collect();
-        for key in old.into_iter().filter(|key| !keys.contains(key)) {
-            self.make(Update::RemoveFromValueSet { set, key })?;
-        }
-        for key in keys {
-            self.make(Update::AddToValueSet { set, key })?;
-        }
-        Ok(())
+        let gone: Vec<_> = old.iter().filter(|key| !keys.contains(key)).cloned().collect();
+        let new: Vec<_> = keys.into_iter().filter(|key| !old.contains(key)).collect();
+        let is_one_step = gone.len() + new.len() <= 1;
+        let change = |writer: &mut Self| {
+            for key in gone {
+                writer.make(Update::RemoveFromValueSet { set, key })?;
+            }
+            for key in new {
+                writer.make(Update::AddToValueSet { set, key })?;
+            }
+            Ok(())
+        };
+        if is_one_step { change(self) } else { self.together(change) }
     }
 }
 
-/// The direct counter and meter of a default entry do nothing: they can be set to what they are.
-fn default_cell(table: &str, is_unset: bool) -> Result<()> {
-    match is_unset {
-        true => Ok(()),
-        false => {
-            let what = "direct counters and meters work for entries, and not for the default entry";
-            Err(Refusal::unsupported(format!("`{table}`: {what}")))
-        }
-    }
+/// The direct cell of an entry, or of the default entry.
+fn cell_of(handle: Option<EntryHandle>) -> Cell {
+    handle.map_or(Cell::Index(DEFAULT_CELL), |handle| Cell::Entry(EntryRef::from(handle.0)))
 }

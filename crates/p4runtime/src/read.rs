@@ -10,7 +10,7 @@ use crate::profiles::{self, Style, store, style};
 use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::replication;
 use crate::session::RoleView;
-use crate::table_entry::{handle_of_id, id_of_handle, show_colours, show_rates};
+use crate::table_entry::{DEFAULT_ROW, handle_of_id, id_of_handle, show_colours, show_rates};
 use p4jet_control::{Control, Noted, SharedControl};
 use p4jet_externs::CounterValue;
 use p4jet_ir::{CounterUnit, InstanceId, InstanceKind};
@@ -131,6 +131,12 @@ impl Filter {
             && (self.metadata.is_empty() || self.metadata == noted.metadata);
         wanted.then_some(noted)
     }
+}
+
+/// The configuration of a direct meter in a row, if there is one.
+fn show_meter(control: &Control, table: &Table, meter: InstanceId, row: u32) -> Option<v1::MeterConfig> {
+    let rates = control.switch().state().meter_rates(meter.0, row).ok().flatten();
+    rates.as_ref().map(|rates| show_rates(table.meter_type, rates))
 }
 
 impl Pipeline {
@@ -353,7 +359,7 @@ impl Pipeline {
         }
         let mut filter = Filter { priority: entry.priority, ..Filter::default() };
         if entry.is_default_action {
-            // The cell of the default entry, which nothing changes.
+            // The cell of the default entry.
             filter.single = true;
             return Ok(vec![source(table, filter, instance)]);
         }
@@ -387,7 +393,8 @@ impl Pipeline {
                 if filter.single {
                     let entry =
                         v1::TableEntry { table_id: table.id, is_default_action: true, ..Default::default() };
-                    let data = Some(v1::CounterData::default());
+                    let value = control.switch().state().counter_read(counter.0, DEFAULT_ROW);
+                    let data = Some(show_count(control, *counter, value.unwrap_or_default()));
                     let direct = v1::DirectCounterEntry { table_entry: Some(entry), data };
                     out.push(entity(EntityKind::DirectCounterEntry(direct)));
                     return Ok((None, 1));
@@ -405,13 +412,15 @@ impl Pipeline {
                 if filter.single {
                     let entry =
                         v1::TableEntry { table_id: table.id, is_default_action: true, ..Default::default() };
-                    let direct = v1::DirectMeterEntry { table_entry: Some(entry), ..Default::default() };
+                    let config = show_meter(control, table, *meter, DEFAULT_ROW);
+                    let counter_data =
+                        filter.colours.then(|| show_colours(control, *meter, DEFAULT_ROW)).flatten();
+                    let direct = v1::DirectMeterEntry { table_entry: Some(entry), config, counter_data };
                     out.push(entity(EntityKind::DirectMeterEntry(direct)));
                     return Ok((None, 1));
                 }
                 self.each_entry(control, table, filter, from, max, |found| {
-                    let rates = control.switch().state().meter_rates(meter.0, found.row).ok().flatten();
-                    let config = rates.as_ref().map(|rates| show_rates(table.meter_type, rates));
+                    let config = show_meter(control, table, *meter, found.row);
                     let counted = filter.colours.then(|| show_colours(control, *meter, found.row));
                     let counter_data = counted.flatten();
                     let table_entry = Some(self.show_entry_key(table, &found));
@@ -641,10 +650,7 @@ impl Pipeline {
                 let value = state.counter_read(counter.0, found.row).unwrap_or_default();
                 show_count(control, counter, value)
             }),
-            meter_config: meter
-                .and_then(|meter| state.meter_rates(meter.0, found.row).ok().flatten())
-                .as_ref()
-                .map(|rates| show_rates(table.meter_type, rates)),
+            meter_config: meter.and_then(|meter| show_meter(control, table, meter, found.row)),
             meter_counter_data: colours.and_then(|meter| show_colours(control, meter, found.row)),
             ..self.show_entry_key(table, &found)
         })
@@ -672,7 +678,18 @@ impl Pipeline {
             action,
             controller_metadata: noted.controller_metadata,
             metadata: noted.metadata,
-            counter_data: table.counter.filter(|_| filter.counter).map(|_| v1::CounterData::default()),
+            counter_data: table.counter.filter(|_| filter.counter).map(|counter| {
+                let value = control.switch().state().counter_read(counter.0, DEFAULT_ROW);
+                show_count(control, counter, value.unwrap_or_default())
+            }),
+            meter_config: table
+                .meter
+                .filter(|_| filter.meter)
+                .and_then(|meter| show_meter(control, table, meter, DEFAULT_ROW)),
+            meter_counter_data: table
+                .meter
+                .filter(|_| filter.colours)
+                .and_then(|meter| show_colours(control, meter, DEFAULT_ROW)),
             ..v1::TableEntry::default()
         })
     }

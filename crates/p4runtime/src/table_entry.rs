@@ -7,7 +7,7 @@ use crate::value::{Outside, ones};
 use crate::write::Writer;
 use num_bigint::BigUint;
 use num_traits::Zero;
-use p4jet_control::{Act, Cell, Control, EntryRef, Noted, Update};
+use p4jet_control::{Act, Cell, Control, DEFAULT_CELL, Direct, EntryRef, Noted, Update};
 use p4jet_externs::{CounterValue, Rate, Rates};
 use p4jet_ir::{InstanceId, MatchKind};
 use p4jet_p4info::proto::config::{MeterType, Scope};
@@ -19,6 +19,9 @@ use p4jet_tables::{ActionProfile, EntryHandle, KeyMatch};
 
 /// The largest priority: bmv2's, which runtime commands count from the other end.
 pub(crate) const PRIORITY_MAX: u32 = i32::MAX as u32;
+
+/// The row of the direct counters and meters of a default entry.
+pub(crate) const DEFAULT_ROW: u32 = 0;
 
 /// A choice among matches, for messages.
 fn field_choices(keys: &[Key]) -> String {
@@ -568,7 +571,9 @@ impl Writer<'_> {
             return Err(Refusal::new(Code::AlreadyExists, Reason::Exists, why));
         }
         let act = plain.map_or_else(|| self.act(table, action), Ok)?;
-        let handle = self.make(Update::Insert { table: table.table, key, priority, act })?;
+        let insert = Update::Insert { table: table.table, key, priority, act };
+        let meter = beside.meter.take().and_then(|(meter, rates)| Some((meter, rates?)));
+        let handle = self.batch.insert(insert, &Direct { counter: beside.counter.take(), meter })?;
         self.set_beside(table, EntryHandle(handle.unwrap_or(0)), &beside)
     }
 
@@ -586,21 +591,33 @@ impl Writer<'_> {
         let mut beside = self.beside(table, entry)?;
         self.pipeline.check_constraint(table, key, entry.priority)?;
         let handle = self.found(table, key, entry.priority, priority)?;
-        if let Some(action) = &entry.action {
-            self.check_changeable(table, handle)?;
-            let act = plain.map_or_else(|| self.act(table, action), Ok)?;
-            let before = self.one_shot_of(table, handle);
-            self.make(Update::Modify { table: table.table, entry: handle.0.into(), act })?;
-            if let Some(group) = before {
-                self.delete_one_shot(table, group)?;
-            }
-        }
         // The full state is given: what is unset is back at its default.
         if table.idle_timeout {
             beside.timeout_ms.get_or_insert(0);
         }
         if let Some(meter) = table.meter {
-            beside.meter.get_or_insert((meter, None));
+            let (_, rates) = beside.meter.get_or_insert((meter, None));
+            // Rates that stay keep their tokens.
+            if self.control.meter_rates(meter, handle.0).is_ok_and(|now| now == *rates) {
+                beside.meter = None;
+            }
+        }
+        let Some(action) = &entry.action else { return self.set_beside(table, handle, &beside) };
+        self.check_changeable(table, handle)?;
+        let act = plain.map_or_else(|| self.act(table, action), Ok)?;
+        let before = self.one_shot_of(table, handle);
+        let modify = Update::Modify { table: table.table, entry: handle.0.into(), act };
+        match beside.meter.take() {
+            // W-21: no packet has the new action and the old rates.
+            Some((meter, rates)) => self.together(|writer| {
+                let cell = Cell::Entry(EntryRef::from(handle.0));
+                writer.make(modify)?;
+                writer.make(Update::SetMeter { meter, cell, rates }).map(drop)
+            })?,
+            None => drop(self.make(modify)?),
+        }
+        if let Some(group) = before {
+            self.delete_one_shot(table, group)?;
         }
         self.set_beside(table, handle, &beside)
     }
@@ -719,17 +736,15 @@ impl Writer<'_> {
             self.make(Update::WriteCounter { counter, cell: Cell::Entry(entry()), value })?;
         }
         if let Some(meter) = beside.colours {
-            self.reset_colours(table, meter, handle);
+            self.reset_colours(meter, self.control.switch().table(table.table).row_of(handle));
         }
         self.set_note(Noted::Entry(table.table, handle.0), &beside.noted)
     }
 
-    /// Sets the counts of an entry's meter to 0.
-    pub(crate) fn reset_colours(&self, table: &Table, meter: InstanceId, handle: EntryHandle) {
-        let switch = self.control.switch();
-        let row = switch.table(table.table).row_of(handle);
-        // The cell is there: the entry is.
-        let _ = switch.state().meter_reset_counts(meter.0, row);
+    /// Sets the counts of a row's direct meter to 0.
+    pub(crate) fn reset_colours(&self, meter: InstanceId, row: u32) {
+        // The cell is there: the row is.
+        let _ = self.control.switch().state().meter_reset_counts(meter.0, row);
     }
 
     fn default_entry(&mut self, kind: UpdateType, table: &Table, entry: &v1::TableEntry) -> Result<()> {
@@ -748,44 +763,64 @@ impl Writer<'_> {
         if entry.idle_timeout_ns != 0 {
             return invalid("`idle_timeout_ns` must be 0");
         }
-        let beside = self.beside(table, entry)?;
-        if table.const_default {
+        let mut beside = self.beside(table, entry)?;
+        if let Some(meter) = table.meter {
+            beside.meter.get_or_insert((meter, None));
+        }
+        let constant = match (table.const_default, table.profile) {
+            (true, _) => Some("has a const default action"),
+            (false, Some(_)) => {
+                Some("has an action profile, so its default action is constant for P4Runtime")
+            }
+            (false, None) => None,
+        };
+        if let Some(why) = constant {
             // Z-6: what is only about direct resources is no change of the action.
-            if entry.action.is_some() || (beside.meter.is_none() && beside.counter.is_none()) {
-                let why = format!("`{}` has a const default action", table.name);
+            let has_direct =
+                entry.meter_config.is_some() || beside.counter.is_some() || beside.colours.is_some();
+            if entry.action.is_some() || !has_direct {
+                let why = format!("`{}` {why}", table.name);
                 return Err(Refusal::new(Code::PermissionDenied, Reason::Const, why));
             }
+            return self.set_default_beside(table, &beside);
         }
-        if beside.meter.is_some() || beside.counter.is_some_and(|(_, value)| value != CounterValue::default())
-        {
-            return Err(Refusal::unsupported(format!(
-                "`{}`: direct counters and meters work for entries, and not for the default entry",
-                table.name
-            )));
-        }
-        match &entry.action {
-            None if table.const_default => Ok(()),
-            None if table.profile.is_some() => {
-                let why = format!(
-                    "`{}` has an action profile, so its default action is constant for P4Runtime",
-                    table.name
-                );
-                Err(Refusal::new(Code::PermissionDenied, Reason::Const, why))
-            }
-            None => self.make(Update::ResetDefault(table.table)).map(drop),
-            Some(_) if table.profile.is_some() => {
-                let why = format!(
-                    "`{}` has an action profile, so its default action is constant for P4Runtime",
-                    table.name
-                );
-                Err(Refusal::new(Code::PermissionDenied, Reason::Const, why))
+        let update = match &entry.action {
+            None => {
+                // The state after the start.
+                if let Some(counter) = table.counter {
+                    beside.counter.get_or_insert((counter, CounterValue::default()));
+                }
+                Update::ResetDefault(table.table)
             }
             Some(TableAction { r#type: Some(TableActionType::Action(action)) }) => {
                 let act = Act::Action(self.pipeline.action(table, action, true)?);
-                self.make(Update::SetDefault { table: table.table, act })?;
-                self.set_note(Noted::Default(table.table), &beside.noted)
+                Update::SetDefault { table: table.table, act }
             }
-            Some(_) => invalid("the action is unset or of another kind, expected `action`"),
+            Some(_) => return invalid("the action is unset or of another kind, expected `action`"),
+        };
+        if beside.meter.is_none() {
+            self.make(update)?;
+            return self.set_default_beside(table, &beside);
         }
+        // W-21: no packet has the new action and the old rates.
+        self.together(|writer| {
+            writer.make(update)?;
+            writer.set_default_beside(table, &beside)
+        })
+    }
+
+    /// Sets what an update of a default entry says besides the action.
+    fn set_default_beside(&mut self, table: &Table, beside: &Beside) -> Result<()> {
+        let cell = Cell::Index(DEFAULT_CELL);
+        if let Some((meter, rates)) = beside.meter {
+            self.make(Update::SetMeter { meter, cell: cell.clone(), rates })?;
+        }
+        if let Some((counter, value)) = beside.counter {
+            self.make(Update::WriteCounter { counter, cell, value })?;
+        }
+        if let Some(meter) = beside.colours {
+            self.reset_colours(meter, DEFAULT_ROW);
+        }
+        self.set_note(Noted::Default(table.table), &beside.noted)
     }
 }

@@ -36,6 +36,9 @@ pub(crate) struct Writer<'a> {
     pub role: &'a RoleView,
     /// The ports of the switch, if an update depends on them.
     pub ports: Ports,
+    pub switch: &'a SharedControl,
+    /// True if no packets are processed during the batch.
+    pub held: bool,
     pub batch: Transaction<'a>,
 }
 
@@ -61,7 +64,8 @@ pub fn write(
         return Refusal::new(Code::Aborted, Reason::Program, why).into();
     };
     let role = &pipeline.view(role);
-    let writer = Writer { pipeline, control, role, ports, batch };
+    let held = atomicity == v1::Atomicity::DataplaneAtomic;
+    let writer = Writer { pipeline, control, role, ports, switch, held, batch };
     let made = match atomicity {
         v1::Atomicity::DataplaneAtomic => match switch.hold_packets(|| writer.carry_out(updates, true)) {
             Ok(made) => made,
@@ -124,6 +128,15 @@ impl<'a> Writer<'a> {
             Ok(published) => Ok((published, errors)),
             Err(error) => Err(Refusal::from(error).into()),
         }
+    }
+
+    /// Makes several changes that each packet sees together.
+    pub(crate) fn together(&mut self, changes: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        if self.held || self.switch.host().is_err() {
+            return changes(self);
+        }
+        let switch = self.switch;
+        switch.hold_packets(|| changes(self))?
     }
 
     /// Carries a typed update out.

@@ -530,6 +530,71 @@ fn m_6_direct_meters() {
     assert_eq!(f.read(of(TableEntry::default(), None)), [of(entry(1), None)]);
 }
 
+#[test]
+fn e_31_and_e_32_counter_and_meter_of_the_default_entry() {
+    let f = Fixture::new();
+    let default = TableEntry { is_default_action: true, ..f.entry("aged", Vec::new(), None) };
+    let forward = f.act("forward", &[1]);
+    let data = |count| Some(CounterData { byte_count: 10 * count, packet_count: count });
+    let written = TableEntry {
+        action: forward.clone(),
+        meter_config: Some(CONFIG),
+        counter_data: data(7),
+        ..default.clone()
+    };
+    let pattern = TableEntry {
+        meter_config: Some(MeterConfig::default()),
+        counter_data: Some(CounterData::default()),
+        ..default.clone()
+    };
+    let read = || f.entries(pattern.clone());
+    let mut left_out = written.clone();
+    (left_out.meter_config, left_out.counter_data) = (None, data(0));
+    assert_eq!(f.modify(TableEntry { action: forward.clone(), ..default.clone() }), OK);
+    assert_eq!(read(), [left_out.clone()]);
+    assert_eq!(f.modify(written.clone()), OK);
+    assert_eq!(read(), std::slice::from_ref(&written));
+    // Not asked for, not shown.
+    assert_eq!(f.entries(default.clone()), [TableEntry { action: forward.clone(), ..default.clone() }]);
+    // C-4, M-6.
+    let counter = |data| {
+        let table_entry = Some(default.clone());
+        EntityKind::DirectCounterEntry(DirectCounterEntry { table_entry, data })
+    };
+    let meter = |config| {
+        let table_entry = Some(default.clone());
+        EntityKind::DirectMeterEntry(DirectMeterEntry { table_entry, config, counter_data: None })
+    };
+    assert_eq!(f.read(counter(None)), [counter(data(7))]);
+    assert_eq!(f.read(meter(None)), [meter(Some(CONFIG))]);
+    assert_eq!(f.code(Modify, counter(data(8))), OK);
+    assert_eq!(f.code(Modify, meter(None)), OK);
+    assert_eq!(read(), [TableEntry { meter_config: None, counter_data: data(8), ..written.clone() }]);
+    // reads of all entries have no default entry.
+    assert_eq!(f.read(EntityKind::DirectCounterEntry(DirectCounterEntry::default())), []);
+    // The meter of an action that is given alone is unset, its counter stays.
+    assert_eq!(f.modify(TableEntry { counter_data: None, ..written.clone() }), OK);
+    assert_eq!(f.modify(TableEntry { action: forward, ..default.clone() }), OK);
+    assert_eq!(read(), [TableEntry { counter_data: data(8), ..left_out.clone() }]);
+    // A dump has them, and a batch that is rolled back leaves them.
+    assert_eq!(f.modify(written.clone()), OK);
+    let dump = f.switch.control().dump(true);
+    let wrong = update(Insert, EntityKind::TableEntry(TableEntry::default()));
+    let back = update(Modify, EntityKind::TableEntry(default.clone()));
+    let errors = f.write(vec![back, wrong], Atomicity::RollbackOnError).errors.unwrap();
+    assert_eq!(errors[0].canonical_code, ABORTED);
+    assert_eq!(read(), std::slice::from_ref(&written));
+    assert_eq!(f.modify(default.clone()), OK);
+    let without_action = TableEntry { action: f.act("NoAction", &[]), ..left_out };
+    assert_eq!(read(), [without_action]);
+    assert_eq!(f.switch.restore(&dump), Ok(None));
+    assert_eq!(read(), [written]);
+    // Runtime commands reset them, too.
+    let reset = vec![p4jet_control::Update::Reset];
+    assert!(f.switch.write(reset, p4jet_control::Atomicity::AllOrNothing).0.in_effect);
+    assert_eq!((f.read(counter(None)), f.read(meter(None))), (vec![counter(data(0))], vec![meter(None)]));
+}
+
 fn bits(value: u64) -> P4Data {
     P4Data { data: Some(DataValue::Bitstring(bytes(value))) }
 }

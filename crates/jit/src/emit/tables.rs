@@ -52,16 +52,9 @@ impl<'a> Codegen<'a, '_> {
             let is_hit = self.bool_limb(is_hit);
             self.set_field(*field, &[is_hit]);
         }
-        if !t.direct.is_empty() {
-            let count = self.b.create_block();
-            let go_on = self.b.create_block();
-            self.b.ins().brif(found, count, &[], go_on, &[]);
-            self.b.switch_to_block(count);
-            for instance in &t.direct {
-                self.count(instance.index(), found);
-            }
-            self.b.ins().jump(go_on, &[]);
-            self.b.switch_to_block(go_on);
+        for instance in &t.direct {
+            // Row 0 counts the packets that match no entry.
+            self.count(instance.index(), found);
         }
         if let Some(slot) = self.plan.memos.row_slot(self.graph(), place) {
             self.set(slot, &[found]);
