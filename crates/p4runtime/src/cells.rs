@@ -112,8 +112,8 @@ impl Writer<'_> {
         kind: UpdateType,
         entry: &v1::DirectCounterEntry,
     ) -> Result<()> {
+        only_modified(kind, "a direct counter of the", "table_entry")?;
         let (table, handle) = self.entry_of(entry.table_entry.as_ref())?;
-        only_modified(kind, "a counter of", &table.name)?;
         let Some(counter) = table.counter else {
             let why = format!("`{}` has no direct counter", table.name);
             return Err(Refusal::invalid(Reason::Form, why));
@@ -130,8 +130,8 @@ impl Writer<'_> {
         kind: UpdateType,
         entry: &v1::DirectMeterEntry,
     ) -> Result<()> {
+        only_modified(kind, "a direct meter of the", "table_entry")?;
         let (table, handle) = self.entry_of(entry.table_entry.as_ref())?;
-        only_modified(kind, "a meter of", &table.name)?;
         let Some(meter) = table.meter else {
             let why = format!("`{}` has no direct meter", table.name);
             return Err(Refusal::invalid(Reason::Form, why));

@@ -32,7 +32,8 @@ impl Pipeline {
         let name = self.digest(entry.digest_id)?;
         role.check(entry.digest_id, name, None)?;
         let config = entry.config.clone().unwrap_or_default();
-        if config.max_timeout_ns < 0 || config.ack_timeout_ns < 0 || config.max_list_size < 0 {
+        let is_negative = config.max_timeout_ns < 0 || config.ack_timeout_ns < 0 || config.max_list_size < 0;
+        if kind != UpdateType::Delete && is_negative {
             let why = format!("`{name}`: `config` has a negative number");
             return Err(Refusal::invalid(Reason::Form, why));
         }

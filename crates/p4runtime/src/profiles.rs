@@ -137,6 +137,12 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// True if the profile of a table has room for this many more members.
+    pub(crate) fn has_room(&self, table: &Table, more: usize) -> bool {
+        let profile = table.profile.and_then(|id| self.pipeline.profiles.get(&id));
+        profile.is_none_or(|profile| self.check_room(profile, more).is_ok())
+    }
+
     /// Makes an update of a member.
     pub(crate) fn member(&mut self, kind: UpdateType, member: &v1::ActionProfileMember) -> Result<()> {
         let pipeline = self.pipeline;
@@ -308,11 +314,48 @@ impl Writer<'_> {
     }
 
     /// Makes the group of a one shot.
-    pub(crate) fn one_shot(&mut self, table: &Table, set: &v1::ActionProfileActionSet) -> Result<Act> {
-        let pipeline = self.pipeline;
-        let Some(profile) = table.profile.and_then(|id| pipeline.profiles.get(&id)) else {
+    pub(crate) fn one_shot(
+        &mut self,
+        table: &Table,
+        set: &v1::ActionProfileActionSet,
+        actions: Vec<p4jet_tables::Action>,
+    ) -> Result<Act> {
+        let Some(profile) = table.profile.and_then(|id| self.pipeline.profiles.get(&id)) else {
             return Err(Refusal::invalid(Reason::Action, format!("`{}` has no selector", table.name)));
         };
+        self.check_style(profile, Style::OneShots)?;
+        self.check_room(profile, actions.len())?;
+        let instance = profile.instance;
+        let (mut members, mut noted) = (Vec::new(), Vec::new());
+        for (action, given) in actions.into_iter().zip(&set.action_profile_actions) {
+            let handle = self.make(Update::CreateMember { profile: instance, action })?.unwrap_or(0);
+            members.push((handle, places(&self.ports, given.weight, given.watch_kind.as_ref())));
+            noted.push(GroupMember {
+                member_id: handle,
+                weight: given.weight,
+                watch_kind: given.watch_kind.clone(),
+            });
+        }
+        let group = self.make(Update::CreateGroup { profile: instance })?.unwrap_or(0);
+        self.make(Update::SetGroup { profile: instance, group: group.into(), members })?;
+        // A note of an empty set has something in it, too: it is known by being there.
+        let note = v1::ActionProfileGroup {
+            action_profile_id: u32::MAX - set.action_selection_mode as u32,
+            group_id: ONE_SHOT,
+            members: noted,
+            max_size: set.size_semantics,
+        };
+        self.set_note(Noted::Group(instance, group), &note)?;
+        Ok(Act::Group(group.into()))
+    }
+
+    /// Checks the form of a one shot. Returns its actions.
+    pub(crate) fn one_shot_actions(
+        &self,
+        table: &Table,
+        profile: &Profile,
+        set: &v1::ActionProfileActionSet,
+    ) -> Result<Vec<p4jet_tables::Action>> {
         if set.group_action.is_some() {
             return Err(Refusal::unsupported("`group_action` is not supported"));
         }
@@ -341,32 +384,25 @@ impl Writer<'_> {
                 let why = format!("`{}`: an action of the set is unset", table.name);
                 return Err(Refusal::invalid(Reason::Action, why));
             };
-            actions.push(pipeline.action(table, given, false)?);
+            actions.push(self.pipeline.action(table, given, false)?);
         }
-        self.check_style(profile, Style::OneShots)?;
-        self.check_room(profile, actions.len())?;
-        let instance = profile.instance;
-        let (mut members, mut noted) = (Vec::new(), Vec::new());
-        for (action, given) in actions.into_iter().zip(&set.action_profile_actions) {
-            let handle = self.make(Update::CreateMember { profile: instance, action })?.unwrap_or(0);
-            members.push((handle, places(&self.ports, given.weight, given.watch_kind.as_ref())));
-            noted.push(GroupMember {
-                member_id: handle,
-                weight: given.weight,
-                watch_kind: given.watch_kind.clone(),
-            });
-        }
-        let group = self.make(Update::CreateGroup { profile: instance })?.unwrap_or(0);
-        self.make(Update::SetGroup { profile: instance, group: group.into(), members })?;
-        // A note of an empty set has something in it, too: it is known by being there.
-        let note = v1::ActionProfileGroup {
-            action_profile_id: u32::MAX - set.action_selection_mode as u32,
-            group_id: ONE_SHOT,
-            members: noted,
-            max_size: set.size_semantics,
+        Ok(actions)
+    }
+
+    /// Deletes the members of a one shot.
+    pub(crate) fn empty_one_shot(&mut self, table: &Table, group: u32) -> Result<()> {
+        let Some(profile) = table.profile.and_then(|id| self.pipeline.profiles.get(&id)) else {
+            return Ok(());
         };
-        self.set_note(Noted::Group(instance, group), &note)?;
-        Ok(Act::Group(group.into()))
+        let Some(note) = group_note(&self.control, profile, group) else { return Ok(()) };
+        let instance = profile.instance;
+        let set = Update::SetGroup { profile: instance, group: group.into(), members: Vec::new() };
+        self.make(set)?;
+        for member in &note.members {
+            self.make(Update::DeleteMember { profile: instance, member: member.member_id.into() })?;
+        }
+        let note = v1::ActionProfileGroup { members: Vec::new(), ..note };
+        self.set_note(Noted::Group(instance, group), &note)
     }
 
     /// Deletes the group of a one shot that no entry names any more, and its members.

@@ -62,7 +62,11 @@ impl Writer<'_> {
         check_metadata(&entry.metadata)?;
         check_existence(kind, &what, exists)?;
         self.make(Update::SetMulticastGroup { group, replicas: Some(replicas) })?;
-        let note = MulticastGroupEntry { multicast_group_id: 0, ..entry.clone() };
+        let note = MulticastGroupEntry {
+            multicast_group_id: 0,
+            replicas: shortest_ports(&entry.replicas),
+            ..entry.clone()
+        };
         self.set_note(Noted::MulticastGroup(group), &note)
     }
 
@@ -93,7 +97,8 @@ impl Writer<'_> {
         }
         check_existence(kind, &what, exists)?;
         self.make(session_update(session, entry, replicas))?;
-        let note = CloneSessionEntry { session_id: 0, ..entry.clone() };
+        let replicas = shortest_ports(&entry.replicas);
+        let note = CloneSessionEntry { session_id: 0, replicas, ..entry.clone() };
         self.set_note(Noted::Session(session), &note)
     }
 
@@ -147,6 +152,23 @@ pub(crate) fn copies(ports: &Ports, replicas: &[Replica]) -> Vec<(u32, u32)> {
         [own].into_iter().chain(backups).find(|(port, _)| ports.is_up(*port))
     };
     replicas.iter().filter_map(copy).collect()
+}
+
+/// The replicas as Reads show them: ports have as few bytes as possible (G-11).
+fn shortest_ports(given: &[Replica]) -> Vec<Replica> {
+    let shortest = |bytes: &mut bytes::Bytes| {
+        if let Some(port) = port(bytes) {
+            *bytes = short_u64(port.into());
+        }
+    };
+    let mut replicas = given.to_vec();
+    for replica in &mut replicas {
+        if let Some(PortKind::Port(port)) = &mut replica.port_kind {
+            shortest(port);
+        }
+        replica.backup_replicas.iter_mut().for_each(|backup| shortest(&mut backup.port));
+    }
+    replicas
 }
 
 /// The update that makes a clone session with these copies.

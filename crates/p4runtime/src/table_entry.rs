@@ -475,6 +475,13 @@ fn no_direct(table: &Table, what: &str, field: &str) -> Refusal {
     Refusal::invalid(Reason::Form, why)
 }
 
+/// The action of an entry, before it has an effect.
+enum Planned<'e> {
+    Act(Act),
+    /// A one shot, whose members are not there yet.
+    Set(&'e v1::ActionProfileActionSet, Vec<p4jet_tables::Action>),
+}
+
 /// What an update of an entry says besides key and action.
 struct Beside {
     timeout_ms: Option<u32>,
@@ -551,9 +558,8 @@ impl Writer<'_> {
             let why = format!("`{}`: `action` is unset, and an entry needs one", table.name);
             return Err(Refusal::invalid(Reason::Action, why));
         };
-        let is_set = matches!(action.r#type, Some(TableActionType::ActionProfileActionSet(_)));
-        // A set makes members, which comes last.
-        let plain = if is_set { None } else { Some(self.act(table, action)?) };
+        let planned = self.planned(table, action)?;
+        let is_set = matches!(planned, Planned::Set(..));
         let mut beside = self.beside(table, entry)?;
         if table.idle_timeout {
             // The age of an entry without timeout counts from here, too.
@@ -570,7 +576,7 @@ impl Writer<'_> {
             let why = format!("`{}`: an entry with this key exists already", table.name);
             return Err(Refusal::new(Code::AlreadyExists, Reason::Exists, why));
         }
-        let act = plain.map_or_else(|| self.act(table, action), Ok)?;
+        let act = self.act(table, planned)?;
         let insert = Update::Insert { table: table.table, key, priority, act };
         let meter = beside.meter.take().and_then(|(meter, rates)| Some((meter, rates?)));
         let handle = self.batch.insert(insert, &Direct { counter: beside.counter.take(), meter })?;
@@ -584,10 +590,7 @@ impl Writer<'_> {
         key: &[KeyMatch],
         priority: u32,
     ) -> Result<()> {
-        let plain = match &entry.action {
-            Some(TableAction { r#type: Some(TableActionType::ActionProfileActionSet(_)) }) | None => None,
-            Some(action) => Some(self.act(table, action)?),
-        };
+        let planned = entry.action.as_ref().map(|action| self.planned(table, action)).transpose()?;
         let mut beside = self.beside(table, entry)?;
         self.pipeline.check_constraint(table, key, entry.priority)?;
         let handle = self.found(table, key, entry.priority, priority)?;
@@ -602,22 +605,33 @@ impl Writer<'_> {
                 beside.meter = None;
             }
         }
-        let Some(action) = &entry.action else { return self.set_beside(table, handle, &beside) };
+        let Some(planned) = planned else { return self.set_beside(table, handle, &beside) };
         self.check_changeable(table, handle)?;
-        let act = plain.map_or_else(|| self.act(table, action), Ok)?;
         let before = self.one_shot_of(table, handle);
-        let modify = Update::Modify { table: table.table, entry: handle.0.into(), act };
-        match beside.meter.take() {
-            // W-21: no packet has the new action and the old rates.
-            Some((meter, rates)) => self.together(|writer| {
+        // A full profile has room for the new one shot when the members of the old one are gone.
+        let emptied = match &planned {
+            Planned::Set(_, actions) => before.filter(|_| !self.has_room(table, actions.len())),
+            Planned::Act(_) => None,
+        };
+        let meter = beside.meter.take();
+        // W-21: no packet has the new action and the old rates, or an empty one shot.
+        let is_one_step = emptied.is_none() && meter.is_none();
+        let change = |writer: &mut Self| {
+            if let Some(group) = emptied {
+                writer.empty_one_shot(table, group)?;
+            }
+            let act = writer.act(table, planned)?;
+            writer.make(Update::Modify { table: table.table, entry: handle.0.into(), act })?;
+            if let Some((meter, rates)) = meter {
                 let cell = Cell::Entry(EntryRef::from(handle.0));
-                writer.make(modify)?;
-                writer.make(Update::SetMeter { meter, cell, rates }).map(drop)
-            })?,
-            None => drop(self.make(modify)?),
-        }
-        if let Some(group) = before {
-            self.delete_one_shot(table, group)?;
+                writer.make(Update::SetMeter { meter, cell, rates })?;
+            }
+            before.map_or(Ok(()), |group| writer.delete_one_shot(table, group))
+        };
+        if is_one_step {
+            change(self)?
+        } else {
+            self.together(change)?
         }
         self.set_beside(table, handle, &beside)
     }
@@ -629,7 +643,15 @@ impl Writer<'_> {
     }
 
     /// What an entry is to do.
-    fn act(&mut self, table: &Table, action: &TableAction) -> Result<Act> {
+    fn act(&mut self, table: &Table, planned: Planned<'_>) -> Result<Act> {
+        match planned {
+            Planned::Act(act) => Ok(act),
+            Planned::Set(set, actions) => self.one_shot(table, set, actions),
+        }
+    }
+
+    /// Checks the form of an entry's action.
+    fn planned<'e>(&self, table: &Table, action: &'e TableAction) -> Result<Planned<'e>> {
         let wrong = |found: &str, expected: &str| {
             let why = format!("`{}`: the action is {found}, expected {expected}", table.name);
             Err(Refusal::invalid(Reason::Action, why))
@@ -649,14 +671,14 @@ impl Writer<'_> {
         match (&action.r#type, profile) {
             (None, _) => wrong("unset", expected),
             (Some(TableActionType::Action(action)), None) => {
-                Ok(Act::Action(self.pipeline.action(table, action, false)?))
+                Ok(Planned::Act(Act::Action(self.pipeline.action(table, action, false)?)))
             }
             (Some(TableActionType::Action(_)), Some(_)) => wrong("`action`", expected),
             (Some(TableActionType::ActionProfileMemberId(id)), Some(_)) => match id {
                 0 => absent_id("member"),
                 id => {
                     self.check_named(table)?;
-                    Ok(Act::Member(handle_of_id(*id).into()))
+                    Ok(Planned::Act(Act::Member(handle_of_id(*id).into())))
                 }
             },
             (Some(TableActionType::ActionProfileGroupId(id)), Some(profile)) if profile.selector => {
@@ -664,14 +686,14 @@ impl Writer<'_> {
                     0 => absent_id("group"),
                     id => {
                         self.check_named(table)?;
-                        Ok(Act::Group(handle_of_id(*id).into()))
+                        Ok(Planned::Act(Act::Group(handle_of_id(*id).into())))
                     }
                 }
             }
             (Some(TableActionType::ActionProfileMemberId(_)), None) => wrong("a member", expected),
             (Some(TableActionType::ActionProfileGroupId(_)), _) => wrong("a group", expected),
             (Some(TableActionType::ActionProfileActionSet(set)), Some(profile)) if profile.selector => {
-                self.one_shot(table, set)
+                Ok(Planned::Set(set, self.one_shot_actions(table, profile, set)?))
             }
             (Some(TableActionType::ActionProfileActionSet(_)), _) => wrong("an action set", expected),
         }
