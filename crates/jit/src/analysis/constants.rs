@@ -3,9 +3,9 @@
 //! A condition that a fact decides need not be tested. A jump to a node that only tests such a condition goes directly
 //! to the result: a parser path that found a header continues where the header is valid.
 
+use super::combinations::{COMBINATIONS_MAX, Combination, Combinations, HEADERS_MAX};
 use super::effects::element;
 use super::inherited::Inherited;
-use super::written::Written;
 use crate::graph::{Graph, Place};
 use crate::slots::Slot;
 use crate::solver::{self, Budget, PerPlace};
@@ -16,28 +16,32 @@ use p4jet_ir::{
     ActionId, Begin, BinaryOp, BlockKind, Expr, FieldId, FieldKind, HeaderId, Op, Program, Terminator,
     UnaryOp,
 };
-use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 
 /// Values of the tracked fields, where known.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Facts(Vec<Option<u64>>);
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    values: Vec<Option<u64>>,
+    /// The headers that may be valid together. What all combinations have in common is also in `values`.
+    valid: Combinations,
+}
 
 impl Clone for Facts {
     fn clone(&self) -> Facts {
-        Facts(self.0.clone())
+        Facts { values: self.values.clone(), valid: self.valid.clone() }
     }
 
     fn clone_from(&mut self, other: &Facts) {
-        self.0.clone_from(&other.0);
+        self.values.clone_from(&other.values);
+        self.valid.clone_from(&other.valid);
     }
 }
 
 impl Facts {
     /// Keeps the facts that both have. Returns true if some were lost.
     fn join(&mut self, other: &Facts) -> bool {
-        let mut changed = false;
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+        let mut changed = self.valid.join(&other.valid);
+        for (mine, theirs) in self.values.iter_mut().zip(&other.values) {
             if mine.is_some() && mine != theirs {
                 *mine = None;
                 changed = true;
@@ -53,6 +57,8 @@ struct Tracked {
     index: Vec<Option<u32>>,
     /// How many are tracked.
     count: usize,
+    /// For each slot: its bit in a [`Combination`], if it is the validity of a header that combinations describe.
+    bit: Vec<Option<u32>>,
 }
 
 /// The effect of statements and conditions on constant facts.
@@ -60,10 +66,6 @@ pub struct Evaluator<'a> {
     /// The graph.
     pub graph: &'a Graph<'a>,
     tracked: Tracked,
-    /// For each header: headers that are valid whenever it is.
-    implied: Vec<Vec<HeaderId>>,
-    /// For each field: the header whose validity it is, if only extraction sets that.
-    validity: Vec<Option<HeaderId>>,
 }
 
 /// The constant facts of a program.
@@ -127,15 +129,9 @@ const COMPARED_MAX: usize = 1 << 26;
 const FACTS_MAX: usize = 4 << 20;
 
 /// Finds the constant facts.
-pub fn constants<'a>(graph: &'a Graph<'a>, inherited: &Inherited, written: &Written) -> Constants<'a> {
-    let mut eval = Evaluator::new(graph);
-    let mut before = eval.propagate(inherited);
-    if graph.copies().next().is_none() {
-        eval.find_implied(&before, written);
-        if eval.implied.iter().any(|headers| !headers.is_empty()) {
-            before = eval.propagate(inherited);
-        }
-    }
+pub fn constants<'a>(graph: &'a Graph<'a>, inherited: &Inherited) -> Constants<'a> {
+    let mut eval = Evaluator { graph, tracked: Tracked::of(graph) };
+    let before = eval.propagate(inherited);
     let nothing = eval.nothing();
     let mut conditions = graph.per_place(None);
     let jumps = before.iter().map(|(place, facts)| {
@@ -183,16 +179,6 @@ impl Constants<'_> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// An evaluator for which no header implies another.
-    fn new(graph: &'a Graph<'a>) -> Evaluator<'a> {
-        Evaluator {
-            graph,
-            tracked: Tracked::of(graph),
-            implied: vec![Vec::new(); graph.program.headers.len()],
-            validity: vec![None; graph.program.fields.len()],
-        }
-    }
-
     fn valid_slot(&self, header: HeaderId) -> Slot {
         self.graph.slots.field(self.graph.program.headers[header.index()].valid)
     }
@@ -209,12 +195,12 @@ impl<'a> Evaluator<'a> {
 
     /// Facts that know no value.
     pub fn nothing(&self) -> Facts {
-        Facts(vec![None; self.tracked.count])
+        Facts { values: vec![None; self.tracked.count], valid: Combinations::default() }
     }
 
     /// The value of a slot, if it is known.
     pub fn known(&self, facts: &Facts, slot: Slot) -> Option<u64> {
-        facts.0[self.tracked.index[slot.index()]? as usize]
+        facts.values[self.tracked.index[slot.index()]? as usize]
     }
 
     /// Forgets a field.
@@ -223,8 +209,68 @@ impl<'a> Evaluator<'a> {
     }
 
     fn put(&self, facts: &mut Facts, slot: Slot, value: Option<u64>) {
+        self.put_value(facts, slot, value);
+        if let Some(bit) = self.bit(slot) {
+            facts.valid.assign(bit, |_| value.map(|valid| valid == 1));
+        }
+    }
+
+    /// Sets the value of a slot, but leaves the combinations.
+    fn put_value(&self, facts: &mut Facts, slot: Slot, value: Option<u64>) {
         if let Some(index) = self.tracked.index[slot.index()] {
-            facts.0[index as usize] = value;
+            facts.values[index as usize] = value;
+        }
+    }
+
+    /// The facts where a slot is supposed to have this value.
+    fn suppose_slot(&self, facts: &mut Facts, slot: Slot, value: u64) {
+        self.put_value(facts, slot, Some(value));
+        if let Some(bit) = self.bit(slot) {
+            facts.valid.retain(|combination| combination >> bit & 1 == Combination::from(value));
+        }
+    }
+
+    /// The bit of a slot in a [`Combination`], if it has one.
+    fn bit(&self, slot: Slot) -> Option<u32> {
+        self.tracked.bit[slot.index()]
+    }
+
+    /// Makes the validity known that all combinations agree on.
+    fn agree(&self, facts: &mut Facts) {
+        let (always, ever) = facts.valid.always_and_ever();
+        for h in 0..self.graph.program.headers.len().min(HEADERS_MAX) {
+            let bit = 1 << h;
+            if always & bit != 0 || ever & bit == 0 {
+                self.put_value(facts, self.valid_slot(HeaderId(h as u32)), Some(u64::from(ever & bit != 0)));
+            }
+        }
+    }
+
+    /// The result of a condition on validity for one combination, if that decides it.
+    fn holds(&self, combination: Combination, cond: &Expr) -> Option<bool> {
+        match cond {
+            Expr::Field(f) => {
+                let bit = self.bit(self.graph.slots.field(*f))?;
+                Some(combination >> bit & 1 == 1)
+            }
+            Expr::Unary(UnaryOp::Not, a) => Some(!self.holds(combination, a)?),
+            Expr::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
+                let absorbing = *op == BinaryOp::Or;
+                match (self.holds(combination, a), self.holds(combination, b)) {
+                    (Some(result), _) | (_, Some(result)) if result == absorbing => Some(absorbing),
+                    (Some(_), Some(_)) => Some(!absorbing),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The result of a condition, if it is known.
+    pub fn condition(&self, facts: &Facts, cond: &Expr) -> Option<bool> {
+        match self.value(facts, cond) {
+            Some(value) => Some(value != 0),
+            None => facts.valid.agree(|combination| self.holds(combination, cond)),
         }
     }
 
@@ -250,11 +296,23 @@ impl<'a> Evaluator<'a> {
         }
         match op {
             Op::Set { dest, value } => {
-                let value = self.value(facts, value);
-                self.put(facts, self.graph.slots.field(*dest), value);
+                let slot = self.graph.slots.field(*dest);
+                match (self.value(facts, value), self.bit(slot)) {
+                    (None, Some(bit)) => {
+                        self.put_value(facts, slot, None);
+                        facts.valid.assign(bit, |combination| self.holds(combination, value));
+                        self.agree(facts);
+                    }
+                    (value, _) => self.put(facts, slot, value),
+                }
             }
             op => {
-                op.for_each_write(&self.graph.program.headers, &mut |f| self.forget(facts, f));
+                let extracts = matches!(op, Op::Extract { .. } | Op::ExtractElement { .. });
+                op.for_each_write(&self.graph.program.headers, &mut |f| match extracts {
+                    // Combinations change less than they would if the validity were just forgotten.
+                    true => self.put_value(facts, self.graph.slots.field(f), None),
+                    false => self.forget(facts, f),
+                });
                 let cursor = self.known(facts, self.graph.slots.cursor());
                 // No cursor lies far behind the longest frame.
                 let behind =
@@ -273,6 +331,11 @@ impl<'a> Evaluator<'a> {
                         headers
                             .iter()
                             .for_each(|header| self.put(facts, self.graph.slots.offset(*header), None));
+                        // No header changes if the index is too large.
+                        let bits = headers.iter().map(|header| self.bit(self.valid_slot(*header)));
+                        let bits = bits.chain([None]);
+                        facts.valid.assign_one_of(bits);
+                        self.agree(facts);
                         self.put(facts, self.graph.slots.cursor(), None);
                     }
                     Op::Advance { bits } => {
@@ -367,32 +430,34 @@ impl<'a> Evaluator<'a> {
 
     /// The constant facts where `expr` has this value.
     pub fn suppose(&self, facts: &mut Facts, expr: &Expr, value: u64) {
+        self.suppose_parts(facts, expr, value);
+        if expr.width(self.graph.program) == 1 {
+            facts.valid.retain(|combination| {
+                self.holds(combination, expr).is_none_or(|holds| u64::from(holds) == value)
+            });
+        }
+        self.agree(facts);
+    }
+
+    /// Adds the facts that follow for parts of `expr` if it has this value.
+    fn suppose_parts(&self, facts: &mut Facts, expr: &Expr, value: u64) {
         match (expr, value) {
-            (Expr::Field(f), _) => {
-                self.put(facts, self.graph.slots.field(*f), Some(value));
-                if value == 1
-                    && let Some(header) = self.validity[f.index()]
-                {
-                    for implied in &self.implied[header.index()] {
-                        self.put(facts, self.valid_slot(*implied), Some(1));
-                    }
-                }
-            }
+            (Expr::Field(f), _) => self.suppose_slot(facts, self.graph.slots.field(*f), value),
             (Expr::Unary(UnaryOp::Not, a), _) => {
                 let width = a.width(self.graph.program);
                 if width <= 64 {
-                    self.suppose(facts, a, value ^ ones(width));
+                    self.suppose_parts(facts, a, value ^ ones(width));
                 }
             }
             (Expr::Binary(BinaryOp::And, a, b), 1) | (Expr::Binary(BinaryOp::Or, a, b), 0)
                 if a.width(self.graph.program) == 1 =>
             {
-                self.suppose(facts, a, value);
-                self.suppose(facts, b, value);
+                self.suppose_parts(facts, a, value);
+                self.suppose_parts(facts, b, value);
             }
             (Expr::Binary(BinaryOp::Eq, a, b), 1) | (Expr::Binary(BinaryOp::Ne, a, b), 0) => {
                 if let Some(value) = self.value(facts, b) {
-                    self.suppose(facts, a, value);
+                    self.suppose_parts(facts, a, value);
                 }
             }
             _ => {}
@@ -409,9 +474,9 @@ impl<'a> Evaluator<'a> {
             }
             place = match &node.terminator {
                 Terminator::Goto(next) => self.graph.sibling(place, *next),
-                Terminator::If { cond, then, otherwise } => match self.value(facts, cond) {
-                    Some(0) => self.graph.sibling(place, *otherwise),
-                    Some(_) => self.graph.sibling(place, *then),
+                Terminator::If { cond, then, otherwise } => match self.condition(facts, cond) {
+                    Some(false) => self.graph.sibling(place, *otherwise),
+                    Some(true) => self.graph.sibling(place, *then),
                     None => break,
                 },
                 Terminator::Switch { value, cases, default } => match self.value(facts, value) {
@@ -450,7 +515,7 @@ impl<'a> Evaluator<'a> {
         let node = self.graph.node(place);
         let mut facts = before.clone();
         // The facts behind one of several edges, in memory that the next edge reuses.
-        let mut there = Facts(Vec::new());
+        let mut there = Facts::default();
         let mut edge =
             |edge: Edge, to: Option<Place>, facts: &Facts| visit(edge, self.resolve(to, facts), facts);
         let reject = |there: &mut Facts, facts: &Facts| {
@@ -468,13 +533,12 @@ impl<'a> Evaluator<'a> {
         match &node.terminator {
             Terminator::Goto(next) => edge(Edge::Target(0), Some(self.graph.sibling(place, *next)), &facts),
             Terminator::If { cond, then, otherwise } => {
-                let known = self.value(&facts, cond);
-                condition = known.map(|known| known != 0);
+                condition = self.condition(&facts, cond);
                 let mut number = 0;
-                for (value, node) in [(1, then), (0, otherwise)] {
-                    if known.is_none_or(|known| known == value) {
+                for (value, node) in [(true, then), (false, otherwise)] {
+                    if condition.is_none_or(|known| known == value) {
                         there.clone_from(&facts);
-                        self.suppose(&mut there, cond, value);
+                        self.suppose(&mut there, cond, value.into());
                         edge(Edge::Target(number), Some(self.graph.sibling(place, *node)), &there);
                         number += 1;
                     }
@@ -530,8 +594,13 @@ impl<'a> Evaluator<'a> {
     /// The constant facts where packets or copies begin: fields that copies do not inherit are 0.
     fn facts_at(&self, begin: Begin, inherited: &Inherited) -> Facts {
         let mut facts = self.nothing();
+        if self.tracked.bit.iter().any(Option::is_some) {
+            facts.valid = Combinations::none_valid();
+        }
         for slot in self.graph.slots.all() {
-            if !(self.graph.has_copies(begin) && inherited.at(begin).contains(slot)) {
+            if self.graph.has_copies(begin) && inherited.at(begin).contains(slot) {
+                self.put(&mut facts, slot, None);
+            } else {
                 self.put(&mut facts, slot, Some(0));
             }
         }
@@ -558,12 +627,13 @@ impl<'a> Evaluator<'a> {
                 entries.insert(place);
             }
         }
+        let combinations = if self.tracked.bit.iter().any(Option::is_some) { COMBINATIONS_MAX } else { 0 };
         let solved = solver::forward(
             graph,
             &mut before,
             entries.into_iter(),
             &mut Budget::new(COMPARED_MAX),
-            |place| graph.edges(place) * (1 + self.tracked.count),
+            |place| graph.edges(place) * (1 + self.tracked.count + combinations),
             join,
             |place, before, edge| {
                 let before = before.as_ref().expect("a place is queued when facts reach it");
@@ -581,48 +651,11 @@ impl<'a> Evaluator<'a> {
         );
         if solved.is_err() {
             self.tracked.index.fill(None);
+            self.tracked.bit.fill(None);
             self.tracked.count = 0;
             before = graph.per_place(Some(self.nothing()));
         }
         before
-    }
-
-    /// A header that is only ever extracted behind another is valid only if that one is.
-    fn find_implied(&mut self, before: &PerPlace<Option<Facts>>, written: &Written) {
-        let graph = self.graph;
-        let valid = |h: usize| graph.program.headers[h].valid;
-        let count = graph.program.headers.len();
-        let once_set: Vec<bool> = (0..count).map(|h| !written.contains(valid(h))).collect();
-        let mut implied: Vec<Option<BTreeSet<usize>>> = vec![None; count];
-        // Unless validity is tracked nothing is implied.
-        let is_tracked = (0..count).any(|h| self.tracked.index[valid(h).index()].is_some());
-        for place in graph.places().filter(|_| is_tracked) {
-            let Some(mut facts) = before[place].clone() else { continue };
-            for stmt in &graph.node(place).stmts {
-                let now: LazyCell<BTreeSet<usize>, _> = LazyCell::new(|| {
-                    let holds = |h: &usize| once_set[*h] && self.known_field(&facts, valid(*h)) == Some(1);
-                    (0..count).filter(holds).collect()
-                });
-                stmt.op.for_each_extracted(&mut |header| {
-                    let implied = &mut implied[header.index()];
-                    *implied = Some(match implied.take() {
-                        None => now.clone(),
-                        Some(before) => before.intersection(&now).copied().collect(),
-                    });
-                });
-                drop(now);
-                self.learn(&mut facts, &stmt.op);
-            }
-        }
-        let mut validity = vec![None; graph.program.fields.len()];
-        for h in (0..count).filter(|&h| once_set[h]) {
-            validity[valid(h).index()] = Some(HeaderId(h as u32));
-        }
-        self.implied = implied
-            .into_iter()
-            .map(|headers| headers.into_iter().flatten().map(|h| HeaderId(h as u32)).collect())
-            .collect();
-        self.validity = validity;
     }
 }
 
@@ -686,7 +719,15 @@ impl Tracked {
         let mut index: Vec<Option<u32>> = index.collect();
         // Rows and sums are not tracked.
         index.resize(graph.slots.count(), None);
-        Tracked { index, count: count as usize }
+        let mut bit = vec![None; graph.slots.count()];
+        // A combination takes as much memory as a value.
+        if wanted.saturating_add(COMBINATIONS_MAX).saturating_mul(graph.count()) <= FACTS_MAX {
+            for (h, header) in (0..).zip(program.headers.iter().take(HEADERS_MAX)) {
+                let slot = graph.slots.field(header.valid);
+                bit[slot.index()] = index[slot.index()].map(|_| h);
+            }
+        }
+        Tracked { index, count: count as usize, bit }
     }
 }
 
@@ -718,7 +759,7 @@ fn follow_copies(program: &Program, mut open: Vec<FieldId>, tracked: &mut [bool]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{inherited, written};
+    use crate::analysis::inherited;
     use crate::graph::Stops;
     use p4jet_ir::{BlockKind, NodeId};
 
@@ -775,7 +816,7 @@ egress_port meta.port
     }
 
     fn find<'a>(graph: &'a Graph<'a>) -> Constants<'a> {
-        constants(graph, &inherited::inherited(graph), &written::written(graph))
+        constants(graph, &inherited::inherited(graph))
     }
 
     #[test]
@@ -803,5 +844,22 @@ egress_port meta.port
         let graph = Graph::new(&program, Stops::Nowhere, &[]);
         let ask = places(&graph, BlockKind::Control, &[0, 1, 2, 3]);
         assert_eq!(find(&graph).successors(ask[1]), [ask[2], ask[3]]);
+    }
+
+    #[test]
+    fn a_test_of_one_header_decides_the_others_that_come_with_it() {
+        let text =
+            TWO_HEADERS.replace("    meta.port = 0x4:9\n", "    a.$valid$ = 0x0:1\n    b.$valid$ = 0x0:1\n");
+        let program = p4jet_ir::text::parse(&text).unwrap();
+        let graph = Graph::new(&program, Stops::Nowhere, &[]);
+        let ask = places(&graph, BlockKind::Control, &[0, 1, 2]);
+        assert_eq!(find(&graph).successors(ask[1]), [ask[2]]);
+        // No packet has `b` without `a`.
+        let text = text.replace("if b.$valid$ then", "if and(b.$valid$, not(a.$valid$)) then");
+        let program = p4jet_ir::text::parse(&text).unwrap();
+        let graph = Graph::new(&program, Stops::Nowhere, &[]);
+        let parse = places(&graph, BlockKind::Parser, &[0, 1]);
+        let ask = places(&graph, BlockKind::Control, &[0, 4]);
+        assert_eq!(find(&graph).successors(parse[1]), [ask[1]]);
     }
 }

@@ -2,6 +2,7 @@
 //! that it depends on, and returns its own result. The dataflow analyses run on the [`crate::solver`].
 
 pub mod calls;
+pub mod combinations;
 pub mod constants;
 pub mod cursor;
 pub mod deparse;
@@ -73,7 +74,7 @@ impl<'a> Analyses<'a> {
         let extracts = cursor::extracts(graph);
         let written = written::written(graph);
         let deparsers = deparse::deparsers(graph, &written);
-        let constants = constants::constants(graph, &inherited, &written);
+        let constants = constants::constants(graph, &inherited);
         let is_indexed = indexed::indexed(graph, &constants);
         let needed = needed::needed(graph, &written);
         let defined = may_defined::may_defined(graph, &constants, budget)?;

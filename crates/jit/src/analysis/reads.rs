@@ -396,7 +396,7 @@ impl<'a> Point<'a> {
         if let Terminator::If { cond, then, otherwise } = terminator
             && let Some(known) = match is_own {
                 true => self.inputs.constants.condition(self.place),
-                false => self.eval().value(&self.facts, cond).map(|known| known != 0),
+                false => self.eval().condition(&self.facts, cond),
             }
         {
             let to = if known { *then } else { *otherwise };
