@@ -1040,7 +1040,8 @@ impl Short {
     /// Limits the process to its present address space plus this many MiB; `None` lifts the limit.
     fn leave_free(&self, mib: Option<u64>) {
         let status = fs::read_to_string(format!("/proc/{}/status", self.switch.child.id())).unwrap();
-        let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+        let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+        let size = size.unwrap_or_else(|| panic!("the switch has ended:\n{status}"));
         let used_kib: u64 = size.split_whitespace().next().unwrap().parse().unwrap();
         limit(self.switch.child.id(), libc::RLIMIT_AS, mib.map(|mib| (used_kib << 10) + (mib << 20)));
     }

@@ -77,7 +77,7 @@ struct Switch {
 }
 
 impl Switch {
-    /// Returns the total counts of each port, and the number of workers that received anything.
+    /// Returns the total counts of each port, and the number of workers that received more than stray frames.
     fn finish_workers(mut self) -> ([PortStats; 2], usize) {
         self.stop.store(true, Ordering::Relaxed);
         let (mut sum, mut busy) = ([PortStats::default(); 2], 0);
@@ -85,7 +85,7 @@ impl Switch {
             let [left, right] = thread.join().unwrap();
             sum[0] += left;
             sum[1] += right;
-            busy += usize::from(left.rx_packets > 0 && right.rx_packets > 0);
+            busy += usize::from(left.rx_packets + right.rx_packets > 100);
         }
         (sum, busy)
     }
@@ -341,7 +341,7 @@ fn tcp_arrives_intact_through_several_workers() {
     need_namespaces!();
     let network = Network::new(1500);
     let switch = network.start_workers(1522, 3);
-    // Connections differ in their ports: the probability that all go to one worker is 1 in 3^7.
+    // Each direction of a connection has a hash of its own: the probability that all 16 go to one worker is 1 in 3^15.
     for port in 0..8 {
         let address: &str = Box::leak(format!("10.77.0.2:{}", 7100 + port).into_boxed_str());
         tcp(&network, address, 5);
