@@ -273,7 +273,7 @@ impl Worker {
         match &mut self.engine {
             Runner::Jit(engine) if idle && self.place.switch().threads().is_none() => {
                 self.reads_time = self.logging.is_some() || new.code().reads_time();
-                new.go_on_counting(engine);
+                new.continue_counting(engine);
                 Ok(Some(std::mem::replace(engine, new)))
             }
             Runner::Interp(tallies) if self.interim => {

@@ -68,8 +68,14 @@ impl Cfg {
     }
 }
 
-/// Graph (actions first), node, and the statement that follows the place.
-type Place = (usize, usize, usize);
+/// A program point: before a statement of a node, or before its terminator.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    graph: CfgId,
+    node: NodeId,
+    /// The number of the statement that follows.
+    stmt: usize,
+}
 
 /// Something atomic: a marked part, the body of an action, or statements of one node.
 #[derive(Default)]
@@ -89,12 +95,11 @@ struct Part {
 /// Packets may leave parsers and deparsers at statements inside them; there, only statements between these are atomic.
 pub fn add_locks(program: &mut Program) {
     let mut parts = Vec::new();
-    let actions = program.actions.len();
-    for graph in 0..actions {
-        parts.extend(action_part(program, graph));
+    for action in (0..program.actions.len() as u32).map(ActionId) {
+        parts.extend(action_part(program, action));
     }
-    for graph in 0..program.blocks.len() {
-        block_parts(program, actions + graph, &mut parts);
+    for block in (0..program.blocks.len() as u32).map(BlockId) {
+        block_parts(program, block, &mut parts);
     }
     let locked: BTreeSet<InstanceId> = parts
         .iter()
@@ -116,14 +121,10 @@ pub fn add_locks(program: &mut Program) {
         }
     }
     // In reverse order, so that places stay valid.
-    for ((graph, node, at), calls) in inserted.into_iter().rev() {
-        let body = match graph.checked_sub(actions) {
-            Some(block) => &mut program.blocks[block].body,
-            None => &mut program.actions[graph].body,
-        };
-        let node = &mut body.nodes[node];
-        let loc = node.stmts.get(at).map_or(node.terminator_loc, |stmt| stmt.loc);
-        node.stmts.splice(at..at, calls.into_iter().map(|op| Stmt { op, loc }));
+    for (Place { graph, node, stmt }, calls) in inserted.into_iter().rev() {
+        let node = &mut program.cfg_mut(graph).nodes[node.index()];
+        let loc = node.stmts.get(stmt).map_or(node.terminator_loc, |stmt| stmt.loc);
+        node.stmts.splice(stmt..stmt, calls.into_iter().map(|op| Stmt { op, loc }));
     }
 }
 
@@ -133,8 +134,8 @@ pub fn call(function: Function, instance: Option<InstanceId>) -> Op {
 }
 
 /// The whole body of an action, if it touches registers.
-fn action_part(program: &mut Program, action: usize) -> Option<Part> {
-    let body = &mut program.actions[action].body;
+fn action_part(program: &mut Program, action: ActionId) -> Option<Part> {
+    let body = &mut program.actions[action.index()].body;
     if !body.touches_registers() {
         return None;
     }
@@ -158,22 +159,24 @@ fn action_part(program: &mut Program, action: usize) -> Option<Part> {
         let old = std::mem::replace(&mut body.nodes[0], first);
         body.nodes.push(old);
     }
-    let mut part = Part { begins: vec![(action, 0, 0)], ..Part::default() };
-    for (number, (node, cycle)) in body.nodes.iter().zip(body.on_cycles()).enumerate() {
+    let place = |node, stmt| Place { graph: CfgId::Action(action), node: NodeId(node), stmt };
+    let mut part = Part { begins: vec![place(0, 0)], ..Part::default() };
+    for (number, (node, cycle)) in (0..).zip(body.nodes.iter().zip(body.on_cycles())) {
         for register in node.stmts.iter().filter_map(|stmt| stmt.op.register()) {
             part.registers.insert(register);
             part.accesses += 1 + usize::from(cycle);
         }
         if node.terminator.leaves() {
-            part.ends.push((action, number, node.stmts.len()));
+            part.ends.push(place(number, node.stmts.len()));
         }
     }
     Some(part)
 }
 
 /// The marked parts of a control, and elsewhere the consecutive statements.
-fn block_parts(program: &Program, graph: usize, parts: &mut Vec<Part>) {
-    let block = &program.blocks[graph - program.actions.len()];
+fn block_parts(program: &Program, block: BlockId, parts: &mut Vec<Part>) {
+    let graph = CfgId::Block(block);
+    let block = &program.blocks[block.index()];
     let body = &block.body;
     let marked = block.kind == BlockKind::Control;
     // The marked part that surrounds the start of a node, and the number of parts nested in it.
@@ -195,14 +198,15 @@ fn block_parts(program: &Program, graph: usize, parts: &mut Vec<Part>) {
         // Consecutive statements outside of any part: the first one, and the end.
         let mut together: Option<Part> = None;
         for (number, stmt) in node.stmts.iter().enumerate() {
-            let place = (graph, at.index(), number);
+            let place = Place { graph, node: at, stmt: number };
+            let behind = Place { stmt: number + 1, ..place };
             let nesting = if marked { stmt.op.nesting() } else { 0 };
             if nesting != 0 || stmt.op.may_leave() {
                 parts.extend(together.take());
             }
             part = match (part, nesting) {
                 (None, 1) => {
-                    parts.push(Part { begins: vec![(place.0, place.1, number + 1)], ..Part::default() });
+                    parts.push(Part { begins: vec![behind], ..Part::default() });
                     Some((parts.len() - 1, 0))
                 }
                 (Some((open, 0)), -1) => {
@@ -221,7 +225,7 @@ fn block_parts(program: &Program, graph: usize, parts: &mut Vec<Part>) {
             of.accesses += 1;
             match part {
                 Some(_) => of.accesses += cycle,
-                None => of.ends = vec![(place.0, place.1, number + 1)],
+                None => of.ends = vec![behind],
             }
         }
         parts.extend(together);
@@ -238,7 +242,7 @@ fn block_parts(program: &Program, graph: usize, parts: &mut Vec<Part>) {
                 }
             }
             if node.terminator.leaves() {
-                parts[open].ends.push((graph, at.index(), node.stmts.len()));
+                parts[open].ends.push(Place { graph, node: at, stmt: node.stmts.len() });
             }
         }
         node.terminator.for_each_target(&mut |next| work.push((next, part)));

@@ -95,25 +95,51 @@ pub struct Hash {
     pub pieces: bool,
 }
 
-/// A hash algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Algorithm {
+/// Declares [`Algorithm`]: each algorithm with its name in IR text and the effect of a hash.
+macro_rules! algorithms {
+    ($($(#[doc = $doc:literal])+ $algorithm:ident = $name:literal, $effect:ident;)*) => {
+        /// A hash algorithm.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Algorithm {
+            $($(#[doc = $doc])+ $algorithm,)*
+        }
+
+        impl Algorithm {
+            /// All algorithms.
+            const ALL: &[Algorithm] = &[$(Algorithm::$algorithm),*];
+
+            fn name(self) -> &'static str {
+                match self {
+                    $(Algorithm::$algorithm => $name,)*
+                }
+            }
+
+            fn effect(self) -> Effect {
+                match self {
+                    $(Algorithm::$algorithm => Effect::$effect,)*
+                }
+            }
+        }
+    };
+}
+
+algorithms! {
     /// CRC-16/ARC.
-    Crc16,
+    Crc16 = "crc16", Pure;
     /// A CRC with 16 bits whose parameters are set at run time, under the name that the first text gives.
-    Crc16Custom,
+    Crc16Custom = "crc16_custom", Outside;
     /// CRC-32 (Ethernet).
-    Crc32,
+    Crc32 = "crc32", Pure;
     /// A CRC with 32 bits whose parameters are set at run time, under the name that the first text gives.
-    Crc32Custom,
+    Crc32Custom = "crc32_custom", Outside;
     /// RFC 1071 checksum.
-    Csum16,
+    Csum16 = "csum16", Pure;
     /// The exclusive or of the 16-bit words.
-    Xor16,
+    Xor16 = "xor16", Pure;
     /// The first 8 bytes as a number.
-    Identity,
+    Identity = "identity", Pure;
     /// A random number, whatever the data.
-    Random,
+    Random = "random_hash", Outside;
 }
 
 /// The dependencies of a call other than its arguments and the payload, and its changes other than its results.
@@ -143,38 +169,6 @@ pub enum Access {
 }
 
 impl Algorithm {
-    /// All algorithms.
-    pub const ALL: [Algorithm; 8] = [
-        Algorithm::Crc16,
-        Algorithm::Crc16Custom,
-        Algorithm::Crc32,
-        Algorithm::Crc32Custom,
-        Algorithm::Csum16,
-        Algorithm::Xor16,
-        Algorithm::Identity,
-        Algorithm::Random,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Algorithm::Crc16 => "crc16",
-            Algorithm::Crc16Custom => "crc16_custom",
-            Algorithm::Crc32 => "crc32",
-            Algorithm::Crc32Custom => "crc32_custom",
-            Algorithm::Csum16 => "csum16",
-            Algorithm::Xor16 => "xor16",
-            Algorithm::Identity => "identity",
-            Algorithm::Random => "random_hash",
-        }
-    }
-
-    fn effect(self) -> Effect {
-        match self {
-            Algorithm::Crc16Custom | Algorithm::Crc32Custom | Algorithm::Random => Effect::Outside,
-            _ => Effect::Pure,
-        }
-    }
-
     /// Width of the result in bits, if its parameters are set at run time.
     pub fn custom_width(self) -> Option<u32> {
         match self {
@@ -213,7 +207,7 @@ impl Function {
     /// All functions, except foreign ones.
     pub fn all() -> Vec<Function> {
         let mut all = Function::SIMPLE.to_vec();
-        for algorithm in Algorithm::ALL {
+        for &algorithm in Algorithm::ALL {
             for (payload, pieces) in [(false, false), (true, false), (false, true), (true, true)] {
                 all.push(Hash { algorithm, continues: false, payload, pieces }.into());
             }

@@ -86,6 +86,15 @@ index! {
     Loc;
 }
 
+/// A graph: the body of an action or of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CfgId {
+    /// An action.
+    Action(ActionId),
+    /// A block.
+    Block(BlockId),
+}
+
 /// A whole program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
@@ -167,6 +176,28 @@ pub enum Intrinsic {
 }
 
 impl Program {
+    /// Returns the ids of all graphs: first those of actions.
+    pub fn cfgs(&self) -> impl Iterator<Item = CfgId> + use<> {
+        let actions = (0..self.actions.len() as u32).map(|action| CfgId::Action(ActionId(action)));
+        actions.chain((0..self.blocks.len() as u32).map(|block| CfgId::Block(BlockId(block))))
+    }
+
+    /// Returns a graph.
+    pub fn cfg(&self, id: CfgId) -> &Cfg {
+        match id {
+            CfgId::Action(action) => &self.actions[action.index()].body,
+            CfgId::Block(block) => &self.blocks[block.index()].body,
+        }
+    }
+
+    /// Returns a graph to change.
+    pub(crate) fn cfg_mut(&mut self, id: CfgId) -> &mut Cfg {
+        match id {
+            CfgId::Action(action) => &mut self.actions[action.index()].body,
+            CfgId::Block(block) => &mut self.blocks[block.index()].body,
+        }
+    }
+
     /// True if packets wait in output queues.
     pub fn is_queued(&self) -> bool {
         let nodes = self.blocks.iter().flat_map(|block| &block.body.nodes);

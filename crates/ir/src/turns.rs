@@ -84,13 +84,13 @@ impl Program {
 pub fn count(program: &mut Program) {
     for Uncounted { graph, nodes, .. } in uncounted(program) {
         let spent = spent(program, graph);
-        count_part(graph_mut(program, graph), &nodes, &spent);
+        count_part(program.cfg_mut(graph), &nodes, &spent);
     }
     // The weight of a turn depends on the positions of all turns.
     for Uncounted { graph, nodes, weight: needed } in uncounted(program) {
-        let body = graph_mut(program, graph);
+        let body = program.cfg_mut(graph);
         for node in nodes {
-            if let Terminator::Turn { weight, .. } = &mut body.nodes[node].terminator {
+            if let Terminator::Turn { weight, .. } = &mut body.nodes[node.index()].terminator {
                 *weight = needed.max(*weight);
             }
         }
@@ -107,22 +107,15 @@ pub fn count(program: &mut Program) {
     }
 }
 
-/// Returns a graph by the number in [`Uncounted::graph`].
-fn graph_mut(program: &mut Program, graph: usize) -> &mut Cfg {
-    match graph.checked_sub(program.actions.len()) {
-        None => &mut program.actions[graph].body,
-        Some(block) => &mut program.blocks[block].body,
-    }
-}
-
 /// Returns the terminator of a graph for spent turns. Adds [`Program::turns`] and what it needs to the program.
-fn spent(program: &mut Program, graph: usize) -> Terminator {
+fn spent(program: &mut Program, graph: CfgId) -> Terminator {
     if program.turns.is_none() {
         program.turns = Some(FieldId(program.fields.len() as u32));
         program.fields.push(Field { name: NAME.to_string(), width: 32, kind: FieldKind::Temporary });
     }
-    let block = graph.checked_sub(program.actions.len());
-    if block.is_some_and(|block| program.blocks[block].kind == BlockKind::Parser) {
+    if let CfgId::Block(block) = graph
+        && program.blocks[block.index()].kind == BlockKind::Parser
+    {
         let timeout = program.errors.iter().position(|e| e == SPENT_IN_PARSER).unwrap_or(0);
         return Terminator::Reject(Expr::constant(timeout as u32, 32));
     }
@@ -134,8 +127,8 @@ fn spent(program: &mut Program, graph: usize) -> Terminator {
 }
 
 /// Inserts a turn on every back edge of a walk through the part, so that every cycle has one.
-fn count_part(body: &mut Cfg, nodes: &[usize], spent: &Terminator) {
-    let inside: HashSet<usize> = nodes.iter().copied().collect();
+fn count_part(body: &mut Cfg, nodes: &[NodeId], spent: &Terminator) {
+    let inside: HashSet<NodeId> = nodes.iter().copied().collect();
     let mut open = vec![false; body.nodes.len()];
     let mut seen = vec![false; body.nodes.len()];
     let mut back = Vec::new();
@@ -143,24 +136,24 @@ fn count_part(body: &mut Cfg, nodes: &[usize], spent: &Terminator) {
     let mut starts = nodes.to_vec();
     starts.sort_unstable();
     for start in starts {
-        if std::mem::replace(&mut seen[start], true) {
+        if std::mem::replace(&mut seen[start.index()], true) {
             continue;
         }
-        open[start] = true;
-        let mut way = vec![(start, targets(&body.nodes[start]))];
+        open[start.index()] = true;
+        let mut way = vec![(start, targets(&body.nodes[start.index()]))];
         while let Some((at, next)) = way.last_mut() {
             let at = *at;
             match next.pop() {
                 None => {
-                    open[at] = false;
+                    open[at.index()] = false;
                     way.pop();
                 }
                 Some(to) if !inside.contains(&to) => {}
-                Some(to) if open[to] => back.push((at, to)),
+                Some(to) if open[to.index()] => back.push((at, to)),
                 Some(to) => {
-                    if !std::mem::replace(&mut seen[to], true) {
-                        open[to] = true;
-                        way.push((to, targets(&body.nodes[to])));
+                    if !std::mem::replace(&mut seen[to.index()], true) {
+                        open[to.index()] = true;
+                        way.push((to, targets(&body.nodes[to.index()])));
                     }
                 }
             }
@@ -170,7 +163,7 @@ fn count_part(body: &mut Cfg, nodes: &[usize], spent: &Terminator) {
     back.dedup();
     let mut spents: HashMap<Loc, NodeId> = HashMap::new();
     for (from, to) in back {
-        let loc = body.nodes[from].terminator_loc;
+        let loc = body.nodes[from.index()].terminator_loc;
         let mut node = |terminator| {
             body.nodes.push(Node {
                 label: String::new(),
@@ -181,9 +174,8 @@ fn count_part(body: &mut Cfg, nodes: &[usize], spent: &Terminator) {
             NodeId(body.nodes.len() as u32 - 1)
         };
         let spent = *spents.entry(loc).or_insert_with(|| node(spent.clone()));
-        let to = NodeId(to as u32);
         let turn = node(Terminator::Turn { weight: 1, next: to, spent });
-        body.nodes[from].terminator.for_each_target_mut(&mut |n| {
+        body.nodes[from.index()].terminator.for_each_target_mut(&mut |n| {
             if *n == to {
                 *n = turn;
             }
@@ -193,10 +185,10 @@ fn count_part(body: &mut Cfg, nodes: &[usize], spent: &Terminator) {
 
 /// A part of a graph with cycles that are neither bounded nor progressing nor counted.
 pub struct Uncounted {
-    /// Index among the actions, followed by the blocks.
-    pub graph: usize,
+    /// The graph.
+    pub graph: CfgId,
     /// Its nodes.
-    pub nodes: Vec<usize>,
+    pub nodes: Vec<NodeId>,
     /// The required weight of each turn.
     pub weight: u32,
 }
@@ -238,11 +230,12 @@ pub fn uncounted(program: &Program) -> Vec<Uncounted> {
         .collect();
     let mut left = u64::from(if program.copies() { COPY_TURNS_MAX } else { TURNS_MAX });
     let mut found = Vec::new();
-    for (graph, body) in program.graphs().enumerate() {
-        let runs = match applied.get(graph) {
-            Some(_) if looped[graph] => None,
-            Some(applied) => Some((*applied).max(1)),
-            None => Some(1),
+    for graph in program.cfgs() {
+        let body = program.cfg(graph);
+        let runs = match graph {
+            CfgId::Action(action) if looped[action.index()] => None,
+            CfgId::Action(action) => Some(applied[action.index()].max(1)),
+            CfgId::Block(_) => Some(1),
         };
         let whole = Part::whole(body);
         let work = works(program, body, &work_of_actions);
@@ -261,9 +254,9 @@ pub fn uncounted(program: &Program) -> Vec<Uncounted> {
     found
 }
 
-fn targets(node: &Node) -> Vec<usize> {
+fn targets(node: &Node) -> Vec<NodeId> {
     let mut targets = Vec::new();
-    node.terminator.for_each_target(&mut |n| targets.push(n.index()));
+    node.terminator.for_each_target(&mut |n| targets.push(n));
     targets
 }
 
@@ -274,12 +267,12 @@ fn works(program: &Program, body: &Cfg, actions: &[u64]) -> Vec<u64> {
 /// Returns the maximum work of a walk through a part that visits no node twice; a remaining cycle counts as one visit of
 /// each of its nodes.
 fn heaviest_path(work: &[u64], part: &Part) -> u64 {
-    let mut heaviest: HashMap<usize, u64> = HashMap::new();
+    let mut heaviest: HashMap<NodeId, u64> = HashMap::new();
     let mut most = 0;
     // Targets before sources.
     for component in part.components() {
         let behind = component.iter().flat_map(|at| &part.nodes[at]).filter_map(|to| heaviest.get(to)).max();
-        let own = component.iter().fold(0u64, |sum, at| sum.saturating_add(work[*at]));
+        let own = component.iter().fold(0u64, |sum, at| sum.saturating_add(work[at.index()]));
         let path = own.saturating_add(behind.copied().unwrap_or(0));
         most = most.max(path);
         heaviest.extend(component.into_iter().map(|at| (at, path)));
@@ -294,25 +287,25 @@ fn weight(work: u64) -> u32 {
 
 /// Some nodes of a graph with the edges between them.
 struct Part {
-    nodes: HashMap<usize, Vec<usize>>,
+    nodes: HashMap<NodeId, Vec<NodeId>>,
 }
 
 impl Part {
     /// Returns all reachable nodes.
     fn whole(body: &Cfg) -> Part {
         let mut nodes = HashMap::new();
-        let mut work = vec![0];
+        let mut work = vec![NodeId(0)];
         while let Some(at) = work.pop() {
             if let std::collections::hash_map::Entry::Vacant(entry) = nodes.entry(at) {
-                work.extend(entry.insert(targets(&body.nodes[at])).iter());
+                work.extend(entry.insert(targets(&body.nodes[at.index()])).iter());
             }
         }
         Part { nodes }
     }
 
     /// Returns the predecessors of each node.
-    fn sources(&self) -> HashMap<usize, Vec<usize>> {
-        let mut sources: HashMap<usize, Vec<usize>> = HashMap::new();
+    fn sources(&self) -> HashMap<NodeId, Vec<NodeId>> {
+        let mut sources: HashMap<NodeId, Vec<NodeId>> = HashMap::new();
         for (from, next) in &self.nodes {
             next.iter().for_each(|to| sources.entry(*to).or_default().push(*from));
         }
@@ -320,11 +313,11 @@ impl Part {
     }
 
     /// Returns the strongly connected components; each follows those that it leads to.
-    fn components(&self) -> Vec<Vec<usize>> {
-        let mut graph = petgraph::graph::DiGraph::<usize, ()>::new();
-        let mut order: Vec<usize> = self.nodes.keys().copied().collect();
+    fn components(&self) -> Vec<Vec<NodeId>> {
+        let mut graph = petgraph::graph::DiGraph::<NodeId, ()>::new();
+        let mut order: Vec<NodeId> = self.nodes.keys().copied().collect();
         order.sort_unstable();
-        let index: HashMap<usize, _> = order.iter().map(|n| (*n, graph.add_node(*n))).collect();
+        let index: HashMap<NodeId, _> = order.iter().map(|n| (*n, graph.add_node(*n))).collect();
         for from in &order {
             for to in &self.nodes[from] {
                 if let Some(to) = index.get(to) {
@@ -340,11 +333,11 @@ impl Part {
     fn cyclic(&self) -> Vec<Part> {
         let mut parts = Vec::new();
         for component in self.components() {
-            let inside: HashSet<usize> = component.into_iter().collect();
-            let of = |n: &usize| -> Vec<usize> {
+            let inside: HashSet<NodeId> = component.into_iter().collect();
+            let of = |n: &NodeId| -> Vec<NodeId> {
                 self.nodes[n].iter().copied().filter(|to| inside.contains(to)).collect()
             };
-            let nodes: HashMap<usize, Vec<usize>> = inside.iter().map(|n| (*n, of(n))).collect();
+            let nodes: HashMap<NodeId, Vec<NodeId>> = inside.iter().map(|n| (*n, of(n))).collect();
             if nodes.len() > 1 || nodes.values().any(|next| !next.is_empty()) {
                 parts.push(Part { nodes });
             }
@@ -356,10 +349,10 @@ impl Part {
     /// True if a walk from `starts` that avoids `closed` nodes reaches a node that is `sought`.
     fn comes_to(
         &self,
-        starts: &[usize],
-        without: Option<(usize, usize)>,
-        closed: &dyn Fn(usize) -> bool,
-        sought: &dyn Fn(usize) -> bool,
+        starts: &[NodeId],
+        without: Option<(NodeId, NodeId)>,
+        closed: &dyn Fn(NodeId) -> bool,
+        sought: &dyn Fn(NodeId) -> bool,
     ) -> bool {
         let mut seen = HashSet::new();
         let mut work = starts.to_vec();
@@ -380,19 +373,19 @@ impl Part {
 struct Steps {
     least: BigInt,
     most: BigInt,
-    nodes: HashSet<usize>,
+    nodes: HashSet<NodeId>,
 }
 
 struct Prover<'a> {
     program: &'a Program,
     body: &'a Cfg,
     /// The reachable predecessors of each reachable node.
-    sources: HashMap<usize, Vec<usize>>,
+    sources: HashMap<NodeId, Vec<NodeId>>,
     /// The fields that each action writes.
     written: &'a [HashSet<FieldId>],
     /// The work of each node.
     work: &'a [u64],
-    graph: usize,
+    graph: CfgId,
     /// Number of turns that bounded loops may still take.
     left: &'a mut u64,
     found: &'a mut Vec<Uncounted>,
@@ -418,7 +411,7 @@ impl Prover<'_> {
                 work.extend(part.cyclic().into_iter().rev().map(|part| (part, Some(inner))));
                 continue;
             }
-            let mut nodes: Vec<usize> = part.nodes.keys().copied().collect();
+            let mut nodes: Vec<NodeId> = part.nodes.keys().copied().collect();
             nodes.sort_unstable();
             let lightest = self.cut_turns(&mut part);
             let progresses = self.cut_progress(&mut part);
@@ -435,7 +428,7 @@ impl Prover<'_> {
     }
 
     /// Returns the maximum work of one turn of a part whose guard continues by this edge.
-    fn work_without(&self, part: &Part, guard: (usize, usize)) -> u64 {
+    fn work_without(&self, part: &Part, guard: (NodeId, NodeId)) -> u64 {
         let mut nodes = part.nodes.clone();
         nodes.entry(guard.0).or_default().retain(|to| *to != guard.1);
         heaviest_path(self.work, &Part { nodes })
@@ -445,10 +438,10 @@ impl Prover<'_> {
     fn cut_turns(&self, part: &mut Part) -> Option<u32> {
         let mut lightest = None;
         for (at, next) in &mut part.nodes {
-            if let Terminator::Turn { weight, next: on, spent } = self.body.nodes[*at].terminator {
+            if let Terminator::Turn { weight, next: on, spent } = self.body.nodes[at.index()].terminator {
                 let before = next.len();
                 // The code after spent turns must end without them.
-                next.retain(|to| *to == spent.index());
+                next.retain(|to| *to == spent);
                 if on != spent && next.len() < before {
                     lightest = Some(lightest.map_or(weight, |least: u32| least.min(weight)));
                 }
@@ -463,7 +456,7 @@ impl Prover<'_> {
         let mut nodes = part.nodes.clone();
         let mut cut = false;
         for (at, next) in &mut nodes {
-            if self.progresses(&self.body.nodes[*at]) {
+            if self.progresses(&self.body.nodes[at.index()]) {
                 cut |= !next.is_empty();
                 next.clear();
             }
@@ -489,20 +482,22 @@ impl Prover<'_> {
     }
 
     /// Returns a guard that bounds the part, and the maximum number of times that it is passed.
-    fn guard(&self, part: &Part) -> Option<((usize, usize), BigInt)> {
+    fn guard(&self, part: &Part) -> Option<((NodeId, NodeId), BigInt)> {
         let steps = self.steps(part);
         if steps.is_empty() {
             return None;
         }
-        let mut nodes: Vec<usize> = part.nodes.keys().copied().collect();
+        let mut nodes: Vec<NodeId> = part.nodes.keys().copied().collect();
         nodes.sort_unstable();
         let mut tried = 0;
         for at in nodes {
-            let Terminator::If { cond, then, otherwise } = &self.body.nodes[at].terminator else { continue };
+            let Terminator::If { cond, then, otherwise } = &self.body.nodes[at.index()].terminator else {
+                continue;
+            };
             if then == otherwise {
                 continue;
             }
-            for (to, holds) in [(then.index(), true), (otherwise.index(), false)] {
+            for (to, holds) in [(*then, true), (*otherwise, false)] {
                 if !part.nodes[&at].contains(&to) {
                     continue;
                 }
@@ -524,14 +519,14 @@ impl Prover<'_> {
     }
 
     /// True if the guard and the steps alternate.
-    fn alternate(&self, part: &Part, guard: (usize, usize), steps: &Steps) -> bool {
-        let is_step = |at: usize| steps.nodes.contains(&at);
-        let is_guard = |at: usize| at == guard.0;
+    fn alternate(&self, part: &Part, guard: (NodeId, NodeId), steps: &Steps) -> bool {
+        let is_step = |at: NodeId| steps.nodes.contains(&at);
+        let is_guard = |at: NodeId| at == guard.0;
         if part.comes_to(&[guard.1], None, &is_step, &is_guard) {
             return false;
         }
         // After any step, the next step is reached only through the guard.
-        let behind: Vec<usize> = steps
+        let behind: Vec<NodeId> = steps
             .nodes
             .iter()
             .flat_map(|step| part.nodes[step].iter().map(|to| (*step, *to)))
@@ -543,10 +538,10 @@ impl Prover<'_> {
 
     /// Returns the fields that the part changes only by steps of one sign.
     fn steps(&self, part: &Part) -> HashMap<FieldId, Steps> {
-        let mut by_node: HashMap<FieldId, HashMap<usize, BigInt>> = HashMap::new();
+        let mut by_node: HashMap<FieldId, HashMap<NodeId, BigInt>> = HashMap::new();
         let mut other: HashSet<FieldId> = HashSet::new();
         for at in part.nodes.keys() {
-            let node = &self.body.nodes[*at];
+            let node = &self.body.nodes[at.index()];
             let mut copies = HashMap::new();
             for stmt in &node.stmts {
                 let step = step_of(self.program, &stmt.op, &copies);
@@ -634,11 +629,11 @@ impl Prover<'_> {
 
     /// Returns the value that a field has wherever control enters the part, if it is known.
     fn start(&self, part: &Part, field: FieldId) -> Option<BigUint> {
-        if part.nodes.contains_key(&0) {
+        if part.nodes.contains_key(&NodeId(0)) {
             return None;
         }
         let mut known: Option<BigUint> = None;
-        let enters: HashSet<usize> = part
+        let enters: HashSet<NodeId> = part
             .nodes
             .keys()
             .filter_map(|at| self.sources.get(at))
@@ -646,8 +641,8 @@ impl Prover<'_> {
             .copied()
             .filter(|from| !part.nodes.contains_key(from))
             .collect();
-        for index in enters {
-            let node = &self.body.nodes[index];
+        for from in enters {
+            let node = &self.body.nodes[from.index()];
             if !matches!(
                 node.terminator,
                 Terminator::Goto(_) | Terminator::If { .. } | Terminator::Switch { .. }

@@ -239,13 +239,15 @@ impl Verifier<'_> {
     fn loops(&mut self) {
         let p = self.p;
         for crate::turns::Uncounted { graph, nodes, weight } in crate::turns::uncounted(p) {
-            let (what, name, body) = match graph.checked_sub(p.actions.len()) {
-                None => ("action", &p.actions[graph].name, &p.actions[graph].body),
-                Some(block) => ("block", &p.blocks[block].name, &p.blocks[block].body),
+            let (what, name) = match graph {
+                CfgId::Action(action) => ("action", &p.actions[action.index()].name),
+                CfgId::Block(block) => ("block", &p.blocks[block.index()].name),
             };
-            let first = nodes.first().copied().unwrap_or(0);
-            self.place = format!("{what} {name}, n{first}{}", self.at(body.nodes[first].terminator_loc));
-            let counted = nodes.iter().any(|n| matches!(body.nodes[*n].terminator, Terminator::Turn { .. }));
+            let node = |id: &NodeId| &p.cfg(graph).nodes[id.index()];
+            let first = nodes.first().copied().unwrap_or(NodeId(0));
+            let at = self.at(node(&first).terminator_loc);
+            self.place = format!("{what} {name}, n{}{at}", first.index());
+            let counted = nodes.iter().any(|n| matches!(node(n).terminator, Terminator::Turn { .. }));
             self.error(match counted && weight > 1 {
                 true => format!("a turn of this loop must count as {weight} or more"),
                 false => "a loop that is neither bounded nor counted by turns".to_string(),

@@ -35,6 +35,20 @@ pub struct Position {
     pub node: NodeId,
 }
 
+/// An action of a table: its number in [`p4jet_ir::Table::actions`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ListedAction(u32);
+entity_impl!(ListedAction, "listed");
+
+/// A statement of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StatementSite {
+    /// The place.
+    pub place: Place,
+    /// The number of the statement in the node.
+    pub number: usize,
+}
+
 /// A hot path: its nodes, and the action that ran at each node that applies a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HotPath(pub Vec<(Position, Option<ActionId>)>);

@@ -188,7 +188,7 @@ pub struct Options {
 pub struct Seen {
     /// The hot paths, the most frequent first.
     pub hot_paths: Vec<HotPath>,
-    /// How many entries each table has; empty for the sizes that the program declares.
+    /// The number of entries of each table; empty for the sizes that the program declares.
     pub entries: Vec<u32>,
 }
 
@@ -402,9 +402,9 @@ impl Compiled {
         let mut builder_cx = FunctionBuilderContext::new();
         let mut functions = Vec::new();
         let mut instructions = 0;
-        for (stage, stage_plan) in plan.stages.iter().enumerate() {
+        for (stage, stage_plan) in &plan.stages {
             let id = module
-                .declare_function(&format!("stage_{stage}"), Linkage::Local, &stage_signature)
+                .declare_function(&format!("stage_{}", stage.as_u32()), Linkage::Local, &stage_signature)
                 .map_err(internal)?;
             let mut cx = module.make_context();
             cx.func.signature = stage_signature.clone();
@@ -439,7 +439,7 @@ impl Compiled {
         });
         let targets = Targets { optimising: module.isa(), quick: &*quick, optimised_max };
         compile_all(targets, &mut functions, cancel)?;
-        for (stage, (id, cx)) in functions.iter().enumerate() {
+        for ((stage, stage_plan), (id, cx)) in plan.stages.iter().zip(&functions) {
             let code = cx.compiled_code().ok_or_else(|| internal("no code was made"))?;
             let relocations: Vec<_> =
                 code.buffer.relocs().iter().map(|r| ModuleReloc::from_mach_reloc(r, &cx.func, *id)).collect();
@@ -448,9 +448,13 @@ impl Compiled {
                 .define_function_bytes(*id, alignment.into(), code.code_buffer(), &relocations)
                 .map_err(internal)?;
             if let Some(text) = &mut listing {
-                let is_egress = plan.stages[stage].entry == Entry::Egress;
+                let is_egress = stage_plan.entry == Entry::Egress;
                 let what = if is_egress { ", of copies that begin with egress" } else { "" };
-                text.push_str(&format!("; stage {stage}{what}\n{}\n", code.vcode.as_deref().unwrap_or("")));
+                text.push_str(&format!(
+                    "; stage {}{what}\n{}\n",
+                    stage.as_u32(),
+                    code.vcode.as_deref().unwrap_or("")
+                ));
             }
         }
         module.finalize_definitions().map_err(internal)?;
@@ -465,7 +469,7 @@ impl Compiled {
             .collect();
         let ages = program.tables.iter().any(|table| table.idle_timeout);
         let reads_time = ages || !sites.calls.is_empty() || !sites.copies.is_empty() || plan.reads_time;
-        let egress = if plan.stages.last().is_some_and(|stage| stage.entry == Entry::Egress) {
+        let egress = if plan.stages.last().is_some_and(|(_, stage)| stage.entry == Entry::Egress) {
             stages.pop()
         } else {
             None
@@ -477,7 +481,7 @@ impl Compiled {
             sites: sites.calls,
             copies: CopyLayout::new(&graph, &plan.memory, sites.copies),
             batch_work: std::iter::once(None)
-                .chain(plan.cuts.iter().map(plan::CutPlan::batch_work))
+                .chain(plan.cuts.values().map(plan::CutPlan::batch_work))
                 .collect(),
             memos: plan.memos.list().to_vec(),
             key_limb: plan.memory.key as usize / 8,
@@ -584,7 +588,7 @@ fn refuse_shared_registers(graph: &Graph) -> Result<(), Error> {
 fn threads(plan: &Plan, count: usize) -> Vec<Range<usize>> {
     let of = |thread: usize| {
         let is_before = |cut: &&plan::CutPlan| plan.graph.thread(cut.cut.place) <= thread;
-        plan.cuts.iter().take_while(is_before).count() + 1
+        plan.cuts.values().take_while(is_before).count() + 1
     };
     (0..count).map(|thread| if thread == 0 { 0..of(0) } else { of(thread - 1)..of(thread) }).collect()
 }
@@ -781,7 +785,7 @@ impl Engine {
     }
 
     /// Takes over the tallies of the engine that it replaces.
-    pub fn go_on_counting(&mut self, other: &mut Engine) {
+    pub fn continue_counting(&mut self, other: &mut Engine) {
         if self.tallies.is_some() && other.tallies.is_some() {
             std::mem::swap(&mut self.tallies, &mut other.tallies);
         }

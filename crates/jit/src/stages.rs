@@ -50,7 +50,7 @@ pub(crate) fn names(plan: &Plan) -> Vec<String> {
         }
     };
     let mut names = vec![plan.graph.start().map(block).unwrap_or_default()];
-    names.extend(plan.cuts.iter().map(|cut| {
+    names.extend(plan.cuts.values().map(|cut| {
         match (cut.cut.at, &plan.graph.node(cut.cut.place).terminator) {
             (At::Lookup, Terminator::Apply { table, .. }) => {
                 format!("{}: lookup", plan.graph.program.tables[table.index()].name)

@@ -163,6 +163,11 @@ const LAYERS: &[Layer] = &[
 /// `payload` has no fields: it takes one of these.
 const PAYLOAD_FIELDS: &[&str] = &["text", "hex", "zeros"];
 
+/// The layer of that name.
+fn layer(name: &str) -> Option<&'static Layer> {
+    LAYERS.iter().find(|layer| layer.name == name)
+}
+
 /// A written layer with its given values.
 struct Part {
     layer: &'static Layer,
@@ -179,7 +184,7 @@ pub(crate) fn is_frame(word: &str) -> bool {
     let first = word.split('/').next().unwrap_or(word);
     word.contains('=')
         || word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':')
-        || LAYERS.iter().any(|layer| layer.name == first)
+        || layer(first).is_some()
 }
 
 /// The layer that was probably meant by a word that names no file.
@@ -205,7 +210,12 @@ fn parse_hex(text: &str) -> Result<Vec<u8>, String> {
     if digits.len() % 2 == 1 {
         return Err(format!("the frame has {} hexadecimal digits; expected two for each byte", digits.len()));
     }
-    Ok(digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect())
+    Ok(bytes(&digits).collect())
+}
+
+/// The bytes of pairs of hexadecimal digits.
+fn bytes(digits: &[u8]) -> impl Iterator<Item = u8> {
+    digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1])
 }
 
 /// True if the words form an expression, not hexadecimal digits.
@@ -234,6 +244,11 @@ fn choices<'a>(word: &str, what: &str, names: impl Iterator<Item = &'a str> + Cl
     format!("{mark} {hint}{what}: {}", names.collect::<Vec<_>>().join(", "))
 }
 
+fn no_field<'a>(layer: &str, field: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+    let choices = choices(field, &format!("fields of {layer}"), names);
+    format!("{layer} has no field `{field}`{choices}")
+}
+
 fn parse(text: &str) -> Result<(Vec<Part>, Vec<u8>), String> {
     let (mut parts, mut payload) = (Vec::new(), None);
     for piece in text.split('/') {
@@ -252,7 +267,7 @@ fn parse(text: &str) -> Result<(Vec<Part>, Vec<u8>), String> {
             payload = Some(parse_payload(words)?);
             continue;
         }
-        let Some(layer) = LAYERS.iter().find(|layer| layer.name == name) else {
+        let Some(layer) = layer(name) else {
             return Err(format!("unknown layer `{name}`{}", choices(name, "layers", names)));
         };
         if parts.len() == LAYERS_MAX {
@@ -263,8 +278,7 @@ fn parse(text: &str) -> Result<(Vec<Part>, Vec<u8>), String> {
             let (field, value) = split(name, word)?;
             let names = layer.fields.iter().map(|field| field.name);
             let Some(at) = layer.fields.iter().position(|known| known.name == field) else {
-                let what = format!("fields of {name}");
-                return Err(format!("{name} has no field `{field}`{}", choices(field, &what, names)));
+                return Err(no_field(name, field, names));
             };
             if values[at].is_some() {
                 return Err(format!("{name} has `{field}` twice"));
@@ -282,42 +296,34 @@ fn split<'a>(layer: &str, word: &'a str) -> Result<(&'a str, &'a str), String> {
 }
 
 fn parse_payload<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
+    let mut payload = Vec::new();
     for word in words {
         let (field, value) = split("payload", word)?;
         match field {
-            "text" => bytes.extend_from_slice(value.as_bytes()),
+            "text" => payload.extend_from_slice(value.as_bytes()),
             "hex" => {
                 let digits: Option<Vec<u8>> =
                     value.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
                 match digits {
-                    Some(digits) if digits.len() % 2 == 0 => {
-                        bytes.extend(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]));
-                    }
+                    Some(digits) if digits.len() % 2 == 0 => payload.extend(bytes(&digits)),
                     _ => return Err(format!("payload hex={value}: expected two hexadecimal digits a byte")),
                 }
             }
             "zeros" => match value.parse::<usize>() {
-                Ok(count) if count <= PAYLOAD_BYTES_MAX => bytes.resize(bytes.len() + count, 0),
+                Ok(count) if count <= PAYLOAD_BYTES_MAX => payload.resize(payload.len() + count, 0),
                 _ => {
                     return Err(format!(
                         "payload zeros={value}: expected a number of bytes up to {PAYLOAD_BYTES_MAX}"
                     ));
                 }
             },
-            _ => {
-                let names = PAYLOAD_FIELDS.iter().copied();
-                return Err(format!(
-                    "payload has no field `{field}`{}",
-                    choices(field, "fields of payload", names)
-                ));
-            }
+            _ => return Err(no_field("payload", field, PAYLOAD_FIELDS.iter().copied())),
         }
-        if bytes.len() > PAYLOAD_BYTES_MAX {
+        if payload.len() > PAYLOAD_BYTES_MAX {
             return Err(format!("the payload has more than {PAYLOAD_BYTES_MAX} bytes"));
         }
     }
-    Ok(bytes)
+    Ok(payload)
 }
 
 fn parse_value(layer: &str, field: &Field, text: &str) -> Result<u128, String> {
@@ -362,10 +368,9 @@ fn complete(parts: &mut Vec<Part>) -> Result<(), String> {
             at += 1;
             continue;
         }
-        let missing = LAYERS.iter().find(|other| other.name == layer.inside[0]);
         // An added layer may need one around it in turn; a chain of layers ends with eth.
         let fits = |missing: &&Layer| chain_fits(missing, outer);
-        let Some(missing) = missing.filter(fits) else {
+        let Some(missing) = self::layer(layer.inside[0]).filter(fits) else {
             let known: Vec<&str> = layer.inside.iter().copied().filter(|name| !name.is_empty()).collect();
             let or_first = if layer.inside.contains(&"") { "the start or " } else { "" };
             return Err(format!(
@@ -384,11 +389,7 @@ fn complete(parts: &mut Vec<Part>) -> Result<(), String> {
 
 /// True if a layer, with those that it needs around it, may follow another.
 fn chain_fits(layer: &Layer, outer: &str) -> bool {
-    layer.inside.contains(&outer)
-        || LAYERS
-            .iter()
-            .find(|other| other.name == layer.inside[0])
-            .is_some_and(|next| chain_fits(next, outer))
+    layer.inside.contains(&outer) || self::layer(layer.inside[0]).is_some_and(|next| chain_fits(next, outer))
 }
 
 /// The value by which a layer identifies the next one.
@@ -582,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_the_choices() {
+    fn mistakes_are_reported_with_the_choices() {
         for (text, parts) in [
             (
                 "vlam / tcp",

@@ -1,8 +1,8 @@
-//! The way in which extern calls run: inline, or by a call of the function.
+//! The implementation of extern calls: inline code, or a call of the function.
 
 use p4jet_ir::{Algorithm, Expr, FieldId, Function, InstanceId, InstanceKind, Program};
 
-/// How the call of an extern function runs.
+/// The implementation of an extern call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// It marks the begin or the end of an atomic part, and becomes no code: no stage ends inside.
@@ -21,7 +21,7 @@ pub enum Call {
     OutOfLine,
 }
 
-/// Decides how a call runs.
+/// Chooses the implementation of a call.
 pub fn call(
     program: &Program,
     function: &Function,

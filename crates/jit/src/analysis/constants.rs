@@ -6,7 +6,7 @@
 use super::combinations::{COMBINATIONS_MAX, Combination, Combinations, HEADERS_MAX};
 use super::effects::element;
 use super::inherited::Inherited;
-use crate::graph::{Graph, Place};
+use crate::graph::{Graph, ListedAction, Place};
 use crate::slots::Slot;
 use crate::solver::{self, Budget, PerPlace};
 use crate::widths::ones;
@@ -51,11 +51,11 @@ impl Facts {
     }
 }
 
-/// Which slots are tracked.
+/// The tracked slots.
 struct Tracked {
     /// For each slot: its index in [`Facts`], if it is tracked.
     index: Vec<Option<u32>>,
-    /// How many are tracked.
+    /// The number of tracked slots.
     count: usize,
     /// For each slot: its bit in a [`Combination`], if it is the validity of a header that combinations describe.
     bit: Vec<Option<u32>>,
@@ -74,25 +74,25 @@ pub struct Constants<'a> {
     pub eval: Evaluator<'a>,
     /// The facts before each place; `None` where no packet comes.
     before: PerPlace<Option<Facts>>,
-    /// Where each place leads, past nodes that only test constant facts; `None` where no packet comes.
+    /// The successors of each place, past nodes that only test constant facts; `None` where no packet comes.
     successors: PerPlace<Option<Vec<Place>>>,
-    /// Where the edges of places lead.
+    /// The targets of edges.
     pub jumps: Jumps,
     /// The result of the condition of each place that ends with an `if`, where it is known.
     conditions: PerPlace<Option<bool>>,
 }
 
-/// Where the edges of places lead.
+/// The targets of edges.
 #[derive(Default)]
 pub struct Jumps(PerPlace<Vec<(Edge, Option<Place>)>>);
 
 impl Jumps {
-    /// The edges by which packets leave a place, in order, with the places to which they lead (`None`: out of the switch).
+    /// The edges by which packets leave a place, in order, with their targets (`None`: out of the switch).
     pub fn of(&self, place: Place) -> &[(Edge, Option<Place>)] {
         &self.0[place]
     }
 
-    /// Where an edge leads; `None` if packets never take it.
+    /// The target of an edge; `None` if packets never take it.
     pub fn get(&self, place: Place, edge: Edge) -> Option<Option<Place>> {
         let jumps = self.of(place);
         let found = jumps.binary_search_by_key(&edge, |jump| jump.0).ok()?;
@@ -108,8 +108,8 @@ pub enum Edge {
     /// The target of the terminator with this number, in the order of the terminator's targets; 0 if the condition of an `if` is
     /// tracked.
     Target(usize),
-    /// After the action with this number of the table; whether by the action's `exit`.
-    Action(usize, bool),
+    /// After this action of the table; whether by the action's `exit`.
+    Action(ListedAction, bool),
     /// No action ran, as the group had no members.
     NoAction,
     /// The block ends.
@@ -464,7 +464,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Where a jump to a place leads in the end: past nodes that only test constant facts.
+    /// The final target of a jump to a place, past nodes that only test constant facts.
     fn resolve(&self, to: Option<Place>, facts: &Facts) -> Option<Place> {
         let mut place = to?;
         for _ in 0..SKIPS_MAX {
@@ -503,8 +503,8 @@ impl<'a> Evaluator<'a> {
         self.graph.block(place).kind == BlockKind::Deparser || self.graph.ends_ingress(place)
     }
 
-    /// Calls `visit` with each edge by which packets leave a place, where the edge leads by the facts before the place (`None`: out of
-    /// the switch), and the constant facts there. Returns the result of the condition of an `if`, if it is known.
+    /// Calls `visit` with each edge by which packets leave a place, its target by the facts before the place (`None`: out of the
+    /// switch), and the constant facts there. Returns the result of the condition of an `if`, if it is known.
     fn for_each_edge(
         &self,
         place: Place,
@@ -563,14 +563,15 @@ impl<'a> Evaluator<'a> {
                 node.terminator.for_each_result(&mut |f| self.forget(&mut facts, f));
                 let table = &self.graph.program.tables[table.index()];
                 for (number, action) in table.actions.iter().map(|action| action.action).enumerate() {
+                    let listed = ListedAction::new(number);
                     there.clone_from(&facts);
                     self.learn_action(&mut there, action);
                     if may_exit(self.graph.program, action) {
                         let to = self.graph.sibling_after(place, action, *exit);
-                        edge(Edge::Action(number, true), Some(to), &there);
+                        edge(Edge::Action(listed, true), Some(to), &there);
                     }
                     let to = self.graph.sibling_after(place, action, *next);
-                    edge(Edge::Action(number, false), Some(to), &there);
+                    edge(Edge::Action(listed, false), Some(to), &there);
                 }
                 // A group without members runs none.
                 if table.profile.is_some() {

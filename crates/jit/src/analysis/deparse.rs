@@ -12,7 +12,7 @@ use cranelift_codegen::entity::{EntityRef, PrimaryMap};
 use p4jet_ir::{Begin, BlockKind, CopyFrame, FieldKind, HeaderId, Op, PacketCopy, ReplicaList, Terminator};
 use std::cell::Cell;
 
-/// How a deparser works.
+/// The way in which a deparser builds the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Every packet leaves with the headers that it arrived with, at their places: changed fields are written

@@ -1,4 +1,4 @@
-//! Which fields statements, copies and lookups set.
+//! The fields that statements, copies and lookups set.
 
 use p4jet_ir::{FieldId, Op, PacketCopy, Terminator};
 

@@ -1,4 +1,4 @@
-//! Where headers lie in the frame.
+//! The positions of headers in the frame.
 
 use crate::graph::{Graph, Place};
 use p4jet_ir::{FieldId, HeaderId};
@@ -6,7 +6,7 @@ use p4jet_ir::{FieldId, HeaderId};
 /// Buffers have at least this many bytes, so fields below this offset can be read before their presence is known.
 pub const READABLE_BYTES: u32 = 1024;
 
-/// Where parsers extract headers.
+/// The positions at which parsers extract headers.
 pub struct Extracts {
     /// For each header: its offset in bytes, if every extraction puts it at the same one.
     pub fixed_offset: Vec<Option<u32>>,
@@ -31,7 +31,7 @@ impl Extracts {
         self.is_extracted[header.index()]
     }
 
-    /// Where a header's field begins in the frame, if that can be said at `place`.
+    /// The position of a header's field in the frame, if it is known at `place`.
     pub fn in_frame(&self, graph: &Graph, place: Place, header: HeaderId, field: FieldId) -> Option<InFrame> {
         if graph.deparsed_before(place) || !self.contains(header) {
             return None;

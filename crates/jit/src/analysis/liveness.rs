@@ -32,10 +32,10 @@ pub enum At {
     Action,
 }
 
-/// Where stages end, and the slots that they store there.
+/// The ends of stages, and the slots stored there.
 pub type Ends = HashMap<(Place, At), SlotSet>;
 
-/// A slot that is live at a cut, and how it gets its value back.
+/// A slot that is live at a cut, and the origin of its value behind it.
 pub type Carried = (Slot, Origin);
 
 /// Results that liveness depends on.
@@ -51,9 +51,9 @@ pub struct LivenessInputs<'a> {
     pub defined: &'a MayDefined,
     /// Slots that copies inherit.
     pub inherited: &'a Inherited,
-    /// The way in which deparsers make frames.
+    /// The deparsers.
     pub deparsers: &'a Deparsers,
-    /// Where headers lie.
+    /// The positions of headers.
     pub extracts: &'a Extracts,
     /// Fields that statements set.
     pub written: &'a Written,
@@ -156,7 +156,7 @@ impl<'a> Liveness<'a> {
         let live = self.with(|live| live.after(place));
         let defined = defined.at_end(graph, place);
         let mut carried = with_origins(self.inputs.sources, place, live, &defined, &constants.at_end(place));
-        if let Some(memo) = memos.at(place).filter(|_| at == At::Lookup) {
+        if let Some((_, memo)) = memos.at(place).filter(|_| at == At::Lookup) {
             let row = graph.slots.row(memo.row_table);
             if let Err(at) = carried.binary_search_by_key(&row, |c| c.0) {
                 carried.insert(at, (row, Origin::Phv));
@@ -312,7 +312,7 @@ impl<'s, 'a> Live<'s, 'a> {
         match &node.terminator {
             Terminator::Apply { table, .. } => {
                 let applies = inputs.nodes.applies.get(&place).into_iter();
-                for action in applies.flat_map(|apply| &apply.actions) {
+                for action in applies.flat_map(|apply| apply.actions.values()) {
                     live.union(&self.before_action(place, action));
                 }
                 // A group without members runs no action.

@@ -33,8 +33,8 @@ impl MayDefined {
         set
     }
 
-    /// Of the header fields that a deparser emits, those that may differ from what the frame has, where a place leaves the
-    /// deparser; `None` if all fields that statements set anywhere may.
+    /// The emitted header fields that may differ from the frame where a place leaves the deparser; `None` if all fields that
+    /// any statement sets may.
     pub fn changed_at_end(&self, graph: &Graph, deparsers: &Deparsers, place: Place) -> Option<SlotSet> {
         let is_straight = deparsers.mode_at(graph, place) != Some(Mode::Scratch);
         (is_straight && !graph.deparsed_before(place)).then(|| self.at_end(graph, place))
@@ -194,7 +194,8 @@ mod tests {
     use crate::analysis::Analyses;
     use crate::analysis::liveness::liveness;
     use crate::analysis::reads::{Settled, Statement, reads};
-    use crate::graph::Stops;
+    use crate::graph::{ListedAction, Stops};
+    use cranelift_codegen::entity::EntityRef;
     use p4jet_ir::NodeId;
 
     /// `a` may arrive; `b` is added to some packets as `setValid` adds it, by an action and then by a control.
@@ -264,7 +265,7 @@ egress_port meta.port
         let place = |block: &str, node: u32| place(&graph, block, node);
         let has_effect = |stmt: &Statement| !matches!(stmt.op, Settled::Nothing);
         let (apply, after) = (place("change", 1), place("change", 2));
-        let action = &nodes.applies[&apply].actions[0].nodes[0];
+        let action = &nodes.applies[&apply].actions[ListedAction::new(0)].nodes[0];
         assert_eq!(has_effect(&action.stmts[0]), action_sets, "{before}");
         assert_eq!(analyses.defined.before(after).contains_field(Y), action_sets, "{before}");
         // Behind the action the validity of `b` may be set.

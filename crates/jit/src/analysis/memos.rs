@@ -10,6 +10,7 @@ use super::effects::op_sets;
 use super::inherited::Inherited;
 use crate::graph::{Graph, Place, Position};
 use crate::slots::Slot;
+use cranelift_codegen::entity::{PrimaryMap, entity_impl};
 use p4jet_ir::{ActionId, FieldId, FieldKind, Op, Program, TableId, Terminator};
 use std::collections::HashSet;
 
@@ -24,35 +25,35 @@ pub struct Memo {
     pub row_table: TableId,
 }
 
-/// The remembered lookups of a program, by number.
+/// A remembered lookup of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MemoId(u32);
+entity_impl!(MemoId, "memo");
+
+/// The remembered lookups of a program.
 #[derive(Clone, Default)]
-pub struct Memos(Vec<Memo>);
+pub struct Memos(PrimaryMap<MemoId, Memo>);
 
 impl Memos {
-    /// All remembered lookups, in the order of their numbers.
+    /// All remembered lookups, in the order of their ids.
     pub fn list(&self) -> &[Memo] {
-        &self.0
+        self.0.as_values_slice()
     }
 
     /// The lookup of a place, if it is remembered.
-    pub fn at(&self, place: Place) -> Option<&Memo> {
-        self.0.iter().find(|memo| memo.place == place)
-    }
-
-    /// The number of the lookup of a place, if it is remembered.
-    pub fn number(&self, place: Place) -> Option<usize> {
-        self.0.iter().position(|memo| memo.place == place)
+    pub fn at(&self, place: Place) -> Option<(MemoId, &Memo)> {
+        self.0.iter().find(|(_, memo)| memo.place == place)
     }
 
     /// The slot of the row that the lookup of a place finds, if a later lookup is remembered by that row.
     pub fn row_slot(&self, graph: &Graph, place: Place) -> Option<Slot> {
-        let memo = self.0.iter().find(|memo| memo.row_at == graph.position(place))?;
+        let memo = self.0.values().find(|memo| memo.row_at == graph.position(place))?;
         Some(graph.slots.row(memo.row_table))
     }
 
     /// True if a lookup is remembered by the row of a table.
     pub fn use_rows_of(&self, table: TableId) -> bool {
-        self.0.iter().any(|memo| memo.row_table == table)
+        self.0.values().any(|memo| memo.row_table == table)
     }
 }
 

@@ -43,11 +43,11 @@ pub struct Analyses<'a> {
     pub uncut: PerPlace<bool>,
     /// Remembered lookups.
     pub memos: Memos,
-    /// Where headers lie.
+    /// The positions of headers.
     pub extracts: Extracts,
     /// Fields that statements set.
     pub written: Written,
-    /// The way in which deparsers make frames.
+    /// The deparsers.
     pub deparsers: Deparsers,
     /// Constant facts.
     pub constants: Constants<'a>,

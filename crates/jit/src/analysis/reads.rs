@@ -8,9 +8,10 @@ use super::may_defined::{self, MayDefined, changes_nothing, unmasked};
 use super::memos::Memos;
 use super::sources::{Source, Sources};
 use super::sums::{Sum, Summand, Sums, summands};
-use crate::graph::{Graph, Place};
+use crate::graph::{Graph, ListedAction, Place, StatementSite};
 use crate::slots::{Slot, SlotKind, SlotSet, summed};
 use crate::solver::PerPlace;
+use cranelift_codegen::entity::{EntityRef, PrimaryMap};
 use p4jet_ir::{ActionId, Expr, FieldId, Node, Op, Terminator};
 use std::collections::HashMap;
 
@@ -122,9 +123,9 @@ pub struct ActionPlan {
     pub action: ActionId,
     /// Its nodes.
     pub nodes: Vec<NodePlan>,
-    /// Where the packet goes when the action returns.
+    /// The place where packets continue when the action returns.
     pub next: Option<Place>,
-    /// Where the packet goes when the action exits; `None` if it never does.
+    /// The place where packets continue when the action exits; `None` if it never does.
     pub exit: Option<Option<Place>>,
     /// True if the action has no effect: code jumps directly to where the packet goes next.
     pub is_empty: bool,
@@ -134,8 +135,8 @@ pub struct ActionPlan {
 #[derive(Clone, Debug)]
 pub struct ApplyPlan {
     /// The actions of the table, in order.
-    pub actions: Vec<ActionPlan>,
-    /// Where the packet goes when no action runs; `None` if an action always runs.
+    pub actions: PrimaryMap<ListedAction, ActionPlan>,
+    /// The place where packets continue when no action runs; `None` if an action always runs.
     pub none: Option<Option<Place>>,
 }
 
@@ -204,7 +205,7 @@ fn of_place(inputs: ReadInputs, place: Place) -> NodePlan {
         facts: inputs.constants.before(place),
     };
     let mut plan = point.node(inputs.sources.graph.node(place), true);
-    if let Some(memo) = inputs.memos.at(place) {
+    if let Some((_, memo)) = inputs.memos.at(place) {
         let mut reads = plan.reads.0.into_vec();
         point.keep(inputs.sources.graph.slots.row(memo.row_table), &mut reads);
         plan.reads = sorted(reads);
@@ -221,6 +222,7 @@ fn of_apply(inputs: ReadInputs, place: Place) -> Option<ApplyPlan> {
     node.terminator.for_each_result(&mut |f| eval.forget(&mut facts, f));
     let jump = |edge: Edge| inputs.constants.jumps.get(place, edge);
     let of_action = |(number, action): (usize, ActionId)| {
+        let listed = ListedAction::new(number);
         let defined = may_defined::in_action(graph, &set, action);
         let inside = eval.facts_in_action(&facts, action);
         let of_node = |node: &Node| {
@@ -231,8 +233,8 @@ fn of_apply(inputs: ReadInputs, place: Place) -> Option<ApplyPlan> {
             action,
             is_empty: body[0].stmts.is_empty() && body[0].terminator == Terminator::Return,
             nodes: body.iter().map(of_node).collect(),
-            next: jump(Edge::Action(number, false)).flatten(),
-            exit: jump(Edge::Action(number, true)),
+            next: jump(Edge::Action(listed, false)).flatten(),
+            exit: jump(Edge::Action(listed, true)),
         }
     };
     let actions = graph.program.tables[table.index()].actions.iter().map(|action| action.action);
@@ -260,7 +262,8 @@ impl<'a> Point<'a> {
     fn node(&mut self, node: &Node, is_own: bool) -> NodePlan {
         let mut stmts = Vec::with_capacity(node.stmts.len());
         for (number, stmt) in node.stmts.iter().enumerate() {
-            let related = self.inputs.sums.get(&(self.place, number)).filter(|_| is_own);
+            let related =
+                self.inputs.sums.get(&StatementSite { place: self.place, number }).filter(|_| is_own);
             stmts.push(self.statement(&stmt.op, related));
             self.eval().learn(&mut self.facts, &stmt.op);
             may_defined::define(self.graph().program, &mut self.defined, &stmt.op);
@@ -297,9 +300,9 @@ impl<'a> Point<'a> {
                     _ => {
                         let args = summed(op).unwrap_or_default();
                         for summand in &summands {
-                            match *summand {
-                                Summand::Argument(i, _) => self.read_expr(&args[i], &mut reads),
-                                Summand::Frame(at, _) => self.read_position(at, &mut reads),
+                            match summand {
+                                Summand::Argument(i, _) => self.read_expr(&args[*i], &mut reads),
+                                Summand::Frame(at, _) => self.read_position(*at, &mut reads),
                             }
                         }
                     }

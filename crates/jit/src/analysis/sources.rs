@@ -7,7 +7,7 @@ use crate::graph::{Graph, Place};
 use crate::slots::{Slot, SlotSet};
 use p4jet_ir::{Begin, FieldId, FieldKind, HeaderId, Intrinsic};
 
-/// Where the value of a slot comes from when it is read.
+/// The source of a slot's value where it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// This constant.
@@ -22,7 +22,7 @@ pub enum Source {
     Kept,
 }
 
-/// How a slot gets its value back when a stage begins.
+/// The origin of a slot's value where a stage begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// 0: nothing has set the slot.
@@ -42,7 +42,7 @@ pub enum Origin {
 pub struct Sources<'a> {
     /// The graph.
     pub graph: &'a Graph<'a>,
-    /// Where headers lie.
+    /// The positions of headers.
     pub extracts: &'a Extracts,
     /// Constant facts.
     pub eval: &'a Evaluator<'a>,
@@ -78,7 +78,7 @@ impl<'a> Sources<'a> {
         self.eval.known(facts, slot).map_or(Source::Kept, Source::Known)
     }
 
-    /// Where a slot that is live at a cut gets its value back.
+    /// The origin of a slot that is live at a cut.
     pub fn origin(&self, place: Place, slot: Slot, defined: &SlotSet, facts: &Facts) -> Origin {
         if let Some(value) = self.eval.known(facts, slot) {
             return Origin::Known(value);

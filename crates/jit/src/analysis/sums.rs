@@ -4,7 +4,7 @@
 use super::constants::Constants;
 use super::extracts::{Extracts, InFrame};
 use super::may_defined::{MayDefined, define};
-use crate::graph::{Graph, Place};
+use crate::graph::{Graph, Place, StatementSite};
 use crate::slots::{Slot, SlotSet, summed};
 use crate::solver::{self, Budget, PerPlace};
 use p4jet_ir::{Begin, Expr, FieldId, FieldKind};
@@ -15,18 +15,22 @@ const CHANGED_MAX: usize = 2;
 /// If a program has more checksums than this, each is computed by itself.
 const SUMS_MAX: usize = 64;
 
-/// Size of the words in which the frame is added up when this many bytes are left.
-pub fn summed_bytes(left: u32) -> u32 {
-    if left >= 4 { 4 } else { 2 }
+/// 2 or 4 bytes of a header in the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// Its offset in bytes: in the frame if the header's offset is fixed, else in the header.
+    pub byte: u32,
+    /// Its size in bytes.
+    pub bytes: u32,
 }
 
 /// A part of the data that a checksum adds up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Summand {
     /// The argument with this number, followed by this many bits.
     Argument(usize, u32),
-    /// This many bytes of the frame, if the header is valid: several arguments, unchanged.
-    Frame(InFrame, u32),
+    /// These words of the frame, if the header is valid: several arguments, unchanged.
+    Frame(InFrame, Vec<Word>),
 }
 
 /// The relation of a checksum to another one over the same bytes of the frame.
@@ -49,11 +53,11 @@ pub struct Changed {
     pub before: u32,
 }
 
-/// Related checksums, by place and number of the statement.
-pub type Sums = HashMap<(Place, usize), Sum>;
+/// Related checksums, by statement.
+pub type Sums = HashMap<StatementSite, Sum>;
 
 /// A checksum over bytes of the frame: its statement, and the fields that may have changed before.
-type SumSite = (Place, usize, Vec<Changed>);
+type SumSite = (StatementSite, Vec<Changed>);
 
 /// Finds related checksums, up to [`SUMS_MAX`].
 pub fn sums(graph: &Graph, extracts: &Extracts, constants: &Constants, defined: &MayDefined) -> Sums {
@@ -65,13 +69,13 @@ pub fn sums(graph: &Graph, extracts: &Extracts, constants: &Constants, defined: 
             break;
         }
         let (mut set, mut facts) = (defined.before(place).clone(), constants.before(place));
-        for (i, stmt) in graph.node(place).stmts.iter().enumerate() {
+        for (number, stmt) in graph.node(place).stmts.iter().enumerate() {
             if let Some(args) = summed(&stmt.op) {
                 let whole = summands(graph, extracts, place, &graph.slots.none(), args);
                 let is_valid = |at: InFrame| constants.eval.known_valid(&facts, at.header) == Some(true);
                 if let Some(changed) = changed_in(graph, &whole, args, &set, is_valid) {
                     found += 1;
-                    let site = (place, i, changed);
+                    let site = (StatementSite { place, number }, changed);
                     match sites.iter_mut().find(|(of, _)| *of == whole) {
                         Some((_, sites)) => sites.push(site),
                         None => sites.push((whole, vec![site])),
@@ -86,17 +90,19 @@ pub fn sums(graph: &Graph, extracts: &Extracts, constants: &Constants, defined: 
     // Hot paths may have the same statement more often than there are slots.
     let mut slots = graph.slots.sums();
     for (_, sites) in sites {
-        let gives = |place: Place| sites.iter().any(|(p, _, changed)| *p == place && changed.is_empty());
+        let gives =
+            |place: Place| sites.iter().any(|(site, changed)| site.place == place && changed.is_empty());
         let missing = missing_before(graph, constants, gives);
         let is_there = |n: usize| {
-            let place = sites[n].0;
-            !missing[place] || sites[..n].iter().any(|(p, _, changed)| *p == place && changed.is_empty())
+            let place = sites[n].0.place;
+            !missing[place]
+                || sites[..n].iter().any(|(site, changed)| site.place == place && changed.is_empty())
         };
         let Some(slot) = (0..sites.len()).any(is_there).then(|| slots.next()).flatten() else { continue };
-        for (n, (place, i, changed)) in sites.iter().enumerate() {
+        for (n, (site, changed)) in sites.iter().enumerate() {
             match is_there(n) {
-                true => sums.insert((*place, *i), Sum::Corrected(slot, changed.clone())),
-                false if changed.is_empty() => sums.insert((*place, *i), Sum::Kept(slot)),
+                true => sums.insert(*site, Sum::Corrected(slot, changed.clone())),
+                false if changed.is_empty() => sums.insert(*site, Sum::Kept(slot)),
                 false => None,
             };
         }
@@ -154,14 +160,20 @@ fn frame_run(
             _ => break,
         }
         if start.is_multiple_of(8) && (end - start).is_multiple_of(16) && behind.is_multiple_of(16) {
-            best = Some((i + 1, Summand::Frame(first, (end - start) / 8)));
+            best = Some((i + 1, end));
         }
     }
-    best
+    best.map(|(count, end)| (count, Summand::Frame(first, words(start / 8, end / 8))))
 }
 
-/// Of the fields that are added up, those that may not be what the frame has; `None` if not all of it lies at one place of
-/// the frame, or the sum cannot be corrected for them.
+/// The words in which bytes of the frame are added up.
+fn words(begin: u32, end: u32) -> Vec<Word> {
+    let word = |byte| Word { byte, bytes: if end - byte >= 4 { 4 } else { 2 } };
+    (begin..end).step_by(4).map(word).collect()
+}
+
+/// The summed fields that may differ from the frame; `None` if the summands do not have a fixed position in the frame, or if the sum
+/// cannot be corrected for these fields.
 fn changed_in(
     graph: &Graph,
     whole: &[Summand],
@@ -172,23 +184,25 @@ fn changed_in(
     let mut args = args.iter();
     let mut changed = Vec::new();
     for summand in whole {
-        let &Summand::Frame(from, bytes) = summand else { return None };
+        let Summand::Frame(from, words) = summand else { return None };
         let valid = graph.program.headers[from.header.index()].valid;
-        if !from.is_fixed || defined.contains_field(valid) || !is_valid(from) {
+        if !from.is_fixed || defined.contains_field(valid) || !is_valid(*from) {
             return None;
         }
-        let mut bit = 0;
-        while bit < bytes * 8 {
+        let mut bit = from.bit;
+        let end = from.bit + 8 * words.iter().map(|word| word.bytes).sum::<u32>();
+        while bit < end {
             let Expr::Field(field) = args.next()? else { return None };
             let width = graph.program.width(*field);
             if defined.contains_field(*field) {
-                let word = bit / 32 * 4;
-                let before = bit / 8 - word;
-                let fits = before + width / 8 <= summed_bytes(bytes - word);
+                let byte = bit / 8;
+                let word = words.iter().rfind(|word| word.byte <= byte)?;
+                let before = byte - word.byte;
+                let fits = before + width / 8 <= word.bytes;
                 if !bit.is_multiple_of(8) || !matches!(width, 8 | 16 | 32) || !fits {
                     return None;
                 }
-                changed.push(Changed { field: *field, byte: (from.bit + bit) / 8, before });
+                changed.push(Changed { field: *field, byte, before });
             }
             bit += width;
         }
@@ -196,7 +210,7 @@ fn changed_in(
     (!whole.is_empty() && changed.len() <= CHANGED_MAX).then_some(changed)
 }
 
-/// For each place, whether packets may reach it without a visit to one of the places that give something.
+/// True for the places that packets may reach without passing a place for which `gives` is true.
 fn missing_before(graph: &Graph, constants: &Constants, gives: impl Fn(Place) -> bool) -> PerPlace<bool> {
     let is_entry = |place: Place| {
         graph.start() == Some(place)

@@ -1,7 +1,7 @@
 //! Access to fields in packet memory: network byte order, any bit offset, any width.
 
 use super::Codegen;
-use super::values::Limbs;
+use super::values::{Limbs, int};
 use crate::widths::{limb_count, ones};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 
@@ -11,13 +11,9 @@ fn packet_flags() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
+/// The type of a machine word that holds this many bytes, at most 8.
 fn word(bytes: u32) -> Type {
-    match bytes {
-        1 => types::I8,
-        2 => types::I16,
-        3..=4 => types::I32,
-        _ => types::I64,
-    }
+    int(8 * bytes.next_power_of_two())
 }
 
 impl Codegen<'_, '_> {

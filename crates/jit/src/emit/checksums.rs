@@ -1,9 +1,10 @@
 //! Checksums: RFC 1071.
 
+use super::values::int;
 use super::{Codegen, Error};
 use crate::analysis::extracts::InFrame;
 use crate::analysis::reads::SumPlan;
-use crate::analysis::sums::{Sum, Summand, summed_bytes};
+use crate::analysis::sums::{Sum, Summand, Word};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
 use p4jet_ir::Expr;
 
@@ -50,12 +51,12 @@ impl<'a> Codegen<'a, '_> {
     pub(super) fn sum16(&mut self, args: &'a [Expr], plan: &'a SumPlan) -> Result<Option<Value>, Error> {
         let mut sum = None;
         for summand in &plan.summands {
-            match *summand {
-                Summand::Frame(at, bytes) => {
-                    let value = self.frame_sum(at, bytes);
+            match summand {
+                Summand::Frame(at, words) => {
+                    let value = self.frame_sum(*at, words);
                     self.add_to(&mut sum, value);
                 }
-                Summand::Argument(i, behind) => {
+                &Summand::Argument(i, behind) => {
                     let width = args[i].width(self.program());
                     for (number, limb) in self.expr(&args[i])?.into_iter().enumerate() {
                         let bits = (width - 64 * number as u32).min(64);
@@ -79,12 +80,10 @@ impl<'a> Codegen<'a, '_> {
 
     /// A value of 8, 16 or 32 bits as [`Self::frame_word`] would load it.
     pub(super) fn frame_order(&mut self, value: Value, width: u32) -> Value {
-        let ty = match width {
-            8 => return value,
-            16 => types::I16,
-            _ => types::I32,
-        };
-        let value = self.b.ins().ireduce(ty, value);
+        if width == 8 {
+            return value;
+        }
+        let value = self.b.ins().ireduce(int(width), value);
         let value = self.b.ins().bswap(value);
         self.b.ins().uextend(types::I64, value)
     }
@@ -115,8 +114,8 @@ impl<'a> Codegen<'a, '_> {
         }
         let value = if shift == 0 { limb } else { self.b.ins().ishl_imm_u(limb, i64::from(shift)) };
         if bits + shift <= 32 {
-            let ty = if bits + shift <= 16 { types::I16 } else { types::I32 };
-            let value = self.b.ins().ireduce(ty, value);
+            let width = if bits + shift <= 16 { 16 } else { 32 };
+            let value = self.b.ins().ireduce(int(width), value);
             let value = self.b.ins().bswap(value);
             let value = self.b.ins().uextend(types::I64, value);
             return self.add_to(sum, value);
@@ -141,18 +140,13 @@ impl<'a> Codegen<'a, '_> {
         self.b.ins().ireduce(types::I16, s)
     }
 
-    /// The sum of the words of the frame from byte `start` to before byte `end`, with their bytes swapped; 0 if the header
-    /// is not there.
-    pub(super) fn frame_sum(&mut self, start: InFrame, bytes: u32) -> Value {
+    /// The sum of words of a header in the frame, with their bytes swapped; 0 if the header is not there.
+    fn frame_sum(&mut self, start: InFrame, words: &[Word]) -> Value {
         let (base, valid) = self.maybe_header_base(start);
         let mut sum = None;
-        let mut at = start.bit / 8;
-        let end = at + bytes;
-        while at < end {
-            let bytes = summed_bytes(end - at);
-            let word = self.frame_word(base, at, bytes);
+        for &Word { byte, bytes } in words {
+            let word = self.frame_word(base, byte, bytes);
             self.add_to(&mut sum, word);
-            at += bytes;
         }
         let zero = self.iconst(0);
         match (sum, valid) {

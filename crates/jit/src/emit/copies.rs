@@ -1,10 +1,9 @@
 //! Copies of packets.
 
-use super::statements::StatementSite;
 use super::values::Limbs;
-use super::{Codegen, Error, plain};
+use super::{Buffer, Codegen, Error, plain};
 use crate::copies::{CopySite, ReplicaSite, intrinsic_bit};
-use crate::graph::Place;
+use crate::graph::{Place, StatementSite};
 use crate::plan::CopiedValue;
 use crate::slots::Slot;
 use crate::widths::limb_count;
@@ -14,9 +13,8 @@ use p4jet_ir::{FieldId, Intrinsic, PacketCopy};
 impl<'a> Codegen<'a, '_> {
     /// Passes the image of the copies to [`crate::copies::make_copies`].
     pub(super) fn copy(&mut self, copy: &'a PacketCopy, site: StatementSite) -> Result<(), Error> {
-        let StatementSite { place, number } = site;
-        let Some(plan) = self.plan.copies.get(&(place, number)) else {
-            return Err(crate::internal(format!("the copies of {place} are not planned")));
+        let Some(plan) = self.plan.copies.get(&site) else {
+            return Err(crate::internal(format!("the copies of {} are not planned", site.place)));
         };
         let mut is_set = vec![false; copy.set.len()];
         for &(.., value) in &plan.image {
@@ -28,7 +26,7 @@ impl<'a> Codegen<'a, '_> {
         for ((_, value), is_set) in copy.set.iter().zip(is_set) {
             values.push(if is_set { self.expr(value)? } else { Limbs::new() });
         }
-        let image = self.buffer(6, self.plan.memory.image_bytes as usize / 8);
+        let image = self.buffer(Buffer::Image, self.plan.memory.image_bytes as usize / 8);
         let zero = self.iconst(0);
         for &(slot, offset, value) in &plan.image {
             let limbs = match value {
@@ -45,7 +43,7 @@ impl<'a> Codegen<'a, '_> {
             Some(replicas) => self.saturated_index(&replicas.id)?,
             None => zero,
         };
-        let site = self.copy_site(copy, &plan.intrinsics, place);
+        let site = self.copy_site(copy, &plan.intrinsics, site.place);
         self.sites.copies.push(site);
         let site = self.iconst(self.sites.copies.len() as u64 - 1);
         let cursor = if plan.keeps_cursor { self.cursor() } else { zero };

@@ -5,18 +5,19 @@ use super::{Codegen, plain};
 use crate::runtime::Ctx;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
+use p4jet_ir::InstanceId;
 use p4jet_packet::Packet;
 use std::mem::offset_of;
 
 impl<'a> Codegen<'a, '_> {
-    pub(super) fn counter_cell(&mut self, instance: usize, index: Value) -> Value {
-        let base = self.once(Once::Indirect(offset_of!(Ctx, counters), 8 * instance as i32));
+    pub(super) fn counter_cell(&mut self, instance: InstanceId, index: Value) -> Value {
+        let base = self.once(Once::Indirect(offset_of!(Ctx, counters), 8 * instance.0 as i32));
         let at = self.b.ins().ishl_imm_u(index, 4);
         self.b.ins().iadd(base, at)
     }
 
     /// Adds this packet to cell `index` of a counter, whose bounds the caller has checked.
-    pub(super) fn count(&mut self, instance: usize, index: Value) {
+    pub(super) fn count(&mut self, instance: InstanceId, index: Value) {
         let at = self.counter_cell(instance, index);
         let packets = self.b.ins().load(types::I64, plain(), at, 0);
         let packets = self.b.ins().iadd_imm_u(packets, 1);

@@ -1,7 +1,7 @@
 //! Deparsing: the headers in front of the payload.
 
 use super::slots::Reading;
-use super::{Codegen, fixed, plain};
+use super::{Buffer, Codegen, fixed, plain};
 use crate::plan::{EmitPlan, EndKind, EndPlan};
 use crate::runtime::Ctx;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -216,7 +216,7 @@ impl<'a> Codegen<'a, '_> {
                     let bits = self.get_field(length)[0];
                     if emit.varbit_changed {
                         let limbs = self.get_field(f.field);
-                        let value = self.spill(0, &limbs);
+                        let value = self.spill(Buffer::Left, &limbs);
                         let at = self.iconst(u64::from(bit));
                         self.b.ins().call(self.helpers.write_bits, &[base, at, bits, value]);
                     }
@@ -316,7 +316,7 @@ impl<'a> Codegen<'a, '_> {
                 }
                 Some(length) => {
                     let bits = self.get_field(length)[0];
-                    let value = self.spill(0, &limbs);
+                    let value = self.spill(Buffer::Left, &limbs);
                     let at = self.iconst(u64::from(bit));
                     self.b.ins().call(self.helpers.write_bits, &[base, at, bits, value]);
                     let bytes = self.b.ins().ushr_imm_u(bits, 3);

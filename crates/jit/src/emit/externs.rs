@@ -2,7 +2,7 @@
 
 use super::once::Once;
 use super::values::Limbs;
-use super::{Codegen, Error, fixed, plain};
+use super::{Buffer, Codegen, Error, fixed, plain};
 use crate::analysis::calls::Call;
 use crate::analysis::reads::SumPlan;
 use crate::runtime::Ctx;
@@ -46,7 +46,7 @@ impl<'a> Codegen<'a, '_> {
             }
             Call::Count(instance, size) => {
                 let index = self.saturated_index(&args[0])?;
-                self.if_inside(index, size, |cg| cg.count(instance.index(), index));
+                self.if_inside(index, size, |cg| cg.count(instance, index));
             }
             Call::RegisterRead(..) if !self.is_needed(outs[0]) => {}
             Call::RegisterRead(instance, size) => {
@@ -54,7 +54,7 @@ impl<'a> Codegen<'a, '_> {
                 let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, i64::from(size));
                 let zero = self.iconst(0);
                 let safe = self.b.ins().select(inside, index, zero);
-                let at = self.register_cell(instance.index(), safe);
+                let at = self.register_cell(instance, safe);
                 let value = self.b.ins().load(types::I64, plain(), at, 0);
                 let value = self.b.ins().select(inside, value, zero);
                 self.set_field(outs[0], &[value]);
@@ -63,7 +63,7 @@ impl<'a> Codegen<'a, '_> {
                 let index = self.saturated_index(&args[0])?;
                 let value = self.expr(&args[1])?[0];
                 self.if_inside(index, size, |cg| {
-                    let at = cg.register_cell(instance.index(), index);
+                    let at = cg.register_cell(instance, index);
                     cg.b.ins().store(plain(), value, at, 0);
                 });
             }
@@ -95,8 +95,8 @@ impl<'a> Codegen<'a, '_> {
         Ok(low)
     }
 
-    pub(super) fn register_cell(&mut self, instance: usize, index: Value) -> Value {
-        let base = self.once(Once::Indirect(offset_of!(Ctx, registers), 8 * instance as i32));
+    pub(super) fn register_cell(&mut self, instance: InstanceId, index: Value) -> Value {
+        let base = self.once(Once::Indirect(offset_of!(Ctx, registers), 8 * instance.0 as i32));
         let at = self.b.ins().ishl_imm_u(index, 3);
         self.b.ins().iadd(base, at)
     }
@@ -149,9 +149,9 @@ impl<'a> Codegen<'a, '_> {
             limbs.extend(self.expr(arg)?);
         }
         let arg_limbs = limbs.len();
-        let arguments = self.spill(4, &limbs);
+        let arguments = self.spill(Buffer::Arguments, &limbs);
         let out_limbs: usize = outs.iter().map(|&o| limb_count(program.width(o))).sum();
-        let results = self.buffer(5, out_limbs);
+        let results = self.buffer(Buffer::Results, out_limbs);
         let number = self.iconst(number as u64);
         let cursor = self.cursor();
         let sizes = self.iconst(arg_limbs as u64 | (out_limbs as u64) << 32);

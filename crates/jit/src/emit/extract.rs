@@ -1,8 +1,8 @@
 //! Parsing: extraction, and moves of the cursor.
 
-use super::statements::StatementSite;
-use super::{Codegen, Error, plain};
+use super::{Buffer, Codegen, Error, plain};
 use crate::analysis::constants::Edge;
+use crate::graph::StatementSite;
 use crate::widths::limb_count;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -179,7 +179,7 @@ impl<'a> Codegen<'a, '_> {
             Some(bits) => (data, bits),
             None => (self.b.ins().iadd(data, cursor), 0),
         };
-        let loads = self.plan.loads.get(&(site.place, site.number));
+        let loads = self.plan.loads.get(&site);
         let is_loaded = |number: usize| loads.is_some_and(|loads| loads.get(number) == Some(&true));
         for (number, f) in h.fields.iter().enumerate() {
             let width = program.width(f.field);
@@ -189,11 +189,11 @@ impl<'a> Codegen<'a, '_> {
                     let of = |h: &Header| h.fields[number].varbit_length.unwrap_or(length_field);
                     let mut length = vec![self.b.ins().ishl_imm_u(bytes, 3)];
                     length[0] = self.mask(length[0], program.width(length_field).min(64));
-                    length.resize_with(limb_count(program.width(length_field)), || self.iconst(0));
+                    self.zero_extend(&mut length, program.width(length_field));
                     self.set_part(to, of, &length)?;
                     if self.is_any_part(to, part, Self::is_needed) {
                         let n = limb_count(width);
-                        let out = self.buffer(2, n);
+                        let out = self.buffer(Buffer::Result, n);
                         let at = self.iconst(u64::from(bit));
                         let bits = self.b.ins().ishl_imm_u(bytes, 3);
                         let limbs = self.iconst(n as u64);

@@ -2,7 +2,7 @@
 
 use super::once::Once;
 use super::values::Limbs;
-use super::{Codegen, Error, plain};
+use super::{Buffer, Codegen, Error, plain};
 use crate::graph::Place;
 use crate::memo_cells;
 use crate::plan::Prefetch;
@@ -104,13 +104,10 @@ impl<'a> Codegen<'a, '_> {
 
     /// The row that a lookup finds, or found the last time that the same row led there.
     pub(super) fn lookup_at(&mut self, place: Place, table: TableId, key: &[Value]) -> Value {
-        let memos = &self.plan.memos;
-        let (Some(number), Some(memo)) = (memos.number(place), memos.at(place)) else {
-            return self.lookup(table, key);
-        };
+        let Some((id, memo)) = self.plan.memos.at(place) else { return self.lookup(table, key) };
         let row = self.get(self.slots().row(memo.row_table))[0];
-        let cells = self.once(Once::Indirect(offset_of!(Ctx, memos), 8 * number as i32));
-        let age = self.once(Once::Indirect(offset_of!(Ctx, ages), 8 * number as i32));
+        let cells = self.once(Once::Indirect(offset_of!(Ctx, memos), 8 * id.as_u32() as i32));
+        let age = self.once(Once::Indirect(offset_of!(Ctx, ages), 8 * id.as_u32() as i32));
         let wanted = self.b.ins().bor(row, age);
         let index = self.b.ins().band_imm_u(row, memo_cells::CELLS as i64 - 1);
         let at = self.b.ins().ishl_imm_u(index, 4);
@@ -266,7 +263,7 @@ impl<'a> Codegen<'a, '_> {
                 self.b.block_params(done)[0]
             }
             Structure::Generic => {
-                let key = self.spill(3, key);
+                let key = self.spill(Buffer::Key, key);
                 let view = self.view(table);
                 let lookup = self.view_word(table, offset_of!(View, lookup));
                 let call = self.b.ins().call_indirect(self.helpers.lookup, lookup, &[view, key]);
@@ -298,7 +295,7 @@ impl<'a> Codegen<'a, '_> {
                 let row = self.row_address(table, words[0], self.row_words(table).0);
                 self.b.ins().call(prefetch, &[row]);
                 for instance in &self.program().tables[table.index()].direct {
-                    let cell = self.counter_cell(instance.index(), words[0]);
+                    let cell = self.counter_cell(*instance, words[0]);
                     self.b.ins().call(prefetch, &[cell]);
                 }
             }

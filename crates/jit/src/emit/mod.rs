@@ -46,9 +46,9 @@ pub mod values;
 
 use crate::copies::CopySite;
 use crate::graph::{Graph, Place};
-use crate::plan::{Plan, StagePlan};
+use crate::plan::{Plan, StageId, StagePlan};
 use crate::slots::{Slot, Slots};
-use cranelift_codegen::entity::SecondaryMap;
+use cranelift_codegen::entity::{PrimaryMap, SecondaryMap};
 use cranelift_codegen::ir::{Block, FuncRef, MemFlagsData, SigRef, StackSlot, Value};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use once::Once;
@@ -113,11 +113,11 @@ struct Codegen<'a, 'f> {
     /// The registers of each slot that lies in registers, one for each limb.
     registers: SecondaryMap<Slot, Vec<Variable>>,
     /// The number of packets that wait for each later stage.
-    counts: Vec<Variable>,
+    counts: PrimaryMap<StageId, Variable>,
     once: Onces,
     /// Stack buffers, by purpose and size.
-    buffers: HashMap<(usize, usize), StackSlot>,
-    /// How slots are read at the program point that is being emitted.
+    buffers: HashMap<(Buffer, usize), StackSlot>,
+    /// The sources of reads at the program point that is being emitted.
     reading: Reading<'a>,
     /// The cursor at that program point, if it is known.
     cursor: Option<u64>,
@@ -134,6 +134,25 @@ struct Frame {
     length: Variable,
     /// Bytes in the scratch memory so far.
     out_offset: Variable,
+}
+
+/// The purpose of a stack buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Buffer {
+    /// The left operand of a wide operation, or a value that is written to a frame.
+    Left,
+    /// The right operand of a wide operation.
+    Right,
+    /// The result of a wide operation, or a value that is read from a frame.
+    Result,
+    /// The key of a lookup.
+    Key,
+    /// The arguments of an extern call.
+    Arguments,
+    /// The results of an extern call.
+    Results,
+    /// The image of copies.
+    Image,
 }
 
 /// The packet that the stage processes.

@@ -1,7 +1,7 @@
 //! Reads and writes of slots, as the plan says.
 
 use super::values::Limbs;
-use super::{Codegen, plain};
+use super::{Buffer, Codegen, plain};
 use crate::analysis::extracts::InFrame;
 use crate::analysis::reads::{Known, Reads};
 use crate::analysis::sources::Source;
@@ -11,7 +11,7 @@ use crate::widths::limb_count;
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use p4jet_ir::{FieldId, HeaderId};
 
-/// How slots are read at a program point.
+/// The sources of reads at a program point.
 #[derive(Clone, Copy)]
 pub(super) enum Reading<'a> {
     /// From the planned source of each slot.
@@ -47,10 +47,7 @@ impl<'a> Codegen<'a, '_> {
     pub(super) fn get(&mut self, slot: Slot) -> Limbs {
         match self.source(slot) {
             Source::Known(value) => vec![self.iconst(value)],
-            Source::Zero => {
-                let zero = self.iconst(0);
-                vec![zero; limb_count(self.graph().slot_width(slot))]
-            }
+            Source::Zero => self.zero(self.graph().slot_width(slot)),
             Source::Frame(at) => {
                 let base = self.header_base(at);
                 self.load_bits(base, at.bit, self.graph().slot_width(slot))
@@ -73,8 +70,7 @@ impl<'a> Codegen<'a, '_> {
         match self.plan.homes[slot] {
             Home::Nowhere => {
                 self.note_unplanned(format_args!("a read of {slot}, which lies nowhere"));
-                let zero = self.iconst(0);
-                vec![zero; limb_count(self.graph().slot_width(slot))]
+                self.zero(self.graph().slot_width(slot))
             }
             Home::Registers => {
                 let limbs = 0..self.registers[slot].len();
@@ -100,8 +96,7 @@ impl<'a> Codegen<'a, '_> {
         if self.is_needed(field) {
             return self.get_field(field);
         }
-        let zero = self.iconst(0);
-        vec![zero; limb_count(self.program().width(field))]
+        self.zero(self.program().width(field))
     }
 
     /// True if a header is valid.
@@ -174,9 +169,7 @@ impl<'a> Codegen<'a, '_> {
     pub(super) fn set_word(&mut self, field: FieldId, word: Value) {
         let width = self.program().width(field);
         let mut limbs = vec![self.mask(word, width.min(64))];
-        while limbs.len() < limb_count(width) {
-            limbs.push(self.iconst(0));
-        }
+        self.zero_extend(&mut limbs, width);
         self.set_field(field, &limbs);
     }
 
@@ -186,7 +179,7 @@ impl<'a> Codegen<'a, '_> {
     }
 
     /// The address of a stack buffer of at least `limbs` limbs; one per purpose and size, so contents are short-lived.
-    pub(super) fn buffer(&mut self, purpose: usize, limbs: usize) -> Value {
+    pub(super) fn buffer(&mut self, purpose: Buffer, limbs: usize) -> Value {
         let limbs = limbs.max(1).next_power_of_two();
         let b = &mut self.b;
         let slot = *self.buffers.entry((purpose, limbs)).or_insert_with(|| {

@@ -5,11 +5,11 @@ use super::slots::Reading;
 use super::values::Limbs;
 use super::{Blocks, Codegen, Current, EmitInputs, Error, Frame, Onces, Sites, fixed, plain};
 use crate::analysis::liveness::At;
-use crate::plan::{BatchWork, Cut, CutPlan, Entry, Home, Preparation, Reload, Restore, StagePlan};
+use crate::plan::{BatchWork, Cut, CutId, CutPlan, Entry, Home, Preparation, Reload, Restore, StagePlan};
 use crate::runtime::Ctx;
 use crate::slots::Slot;
 use crate::widths::limb_count;
-use cranelift_codegen::entity::SecondaryMap;
+use cranelift_codegen::entity::{EntityRef, PrimaryMap, SecondaryMap};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
 use cranelift_frontend::FunctionBuilder;
@@ -32,7 +32,7 @@ pub(super) fn prologue<'a, 'f>(
 ) -> Codegen<'a, 'f> {
     let EmitInputs { plan, tallies, helpers, size_max } = inputs;
     let number_of_stage = match stage.entry {
-        Entry::Cut(cut) => cut + 1,
+        Entry::Cut(cut) => cut.stage().index(),
         Entry::Start | Entry::Egress => 0,
     };
     let entry = b.create_block();
@@ -59,7 +59,7 @@ pub(super) fn prologue<'a, 'f>(
 
     // The number of packets that wait for each later stage stays in registers while this stage runs.
     let counts_base = b.ins().load(types::I64, fixed(), ctx, offset_of!(Ctx, counts) as i32);
-    let mut counts = Vec::new();
+    let mut counts = PrimaryMap::new();
     for k in 0..=plan.cuts.len() {
         let var = b.declare_var(types::I64);
         if k > number_of_stage {
@@ -93,7 +93,7 @@ pub(super) fn prologue<'a, 'f>(
     b.ins().jump(head, &[]);
 
     b.switch_to_block(done);
-    for (k, &var) in counts.iter().enumerate().skip(number_of_stage + 1) {
+    for (k, &var) in counts.values().enumerate().skip(number_of_stage + 1) {
         let n = b.use_var(var);
         b.ins().store(plain(), n, counts_base, 8 * k as i32);
     }
@@ -323,7 +323,7 @@ impl<'a> Codegen<'a, '_> {
     }
 
     /// Ends this stage for the packet: it waits for the next one, with the key of its lookup or what was found.
-    pub(super) fn cut(&mut self, cut: usize, words: &[Value], selector: Value) {
+    pub(super) fn cut(&mut self, cut: CutId, words: &[Value], selector: Value) {
         let plan = &self.plan.cuts[cut];
         for (i, &limb) in words.iter().chain(plan.has_selector.then_some(&selector)).enumerate() {
             let offset = self.plan.memory.key + 8 * i as i32;
@@ -337,19 +337,20 @@ impl<'a> Codegen<'a, '_> {
         if let Preparation::Prefetch(memory) = plan.cut.preparation {
             self.prefetch(memory, words);
         }
-        let queue = self.once(Once::Indirect(offset_of!(Ctx, queues), 8 * (cut as i32 + 1)));
-        let count = self.b.use_var(self.counts[cut + 1]);
+        let next = cut.stage();
+        let queue = self.once(Once::Indirect(offset_of!(Ctx, queues), 8 * next.as_u32() as i32));
+        let count = self.b.use_var(self.counts[next]);
         let at = self.b.ins().ishl_imm_u(count, 2);
         let at = self.b.ins().iadd(queue, at);
         let number = self.b.ins().ireduce(types::I32, self.current.number);
         self.b.ins().store(plain(), number, at, 0);
         let count = self.b.ins().iadd_imm_u(count, 1);
-        self.b.def_var(self.counts[cut + 1], count);
+        self.b.def_var(self.counts[next], count);
         self.b.ins().jump(self.blocks.next_packet, &[]);
     }
 
     /// Continues at a cut.
-    fn resume(&mut self, cut: usize) -> Result<(), Error> {
+    fn resume(&mut self, cut: CutId) -> Result<(), Error> {
         let CutPlan { cut: Cut { place, at, preparation, .. }, has_selector, .. } = self.plan.cuts[cut];
         if at == At::Place {
             let block = self.target_block(Some(place));

@@ -4,16 +4,9 @@ use super::control::Scope;
 use super::externs::Callee;
 use super::{Codegen, Error, plain};
 use crate::analysis::reads::Statement;
-use crate::graph::Place;
+use crate::graph::StatementSite;
 use cranelift_codegen::ir::InstBuilder;
 use p4jet_ir::{Expr, FieldId, Loc, Op};
-
-/// A statement of a place.
-#[derive(Clone, Copy)]
-pub(super) struct StatementSite {
-    pub place: Place,
-    pub number: usize,
-}
 
 impl<'a> Codegen<'a, '_> {
     /// Emits a statement: `op` is what is left of it, `number` its number in the node.
@@ -46,7 +39,7 @@ impl<'a> Codegen<'a, '_> {
             Op::Advance { bits } => self.advance(bits, site)?,
             Op::Lookahead { dest } => self.lookahead(*dest, site),
             Op::Emit { .. } => {
-                if let Some(plan) = self.plan.emits.get(&(site.place, number)) {
+                if let Some(plan) = self.plan.emits.get(&site) {
                     let bytes_max = self.graph().output_limit(site.place);
                     self.emit_to_scratch(plan, bytes_max);
                 }

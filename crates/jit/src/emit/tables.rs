@@ -6,9 +6,10 @@ use super::values::Limbs;
 use super::{Codegen, Error, fixed, plain};
 use crate::analysis::liveness::At;
 use crate::analysis::reads::ActionPlan;
-use crate::graph::Place;
+use crate::graph::{ListedAction, Place};
 use crate::plan::{Rest, Row};
 use crate::widths::limb_count;
+use cranelift_codegen::entity::PrimaryMap;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value, types};
 use p4jet_ir::{TableId, Terminator};
@@ -54,7 +55,7 @@ impl<'a> Codegen<'a, '_> {
         }
         for instance in &t.direct {
             // Row 0 counts the packets that match no entry.
-            self.count(instance.index(), found);
+            self.count(*instance, found);
         }
         if let Some(slot) = self.plan.memos.row_slot(self.graph(), place) {
             self.set(slot, &[found]);
@@ -124,19 +125,19 @@ impl<'a> Codegen<'a, '_> {
             self.set_field(*field, &[found]);
         }
         // Actions that do nothing lead straight to the successor.
-        let blocks: Vec<Block> = plan
+        let blocks: PrimaryMap<ListedAction, Block> = plan
             .actions
-            .iter()
+            .values()
             .map(|action| match action.is_empty {
                 true => self.target_block(action.next),
                 false => self.b.create_block(),
             })
             .collect();
-        for &i in &dispatch.compared {
+        for &action in &dispatch.compared {
             let rest = self.b.create_block();
             // In memory the second successor comes next.
-            let is_other = self.b.ins().icmp_imm_u(IntCC::NotEqual, which, i as i64);
-            self.b.ins().brif(is_other, rest, &[], blocks[i], &[]);
+            let is_other = self.b.ins().icmp_imm_u(IntCC::NotEqual, which, i64::from(action.as_u32()));
+            self.b.ins().brif(is_other, rest, &[], blocks[action], &[]);
             self.b.switch_to_block(rest);
             if let Some(resolved) = default_to.take() {
                 self.default_to(resolved, table, which, words);
@@ -144,7 +145,7 @@ impl<'a> Codegen<'a, '_> {
         }
         debug_assert!(default_to.is_none(), "the default row is resolved");
         match &dispatch.rest {
-            Rest::Run(i) => _ = self.b.ins().jump(blocks[*i], &[]),
+            Rest::Run(action) => _ = self.b.ins().jump(blocks[*action], &[]),
             Rest::JumpTable(others) => {
                 let none = match (plan.none, others.last()) {
                     (Some(none), _) => self.target_block(none),
@@ -153,11 +154,12 @@ impl<'a> Codegen<'a, '_> {
                         return Err(crate::internal(format!("the table of {place} has no actions")));
                     }
                 };
-                let entries: Vec<(u128, Block)> = others.iter().map(|&i| (i as u128, blocks[i])).collect();
+                let entry = |&action: &ListedAction| (u128::from(action.as_u32()), blocks[action]);
+                let entries: Vec<(u128, Block)> = others.iter().map(entry).collect();
                 self.jump_by(which, &entries, none);
             }
         }
-        for (action, block) in plan.actions.iter().zip(blocks) {
+        for (action, &block) in plan.actions.values().zip(blocks.values()) {
             if !action.is_empty {
                 self.b.switch_to_block(block);
                 let next = self.target_block(action.next);
@@ -272,8 +274,8 @@ impl<'a> Codegen<'a, '_> {
         (at, self.b.ins().load(types::I32, plain(), at, 0))
     }
 
-    /// Goes on at `dispatch` with the row of the default action, and its action, if `which` says that row 0 has no room for
-    /// it; else here.
+    /// Jumps to `dispatch` with the row of the default action, and its action, if `which` says that row 0 has no room for it.
+    /// Otherwise continues here.
     pub(super) fn default_to(&mut self, dispatch: Block, table: TableId, which: Value, words: usize) {
         let default = self.b.create_block();
         let rest = self.b.create_block();

@@ -3,16 +3,26 @@
 //! A value is a row of 64-bit limbs, least significant first. Bits beyond its width are always zero. Operations of up
 //! to 64 bits are inline; on wider values the cheap ones are inline, and the others call [`crate::runtime`].
 
-use super::{Codegen, Error};
+use super::{Buffer, Codegen, Error};
 use crate::runtime::WideOp;
 use crate::widths::{limb_count, ones};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 use num_bigint::BigUint;
 use p4jet_ir::{BinaryOp, Expr, UnaryOp};
 
 /// Limbs of a value, least significant first.
 pub type Limbs = Vec<Value>;
+
+/// The integer type of 8, 16, 32 or 64 bits.
+pub(super) fn int(width: u32) -> Type {
+    match width {
+        8 => types::I8,
+        16 => types::I16,
+        32 => types::I32,
+        _ => types::I64,
+    }
+}
 
 impl Codegen<'_, '_> {
     pub(super) fn iconst(&mut self, value: u64) -> Value {
@@ -24,18 +34,27 @@ impl Codegen<'_, '_> {
         (0..limb_count(width)).map(|i| self.iconst(digits.get(i).copied().unwrap_or(0))).collect()
     }
 
+    /// 0 of any width.
+    pub(super) fn zero(&mut self, width: u32) -> Limbs {
+        let zero = self.iconst(0);
+        vec![zero; limb_count(width)]
+    }
+
+    /// Appends limbs of 0 up to a width.
+    pub(super) fn zero_extend(&mut self, limbs: &mut Limbs, width: u32) {
+        if limbs.len() < limb_count(width) {
+            let zero = self.iconst(0);
+            limbs.resize(limb_count(width), zero);
+        }
+    }
+
     /// Clears what lies beyond `width` (at most 64) bits.
     pub(super) fn mask(&mut self, value: Value, width: u32) -> Value {
         match width {
             64.. => value,
             // `band` with 0xffffffff would load its mask from memory.
             8 | 16 | 32 => {
-                let ty = match width {
-                    8 => types::I8,
-                    16 => types::I16,
-                    _ => types::I32,
-                };
-                let narrow = self.b.ins().ireduce(ty, value);
+                let narrow = self.b.ins().ireduce(int(width), value);
                 self.b.ins().uextend(types::I64, narrow)
             }
             _ => self.b.ins().band_imm_u(value, ones(width) as i64),
@@ -61,12 +80,7 @@ impl Codegen<'_, '_> {
         match width {
             64 => value,
             8 | 16 | 32 => {
-                let ty = match width {
-                    8 => types::I8,
-                    16 => types::I16,
-                    _ => types::I32,
-                };
-                let narrow = self.b.ins().ireduce(ty, value);
+                let narrow = self.b.ins().ireduce(int(width), value);
                 self.b.ins().sextend(types::I64, narrow)
             }
             _ => {
@@ -127,11 +141,8 @@ impl Codegen<'_, '_> {
             BinaryOp::Eq | BinaryOp::Ne => {
                 let mut difference = None;
                 for (&a, &b) in x.iter().zip(y) {
-                    let d = self.b.ins().bxor(a, b);
-                    difference = Some(match difference {
-                        None => d,
-                        Some(sum) => self.b.ins().bor(sum, d),
-                    });
+                    let differing = self.b.ins().bxor(a, b);
+                    self.or_limb(&mut difference, differing);
                 }
                 let code = if op == BinaryOp::Eq { IntCC::Equal } else { IntCC::NotEqual };
                 self.b.ins().icmp_imm_u(code, difference.expect("at least one limb"), 0)
@@ -245,7 +256,7 @@ impl Codegen<'_, '_> {
 
     fn shift_left_const(&mut self, x: &Limbs, width: u32, by: u32) -> Limbs {
         if by >= width {
-            return (0..x.len()).map(|_| self.iconst(0)).collect();
+            return self.zero(width);
         }
         let low = self.slice_limbs(x, 0, width - by);
         let mut out = vec![None; x.len()];
@@ -289,7 +300,7 @@ impl Codegen<'_, '_> {
                 let mut out = if a.len() == 1 {
                     vec![self.b.ins().ineg(a[0])]
                 } else {
-                    let zero = (0..a.len()).map(|_| self.iconst(0)).collect();
+                    let zero = self.zero(width);
                     self.sub_limbs(&zero, &a).0
                 };
                 self.mask_top(&mut out, width);
@@ -329,9 +340,7 @@ impl Codegen<'_, '_> {
             }
             Expr::ZeroExtend(a, w) => {
                 let mut x = self.expr(a)?;
-                while x.len() < limb_count(*w) {
-                    x.push(self.iconst(0));
-                }
+                self.zero_extend(&mut x, *w);
                 x
             }
             Expr::SignExtend(a, w) => {
@@ -358,12 +367,10 @@ impl Codegen<'_, '_> {
     fn shift_const(&mut self, op: BinaryOp, x: &Limbs, width: u32, by: u32) -> Limbs {
         match op {
             BinaryOp::Shl => self.shift_left_const(x, width, by),
-            BinaryOp::ShrU if by >= width => (0..x.len()).map(|_| self.iconst(0)).collect(),
+            BinaryOp::ShrU if by >= width => self.zero(width),
             BinaryOp::ShrU => {
                 let mut out = self.slice_limbs(x, by, width - by);
-                while out.len() < x.len() {
-                    out.push(self.iconst(0));
-                }
+                self.zero_extend(&mut out, width);
                 out
             }
             _ => {
@@ -506,9 +513,9 @@ impl Codegen<'_, '_> {
     /// A wide operation out of line.
     fn wide(&mut self, op: WideOp, x: &[Value], y: &[Value], width: u32) -> Limbs {
         let n = limb_count(width);
-        let a = self.spill(0, x);
-        let b = self.spill(1, y);
-        let out = self.buffer(2, n);
+        let a = self.spill(Buffer::Left, x);
+        let b = self.spill(Buffer::Right, y);
+        let out = self.buffer(Buffer::Result, n);
         let op = self.iconst(op as u64);
         let w = self.iconst(u64::from(width));
         self.b.ins().call(self.helpers.wide, &[op, w, a, b, out]);
@@ -516,8 +523,8 @@ impl Codegen<'_, '_> {
     }
 
     /// Stores limbs in a stack buffer; gives its address.
-    pub(super) fn spill(&mut self, which: usize, limbs: &[Value]) -> Value {
-        let address = self.buffer(which, limbs.len());
+    pub(super) fn spill(&mut self, purpose: Buffer, limbs: &[Value]) -> Value {
+        let address = self.buffer(purpose, limbs.len());
         for (i, &limb) in limbs.iter().enumerate() {
             self.b.ins().store(MemFlagsData::trusted(), limb, address, i as i32 * 8);
         }

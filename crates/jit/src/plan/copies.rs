@@ -4,7 +4,7 @@ use super::memory::PhvLayout;
 use crate::analysis::effects::copy_sets;
 use crate::analysis::inherited::{keeps, keeps_cursor};
 use crate::analysis::reads::{Known, Nodes};
-use crate::graph::{Graph, Place};
+use crate::graph::{Graph, Place, StatementSite};
 use crate::slots::Slot;
 use p4jet_ir::{Intrinsic, Op, PacketCopy};
 use std::collections::{HashMap, HashSet};
@@ -33,8 +33,8 @@ pub enum Value {
     Zero,
 }
 
-/// Statements that make copies, by place and number.
-pub type CopyPlans = HashMap<(Place, usize), CopyPlan>;
+/// Statements that make copies, by statement.
+pub type CopyPlans = HashMap<StatementSite, CopyPlan>;
 
 /// Decides which values copies inherit.
 pub fn copies(graph: &Graph, nodes: &Nodes, phv: &PhvLayout) -> CopyPlans {
@@ -43,7 +43,7 @@ pub fn copies(graph: &Graph, nodes: &Nodes, phv: &PhvLayout) -> CopyPlans {
         let Some(plan) = &nodes.of_place[place] else { continue };
         for (number, (stmt, plan)) in graph.node(place).stmts.iter().zip(&plan.stmts).enumerate() {
             if let Op::Copy(copy) = &stmt.op {
-                copies.insert((place, number), of_copy(graph, phv, place, copy, &plan.known));
+                copies.insert(StatementSite { place, number }, of_copy(graph, phv, place, copy, &plan.known));
             }
         }
     }

@@ -1,13 +1,31 @@
-//! Where the pipeline is cut into stages, why, and what prepares the next stage there.
+//! The cuts of the pipeline into stages, the reason of each, and the work that prepares the next stage there.
 
 use super::shapes::Shapes;
 use crate::analysis::liveness::At;
 use crate::graph::{Graph, Place};
 use crate::solver::PerPlace;
+use cranelift_codegen::entity::entity_impl;
 use p4jet_ir::{TableId, Terminator};
 use p4jet_tables::Structure;
 
-/// Where one stage ends and another begins.
+/// A stage.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StageId(u32);
+entity_impl!(StageId, "stage");
+
+/// A cut, in the order of the stages that begin there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CutId(u32);
+entity_impl!(CutId, "cut");
+
+impl CutId {
+    /// The stage that begins at the cut.
+    pub fn stage(self) -> StageId {
+        StageId(self.0 + 1)
+    }
+}
+
+/// The boundary between two stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// The place of the cut.

@@ -4,12 +4,12 @@ use crate::analysis::Analyses;
 use crate::analysis::constants::Facts;
 use crate::analysis::deparse::Mode;
 use crate::analysis::reads::Known;
-use crate::graph::Place;
+use crate::graph::{Place, StatementSite};
 use crate::slots::SlotSet;
 use p4jet_ir::{FieldId, HeaderId, Op, Terminator};
 use std::collections::HashMap;
 
-/// How a header that leaves is written.
+/// The way in which a header is written to the frame that leaves.
 #[derive(Clone, Debug)]
 pub struct EmitPlan {
     /// The header.
@@ -60,7 +60,7 @@ pub enum EndKind {
 }
 
 /// The ends of deparsers, and the emits that append to the scratch memory.
-pub type Plans = (HashMap<Place, EndPlan>, HashMap<(Place, usize), EmitPlan>);
+pub type Plans = (HashMap<Place, EndPlan>, HashMap<StatementSite, EmitPlan>);
 
 /// Decides how frames are made.
 pub fn plans(analyses: &Analyses) -> Plans {
@@ -73,7 +73,7 @@ pub fn plans(analyses: &Analyses) -> Plans {
             let mut facts = analyses.constants.before(place);
             for (number, stmt) in node.stmts.iter().enumerate() {
                 if let Op::Emit { header } = stmt.op {
-                    emits.insert((place, number), emit(analyses, header, None, &facts));
+                    emits.insert(StatementSite { place, number }, emit(analyses, header, None, &facts));
                 }
                 analyses.constants.eval.learn(&mut facts, &stmt.op);
             }
@@ -102,8 +102,7 @@ fn end(analyses: &Analyses, place: Place, mode: Mode) -> EndPlan {
     EndPlan { kind, cursor: analyses.constants.eval.known(&facts, graph.slots.cursor()) }
 }
 
-/// How a header is written; `changed` are the fields that may differ from the frame, if only some of those do that statements set
-/// anywhere.
+/// Plans how a header is written. `changed` are the fields that may differ from the frame; `None`: all fields that any statement sets.
 fn emit(analyses: &Analyses, header: HeaderId, changed: Option<&SlotSet>, facts: &Facts) -> EmitPlan {
     let (graph, eval) = (analyses.graph, &analyses.constants.eval);
     let slots = graph.slots;

@@ -1,7 +1,8 @@
-//! How code chooses the action to run after a lookup: which row it runs, and which actions it compares first.
+//! The choice of the action after a lookup: the row to run, and the actions to compare first.
 
 use super::shapes::Shapes;
-use crate::graph::{Graph, Place};
+use crate::graph::{Graph, ListedAction, Place};
+use cranelift_codegen::entity::EntityRef;
 use p4jet_ir::{Table, TableAction, Terminator};
 use p4jet_tables::Structure;
 use std::collections::HashMap;
@@ -14,8 +15,8 @@ const COMPARED_ACTIONS_MAX: usize = 8;
 pub struct Dispatch {
     /// The row to run.
     pub row: Row,
-    /// The actions to compare one after another, by number in the table.
-    pub compared: Vec<usize>,
+    /// The actions to compare one after another.
+    pub compared: Vec<ListedAction>,
     /// The choice among the other actions.
     pub rest: Rest,
 }
@@ -39,13 +40,13 @@ pub enum Row {
 #[derive(Clone, Debug)]
 pub enum Rest {
     /// One action is left, and runs.
-    Run(usize),
+    Run(ListedAction),
     /// A jump table of these actions. A row of another action leads to where no action runs or, if an action always runs, to the
     /// last of these.
-    JumpTable(Vec<usize>),
+    JumpTable(Vec<ListedAction>),
 }
 
-/// Decides for each place that applies a table how its action is chosen. If `is_counted`, code counts the actions that run.
+/// Plans the choice of the action for each place that applies a table. If `is_counted`, code counts the actions that run.
 pub fn dispatches(graph: &Graph, shapes: &Shapes, is_counted: bool) -> HashMap<Place, Dispatch> {
     let dispatch = |place| match &graph.node(place).terminator {
         Terminator::Apply { table, action_run, .. } => {
@@ -61,7 +62,7 @@ pub fn dispatches(graph: &Graph, shapes: &Shapes, is_counted: bool) -> HashMap<P
 }
 
 fn dispatch(graph: &Graph, place: Place, table: &Table, is_keyless: bool, may_be_late: bool) -> Dispatch {
-    let mut order: Vec<usize> = (0..table.actions.len()).collect();
+    let mut order: Vec<ListedAction> = (0..table.actions.len()).map(ListedAction::new).collect();
     let hot_action = graph.hot_action(place);
     let hot = table.actions.iter().position(|action| hot_action == Some(action.action));
     if let Some(hot) = hot {

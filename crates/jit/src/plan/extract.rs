@@ -1,9 +1,9 @@
-//! Which fields an extraction loads: those that are live behind it. A load that nothing uses would stay in the code.
+//! The fields that an extraction loads: those that are live behind it. A load that nothing uses would stay in the code.
 
 use super::Home;
 use crate::analysis::liveness::Liveness;
 use crate::analysis::reads::Nodes;
-use crate::graph::{Graph, Place};
+use crate::graph::{Graph, StatementSite};
 use crate::slots::{Slot, SlotSet};
 use cranelift_codegen::entity::SecondaryMap;
 use p4jet_ir::{FieldId, HeaderId, Op};
@@ -12,8 +12,8 @@ use std::collections::HashMap;
 /// Slots times statements of a place beyond which all needed fields are loaded instead of those that are live.
 const LIVE_AFTER_BITS_MAX: usize = 1 << 27;
 
-/// For each extraction, by place and statement: whether it loads each field of the header.
-pub type Loads = HashMap<(Place, usize), Box<[bool]>>;
+/// For each extraction: whether it loads each field of the header.
+pub type Loads = HashMap<StatementSite, Box<[bool]>>;
 
 /// Decides which fields extractions load.
 pub fn loads(graph: &Graph, nodes: &Nodes, live: &Liveness, homes: &SecondaryMap<Slot, Home>) -> Loads {
@@ -32,7 +32,8 @@ pub fn loads(graph: &Graph, nodes: &Nodes, live: &Liveness, homes: &SecondaryMap
                 Some(Op::ExtractElement { headers, .. }) => headers,
                 _ => continue,
             };
-            loads.insert((place, number), of_headers(graph, headers, live.get(number), homes));
+            loads
+                .insert(StatementSite { place, number }, of_headers(graph, headers, live.get(number), homes));
         }
     }
     loads

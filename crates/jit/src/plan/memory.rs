@@ -1,4 +1,4 @@
-//! Where slots lie: in registers, in the PHV all the time, or in the PHV across a cut.
+//! The locations of slots: registers, the PHV all the time, or the PHV across a cut.
 
 use super::cuts::Cut;
 use super::pressure::too_many;
@@ -86,7 +86,7 @@ impl PhvLayout {
         PhvLayout { entered, image_bytes, phv, in_memory, columns, key, stride }
     }
 
-    /// Where stages end, and the slots that they store there.
+    /// The ends of stages, and the slots stored there.
     pub fn ends(&self, graph: &Graph, cuts: &[(Cut, Vec<Carried>)]) -> Ends {
         // Slots that lie in memory all the time belong to no stage.
         let is_kept = |&(slot, origin): &Carried| origin == Origin::Phv || self.in_memory.contains_key(&slot);
@@ -98,7 +98,7 @@ impl PhvLayout {
         cuts.iter().map(|(cut, carried)| ((cut.place, cut.at), stored(carried))).collect()
     }
 
-    /// Where the image of a copy has a slot.
+    /// The location of a slot in the image of a copy.
     pub fn cell(&self, graph: &Graph, begin: Begin, slot: Slot) -> Option<Cell> {
         self.entered[begin as usize].binary_search(&slot).ok()?;
         Some(Cell { limb: self.phv[&slot] as usize / 8, width: graph.slot_width(slot) })
@@ -108,15 +108,15 @@ impl PhvLayout {
 /// The columns that unknown indices access. The fields of each lie side by side. A spare field lies behind them: an index beyond
 /// the end writes to the spare field, and nothing reads it.
 pub struct Arrays {
-    /// PHV offset of the first.
+    /// PHV offset of the first array.
     pub at: i32,
-    /// All of them, in bytes.
+    /// The size of all arrays, in bytes.
     pub bytes: i32,
-    /// Where each slot is, behind the first.
+    /// The offset of each slot from `at`.
     pub slots: HashMap<Slot, i32>,
-    /// For each whole column: where it begins, behind the first.
+    /// The offset of each whole column from `at`.
     pub begins: Vec<Option<i32>>,
-    /// For each whole column of validity bits: where the offsets of the headers begin.
+    /// For each whole column of validity bits: the offset at which the offsets of the headers begin.
     pub offsets_begin: Vec<Option<i32>>,
 }
 

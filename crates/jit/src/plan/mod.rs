@@ -21,7 +21,7 @@ mod stages;
 mod text;
 
 pub use copies::Value as CopiedValue;
-pub use cuts::{BatchWork, Cut, Prefetch, Preparation, Reason};
+pub use cuts::{BatchWork, Cut, CutId, Prefetch, Preparation, Reason, StageId};
 pub use deparse::{EmitPlan, EndKind, EndPlan};
 pub use dispatch::{Dispatch, Rest, Row};
 pub use memory::PhvLayout;
@@ -34,14 +34,14 @@ use crate::analysis::constants::Jumps;
 use crate::analysis::liveness::{self, Carried};
 use crate::analysis::memos::Memos;
 use crate::analysis::reads::{self, Nodes};
-use crate::graph::{Graph, Place};
+use crate::graph::{Graph, Place, StatementSite};
 use crate::slots::{Slot, SlotSet};
 use crate::solver::{Budget, Exceeded};
-use cranelift_codegen::entity::SecondaryMap;
+use cranelift_codegen::entity::{PrimaryMap, SecondaryMap};
 use p4jet_ir::{Begin, FieldId, Intrinsic};
 use std::collections::HashMap;
 
-/// Where a slot lies.
+/// The location of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Home {
     /// Nowhere: it is never read.
@@ -63,25 +63,25 @@ pub struct Plan<'a> {
     pub nodes: Nodes,
     /// The jumps: the places to which edges lead.
     pub jumps: Jumps,
-    /// Which fields extractions load.
+    /// The fields that extractions load.
     pub loads: extract::Loads,
     /// The work where deparsers end.
     pub ends: HashMap<Place, EndPlan>,
-    /// How emits run that append to the scratch memory, by place and statement.
-    pub emits: HashMap<(Place, usize), EmitPlan>,
-    /// The values that copies begin with, by place and statement.
+    /// The plans of emits that append to the scratch memory.
+    pub emits: HashMap<StatementSite, EmitPlan>,
+    /// The values that copies begin with.
     pub copies: copies::CopyPlans,
-    /// How the action is chosen at each place that applies a table.
+    /// The choice of the action at each place that applies a table.
     pub dispatches: HashMap<Place, Dispatch>,
-    /// Where each slot lies.
+    /// The location of each slot.
     pub homes: SecondaryMap<Slot, Home>,
     /// The PHV.
     pub memory: PhvLayout,
     /// The stages: that of arriving packets, one for each cut, and that of copies that begin with egress if there are such.
-    pub stages: Vec<StagePlan>,
-    /// Where stages end; stage `k + 1` begins at cut `k`.
-    pub cuts: Vec<CutPlan>,
-    cut_numbers: HashMap<(Place, liveness::At), usize>,
+    pub stages: PrimaryMap<StageId, StagePlan>,
+    /// The cuts: where a stage ends and another begins ([`CutId::stage`]).
+    pub cuts: PrimaryMap<CutId, CutPlan>,
+    cut_ids: HashMap<(Place, liveness::At), CutId>,
     /// Remembered lookups.
     pub memos: Memos,
     /// The intrinsics that are set where a half of the pipeline begins, by half.
@@ -116,9 +116,9 @@ impl<'a> Plan<'a> {
         let whole = liveness::liveness(analyses.live_inputs(&nodes), &mut budget)?;
         let cuts = cuts::cuts(graph, &shapes, &analyses.uncut, options.is_measured);
         let carried = |cut: Cut| (cut, whole.carried(cut.place, cut.at));
-        let cuts: Vec<(Cut, Vec<Carried>)> = cuts.into_iter().map(carried).collect();
-        let memory = PhvLayout::new(&analyses, &whole, &cuts, options.live_limbs_max);
-        let ends = memory.ends(graph, &cuts);
+        let cuts: PrimaryMap<CutId, (Cut, Vec<Carried>)> = cuts.into_iter().map(carried).collect();
+        let memory = PhvLayout::new(&analyses, &whole, cuts.as_values_slice(), options.live_limbs_max);
+        let ends = memory.ends(graph, cuts.as_values_slice());
         let live = liveness::liveness_in_stages(whole, ends, &mut budget)?;
         let homes = homes(&analyses, &memory);
         let loads = extract::loads(graph, &nodes, &live, &homes);
@@ -129,9 +129,8 @@ impl<'a> Plan<'a> {
         let planner =
             stages::Planner { analyses: &analyses, memory: &memory, homes: &homes, intrinsics: &intrinsics };
         let stages = planner.stages(&live, &cuts);
-        let cut_numbers =
-            cuts.iter().enumerate().map(|(number, (cut, _))| ((cut.place, cut.at), number)).collect();
-        let cuts = cuts.iter().map(|(cut, carried)| planner.cut(*cut, carried)).collect();
+        let cut_ids = cuts.iter().map(|(id, (cut, _))| ((cut.place, cut.at), id)).collect();
+        let cuts = cuts.values().map(|(cut, carried)| planner.cut(*cut, carried)).collect();
         let (reads_time, frames_stay) = (live.reads_time(), analyses.deparsers.frames_stay(graph));
         let (jumps, memos) =
             (std::mem::take(&mut analyses.constants.jumps), std::mem::take(&mut analyses.memos));
@@ -149,7 +148,7 @@ impl<'a> Plan<'a> {
             memory,
             stages,
             cuts,
-            cut_numbers,
+            cut_ids,
             memos,
             intrinsics,
             reads_time,
@@ -158,9 +157,9 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The number of the cut there, if there is one.
-    pub fn cut_at(&self, place: Place, at: liveness::At) -> Option<usize> {
-        self.cut_numbers.get(&(place, at)).copied()
+    /// The cut there, if there is one.
+    pub fn cut_at(&self, place: Place, at: liveness::At) -> Option<CutId> {
+        self.cut_ids.get(&(place, at)).copied()
     }
 
     /// True if generated code uses the PHV.

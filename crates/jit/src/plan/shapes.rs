@@ -10,9 +10,9 @@ const GENERIC_CUTS_MAX: usize = 2;
 
 /// The properties of a program's tables that decide about cuts and remembered lookups.
 pub struct Shapes {
-    /// How they are searched.
+    /// The lookup structures.
     pub structures: Vec<Structure>,
-    /// How many entries they may get, or had if that was observed.
+    /// The number of entries that they may get, or had if that was observed.
     pub sizes: Vec<u32>,
     /// True if the sizes were observed.
     pub are_observed: bool,
@@ -21,12 +21,12 @@ pub struct Shapes {
 }
 
 impl Shapes {
-    /// How a table is searched.
+    /// The lookup structure of a table.
     pub fn structure(&self, table: TableId) -> Structure {
         self.structures[table.index()]
     }
 
-    /// How many entries a table may get, or had if that was observed.
+    /// The number of entries that a table may get, or had if that was observed.
     pub fn size(&self, table: TableId) -> u32 {
         self.sizes[table.index()]
     }

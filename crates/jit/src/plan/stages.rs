@@ -1,7 +1,7 @@
 //! The slots that a stage stores at its end, and the source of each in the next stage.
 
 use super::Home;
-use super::cuts::{BatchWork, Cut, Preparation};
+use super::cuts::{BatchWork, Cut, CutId, Preparation, StageId};
 use super::memory::PhvLayout;
 use crate::analysis::Analyses;
 use crate::analysis::extracts::InFrame;
@@ -10,7 +10,7 @@ use crate::analysis::reads::Known;
 use crate::analysis::sources::Origin;
 use crate::graph::Place;
 use crate::slots::Slot;
-use cranelift_codegen::entity::SecondaryMap;
+use cranelift_codegen::entity::{PrimaryMap, SecondaryMap};
 use p4jet_ir::{Begin, FieldId, HeaderId, Intrinsic, TableId, Terminator};
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 pub enum Entry {
     /// Packets that arrive, or copies that begin with ingress.
     Start,
-    /// Packets that wait at the cut with this number.
-    Cut(usize),
+    /// Packets that wait at this cut.
+    Cut(CutId),
     /// Copies that begin with egress.
     Egress,
 }
@@ -97,7 +97,7 @@ pub struct Planner<'s> {
     pub analyses: &'s Analyses<'s>,
     /// The PHV.
     pub memory: &'s PhvLayout,
-    /// Where slots lie.
+    /// The locations of slots.
     pub homes: &'s SecondaryMap<Slot, Home>,
     /// The intrinsics that are set where a half of the pipeline begins.
     pub intrinsics: &'s [Vec<(Intrinsic, FieldId)>; 2],
@@ -127,15 +127,16 @@ impl Planner<'_> {
     }
 
     /// All stages.
-    pub fn stages(&self, live: &Liveness, cuts: &[(Cut, Vec<Carried>)]) -> Vec<StagePlan> {
-        let graph = self.analyses.graph;
-        let mut stages = vec![self.entry(Begin::Ingress, live)];
-        let at_cut = |(number, (cut, carried)): (usize, &(Cut, Vec<Carried>))| {
-            self.at_cut(number, *cut, carried, live)
-        };
-        stages.extend(cuts.iter().enumerate().map(at_cut));
-        stages.extend(graph.has_copies(Begin::Egress).then(|| self.entry(Begin::Egress, live)));
-        stages
+    pub fn stages(
+        &self,
+        live: &Liveness,
+        cuts: &PrimaryMap<CutId, (Cut, Vec<Carried>)>,
+    ) -> PrimaryMap<StageId, StagePlan> {
+        let has_egress = self.analyses.graph.has_copies(Begin::Egress);
+        std::iter::once(self.entry(Begin::Ingress, live))
+            .chain(cuts.iter().map(|(id, (cut, carried))| self.at_cut(id, *cut, carried, live)))
+            .chain(has_egress.then(|| self.entry(Begin::Egress, live)))
+            .collect()
     }
 
     /// The stage where packets or copies begin.
@@ -168,7 +169,7 @@ impl Planner<'_> {
     }
 
     /// The stage of packets that wait at a cut.
-    fn at_cut(&self, number: usize, cut: Cut, carried: &[Carried], live: &Liveness) -> StagePlan {
+    fn at_cut(&self, id: CutId, cut: Cut, carried: &[Carried], live: &Liveness) -> StagePlan {
         let graph = self.analyses.graph;
         let facts = match cut.at {
             At::Place => self.analyses.constants.before(cut.place),
@@ -202,7 +203,7 @@ impl Planner<'_> {
             Reload { header, is_valid, fields, known }
         };
         StagePlan {
-            entry: Entry::Cut(number),
+            entry: Entry::Cut(id),
             begin: Some(cut.place),
             clears_arrays: false,
             zeroed: graph

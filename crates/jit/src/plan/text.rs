@@ -13,8 +13,8 @@
 //! ```
 
 use super::{
-    BatchWork, CopiedValue, CutPlan, Dispatch, EndKind, Entry, Home, Plan, Prefetch, Preparation, Reason,
-    Rest, Restore, Row, StagePlan,
+    BatchWork, CopiedValue, CutId, CutPlan, Dispatch, EndKind, Entry, Home, Plan, Prefetch, Preparation,
+    Reason, Rest, Restore, Row, StageId, StagePlan,
 };
 use crate::analysis::calls::Call;
 use crate::analysis::constants::Edge;
@@ -23,8 +23,9 @@ use crate::analysis::liveness::At;
 use crate::analysis::reads::{ApplyPlan, NodePlan, Reads, Statement};
 use crate::analysis::sources::Source;
 use crate::analysis::sums::{Sum, Summand};
-use crate::graph::{Graph, Place};
+use crate::graph::{Graph, ListedAction, Place, StatementSite};
 use crate::slots::{Slot, SlotKind};
+use cranelift_codegen::entity::EntityRef;
 use p4jet_ir::{Expr, FieldId, HeaderId, Node, Op, TableId, Terminator};
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
@@ -128,20 +129,20 @@ impl<'p> Printer<'p> {
             let text = format!("{} always at phv+{offset}", self.slot(slot));
             self.line(1, text)?;
         }
-        for (number, stage) in self.plan.stages.iter().enumerate() {
+        for (id, stage) in &self.plan.stages {
             self.out.push('\n');
-            self.stage(number, stage)?;
+            self.stage(id, stage)?;
         }
         Ok(())
     }
 
-    fn stage(&mut self, number: usize, stage: &StagePlan) -> fmt::Result {
+    fn stage(&mut self, id: StageId, stage: &StagePlan) -> fmt::Result {
         let title = match stage.entry {
             Entry::Start => "packets arrive".to_string(),
-            Entry::Cut(cut) => format!("packets that wait at cut {cut}"),
+            Entry::Cut(cut) => format!("packets that wait at cut {}", cut.as_u32()),
             Entry::Egress => "copies begin with egress".to_string(),
         };
-        self.line(0, format_args!("stage {number}: {title}"))?;
+        self.line(0, format_args!("stage {}: {title}", id.as_u32()))?;
         if stage.clears_arrays && self.plan.memory.columns.bytes > 0 {
             let bytes = self.plan.memory.columns.bytes;
             self.line(1, format_args!("clear {bytes} bytes of columns"))?;
@@ -295,7 +296,7 @@ impl<'p> Printer<'p> {
             _ => None,
         };
         if let Some(header) = header
-            && let Some(loads) = self.plan.loads.get(&(place, number))
+            && let Some(loads) = self.plan.loads.get(&StatementSite { place, number })
         {
             let fields = self.graph().program.headers[header.index()].fields.iter().zip(loads);
             let loaded: Vec<&str> =
@@ -313,7 +314,7 @@ impl<'p> Printer<'p> {
 
     fn copy(&mut self, depth: usize, place: Place, number: usize) -> fmt::Result {
         let plan = self.plan;
-        let Some(copy) = plan.copies.get(&(place, number)) else { return Ok(()) };
+        let Some(copy) = plan.copies.get(&StatementSite { place, number }) else { return Ok(()) };
         for &(slot, _, value) in &copy.image {
             let value = match value {
                 CopiedValue::Set(_) => "set".to_string(),
@@ -342,8 +343,9 @@ impl<'p> Printer<'p> {
             None => {}
         }
         for summand in &sum.summands {
-            if let Summand::Frame(at, bytes) = *summand {
-                let at = self.in_frame(at);
+            if let Summand::Frame(at, words) = summand {
+                let bytes: u32 = words.iter().map(|word| word.bytes).sum();
+                let at = self.in_frame(*at);
                 self.line(depth, format_args!("add {bytes} bytes from {at}"))?;
             }
         }
@@ -406,7 +408,7 @@ impl<'p> Printer<'p> {
         if at != At::Action {
             let (structure, size) = (self.plan.shapes.structure(table), self.plan.shapes.size(table));
             self.line(2, format_args!("lookup {name}: {structure:?}, {size} entries"))?;
-            if let Some(memo) = self.plan.memos.at(place) {
+            if let Some((_, memo)) = self.plan.memos.at(place) {
                 let row = self.table(memo.row_table).to_string();
                 self.line(3, format_args!("remembered by the row of {row}"))?;
             }
@@ -424,9 +426,10 @@ impl<'p> Printer<'p> {
     /// The choice of the action, unless the row decides it alone.
     fn dispatch(&mut self, table: TableId, dispatch: &Dispatch) -> fmt::Result {
         let actions = &self.graph().program.tables[table.index()].actions;
-        let name = |number: &usize| {
-            let action =
-                actions.get(*number).map(|action| &self.graph().program.actions[action.action.index()]);
+        let name = |listed: &ListedAction| {
+            let action = actions
+                .get(listed.index())
+                .map(|action| &self.graph().program.actions[action.action.index()]);
             action.map_or("", |action| action.name.as_str())
         };
         let compared: Vec<&str> = dispatch.compared.iter().map(name).collect();
@@ -453,7 +456,7 @@ impl<'p> Printer<'p> {
     }
 
     fn actions(&mut self, place: Place, apply: &ApplyPlan) -> fmt::Result {
-        for plan in &apply.actions {
+        for plan in apply.actions.values() {
             let action = &self.graph().program.actions[plan.action.index()];
             let next = self.to(plan.next);
             let exit = plan.exit.map_or(String::new(), |exit| format!(", exit {}", self.to(exit)));
@@ -509,9 +512,9 @@ impl<'p> Printer<'p> {
         self.line(2, text)
     }
 
-    fn cut(&mut self, depth: usize, number: usize) -> fmt::Result {
+    fn cut(&mut self, depth: usize, id: CutId) -> fmt::Result {
         let plan = self.plan;
-        let CutPlan { cut, spills, .. } = &plan.cuts[number];
+        let CutPlan { cut, spills, .. } = &plan.cuts[id];
         let reason = match cut.reason {
             Reason::Stop => "a block begins",
             Reason::Measured => "stages are measured",
@@ -524,7 +527,7 @@ impl<'p> Printer<'p> {
             At::Lookup => "before the lookup",
             At::Action => "after the lookup",
         };
-        self.line(depth, format_args!("cut {number} {what}: {reason}"))?;
+        self.line(depth, format_args!("cut {} {what}: {reason}", id.as_u32()))?;
         let preparation = match cut.preparation {
             Preparation::Nothing => None,
             Preparation::Prefetch(Prefetch::Lookup(table)) => Some(("prefetch", table)),
