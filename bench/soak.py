@@ -86,7 +86,7 @@ class Ctl:
 
 
 class Soak:
-    """What goes on at the same time, and what was wrong."""
+    """A run: its concurrent events, and the errors found."""
 
     def __init__(self, args, folder):
         self.args, self.folder = args, folder
@@ -349,7 +349,7 @@ class Soak:
 
 
 def main():
-    """Makes the network, runs, tells, takes it away."""
+    """Creates the network, runs, prints the result, removes the network."""
     options = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     options.add_argument("--seconds", type=float, default=600)
     options.add_argument("--rate", type=float, default=50_000, help="frames per second")

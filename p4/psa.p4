@@ -127,7 +127,7 @@ enum PSA_PacketPath_t {
     RECIRCULATE         // in ingress: recirculated
 }
 
-// What the parsers and the controls are told.
+// Metadata of the parsers and the controls.
 struct psa_ingress_parser_input_metadata_t {
     PortId_t         ingress_port;
     PSA_PacketPath_t packet_path;
@@ -257,7 +257,7 @@ extern Hash<O> {
     O get_hash<T, D>(in T base, in D data, in T max);
 }
 
-// A checksum that is put together step by step. It starts anew for each packet.
+// A checksum that is computed step by step. It starts again for each packet.
 extern Checksum<W> {
     Checksum(PSA_HashAlgorithm_t hash);
     void clear();

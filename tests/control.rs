@@ -935,7 +935,7 @@ fn a_full_disk_affects_only_the_state_file() {
         let printed = add(n);
         assert!(is_reported(&printed), "{printed}");
     }
-    assert_eq!(there(), 4, "the switch goes on");
+    assert_eq!(there(), 4, "the switch keeps running");
     // It is full, and remains so after a kill and a restart.
     drop(switch);
     let switch = start(Some(16));

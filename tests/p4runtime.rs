@@ -200,7 +200,7 @@ fn t_4_a_message_over_the_limit_fails_alone() {
         assert!(status.contains("grpc-status: 8"), "{announced}: {status}");
     }
     assert!(switch.memory() < before + (32 << 10), "{} and then {} KiB", before, switch.memory());
-    // The connection and the stream go on. T-3: 8 MiB are no problem.
+    // The connection and the stream stay open. T-3: 8 MiB are no problem.
     let large = v1::WriteRequest { role: "x".repeat(8 << 20), ..write_request(Vec::new()) };
     expect(client.write(&large), Code::NotFound, "no role has such a long name");
     client.write(&write_request(Vec::new())).unwrap();

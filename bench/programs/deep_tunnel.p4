@@ -186,7 +186,7 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
         standard_metadata.egress_spec = port;
     }
 
-    // The tunnel goes on to its next end, on a link without S-tags.
+    // The tunnel continues to its next end, on a link without S-tags.
     action pass(bit<9> port, bit<48> smac, bit<48> dmac, bit<32> source, bit<32> destination, bit<24> vni) {
         hdr.ethernet.srcAddr = smac;
         hdr.ethernet.dstAddr = dmac;

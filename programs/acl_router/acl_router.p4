@@ -153,7 +153,7 @@ parser ParserImpl(packet_in packet, out headers_t hdr, inout metadata_t meta,
     }
 
     // Of the extension headers only the fragment header is looked through, where it comes first. A packet with another
-    // one has that one's number as its protocol and no ports: the access list decides (RFC 9098 tells why to be wary).
+    // one has that one's number as its protocol and no ports: the access list decides (RFC 9098 explains the risks).
     state parse_ipv6 {
         packet.extract(hdr.ipv6);
         verify(hdr.ipv6.version == 6, error.IpVersion);

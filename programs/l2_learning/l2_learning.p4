@@ -1,4 +1,4 @@
-// A switch that learns where stations are. The program floods what it does not know and tells the controller of sources
+// A switch that learns where stations are. The program floods what it does not know and reports sources to the controller
 // that it has not seen, or that have moved; the controller (controller.py) adds entries, and removes them when nothing
 // has come from a station for a while. No VLANs, no spanning tree: a loop of such switches floods for ever.
 #include <core.p4>
@@ -16,7 +16,7 @@ struct headers_t {
 
 struct metadata_t {}
 
-// What the controller is told: a station sent from a port.
+// A message to the controller: a station sent from a port.
 struct learn_t {
     bit<48> mac;
     bit<9>  port;

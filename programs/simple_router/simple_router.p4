@@ -1,6 +1,6 @@
 // An IPv4 router in three lookups: the destination's longest prefix gives a next hop, the next hop its MAC address,
-// the port left by the router's own MAC address there. The header checksum is verified on the way in and computed
-// anew on the way out, because the TTL is part of it (RFC 1812, sections 4.2.2.5 and 5.3.1).
+// the port left by the router's own MAC address there. The header checksum is verified on the way in and
+// recomputed on the way out, because the TTL is part of it (RFC 1812, sections 4.2.2.5 and 5.3.1).
 //
 // The shape is that of a program common in benchmarks of P4 targets, and so are its liberties: options are payload, and
 // version, IHL and total length are believed. Unlike those it does not send TTL 1 on as TTL 0.

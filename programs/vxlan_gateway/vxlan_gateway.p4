@@ -60,7 +60,7 @@ typedef bit<16> vtep_t;
 typedef bit<16> next_hop_t;
 typedef bit<16> pool_t;
 
-// Why a packet was not forwarded: the index in `drops`, and what the controller is told.
+// The reason why a packet was not forwarded: the index in `drops`, which is also sent to the controller.
 enum bit<8> Reason {
     NONE = 0,
     TOO_SHORT = 1,
@@ -771,8 +771,8 @@ control Route(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
         size = SERVICES_MAX;
     }
 
-    // A pool is a group of so many members that it need not change: when a back end comes or goes, the members that are to
-    // be another's are modified, and nobody else's clients move (README.md, "Back ends").
+    // A pool is a group whose size never changes: when a back end comes or goes, only the members that another back end
+    // takes over are modified, and no other clients move (README.md, "Back ends").
     action_selector(HashAlgorithm.identity, 1048576, 32) members;
     table pools {
         key = {
@@ -1046,7 +1046,7 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
     action at(bit<17> location) {
         known_at = location;
     }
-    // Where stations are: whoever is new or elsewhere is told to the controller.
+    // The locations of stations: a new or moved station is reported to the controller.
     table stations {
         key = {
             meta.network         : exact;

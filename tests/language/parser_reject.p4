@@ -1,5 +1,5 @@
 // P4_16 "transition statements" and "select expressions": `reject` ends parsing with `error.NoError`, a select without match
-// with `error.NoMatch`; the packet goes on in v1model, with what was extracted.
+// with `error.NoMatch`; in v1model the packet continues, with what was extracted.
 #include "include/v1.p4"
 
 header byte_t {

@@ -1,7 +1,7 @@
 //! Notes of clients about objects: bytes that mean nothing here, such as P4Runtime's metadata.
 //!
 //! A note lives as long as its object, and no longer: what deletes the object, or gives it other contents, deletes the note.
-//! Whoever changes the contents and wants a note sets it afterwards.
+//! A client that changes the contents sets the note again afterwards.
 
 use crate::update::{Ref, Update};
 use crate::write::{Control, Made, Undo, UndoOther};

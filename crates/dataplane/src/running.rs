@@ -607,7 +607,7 @@ impl Running {
     }
 
     /// Puts a switch of [`Self::begin`] in the running one's place, whose state ends: every worker changes over between two
-    /// batches. If it fails the old one goes on.
+    /// batches. If it fails, the old switch keeps running.
     pub fn start_over(&self, new: Arc<Switch>) -> Result<(), RunError> {
         let _one = lock(&self.changing);
         self.responds()?;

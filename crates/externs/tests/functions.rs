@@ -147,7 +147,7 @@ fn random_numbers() {
     state.set_random_seed(4);
     let (first, second) = (some(0), some(1));
     assert_ne!(first, second, "workers draw different numbers");
-    assert_ne!(first[0], first[1], "a new environment goes on");
+    assert_ne!(first[0], first[1], "a new environment continues the sequence");
     state.set_random_seed(4);
     assert_eq!(some(0), first);
 }

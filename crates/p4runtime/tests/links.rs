@@ -70,7 +70,7 @@ fn fixture() -> (Fixture, Arc<Ports>) {
     (f, ports)
 }
 
-/// Changes a port and tells the server.
+/// Changes a port and notifies the server.
 fn set_port(f: &Fixture, ports: &Ports, port: u32, up: bool) {
     ports.0.lock().unwrap().insert(port, up);
     assert_eq!(follow(&f.switch, Some(port)).unwrap(), None);

@@ -617,7 +617,7 @@ fn e_63_the_age_is_shown_if_asked_for() {
     assert_eq!(f.all("aged")[0].time_since_last_hit, None);
     assert_eq!(f.modify(aged(&f, 1)), OK);
     let again = f.entries(pattern)[0].time_since_last_hit.clone().unwrap().elapsed_ns;
-    assert!(again < age, "a modification starts the age anew: {again} after {age}");
+    assert!(again < age, "a modification restarts the age: {again} after {age}");
 }
 
 #[test]

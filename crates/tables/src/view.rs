@@ -445,7 +445,7 @@ impl ViewHandle {
         let guard = pin();
         let changed = &self.get(&guard).entries_changed;
         changed.store(changed.load(Ordering::Relaxed) | 1, Ordering::Relaxed);
-        // Whoever sees the change sees this too.
+        // A reader that sees the change sees this too.
         fence(Ordering::Release);
     }
 

@@ -1,4 +1,4 @@
-//! What commands say as JSON: `data.txt` has an answer for each of `LINES`. `UPDATE=1` writes it anew.
+//! The JSON answers of commands: `data.txt` has one for each of `LINES`. `UPDATE=1` rewrites it.
 
 mod common;
 
@@ -67,7 +67,7 @@ fn commands_that_read_give_data() {
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&golden, &text).unwrap();
     }
-    assert_eq!(std::fs::read_to_string(&golden).unwrap(), text, "UPDATE=1 writes it anew");
+    assert_eq!(std::fs::read_to_string(&golden).unwrap(), text, "UPDATE=1 rewrites it");
 }
 
 #[test]

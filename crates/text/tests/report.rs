@@ -1,5 +1,4 @@
-//! What is said of a packet test that fails: each `report/NAME.stf` gives the text of `report/NAME.txt`. `UPDATE=1`
-//! writes it anew.
+//! The reports of packet tests that fail: each `report/NAME.stf` gives the text of `report/NAME.txt`. `UPDATE=1` rewrites it.
 
 use p4jet_control::Control;
 use p4jet_dataplane::{EngineKind, Switch};

@@ -1,5 +1,5 @@
-//! What the prompt prints for whole sessions: each `sessions/NAME.cmd`, a fresh switch, gives the text of
-//! `sessions/NAME.txt`. `UPDATE=1` writes it anew.
+//! The output of the prompt for whole sessions: each `sessions/NAME.cmd`, on a fresh switch, gives the text of
+//! `sessions/NAME.txt`. `UPDATE=1` rewrites it.
 
 mod common;
 

@@ -348,7 +348,7 @@ fn nothing_is_lost_silently(base: &Control, files: [Option<&[u8]>; 2], state: &s
                     "{what}"
                 );
             }
-            // What goes on is whole, and starts without a word.
+            // The kept state is complete, and a restart reports nothing.
             let now = dumped(&control);
             drop(control);
             let again = shared(base.clone());

@@ -341,7 +341,7 @@ class Exercises:
         classes = self.qos_classes(directory)
         expect(classes == [{"0x1"}, {"0x1"}], f"UDP and TCP have {classes}")
 
-    # source_routing: a packet takes the way that it carries.
+    # source_routing: a packet follows the route that it carries.
 
     def source_routing_received(self, directory):
         with open(os.path.join(directory, "input.txt"), "w") as file:

@@ -713,7 +713,7 @@ impl Arbitration {
         primaries.filter_map(|id| Some(Arc::clone(&self.streams.get(&id)?.outbox))).collect()
     }
 
-    /// Tells streams how they stand. A client that does not read loses its stream.
+    /// Sends notices to streams. The stream of a client that does not read is closed.
     fn notify(&self, notices: &[Notice]) {
         for notice in notices {
             let Some(stream) = self.streams.get(&notice.stream) else { continue };

@@ -134,7 +134,7 @@ impl Stream {
         self.send_error(Code::InvalidArgument, why, v1::StreamErrorDetails::DigestListAck(details));
     }
 
-    /// Tells the client of a message that had no effect, if there is room.
+    /// Reports a message that had no effect to its client, if there is room.
     fn send_error(&self, code: Code, message: String, details: v1::StreamErrorDetails) {
         let error = v1::StreamError {
             canonical_code: code as i32,
