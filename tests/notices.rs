@@ -2,7 +2,7 @@
 
 use crate::common::chain::{Outcome, compile};
 use crate::common::{self, TempDir};
-use p4jet_control::{Control, Host, PortInfo, Program, Rights, SharedControl, Swap};
+use p4jet_control::{CommandError, Control, Host, PortStats, Program, Rights, SharedControl, Swap};
 use p4jet_dataplane::{
     Cancel, DigestCounts, EngineKind, NewPort, Notice, RunOptions, Running, Subscription, Switch, Topics,
     WAITING_MAX,
@@ -186,29 +186,29 @@ fn only_slow_subscribers_lose_messages() {
 struct Bare(Arc<Running>);
 
 impl Host for Bare {
-    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, String> {
-        Err("not here".into())
+    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
+        Err(CommandError::new("not here"))
     }
 
-    fn prepare_queues(&self) -> Result<Swap, String> {
-        Err("not here".into())
+    fn prepare_queues(&self) -> Result<Swap, CommandError> {
+        Err(CommandError::new("not here"))
     }
 
-    fn subscribe(&self, topics: Topics) -> Result<Subscription, String> {
-        self.0.subscribe(topics).map_err(|e| e.to_string())
+    fn subscribe(&self, topics: Topics) -> Result<Subscription, CommandError> {
+        self.0.subscribe(topics).map_err(CommandError::from)
     }
 
-    fn ports(&self) -> Vec<PortInfo> {
+    fn ports(&self) -> Vec<PortStats> {
         Vec::new()
     }
 
-    fn add_port(&self, number: u32, spec: &str, _: &Rights) -> Result<(), String> {
+    fn add_port(&self, number: u32, spec: &str, _: &Rights) -> Result<(), CommandError> {
         let port = NewPort { number, spec: spec.into(), handles: vec![Box::new(MemoryPort::new().0)] };
-        self.0.add_ports(vec![port]).map_err(|e| e.to_string())
+        self.0.add_ports(vec![port]).map_err(CommandError::from)
     }
 
-    fn remove_port(&self, number: u32) -> Result<(), String> {
-        self.0.remove_port(number).map(drop).map_err(|e| e.to_string())
+    fn remove_port(&self, number: u32) -> Result<(), CommandError> {
+        self.0.remove_port(number).map(drop).map_err(CommandError::from)
     }
 
     fn stop(&self) {}

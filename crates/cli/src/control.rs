@@ -4,16 +4,16 @@ use crate::compile::{self, Compiled, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::log::{Level, Voice};
 use crate::simple_switch;
-use crate::stats::Meter;
+use crate::stats::{Meter, port_stats};
 use p4jet_control::{
-    DryRun, Host, Keep, PortInfo, Program, Ready, Rights, SharedControl, Stats, Swap, Swapped,
+    CommandError, DryRun, Host, Keep, PortStats, Program, Ready, Rights, SharedControl, Stats, Swap, Swapped,
 };
 use p4jet_dataplane::{
     Cancel, CaptureInfo, CaptureSpec, Carried, NewPort, Observer, RunError, Running, Subscription, Switch,
     Topics, TraceInfo, TraceSpec, Traced,
 };
 use p4jet_p4info::reflect::Reflect;
-use p4jet_ports::{LinkStatus, PortKind, PortOptions, PortSpec};
+use p4jet_ports::{PortError, PortKind, PortOptions, PortSpec};
 use p4jet_syntax::{Files, sources};
 use p4jet_text::Users;
 use p4jet_text::server::{self, Limits, Server};
@@ -160,22 +160,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Process {
-    fn check_port(&self, port: u32) -> Result<(), String> {
+    fn check_port(&self, port: u32) -> Result<(), CommandError> {
         let ports: Vec<u32> = self.running.ports().iter().map(|p| p.number).collect();
         match ports.contains(&port) {
             true => Ok(()),
-            false => Err(RunError::NoPort(port, ports).to_string()),
+            false => Err(RunError::NoPort(port, ports).into()),
         }
     }
 
     /// Compiles a program; a failure is also logged.
-    fn compile(&self, program: &Program<'_>) -> Result<Compiled, String> {
+    fn compile(&self, program: &Program<'_>) -> Result<Compiled, CommandError> {
         let path = program.path();
         let (path, files) = match program {
-            Program::File(_, Rights::All) => (simple_switch::source_of(path)?, Files::System),
+            Program::File(_, Rights::All) => {
+                (simple_switch::source_of(path).map_err(CommandError::new)?, Files::System)
+            }
             Program::File(_, rights @ Rights::Granted(_)) => {
                 let texts = sources::collect(path, |file| rights.open(file));
-                let texts = texts.map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+                let texts = texts.map_err(|e| {
+                    CommandError::system(format!("cannot read {}: {e}", path.display())).field("file")
+                })?;
                 (sources::normalised(path), Files::Given { texts: Arc::new(texts), and_system: false })
             }
             Program::Texts(_, texts, rights) => {
@@ -191,21 +195,21 @@ impl Process {
     }
 
     /// Logs the failure if a program is not loaded.
-    fn logged(&self, path: &Path, compiled: Result<Compiled, Failure>) -> Result<Compiled, String> {
+    fn logged(&self, path: &Path, compiled: Result<Compiled, Failure>) -> Result<Compiled, CommandError> {
         compiled.map_err(|failure| {
-            let text = plain(&failure.text());
-            let first = text.lines().next().unwrap_or_default();
+            let error = of_compiler(failure);
+            let first = error.message.lines().next().unwrap_or_default();
             let text_of_log = format!("{} is not loaded: {first}", path.display());
             self.voice.report(Level::Warn, "load", None, text_of_log);
-            text
+            error
         })
     }
 
     /// The program as the engine runs it, with output queues if there are any, and as lowering made it.
-    fn made(&self, compiled: &Compiled) -> Result<(p4jet_ir::Program, Arc<p4jet_ir::Program>), String> {
+    fn made(&self, compiled: &Compiled) -> Result<(p4jet_ir::Program, Arc<p4jet_ir::Program>), CommandError> {
         let program = compiled.for_engine(self.engine.into());
         let queued = match self.running.switch().queues().are_needed_by(&program) {
-            true => Some(compiled.queued().map_err(|failure| plain(&failure.text()))?),
+            true => Some(compiled.queued().map_err(of_compiler)?),
             false => None,
         };
         let made = queued.as_ref().unwrap_or(compiled);
@@ -213,20 +217,26 @@ impl Process {
     }
 
     /// Replaces the running program, or only this one, by another; with output queues if there are any.
-    fn swap_to(&self, compiled: Compiled, of: Option<Arc<Switch>>, cancel: &Cancel) -> Result<Swap, String> {
+    fn swap_to(
+        &self,
+        compiled: Compiled,
+        of: Option<Arc<Switch>>,
+        cancel: &Cancel,
+    ) -> Result<Swap, CommandError> {
         let (program, lowered) = self.made(&compiled)?;
         // Other commands run while machine code is generated.
-        let mut next = self.running.prepare(program, cancel).map_err(|e| e.to_string())?;
+        let mut next = self.running.prepare(program, cancel)?;
         next.set_lowered(lowered);
         let (running, now) = (Arc::clone(&self.running), Arc::clone(&self.compiled));
         let voice = self.voice.clone();
         Ok(Box::new(move || {
             if of.is_some_and(|of| !Arc::ptr_eq(&of, &running.switch())) {
-                return Err("another program or other code was loaded meanwhile: try again".to_string());
+                let why = "another program or other code was loaded meanwhile: try again";
+                return Err(CommandError::new(why).code("ABORTED"));
             }
             // Readers see the switch and its program either both old or both new.
             let mut now = lock(&now);
-            let (switch, carried) = running.reload_prepared(next).map_err(|e| e.to_string())?;
+            let (switch, carried) = running.reload_prepared(next)?;
             *now = compiled;
             drop(now);
             let (program, report) = (&switch.program().name, describe(&carried));
@@ -242,39 +252,43 @@ impl Process {
 }
 
 impl Host for Process {
-    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, String> {
+    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, CommandError> {
         let compiled = self.compile(program)?;
         if cancel.is_cancelled() {
-            return Err("the compilation was cancelled".to_string());
+            return Err(CommandError::cancelled());
         }
         self.swap_to(compiled, None, cancel)
     }
 
-    fn prepare_pipeline(&self, program: Option<&Program<'_>>, cancel: &Cancel) -> Result<Ready, String> {
+    fn prepare_pipeline(
+        &self,
+        program: Option<&Program<'_>>,
+        cancel: &Cancel,
+    ) -> Result<Ready, CommandError> {
         let compiled = match program {
             Some(program) => self.compile(program)?,
             None => lock(&self.compiled).clone(),
         };
-        let p4info = compiled.p4info().map_err(|failure| plain(&failure.text()))?.p4info.encode();
+        let p4info = compiled.p4info().map_err(of_compiler)?.p4info.encode();
         if cancel.is_cancelled() {
-            return Err("the compilation was cancelled".to_string());
+            return Err(CommandError::cancelled());
         }
         let (program, lowered) = self.made(&compiled)?;
-        let mut next = self.running.prepare(program, cancel).map_err(|e| e.to_string())?;
+        let mut next = self.running.prepare(program, cancel)?;
         next.set_lowered(lowered);
-        let switch = self.running.begin(next.clone()).map_err(|e| e.to_string())?;
+        let switch = self.running.begin(next.clone())?;
         let (running, now) = (Arc::clone(&self.running), Arc::clone(&self.compiled));
         let (new, voice) = (Arc::clone(&switch), self.voice.clone());
         let run = Box::new(move |keep| {
             let mut now = lock(&now);
             let (switch, report) = match keep {
                 Keep::Own => {
-                    running.start_over(Arc::clone(&new)).map_err(|e| e.to_string())?;
+                    running.start_over(Arc::clone(&new))?;
                     (new, String::new())
                 }
                 Keep::Old => {
                     next.keep_all();
-                    let (switch, carried) = running.reload_prepared(next).map_err(|e| e.to_string())?;
+                    let (switch, carried) = running.reload_prepared(next)?;
                     (switch, describe(&carried))
                 }
             };
@@ -286,14 +300,14 @@ impl Host for Process {
         Ok(Ready { switch, p4info, run })
     }
 
-    fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>), String> {
+    fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>), CommandError> {
         let compiled = lock(&self.compiled);
         let switch = self.running.switch();
-        let p4info = compiled.p4info().map_err(|failure| plain(&failure.text()))?.p4info;
+        let p4info = compiled.p4info().map_err(of_compiler)?.p4info;
         Ok((switch, p4info.encode()))
     }
 
-    fn prepare_queues(&self) -> Result<Swap, String> {
+    fn prepare_queues(&self) -> Result<Swap, CommandError> {
         let (switch, compiled) = {
             let compiled = lock(&self.compiled);
             (self.running.switch(), compiled.clone())
@@ -301,74 +315,76 @@ impl Host for Process {
         self.swap_to(compiled, Some(switch), &Cancel::default())
     }
 
-    fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Swap>, String> {
-        let next = self.running.prepare_counted(counted, cancel).map_err(|e| e.to_string())?;
+    fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Swap>, CommandError> {
+        let next = self.running.prepare_counted(counted, cancel)?;
         Ok(next.map(|next| -> Swap {
             let running = Arc::clone(&self.running);
             Box::new(move || {
-                let switch = running.replace_same(next).map_err(|e| e.to_string())?;
+                let switch = running.replace_same(next)?;
                 Ok(Swapped { switch, report: String::new() })
             })
         }))
     }
 
-    fn stats(&self) -> Result<Stats, String> {
+    fn stats(&self) -> Result<Stats, CommandError> {
         Ok(self.meter.read(&self.running))
     }
 
-    fn inject(&self, port: u32, frame: Vec<u8>) -> Result<(), String> {
-        self.running.inject(port, frame).map_err(|e| e.to_string())
+    fn inject(&self, port: u32, frame: Vec<u8>) -> Result<(), CommandError> {
+        Ok(self.running.inject(port, frame)?)
     }
 
-    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), String> {
-        self.running.hold_packets(change).map_err(|e| e.to_string())
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
+        Ok(self.running.hold_packets(change)?)
     }
 
-    fn trace_packet(&self, port: u32, frame: &[u8]) -> Result<DryRun, String> {
+    fn trace_packet(&self, port: u32, frame: &[u8]) -> Result<DryRun, CommandError> {
         let max = self.running.frame_max();
         if frame.len() > max {
-            return Err(RunError::TooLong(frame.len(), max).to_string());
+            return Err(RunError::TooLong(frame.len(), max).into());
         }
         let switch = self.running.switch();
-        compile::check_port(&switch, port).map_err(|failure| failure.text())?;
-        let (trace, outcome) = switch.trace_dry(port, frame, switch.now_us())?;
+        let wrong_port = |failure: Failure| CommandError::new(failure.text()).field("port");
+        compile::check_port(&switch, port).map_err(wrong_port)?;
+        let (trace, outcome) =
+            switch.trace_dry(port, frame, switch.now_us()).map_err(CommandError::program_refused)?;
         Ok(DryRun { switch, trace, outcome })
     }
 
-    fn add_trace(&self, spec: TraceSpec) -> Result<u32, String> {
+    fn add_trace(&self, spec: TraceSpec) -> Result<u32, CommandError> {
         if let Some(port) = spec.port {
             self.check_port(port)?;
         }
-        self.observer.add_trace(spec)
+        Ok(self.observer.add_trace(spec)?)
     }
 
     fn traces(&self) -> Vec<TraceInfo> {
         self.observer.traces()
     }
 
-    fn traced(&self, id: u32) -> Result<Vec<Arc<Traced>>, String> {
-        self.observer.traced(id)
+    fn traced(&self, id: u32) -> Result<Vec<Arc<Traced>>, CommandError> {
+        Ok(self.observer.traced(id)?)
     }
 
-    fn remove_trace(&self, id: u32) -> Result<(), String> {
-        self.observer.remove_trace(id)
+    fn remove_trace(&self, id: u32) -> Result<(), CommandError> {
+        Ok(self.observer.remove_trace(id)?)
     }
 
-    fn field_width(&self, field: &str) -> Result<u32, String> {
-        self.observer.field_width(field)
+    fn field_width(&self, field: &str) -> Result<u32, CommandError> {
+        Ok(self.observer.field_width(field)?)
     }
 
-    fn start_capture(&self, spec: CaptureSpec, rights: &Rights) -> Result<(), String> {
+    fn start_capture(&self, spec: CaptureSpec, rights: &Rights) -> Result<(), CommandError> {
         let (port, file) = (Some(spec.port), spec.path.display().to_string());
-        let begin = || {
+        let begin = || -> Result<(), CommandError> {
             self.check_port(spec.port)?;
             let opened = rights.output(&spec.path)?;
-            self.observer.start_capture_in(spec.clone(), opened.path())
+            Ok(self.observer.start_capture_in(spec.clone(), opened.path())?)
         };
         let begun = begin();
         match &begun {
             Ok(()) => self.voice.report(Level::Info, "capture", port, format!("capture started: {file}")),
-            Err(why) => self.voice.report(Level::Warn, "capture", port, why.as_str()),
+            Err(why) => self.voice.report(Level::Warn, "capture", port, why.message.as_str()),
         }
         begun
     }
@@ -377,25 +393,24 @@ impl Host for Process {
         self.observer.captures()
     }
 
-    fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, String> {
-        self.observer.stop_captures(port)
+    fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, CommandError> {
+        Ok(self.observer.stop_captures(port)?)
     }
 
-    fn subscribe(&self, topics: Topics) -> Result<Subscription, String> {
-        self.running.subscribe(topics).map_err(|e| e.to_string())
+    fn subscribe(&self, topics: Topics) -> Result<Subscription, CommandError> {
+        Ok(self.running.subscribe(topics)?)
     }
 
-    fn ports(&self) -> Vec<PortInfo> {
-        self.running.ports().into_iter().map(info).collect()
+    fn ports(&self) -> Vec<PortStats> {
+        self.running.ports().into_iter().map(port_stats).collect()
     }
 
-    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), String> {
-        let spec: PortSpec =
-            format!("{number}@{spec}").parse().map_err(|e: p4jet_ports::PortError| e.to_string())?;
+    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), CommandError> {
+        let spec: PortSpec = format!("{number}@{spec}").parse().map_err(of_port)?;
         let others = self.running.ports().into_iter().filter(|port| port.number != number);
         let others = others.filter_map(|port| format!("{}@{}", port.number, port.spec).parse().ok());
         let specs: Vec<PortSpec> = others.chain([spec.clone()]).collect();
-        p4jet_ports::check_specs(&specs).map_err(|e| e.to_string())?;
+        p4jet_ports::check_specs(&specs).map_err(of_port)?;
         // The files stay open until the port has opened them too.
         let mut files = Vec::new();
         let mut given = Vec::new();
@@ -425,19 +440,20 @@ impl Host for Process {
             let opened = files.iter().map(|file| file.path().display().to_string());
             let mut names: Vec<(String, String)> = opened.zip(given).collect();
             names.sort_by_key(|(opened, _)| std::cmp::Reverse(opened.len()));
-            names.iter().fold(failure.text(), |text, (opened, given)| text.replace(opened, given))
+            let text = names.iter().fold(failure.text(), |text, (opened, given)| text.replace(opened, given));
+            CommandError::system(text).field("port")
         })?;
         port.spec = spec_text(&spec);
-        self.running.add_ports(vec![port]).map_err(|e| e.to_string())?;
+        self.running.add_ports(vec![port])?;
         self.voice.report(Level::Info, "port_added", Some(number), format!("it is {}", spec_text(&spec)));
         Ok(())
     }
 
-    fn remove_port(&self, number: u32) -> Result<(), String> {
+    fn remove_port(&self, number: u32) -> Result<(), CommandError> {
         self.ports_changed.store(true, Ordering::Relaxed);
-        let (_, failed) = self.running.remove_port(number).map_err(|e| e.to_string())?;
+        let (_, failed) = self.running.remove_port(number)?;
         self.voice.report(Level::Info, "port_removed", Some(number), "it is closed");
-        failed.map_or(Ok(()), |error| Err(error.to_string()))
+        failed.map_or(Ok(()), |error| Err(CommandError::system(error.to_string())))
     }
 
     fn stop(&self) {
@@ -449,26 +465,17 @@ impl Host for Process {
     }
 }
 
-fn info(port: p4jet_dataplane::PortInfo) -> PortInfo {
-    let stats = port.stats;
-    let mut extra: Vec<(String, String)> = Vec::new();
-    let up = match port.status {
-        LinkStatus::Up => true,
-        LinkStatus::Down(why) => {
-            extra.push(("why".into(), why));
-            false
-        }
-    };
-    for (name, count) in [
-        ("received", stats.rx_packets),
-        ("sent", stats.tx_packets),
-        ("lost", stats.rx_dropped_oversize + stats.rx_dropped_overrun + stats.rx_dropped_malformed),
-        ("not_sent", stats.tx_dropped),
-        ("link_lost", stats.tx_dropped_loss + stats.tx_dropped_queue),
-    ] {
-        extra.push((name.into(), count.to_string()));
+/// The error of a program that does not compile.
+fn of_compiler(failure: Failure) -> CommandError {
+    match failure {
+        Failure::Diagnosed(text) => CommandError::program_refused(plain(&text)),
+        Failure::Environment(text) => CommandError::system(plain(&text)),
+        other => CommandError::new(plain(&other.text())),
     }
-    PortInfo { number: port.number, spec: port.spec, up, extra }
+}
+
+fn of_port(error: PortError) -> CommandError {
+    CommandError::new(error.to_string()).field("port")
 }
 
 /// Describes what a reload kept and what it did not.

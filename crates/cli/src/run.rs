@@ -266,13 +266,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if !specs.iter().any(|port| port.number == spec.port) {
             return Err(Failure::Usage(format!("--capture: there is no port {}", spec.port)));
         }
-        host.observer.start_capture(spec.clone()).map_err(Failure::Environment)?;
+        host.observer.start_capture(spec.clone()).map_err(|error| Failure::Environment(error.to_string()))?;
     }
     let control =
         SharedControl::new(Control::new(Arc::clone(&switch)), Some(Arc::clone(&host) as Arc<dyn Host>));
     if let Some(path) = &args.emulation.restore {
         let restored = control.restore(&output::read_text(path)?);
-        let note = restored.map_err(|error| Failure::Input(cannot_use_state(path, &error)))?;
+        let note = restored.map_err(|error| Failure::Input(cannot_use_state(path, &error.into())))?;
         if let Some(note) = note {
             voice.report(Level::Warn, "state", None, format!("{}: {note}", path.display()));
         }

@@ -102,7 +102,8 @@ fn table_stats(table: String, counted: Option<p4jet_dataplane::TableStats>) -> T
     TableStats { table, hits, misses, actions, ..TableStats::default() }
 }
 
-fn port_stats(port: PortInfo) -> PortStats {
+/// The statistics of a port.
+pub fn port_stats(port: PortInfo) -> PortStats {
     let (up, why_down) = match port.status {
         LinkStatus::Up => (true, None),
         LinkStatus::Down(why) => (false, Some(why)),

@@ -1,7 +1,7 @@
 //! Refusals by a switch.
 
+use p4jet_dataplane::{ObserveError, RunError};
 use std::fmt;
-use std::ops::Range;
 
 /// The kind of a refusal: the input is wrong, or p4jet lacks the feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,31 +12,76 @@ pub enum ErrorKind {
     Unsupported,
 }
 
+impl ErrorKind {
+    /// The kind of errors with this code.
+    pub fn of(code: &str) -> ErrorKind {
+        if code == UNSUPPORTED { ErrorKind::Unsupported } else { ErrorKind::Wrong }
+    }
+}
+
 /// The code of errors without a code of their own.
 pub const INVALID_ARGUMENT: &str = "INVALID_ARGUMENT";
 /// The code of a change that failed for lack of memory.
 pub(crate) const NO_MEMORY: &str = "NO_MEMORY";
 /// The code of a bug in p4jet.
 pub(crate) const INTERNAL: &str = "INTERNAL";
+/// The code of a name that the program does not have.
+pub(crate) const UNKNOWN_NAME: &str = "UNKNOWN_NAME";
 /// The code of an unsupported request.
 const UNSUPPORTED: &str = "UNSUPPORTED";
+/// The code of a request about a port, trace or capture that does not exist.
+const NOT_FOUND: &str = "NOT_FOUND";
+/// The code of a port or file that is already in use.
+const ALREADY_EXISTS: &str = "ALREADY_EXISTS";
+/// The code of a request beyond a maximum number.
+const LIMIT: &str = "LIMIT";
+/// The code of a file or interface that the client may not open.
+pub(crate) const DENIED: &str = "DENIED";
+/// The code of a request that a stopped or stuck switch cannot carry out.
+const UNAVAILABLE: &str = "UNAVAILABLE";
+/// The code of a failure of the operating system.
+const SYSTEM: &str = "SYSTEM";
+/// The code of a cancelled compilation.
+const CANCELLED: &str = "CANCELLED";
+/// The code of a program that does not compile or cannot run here.
+const PROGRAM_REFUSED: &str = "PROGRAM_REFUSED";
 
 /// The refusal of a change, a read or a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandError {
-    /// What was found, what was expected and which choices exist, in one line.
+    /// What was found, what was expected and which choices exist, in one line. Only a refused program has several lines, the
+    /// compiler's diagnostics.
     pub message: String,
     /// A stable code: bmv2's where bmv2 has one (`TABLE_FULL`), otherwise `INVALID_ARGUMENT`, `UNKNOWN_NAME`,
-    /// `UNSUPPORTED`, `BUSY`, `NO_MEMORY`, `ABORTED` or `INTERNAL`.
+    /// `UNSUPPORTED`, `BUSY`, `NO_MEMORY`, `ABORTED` or `INTERNAL`; from a [`Host`](crate::Host) also `NOT_FOUND`,
+    /// `ALREADY_EXISTS`, `LIMIT`, `DENIED`, `UNAVAILABLE`, `SYSTEM`, `CANCELLED` or `PROGRAM_REFUSED`.
     pub code: Box<str>,
+    /// The part of the switch that refused.
+    pub subject: Subject,
     /// The object that refused, by its name in the program: `ingress.ipv4_lpm`.
     pub entity: Option<Box<str>>,
     /// The part of the change that is wrong: `table`, `action`, `priority`, `handle`, `index`, `key NAME`, `parameter NAME`.
     pub field: Option<Box<str>>,
     /// The valid choices, if the list is short.
     pub choices: Box<[String]>,
-    /// The bytes of the command line to which the message refers.
-    pub span: Option<Range<usize>>,
+}
+
+/// The part of a switch that refused a change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Subject {
+    /// The check of a change or of a request, before any part of the switch.
+    #[default]
+    Check,
+    Table,
+    Counter,
+    Meter,
+    Register,
+    ValueSet,
+    Multicast,
+    CloneSessions,
+    Ports,
+    Program,
 }
 
 impl CommandError {
@@ -48,8 +93,28 @@ impl CommandError {
             entity: None,
             field: None,
             choices: Box::default(),
-            span: None,
+            subject: Subject::Check,
         }
+    }
+
+    /// A failure of the operating system.
+    pub fn system(message: impl Into<String>) -> CommandError {
+        CommandError::new(message).code(SYSTEM)
+    }
+
+    /// A request beyond a maximum number.
+    pub fn limit(message: impl Into<String>) -> CommandError {
+        CommandError::new(message).code(LIMIT)
+    }
+
+    /// A program that does not compile: the compiler's diagnostics.
+    pub fn program_refused(diagnostics: impl Into<String>) -> CommandError {
+        CommandError::new(diagnostics).code(PROGRAM_REFUSED)
+    }
+
+    /// A compilation that its client cancelled.
+    pub fn cancelled() -> CommandError {
+        CommandError::new("the compilation was cancelled").code(CANCELLED)
     }
 
     /// An error about a feature that p4jet does not support yet.
@@ -57,15 +122,22 @@ impl CommandError {
         CommandError { code: UNSUPPORTED.into(), ..CommandError::new(message) }
     }
 
-    /// A refusal with a code that scripts written for bmv2 expect.
-    pub fn refused(kind: &str, code: &str, why: impl fmt::Display) -> CommandError {
-        let message = format!("Invalid {kind} operation ({code}): {why}");
-        CommandError { code: code.into(), ..CommandError::new(message) }
+    /// A refusal by a part of the switch, with a code that scripts written for bmv2 expect.
+    pub fn refused(subject: Subject, code: &str, why: impl fmt::Display) -> CommandError {
+        CommandError { code: code.into(), subject, ..CommandError::new(why.to_string()) }
     }
 
     /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
-        if &*self.code == UNSUPPORTED { ErrorKind::Unsupported } else { ErrorKind::Wrong }
+        ErrorKind::of(&self.code)
+    }
+
+    /// Returns the error with this subject, unless it has one.
+    pub fn subject(mut self, subject: Subject) -> CommandError {
+        if self.subject == Subject::Check {
+            self.subject = subject;
+        }
+        self
     }
 
     /// Returns the error with this code.
@@ -90,11 +162,41 @@ impl CommandError {
         self.choices = choices.take(CHOICES_MAX).map(str::to_string).collect();
         self
     }
+}
 
-    /// Adds the bytes of the command line, unless the error names some.
-    pub fn at(mut self, span: Range<usize>) -> CommandError {
-        self.span.get_or_insert(span);
-        self
+impl From<RunError> for CommandError {
+    fn from(error: RunError) -> CommandError {
+        let refused = CommandError::new(error.to_string());
+        match error {
+            RunError::PortExists(_) => refused.code(ALREADY_EXISTS).field("port"),
+            RunError::NoPort(_, there) => {
+                let there: Vec<String> = there.iter().map(u32::to_string).collect();
+                refused.code(NOT_FOUND).field("port").choices(there.iter().map(String::as_str))
+            }
+            RunError::TooLong(..) => refused.field("frame"),
+            RunError::Program(_) => refused.code(PROGRAM_REFUSED),
+            RunError::System(_) => refused.code(SYSTEM),
+            RunError::Stuck(_) | RunError::Stopped => refused.code(UNAVAILABLE),
+        }
+    }
+}
+
+impl From<ObserveError> for CommandError {
+    fn from(error: ObserveError) -> CommandError {
+        let refused = CommandError::new(error.to_string());
+        match error {
+            ObserveError::NoField(_, names) | ObserveError::AmbiguousField(_, names) => {
+                refused.code(UNKNOWN_NAME).field("field").choices(names.iter().map(String::as_str))
+            }
+            ObserveError::Wide(..) => refused.field("value"),
+            ObserveError::Count(_) => refused.field("count"),
+            ObserveError::TooMany(..) => refused.code(LIMIT),
+            ObserveError::NoTrace(_) => refused.code(NOT_FOUND).field("trace"),
+            ObserveError::NoCapture(_) => refused.code(NOT_FOUND).field("port"),
+            ObserveError::InUse(_) => refused.code(ALREADY_EXISTS).field("file"),
+            ObserveError::System(_) => refused.code(SYSTEM),
+            ObserveError::Run(error) => error.into(),
+        }
     }
 }
 

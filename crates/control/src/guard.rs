@@ -1,4 +1,4 @@
-//! A batch fails if memory runs out in the middle, or if p4jet itself fails; control goes on.
+//! If memory runs out in the middle of a batch, or if p4jet itself fails, only that batch fails.
 
 use crate::error::{CommandError, INTERNAL, NO_MEMORY, count};
 use p4jet_tables::NoMemory;
@@ -14,18 +14,18 @@ const FREE_BYTES_PER_BYTE: usize = 8;
 /// The same for each entry that tables have already: indices that grow are copied.
 const FREE_BYTES_PER_ENTRY: usize = 128;
 
-/// Carries something out. A panic in it becomes its error; the caller takes back what it has done.
-pub fn guarded<T>(act: impl FnOnce() -> Result<T, CommandError>) -> Result<T, CommandError> {
-    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| Err(failed(&*panic)))
+/// Runs a function. A panic in it becomes an error; the caller undoes what the function has done.
+pub fn guarded<T, E: From<CommandError>>(act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| Err(failed(&*panic).into()))
 }
 
 fn failed(panic: &(dyn Any + Send)) -> CommandError {
     if let Some(NoMemory(why)) = panic.downcast_ref::<NoMemory>() {
-        return CommandError::new(format!("Error: no memory: {why}")).code(NO_MEMORY);
+        return CommandError::new(format!("no memory: {why}")).code(NO_MEMORY);
     }
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or(panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
-    CommandError::new(format!("Error: the command failed by a bug of p4jet: {text}")).code(INTERNAL)
+    CommandError::new(format!("the command failed by a bug of p4jet: {text}")).code(INTERNAL)
 }
 
 /// Refuses a file of commands for which there is not enough memory. Where the heap refuses memory the process ends, so this
@@ -40,7 +40,7 @@ pub fn require_memory(text: &str, entries: usize) -> Result<(), CommandError> {
     probe.try_reserve_exact(bytes).map_err(|_| {
         let mib = bytes.div_ceil(1 << 20);
         CommandError::new(format!(
-            "Error: no memory: {lines} lines may need {mib} MiB, which the system refuses (see ulimit -v); \
+            "no memory: {lines} lines may need {mib} MiB, which the system refuses (see ulimit -v); \
              use smaller files"
         ))
         .code(NO_MEMORY)
@@ -56,7 +56,7 @@ pub(crate) fn require_memory_for_updates(updates: usize, entries: usize) -> Resu
     probe.try_reserve_exact(bytes).map_err(|_| {
         let (updates, mib) = (count(updates, "update"), bytes.div_ceil(1 << 20));
         CommandError::new(format!(
-            "Error: no memory: {updates} may need {mib} MiB, which the system refuses (see ulimit -v); \
+            "no memory: {updates} may need {mib} MiB, which the system refuses (see ulimit -v); \
              use smaller batches"
         ))
         .code(NO_MEMORY)
@@ -69,15 +69,13 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_error_of_the_command() {
-        let error = guarded::<()>(|| panic!("the {}th entry", 7)).unwrap_err();
+        let error = guarded::<(), CommandError>(|| panic!("the {}th entry", 7)).unwrap_err();
         assert!(error.message.contains("a bug of p4jet: the 7th entry"), "{error}");
         let error =
-            guarded::<()>(|| NoMemory::raise(12_345, &std::io::Error::from_raw_os_error(12))).unwrap_err();
-        assert!(
-            error.message.starts_with("Error: no memory: ") && error.message.contains("12345"),
-            "{error}"
-        );
-        assert_eq!(guarded(|| Ok(1)).ok(), Some(1));
+            guarded::<(), CommandError>(|| NoMemory::raise(12_345, &std::io::Error::from_raw_os_error(12)))
+                .unwrap_err();
+        assert!(error.message.starts_with("no memory: ") && error.message.contains("12345"), "{error}");
+        assert_eq!(guarded(|| Ok::<_, CommandError>(1)).ok(), Some(1));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The process around a running switch: ports, statistics, traces, captures, other programs, its end.
 
+use crate::error::CommandError;
 use crate::rights::Rights;
-use crate::stats::Stats;
+use crate::stats::{PortStats, Stats};
 use p4jet_dataplane::{
     Cancel, CaptureInfo, CaptureSpec, Outcome, Subscription, Switch, Topics, Trace, TraceInfo, TraceSpec,
     Traced,
@@ -46,69 +47,76 @@ impl Program<'_> {
 }
 
 /// The error for a function that a host lacks.
-const NOT_OFFERED: &str = "not supported by this switch";
+fn not_offered() -> CommandError {
+    CommandError::unsupported("not supported by this switch")
+}
 
-/// The process around a running switch. An error is a text for the user. Functions with a body are optional for hosts.
+/// The process around a running switch. Functions with a body are optional for hosts. Errors carry a stable code, the field and
+/// the valid choices ([`CommandError`]).
 pub trait Host: Send + Sync {
     /// Compiles a program while the old one runs, unless `cancel` is set meanwhile. The result replaces the old program; if
     /// it is dropped, nothing changes. An error may have several lines of diagnostics.
     /// [`SharedControl::load_program`](crate::SharedControl::load_program) limits how many compile at once.
-    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, String>;
+    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, CommandError>;
 
     /// Like [`Self::prepare`]: recompiles the running program for the configured output queues.
-    fn prepare_queues(&self) -> Result<Swap, String>;
+    fn prepare_queues(&self) -> Result<Swap, CommandError>;
 
     /// Like [`Self::prepare`]: recompiles the running program with or without counts of lookups and actions. `None` if nothing would
     /// change.
-    fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Swap>, String> {
+    fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Swap>, CommandError> {
         let _ = (counted, cancel);
-        Err(NOT_OFFERED.into())
+        Err(not_offered())
     }
 
     /// Compiles a program with a state of its own; without a program, the running one.
-    fn prepare_pipeline(&self, program: Option<&Program<'_>>, cancel: &Cancel) -> Result<Ready, String> {
+    fn prepare_pipeline(
+        &self,
+        program: Option<&Program<'_>>,
+        cancel: &Cancel,
+    ) -> Result<Ready, CommandError> {
         let _ = (program, cancel);
-        Err(NOT_OFFERED.into())
+        Err(not_offered())
     }
 
     /// The P4Info of the running program in binary form, and the switch with that program.
-    fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>), String> {
-        Err(NOT_OFFERED.into())
+    fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>), CommandError> {
+        Err(not_offered())
     }
 
     /// Subscribes to events from now on.
-    fn subscribe(&self, topics: Topics) -> Result<Subscription, String>;
+    fn subscribe(&self, topics: Topics) -> Result<Subscription, CommandError>;
 
     /// All ports, sorted by number.
-    fn ports(&self) -> Vec<PortInfo>;
+    fn ports(&self) -> Vec<PortStats>;
 
     /// Opens a port, specified as after `-i N@`.
-    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), String>;
+    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), CommandError>;
 
     /// Closes a port.
-    fn remove_port(&self, number: u32) -> Result<(), String>;
+    fn remove_port(&self, number: u32) -> Result<(), CommandError>;
 
     /// Reads the statistics. Workers answer between two batches.
-    fn stats(&self) -> Result<Stats, String> {
-        Err(NOT_OFFERED.into())
+    fn stats(&self) -> Result<Stats, CommandError> {
+        Err(not_offered())
     }
 
     /// Processes a frame as if the port had received it.
-    fn inject(&self, port: u32, frame: Vec<u8>) -> Result<(), String> {
+    fn inject(&self, port: u32, frame: Vec<u8>) -> Result<(), CommandError> {
         let _ = (port, frame);
-        Err(NOT_OFFERED.into())
+        Err(not_offered())
     }
 
     /// Traces a packet through the switch; nothing is sent or changed.
-    fn trace_packet(&self, port: u32, frame: &[u8]) -> Result<DryRun, String> {
+    fn trace_packet(&self, port: u32, frame: &[u8]) -> Result<DryRun, CommandError> {
         let _ = (port, frame);
-        Err(NOT_OFFERED.into())
+        Err(not_offered())
     }
 
     /// Starts to trace matching packets. Returns the number of the trace.
-    fn add_trace(&self, spec: TraceSpec) -> Result<u32, String> {
+    fn add_trace(&self, spec: TraceSpec) -> Result<u32, CommandError> {
         let _ = spec;
-        Err(NOT_OFFERED.into())
+        Err(not_offered())
     }
 
     /// The traces.
@@ -117,27 +125,27 @@ pub trait Host: Send + Sync {
     }
 
     /// The packets of a trace.
-    fn traced(&self, id: u32) -> Result<Vec<Arc<Traced>>, String> {
+    fn traced(&self, id: u32) -> Result<Vec<Arc<Traced>>, CommandError> {
         let _ = id;
-        Err(NOT_OFFERED.into())
+        Err(not_offered())
     }
 
     /// Ends a trace.
-    fn remove_trace(&self, id: u32) -> Result<(), String> {
+    fn remove_trace(&self, id: u32) -> Result<(), CommandError> {
         let _ = id;
-        Err(NOT_OFFERED.into())
+        Err(not_offered())
     }
 
     /// The width of a header field by which traces can filter.
-    fn field_width(&self, field: &str) -> Result<u32, String> {
+    fn field_width(&self, field: &str) -> Result<u32, CommandError> {
         let _ = field;
-        Err(NOT_OFFERED.into())
+        Err(not_offered())
     }
 
     /// Starts to write the frames of a port to a file.
-    fn start_capture(&self, spec: CaptureSpec, rights: &Rights) -> Result<(), String> {
+    fn start_capture(&self, spec: CaptureSpec, rights: &Rights) -> Result<(), CommandError> {
         let _ = (spec, rights);
-        Err(NOT_OFFERED.into())
+        Err(not_offered())
     }
 
     /// The captures.
@@ -146,16 +154,16 @@ pub trait Host: Send + Sync {
     }
 
     /// Ends the captures of a port and returns what they have written.
-    fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, String> {
+    fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, CommandError> {
         let _ = port;
-        Err(NOT_OFFERED.into())
+        Err(not_offered())
     }
 
     /// Calls `change` once while no packets are processed, so that each packet sees all of the change or none of it. `change`
     /// must not use the host. After an error it was not called.
-    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), String> {
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
         let _ = change;
-        Err(NOT_OFFERED.into())
+        Err(not_offered())
     }
 
     /// Requests that the switch stop.
@@ -178,7 +186,7 @@ pub struct DryRun {
 }
 
 /// Replaces the running program by a prepared one. No batch is applied meanwhile.
-pub type Swap = Box<dyn FnOnce() -> Result<Swapped, String> + Send>;
+pub type Swap = Box<dyn FnOnce() -> Result<Swapped, CommandError> + Send>;
 
 /// A program that is ready to run, with a state of its own.
 pub struct Ready {
@@ -187,7 +195,7 @@ pub struct Ready {
     /// The P4Info that p4jet generates for the program, in binary form.
     pub p4info: Vec<u8>,
     /// Replaces the running program by this one.
-    pub run: Box<dyn FnOnce(Keep) -> Result<Swapped, String> + Send>,
+    pub run: Box<dyn FnOnce(Keep) -> Result<Swapped, CommandError> + Send>,
 }
 
 /// The initial state of a program that replaces another.
@@ -205,17 +213,4 @@ pub struct Swapped {
     pub switch: Arc<Switch>,
     /// What was kept and what was lost, in lines.
     pub report: String,
-}
-
-/// A port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortInfo {
-    /// Its number, as the program sees it.
-    pub number: u32,
-    /// Its specification, such as an interface.
-    pub spec: String,
-    /// True if frames can flow.
-    pub up: bool,
-    /// More about its state: why it is down, its counts.
-    pub extra: Vec<(String, String)>,
 }

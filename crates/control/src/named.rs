@@ -5,7 +5,7 @@
 use crate::error::{CommandError, count};
 use crate::notes::Noted;
 use crate::queues::{Queue, QueueUpdate};
-use crate::schema::param_names;
+use crate::schema::{Schema, param_names};
 use crate::update::{Act, Cell, EntryRef, Mirror, Ref, Update};
 use crate::value::{KeyWord, NumberWord, key_match, key_word, number_word, parse_rate, parse_value};
 use crate::write::{Control, Made, Result};
@@ -15,7 +15,7 @@ use p4jet_externs::{CounterValue, CrcParams, Rates};
 use p4jet_ir::{InstanceId, TableId};
 use p4jet_tables::{Action, KeyMatch};
 use serde::{Deserialize, Serialize, Serializer};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 /// An [`Update`] with names in place of ids.
@@ -789,10 +789,20 @@ impl Control {
 
     /// Resolves a named update for this program.
     pub fn resolve(&self, named: &NamedUpdate) -> Result<Update> {
+        self.resolve_with(named, &mut Names::new(&self.schema, false))
+    }
+
+    /// Like [`Self::resolve`], for a batch: each distinct name is looked up once.
+    pub fn resolve_all(&self, batch: &[NamedUpdate]) -> Vec<Result<Update>> {
+        let mut names = Names::new(&self.schema, true);
+        batch.iter().map(|update| self.resolve_with(update, &mut names)).collect()
+    }
+
+    fn resolve_with<'n>(&self, named: &'n NamedUpdate, names: &mut Names<'_, 'n>) -> Result<Update> {
         let schema = &self.schema;
-        let of_profile = |name: &str, call: &Call| {
-            let profile = schema.profile(name)?;
-            match self.resolve_call(schema.profile_table(profile)?, call)? {
+        let of_profile = |names: &mut Names<'_, 'n>, name: &'n str, call: &'n Call| {
+            let profile = names.profile(name)?;
+            match self.resolve_act(schema.profile_table(profile)?, call, names)? {
                 Act::Action(action) => Ok((profile, action)),
                 Act::Member(_) | Act::Group(_) => {
                     Err(CommandError::new("a member has an action").field("action"))
@@ -801,72 +811,72 @@ impl Control {
         };
         Ok(match named {
             NamedUpdate::Insert { table, key, priority, r#do } => {
-                let id = schema.table(table)?;
+                let id = names.table(table)?;
                 let (key, priority) = self.resolve_key(id, key, *priority)?;
-                Update::Insert { table: id, key, priority, act: self.resolve_call(id, r#do)? }
+                Update::Insert { table: id, key, priority, act: self.resolve_act(id, r#do, names)? }
             }
             NamedUpdate::Modify { table, entry, r#do } => {
-                let id = schema.table(table)?;
+                let id = names.table(table)?;
                 let entry = self.resolve_entry(id, entry)?;
-                Update::Modify { table: id, entry, act: self.resolve_call(id, r#do)? }
+                Update::Modify { table: id, entry, act: self.resolve_act(id, r#do, names)? }
             }
             NamedUpdate::Delete { table, entry } => {
-                let id = schema.table(table)?;
+                let id = names.table(table)?;
                 Update::Delete { table: id, entry: self.resolve_entry(id, entry)? }
             }
-            NamedUpdate::Clear { table } => Update::Clear(schema.table(table)?),
+            NamedUpdate::Clear { table } => Update::Clear(names.table(table)?),
             NamedUpdate::SetDefault { table, r#do } => {
-                let id = schema.table(table)?;
-                Update::SetDefault { table: id, act: self.resolve_call(id, r#do)? }
+                let id = names.table(table)?;
+                Update::SetDefault { table: id, act: self.resolve_act(id, r#do, names)? }
             }
-            NamedUpdate::ResetDefault { table } => Update::ResetDefault(schema.table(table)?),
+            NamedUpdate::ResetDefault { table } => Update::ResetDefault(names.table(table)?),
             NamedUpdate::SetTimeout { table, entry, timeout_ms } => {
-                let id = schema.table(table)?;
+                let id = names.table(table)?;
                 let entry = self.resolve_entry(id, entry)?;
                 Update::SetTimeout { table: id, entry, timeout_ms: *timeout_ms }
             }
             NamedUpdate::CreateMember { profile, r#do } => {
-                let (profile, action) = of_profile(profile, r#do)?;
+                let (profile, action) = of_profile(names, profile, r#do)?;
                 Update::CreateMember { profile, action }
             }
             NamedUpdate::ModifyMember { profile, member, r#do } => {
-                let (profile, action) = of_profile(profile, r#do)?;
+                let (profile, action) = of_profile(names, profile, r#do)?;
                 Update::ModifyMember { profile, member: *member, action }
             }
             NamedUpdate::DeleteMember { profile, member } => {
-                Update::DeleteMember { profile: schema.profile(profile)?, member: *member }
+                Update::DeleteMember { profile: names.profile(profile)?, member: *member }
             }
-            NamedUpdate::CreateGroup { profile } => Update::CreateGroup { profile: schema.profile(profile)? },
+            NamedUpdate::CreateGroup { profile } => Update::CreateGroup { profile: names.profile(profile)? },
             NamedUpdate::DeleteGroup { profile, group } => {
-                Update::DeleteGroup { profile: schema.profile(profile)?, group: *group }
+                Update::DeleteGroup { profile: names.profile(profile)?, group: *group }
             }
             NamedUpdate::AddToGroup { profile, group, member } => {
-                let profile = schema.profile(profile)?;
+                let profile = names.profile(profile)?;
                 Update::AddToGroup { profile, group: *group, member: *member }
             }
             NamedUpdate::RemoveFromGroup { profile, group, member } => {
-                let profile = schema.profile(profile)?;
+                let profile = names.profile(profile)?;
                 Update::RemoveFromGroup { profile, group: *group, member: *member }
             }
             NamedUpdate::WriteCounter { counter, cell, packets, bytes } => {
-                let counter = schema.counter(counter)?;
+                let counter = names.counter(counter)?;
                 let value = CounterValue { packets: *packets, bytes: *bytes };
                 Update::WriteCounter { counter, cell: self.resolve_cell(counter, cell)?, value }
             }
-            NamedUpdate::ResetCounter { counter } => Update::ResetCounter(schema.counter(counter)?),
+            NamedUpdate::ResetCounter { counter } => Update::ResetCounter(names.counter(counter)?),
             NamedUpdate::WriteRegister { register, index, value } => {
-                let register = schema.register(register)?;
+                let register = names.register(register)?;
                 let value = self.resolve_value(value, self.register_width(register), "value")?;
                 Update::WriteRegister { register, index: *index, value }
             }
-            NamedUpdate::ResetRegister { register } => Update::ResetRegister(schema.register(register)?),
+            NamedUpdate::ResetRegister { register } => Update::ResetRegister(names.register(register)?),
             NamedUpdate::SetMeter { meter, cell, rates } => {
-                let meter = schema.meter(meter)?;
+                let meter = names.meter(meter)?;
                 let rates = rates.as_ref().map(resolve_rates).transpose()?;
                 Update::SetMeter { meter, cell: self.resolve_cell(meter, cell)?, rates }
             }
             NamedUpdate::SetMeterArray { meter, rates } => Update::SetMeterArray {
-                meter: schema.meter(meter)?,
+                meter: names.meter(meter)?,
                 rates: rates.as_ref().map(resolve_rates).transpose()?,
             },
             NamedUpdate::SetCrc(crc) => Update::SetCrc {
@@ -881,14 +891,14 @@ impl Control {
                 },
             },
             NamedUpdate::AddToValueSet { set, key } => {
-                let set = schema.value_set(set)?;
+                let set = names.value_set(set)?;
                 Update::AddToValueSet { set, key: self.resolve_matches(set, key)? }
             }
             NamedUpdate::RemoveFromValueSet { set, key } => {
-                let set = schema.value_set(set)?;
+                let set = names.value_set(set)?;
                 Update::RemoveFromValueSet { set, key: self.resolve_matches(set, key)? }
             }
-            NamedUpdate::ClearValueSet { set } => Update::ClearValueSet(schema.value_set(set)?),
+            NamedUpdate::ClearValueSet { set } => Update::ClearValueSet(names.value_set(set)?),
             NamedUpdate::CreateMulticastGroup { group } => Update::CreateMulticastGroup(*group),
             NamedUpdate::DestroyMulticastGroup { group } => Update::DestroyMulticastGroup(*group),
             NamedUpdate::CreateNode { rid, ports, lags } => {
@@ -901,11 +911,9 @@ impl Control {
             NamedUpdate::Dissociate { group, node } => Update::Dissociate { group: *group, node: *node },
             NamedUpdate::DestroyNode { node } => Update::DestroyNode(*node),
             NamedUpdate::SetLag { lag, ports } => Update::SetLag { lag: *lag, ports: ports.clone() },
-            NamedUpdate::SetGroup { profile, group, members } => Update::SetGroup {
-                profile: schema.profile(profile)?,
-                group: *group,
-                members: members.clone(),
-            },
+            NamedUpdate::SetGroup { profile, group, members } => {
+                Update::SetGroup { profile: names.profile(profile)?, group: *group, members: members.clone() }
+            }
             NamedUpdate::SetMulticastGroup { group, replicas } => {
                 Update::SetMulticastGroup { group: *group, replicas: replicas.clone() }
             }
@@ -1000,6 +1008,10 @@ impl Control {
 
     /// Resolves a named action of a table.
     pub(crate) fn resolve_call(&self, id: TableId, call: &Call) -> Result<Act> {
+        self.resolve_act(id, call, &mut Names::new(&self.schema, false))
+    }
+
+    fn resolve_act<'n>(&self, id: TableId, call: &'n Call, names: &mut Names<'_, 'n>) -> Result<Act> {
         match call {
             Call { action: None, params, member: Some(member), group: None } if params.is_empty() => {
                 Ok(Act::Member(*member))
@@ -1009,7 +1021,7 @@ impl Control {
             }
             Call { action: Some(name), params, member: None, group: None } => {
                 let program = self.program();
-                let index = self.schema.action(id, name)?;
+                let index = names.action(id, name)?;
                 let action = program.tables[id.index()].actions[index as usize].action;
                 let fields = &program.actions[action.index()].params;
                 if fields.len() != params.len() {
@@ -1092,6 +1104,89 @@ impl Control {
     }
 }
 
+/// The names of a program. Of a batch, each distinct name is looked up once, as is each wrong one, whose refusal lists the similar
+/// names.
+struct Names<'s, 'n> {
+    schema: &'s Schema,
+    /// True if `known` keeps names: a single update does not use one twice.
+    keeps: bool,
+    /// The latest table and the latest other name, which the next update is likely to repeat.
+    latest: [Option<(Named, &'n str, u32)>; 2],
+    known: HashMap<(Named, &'n str), Result<u32>>,
+}
+
+/// The kind of object that a name denotes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Named {
+    Table,
+    Action(TableId),
+    Counter,
+    Register,
+    Meter,
+    Profile,
+    ValueSet,
+}
+
+impl<'s, 'n> Names<'s, 'n> {
+    fn new(schema: &'s Schema, keeps: bool) -> Names<'s, 'n> {
+        Names { schema, keeps, latest: [None; 2], known: HashMap::new() }
+    }
+
+    fn find(&mut self, kind: Named, name: &'n str) -> Result<u32> {
+        let place = usize::from(kind != Named::Table);
+        if let Some((latest, text, id)) = self.latest[place]
+            && latest == kind
+            && text == name
+        {
+            return Ok(id);
+        }
+        let schema = self.schema;
+        let find = || match kind {
+            Named::Table => schema.table(name).map(|id| id.0),
+            Named::Action(table) => schema.action(table, name),
+            Named::Counter => schema.counter(name).map(|id| id.0),
+            Named::Register => schema.register(name).map(|id| id.0),
+            Named::Meter => schema.meter(name).map(|id| id.0),
+            Named::Profile => schema.profile(name).map(|id| id.0),
+            Named::ValueSet => schema.value_set(name).map(|id| id.0),
+        };
+        let found = match self.keeps {
+            true => self.known.entry((kind, name)).or_insert_with(find).clone(),
+            false => find(),
+        }?;
+        self.latest[place] = Some((kind, name, found));
+        Ok(found)
+    }
+
+    fn table(&mut self, name: &'n str) -> Result<TableId> {
+        self.find(Named::Table, name).map(TableId)
+    }
+
+    fn action(&mut self, table: TableId, name: &'n str) -> Result<u32> {
+        self.find(Named::Action(table), name)
+    }
+
+    fn counter(&mut self, name: &'n str) -> Result<InstanceId> {
+        self.find(Named::Counter, name).map(InstanceId)
+    }
+
+    fn register(&mut self, name: &'n str) -> Result<InstanceId> {
+        self.find(Named::Register, name).map(InstanceId)
+    }
+
+    fn meter(&mut self, name: &'n str) -> Result<InstanceId> {
+        self.find(Named::Meter, name).map(InstanceId)
+    }
+
+    fn profile(&mut self, name: &'n str) -> Result<InstanceId> {
+        self.find(Named::Profile, name).map(InstanceId)
+    }
+
+    fn value_set(&mut self, name: &'n str) -> Result<TableId> {
+        self.find(Named::ValueSet, name).map(TableId)
+    }
+}
+
 pub(crate) fn rates_words(rates: &Rates) -> [String; 2] {
     rates.map(|rate| format!("{}:{}", rate.per_us, rate.burst))
 }
@@ -1116,6 +1211,8 @@ mod tests {
             let read: NamedUpdate = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
             let update = control.resolve(&read).unwrap_or_else(|e| panic!("{line}: {e}"));
             assert_eq!(serde_json::to_string(&control.named(&update)).unwrap(), line);
+            let twice = control.resolve_all(&[read.clone(), read]);
+            assert_eq!(twice, [Ok(update.clone()), Ok(update.clone())]);
             let mut written = Vec::new();
             control.write_named(&update, &Made::default(), &mut (None, None), &mut written);
             assert_eq!(String::from_utf8(written).unwrap(), line);

@@ -1,6 +1,6 @@
 //! Objects named by any unambiguous dotted suffix of their full names.
 
-use crate::error::CommandError;
+use crate::error::{CommandError, UNKNOWN_NAME};
 use p4jet_suggest::{distance, nearest};
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ impl NameIndex {
 
     fn unknown<'n>(&self, text: &str, why: &str, choices: impl Iterator<Item = &'n str>) -> CommandError {
         let message = format!("Invalid {} name ({text}): {why}", self.kind);
-        CommandError::new(message).code("UNKNOWN_NAME").field(self.kind).choices(choices)
+        CommandError::new(message).code(UNKNOWN_NAME).field(self.kind).choices(choices)
     }
 
     fn choices(&self, text: &str) -> String {

@@ -55,7 +55,7 @@ pub(crate) fn check_port(program: &Program, port: u32) -> Result<(), CommandErro
     match port <= last {
         true => Ok(()),
         false => {
-            let message = format!("Error: found port {port}, expected 0 to {last}");
+            let message = format!("found port {port}, expected 0 to {last}");
             Err(CommandError::new(message).field("port"))
         }
     }
@@ -70,7 +70,7 @@ impl QueueUpdate {
         if let QueueUpdate::Weight { weight, .. } = self
             && *weight > WEIGHT_MAX
         {
-            let message = format!("Error: found weight {weight}, expected 0 to {WEIGHT_MAX}");
+            let message = format!("found weight {weight}, expected 0 to {WEIGHT_MAX}");
             return Err(CommandError::new(message).field("weight"));
         }
         self.check_queue(QUEUES_MAX)
@@ -95,7 +95,7 @@ impl QueueUpdate {
         };
         let Some(queue) = of.queue.filter(|queue| *queue >= queues) else { return Ok(()) };
         let last = queues - 1;
-        let message = format!("Error: found priority {queue}, expected one that ports have: 0 to {last}");
+        let message = format!("found priority {queue}, expected one that ports have: 0 to {last}");
         Err(CommandError::new(message).field("priority"))
     }
 

@@ -1,5 +1,6 @@
 //! The files and interfaces that the switch may open for a client.
 
+use crate::error::{CommandError, DENIED};
 use p4jet_files::Granted;
 use std::fs::File;
 use std::io;
@@ -39,12 +40,15 @@ impl Rights {
     /// # Errors
     ///
     /// The client may not open it; the text names who may.
-    pub fn check_interface(&self, spec: &str) -> Result<(), String> {
+    pub fn check_interface(&self, spec: &str) -> Result<(), CommandError> {
         match self {
             Rights::All => Ok(()),
-            Rights::Granted(_) => Err(format!(
-                "`{spec}` is refused over TCP, where no command opens an interface: use the Unix socket of the switch"
-            )),
+            Rights::Granted(_) => {
+                let why = format!(
+                    "`{spec}` is refused over TCP, where no command opens an interface: use the Unix socket of the switch"
+                );
+                Err(CommandError::new(why).code(DENIED).field("port"))
+            }
         }
     }
 
@@ -53,7 +57,7 @@ impl Rights {
     /// # Errors
     ///
     /// The client has no right to it, or it is not a regular file.
-    pub fn input(&self, path: &Path) -> Result<Opened, String> {
+    pub fn input(&self, path: &Path) -> Result<Opened, CommandError> {
         match self {
             Rights::All => {
                 p4jet_files::open(path).map_err(|e| wrong(path, &e))?;
@@ -68,7 +72,7 @@ impl Rights {
     /// # Errors
     ///
     /// The client has no right to it, or it is not a regular file.
-    pub fn output(&self, path: &Path) -> Result<Opened, String> {
+    pub fn output(&self, path: &Path) -> Result<Opened, CommandError> {
         match self {
             Rights::All => {
                 p4jet_files::check_output(path).map_err(|e| wrong(path, &e))?;
@@ -91,8 +95,9 @@ impl Rights {
     }
 }
 
-fn wrong(path: &Path, error: &io::Error) -> String {
-    format!("{}: {error}", path.display())
+fn wrong(path: &Path, error: &io::Error) -> CommandError {
+    let refused = CommandError::system(format!("{}: {error}", path.display())).field("file");
+    if error.kind() == io::ErrorKind::PermissionDenied { refused.code(DENIED) } else { refused }
 }
 
 /// Uses the first directory beneath which the file can be opened; if there is none, returns the last error.
@@ -107,7 +112,7 @@ fn first(
     granted: &[Granted],
     path: &Path,
     open: impl Fn(&Granted) -> io::Result<File>,
-) -> Result<Opened, String> {
+) -> Result<Opened, CommandError> {
     let file = try_each(granted, open).map_err(|e| wrong(path, &e))?;
     Ok(Opened { path: format!("/proc/self/fd/{}", file.as_raw_fd()).into(), file: Some(file) })
 }

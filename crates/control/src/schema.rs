@@ -3,7 +3,7 @@
 use crate::describe::{
     ActionInfo, CrcInfo, Description, KeyField, TableInfo, describe_instances, table_info,
 };
-use crate::error::CommandError;
+use crate::error::{CommandError, Subject};
 use crate::names::NameIndex;
 use crate::notes::NOTE_BYTES_MAX;
 use crate::update::{Act, Cell, Mirror, Update};
@@ -278,7 +278,7 @@ impl Schema {
                     InstanceKind::DirectCounter { .. } => Some(None),
                     _ => None,
                 })? {
-                    Some(size) => check_index(program, *counter, "counter", cell, size),
+                    Some(size) => check_index(program, *counter, Subject::Counter, cell, size),
                     None => Ok(()),
                 }
             }
@@ -291,10 +291,9 @@ impl Schema {
                     InstanceKind::Register { width, size, .. } => Some((*width, *size)),
                     _ => None,
                 })?;
-                check_index(program, *register, "register", &Cell::Index(*index), size)?;
+                check_index(program, *register, Subject::Register, &Cell::Index(*index), size)?;
                 if value.bits() > u64::from(width) {
-                    let message =
-                        format!("Error: found a value of {} bits, expected bit<{width}>", value.bits());
+                    let message = format!("found a value of {} bits, expected bit<{width}>", value.bits());
                     let name = &program.instances[register.index()].name;
                     return Err(CommandError::new(message).entity(name).field("value"));
                 }
@@ -306,7 +305,7 @@ impl Schema {
             Update::SetMeter { meter, cell, rates } => {
                 check_rates(rates.as_ref())?;
                 match meter_size(program, *meter)? {
-                    Some(size) => check_index(program, *meter, "meter", cell, size),
+                    Some(size) => check_index(program, *meter, Subject::Meter, cell, size),
                     None => Ok(()),
                 }
             }
@@ -352,9 +351,9 @@ impl Schema {
                     check_group(*group)?;
                 }
                 match bytes_max {
-                    Some(0) => Err(CommandError::new(
-                        "Error: copies of 0 bytes: expected 1 to 65535, or none for all",
-                    )),
+                    Some(0) => {
+                        Err(CommandError::new("copies of 0 bytes: expected 1 to 65535, or none for all"))
+                    }
                     Some(bytes) => check_range("length", *bytes, SESSION_BYTES_MAX),
                     None => Ok(()),
                 }
@@ -363,9 +362,9 @@ impl Schema {
                 check_range("session", *session, SESSION_MAX)?;
                 check_replicas(replicas)?;
                 match bytes_max {
-                    Some(0) => Err(CommandError::new(
-                        "Error: copies of 0 bytes: expected 1 to 65535, or none for all",
-                    )),
+                    Some(0) => {
+                        Err(CommandError::new("copies of 0 bytes: expected 1 to 65535, or none for all"))
+                    }
                     Some(bytes) => check_range("length", *bytes, SESSION_BYTES_MAX),
                     None => Ok(()),
                 }
@@ -377,7 +376,7 @@ impl Schema {
             Update::Note { note, .. } => match note {
                 Some(note) if note.len() > NOTE_BYTES_MAX => {
                     let (found, max) = (note.len(), NOTE_BYTES_MAX);
-                    Err(CommandError::new(format!("Error: a note of {found} bytes, expected at most {max}")))
+                    Err(CommandError::new(format!("a note of {found} bytes, expected at most {max}")))
                 }
                 _ => Ok(()),
             },
@@ -396,7 +395,7 @@ impl Schema {
             return Ok(());
         }
         let name = &program.tables[id.index()].name;
-        let message = format!("Error: entries of {name} have no priority: expected 0, found {priority}");
+        let message = format!("entries of {name} have no priority: expected 0, found {priority}");
         Err(CommandError::new(message).entity(name).field("priority"))
     }
 
@@ -416,14 +415,16 @@ impl Schema {
         let Some(profile) = table.profile else { return Ok(()) };
         let profile = &program.instances[profile.index()].name;
         let why = format!("the entries of `{}` are members and groups of `{profile}`", table.name);
-        Err(CommandError::refused("table", "WRONG_TABLE_TYPE", why).entity(&table.name).field("action"))
+        Err(CommandError::refused(Subject::Table, "WRONG_TABLE_TYPE", why)
+            .entity(&table.name)
+            .field("action"))
     }
 
     fn check_indirect(&self, program: &Program, table: &Table, group: bool) -> Result<()> {
         match table.profile {
             None => {
                 let why = format!("`{}` has no action profile", table.name);
-                Err(CommandError::refused("table", "WRONG_TABLE_TYPE", why)
+                Err(CommandError::refused(Subject::Table, "WRONG_TABLE_TYPE", why)
                     .entity(&table.name)
                     .field("action"))
             }
@@ -447,7 +448,9 @@ pub fn check_entries_open(table: &Table) -> Result<()> {
         return Ok(());
     }
     let why = format!("`{}` has const entries", table.name);
-    Err(CommandError::refused("table", "IMMUTABLE_TABLE_ENTRIES", why).entity(&table.name).field("table"))
+    Err(CommandError::refused(Subject::Table, "IMMUTABLE_TABLE_ENTRIES", why)
+        .entity(&table.name)
+        .field("table"))
 }
 
 /// Refuses to change or delete a const entry.
@@ -457,7 +460,9 @@ pub fn check_entry_open(table: &Table, handle: u32) -> Result<()> {
         return Ok(());
     }
     let why = format!("entry {handle} of `{}` is const in the program", table.name);
-    Err(CommandError::refused("table", "IMMUTABLE_TABLE_ENTRIES", why).entity(&table.name).field("handle"))
+    Err(CommandError::refused(Subject::Table, "IMMUTABLE_TABLE_ENTRIES", why)
+        .entity(&table.name)
+        .field("handle"))
 }
 
 /// True if a handle is that of a const entry. The program's entries come first, so their handles are their indices. A const
@@ -470,7 +475,7 @@ pub fn is_const_entry(table: &Table, handle: u32) -> bool {
 fn action_name<'p>(program: &'p Program, table: &Table, action: u32) -> Result<&'p str> {
     let listed = table.actions.get(action as usize).ok_or_else(|| {
         let why = format!("`{}` has no action number {action}", table.name);
-        CommandError::refused("table", "INVALID_ACTION_NAME", why).entity(&table.name).field("action")
+        CommandError::refused(Subject::Table, "INVALID_ACTION_NAME", why).entity(&table.name).field("action")
     })?;
     Ok(&program.actions[listed.action.index()].control_name)
 }
@@ -482,7 +487,7 @@ pub fn check_entry_action(program: &Program, table: &Table, action: u32) -> Resu
         return Ok(());
     }
     let why = format!("`{name}` may only be the default action of `{}` (@defaultonly)", table.name);
-    Err(CommandError::refused("table", "INVALID_ACTION_NAME", why).entity(&table.name).field("action"))
+    Err(CommandError::refused(Subject::Table, "INVALID_ACTION_NAME", why).entity(&table.name).field("action"))
 }
 
 /// Refuses a default action that the program does not allow.
@@ -495,7 +500,7 @@ pub fn check_default_action(program: &Program, table: &Table, action: u32) -> Re
     let name = action_name(program, table, action)?;
     if table.actions[action as usize].table_only {
         let why = format!("`{name}` may not be the default action of `{}` (@tableonly)", table.name);
-        return Err(CommandError::refused("table", "INVALID_ACTION_NAME", why)
+        return Err(CommandError::refused(Subject::Table, "INVALID_ACTION_NAME", why)
             .entity(&table.name)
             .field("action"));
     }
@@ -504,7 +509,7 @@ pub fn check_default_action(program: &Program, table: &Table, action: u32) -> Re
 
 fn const_default(table: &Table, code: &str) -> CommandError {
     let why = format!("`{}` has a const default_action", table.name);
-    CommandError::refused("table", code, why).entity(&table.name).field("action")
+    CommandError::refused(Subject::Table, code, why).entity(&table.name).field("action")
 }
 
 /// Refuses tables whose entries do not age.
@@ -513,7 +518,7 @@ pub fn check_timeouts(table: &Table) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "Error: Table {} does not support entry timeouts: the program does not declare `support_timeout`",
+        "table {} does not support entry timeouts: the program does not declare `support_timeout`",
         table.name
     );
     Err(CommandError::new(message).entity(&table.name).field("table"))
@@ -525,10 +530,7 @@ pub fn check_selector(program: &Program, profile: InstanceId) -> Result<()> {
     if matches!(instance.kind, InstanceKind::ActionProfile { selector: true, .. }) {
         return Ok(());
     }
-    let message = format!(
-        "Error: Cannot run this command on an action profile without selector: `{}` has no groups",
-        instance.name
-    );
+    let message = format!("this needs an action profile with a selector: `{}` has no groups", instance.name);
     Err(CommandError::new(message).entity(&instance.name).field("table"))
 }
 
@@ -552,7 +554,7 @@ fn meter_size(program: &Program, meter: InstanceId) -> Result<Option<u32>> {
     })
 }
 
-fn check_index(program: &Program, id: InstanceId, kind: &str, cell: &Cell, size: u32) -> Result<()> {
+fn check_index(program: &Program, id: InstanceId, kind: Subject, cell: &Cell, size: u32) -> Result<()> {
     let name = &program.instances[id.index()].name;
     let why = match cell {
         Cell::Index(index) if *index < size => return Ok(()),
@@ -574,11 +576,11 @@ pub fn index_error(index: u64, size: u32) -> String {
 pub fn check_rates(rates: Option<&Rates>) -> Result<()> {
     let Some(rates) = rates else { return Ok(()) };
     if rates.iter().any(|rate| !rate.per_us.is_finite() || rate.per_us < 0.0) {
-        return Err(CommandError::new("Error: expected rates of 0 or more").field("rate"));
+        return Err(CommandError::new("expected rates of 0 or more").field("rate"));
     }
     if rates[0].per_us > rates[1].per_us {
         let why = "the committed rate is above the peak rate: the smaller comes first";
-        return Err(CommandError::refused("meter", "INVALID_INFO_RATE_VALUE", why).field("rate"));
+        return Err(CommandError::refused(Subject::Meter, "INVALID_INFO_RATE_VALUE", why).field("rate"));
     }
     Ok(())
 }
@@ -586,9 +588,7 @@ pub fn check_rates(rates: Option<&Rates>) -> Result<()> {
 fn check_range(what: &str, found: u32, max: u32) -> Result<()> {
     match found <= max {
         true => Ok(()),
-        false => {
-            Err(CommandError::new(format!("Error: found {what} {found}, expected 0 to {max}")).field(what))
-        }
+        false => Err(CommandError::new(format!("found {what} {found}, expected 0 to {max}")).field(what)),
     }
 }
 
@@ -600,7 +600,7 @@ fn check_places(members: &[(u32, u32)]) -> Result<()> {
     match places <= PLACES_MAX {
         true => Ok(()),
         false => {
-            let message = format!("Error: found {places} places in a group, expected at most {PLACES_MAX}");
+            let message = format!("found {places} places in a group, expected at most {PLACES_MAX}");
             Err(CommandError::new(message).field("group"))
         }
     }
@@ -621,7 +621,7 @@ fn check_set(what: &str, numbers: &BTreeSet<u32>) -> Result<()> {
 pub fn check_group(group: u32) -> Result<()> {
     match group {
         0 => {
-            let message = "Error: found multicast group 0, which means none: expected 1 to 65535";
+            let message = "found multicast group 0, which means none: expected 1 to 65535";
             Err(CommandError::new(message).field("group"))
         }
         _ => check_range("group", group, MULTICAST_MAX),

@@ -1,13 +1,14 @@
 //! Control of one running switch by several clients.
 
-use crate::error::{CommandError, NO_MEMORY, count};
+use crate::error::{CommandError, NO_MEMORY, Subject, count};
 use crate::event::Subscription;
 use crate::guard::guarded;
-use crate::host::{Host, Keep, PortInfo, Program, Ready, Swap};
+use crate::host::{Host, Keep, Program, Ready, Swap};
 use crate::journal::{Changes, Journal};
 use crate::named::NamedUpdate;
 use crate::rights::Rights;
 use crate::state::ReadCommand;
+use crate::stats::PortStats;
 use crate::update::{Atomicity, Direct, Update};
 use crate::write::{Batch, Control, Mark, Written};
 use p4jet_dataplane::{Cancel, QueueConfig, Switch, Topics};
@@ -65,15 +66,15 @@ impl<'s> Compilation<'s> {
                     let mib = ((others + 1) * COMPILATION_BYTES) >> 20;
                     let all = count(others + 1, "compilation");
                     let message = format!(
-                        "Error: no memory: {all} may need {mib} MiB of address space, which the system refuses (see ulimit -v)"
+                        "no memory: {all} may need {mib} MiB of address space, which the system refuses (see ulimit -v)"
                     );
                     CommandError::new(message).code(NO_MEMORY)
                 })?;
                 Ok(begun)
             }
             Err(_) => {
-                let text = "Error: four compilations are running, which is the limit; try again later";
-                Err(CommandError::new(text))
+                let text = "four compilations are running, which is the limit; try again later";
+                Err(CommandError::limit(text))
             }
         }
     }
@@ -192,6 +193,11 @@ impl<'s> Transaction<'s> {
         }
     }
 
+    /// Undoes all changes, like [`Batch::undo`].
+    pub fn undo(self) -> Result<()> {
+        self.batch.undo()
+    }
+
     /// Undoes all changes because of an error, like [`Batch::take_back`].
     pub fn take_back(self, error: CommandError) -> CommandError {
         self.batch.take_back(error)
@@ -246,7 +252,7 @@ impl SharedControl {
     pub fn keep(&self, path: &Path, read_command: ReadCommand) -> io::Result<Vec<String>> {
         let mut kept = lock(&self.0.kept);
         let opened = guarded(|| Ok(Journal::open(&kept.control, path, read_command)));
-        let (journal, mut lost) = opened.map_err(|error| io::Error::other(error.message))??;
+        let (journal, mut lost) = opened.map_err(|error: CommandError| io::Error::other(error.message))??;
         kept.journal = Some(journal);
         drop(kept);
         lost.extend(self.make_queues().and_then(std::result::Result::err));
@@ -295,7 +301,7 @@ impl SharedControl {
         loop {
             // A large batch is parsed without blocking others.
             let control = self.control();
-            let updates = batch.iter().map(|update| control.resolve(update)).collect();
+            let updates = control.resolve_all(batch);
             if let Some(now) = self.lock_for(&control) {
                 return self.write_with(now, updates, atomicity);
             }
@@ -320,7 +326,7 @@ impl SharedControl {
     pub fn hold_packets<T>(&self, change: impl FnOnce() -> T) -> Result<T> {
         let (mut change, mut result) = (Some(change), None);
         let mut once = || result = change.take().map(|change| change());
-        self.host()?.hold_packets(&mut once).map_err(device)?;
+        self.host()?.hold_packets(&mut once)?;
         result.ok_or_else(|| CommandError::new("the host did not make the change"))
     }
 
@@ -357,10 +363,8 @@ impl SharedControl {
             Some(why) => Err(why),
             None => guarded(|| {
                 let _one_of_few = Compilation::begin(&self.0.compilations)?;
-                let prepared = host.prepare_queues().map_err(|why| {
-                    let why = CommandError::new(why);
+                let prepared = host.prepare_queues().inspect_err(|why| {
                     *lock(&self.0.no_queues) = Some(NoQueues { switch, queues, why: why.clone() });
-                    why
                 })?;
                 self.swap(prepared)
             }),
@@ -392,31 +396,31 @@ impl SharedControl {
 
     /// Subscribes to events while this process lives.
     pub fn subscribe(&self, topics: Topics) -> Result<Subscription> {
-        self.host()?.subscribe(topics).map(Subscription::new).map_err(CommandError::new)
+        self.host()?.subscribe(topics).map(Subscription::new)
     }
 
     /// All ports, sorted by number.
-    pub fn ports(&self) -> Result<Vec<PortInfo>> {
+    pub fn ports(&self) -> Result<Vec<PortStats>> {
         Ok(self.host()?.ports())
     }
 
     /// Opens a port, specified as after `-i N@`.
     pub fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<()> {
-        self.host()?.add_port(number, spec, rights).map_err(device)
+        self.host()?.add_port(number, spec, rights).map_err(|error| error.subject(Subject::Ports))
     }
 
     /// Closes a port.
     pub fn remove_port(&self, number: u32) -> Result<()> {
-        self.host()?.remove_port(number).map_err(device)
+        self.host()?.remove_port(number).map_err(|error| error.subject(Subject::Ports))
     }
 
     /// Recompiles the running program with or without counts of its lookups and actions.
     pub fn count(&self, counted: bool, cancel: &Cancel) -> Result<()> {
         let host = self.host()?;
         let _one_of_few = Compilation::begin(&self.0.compilations)?;
-        if let Some(swap) = host.prepare_counted(counted, cancel).map_err(CommandError::new)? {
+        if let Some(swap) = host.prepare_counted(counted, cancel)? {
             let mut kept = lock(&self.0.kept);
-            kept.control = kept.control.succeed(swap().map_err(CommandError::new)?.switch);
+            kept.control = kept.control.succeed(swap()?.switch);
         }
         Ok(())
     }
@@ -435,7 +439,7 @@ impl SharedControl {
     pub fn prepare_program(&self, program: &Program<'_>, cancel: &Cancel) -> Result<()> {
         let ongoing = || {
             let why = "a program is already prepared: activate it with swap_configs, or replace it with load";
-            CommandError::refused("swap", "ONGOING_SWAP", why)
+            CommandError::refused(Subject::Program, "ONGOING_SWAP", why)
         };
         if lock(&self.0.next).is_some() {
             return Err(ongoing());
@@ -454,7 +458,7 @@ impl SharedControl {
         let next = lock(&self.0.next).take();
         let none = || {
             CommandError::refused(
-                "swap",
+                Subject::Program,
                 "NO_ONGOING_SWAP",
                 "no program is prepared: run load_new_config_file first",
             )
@@ -469,9 +473,9 @@ impl SharedControl {
     fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap> {
         let host = self.host()?;
         let _one_of_few = Compilation::begin(&self.0.compilations)?;
-        let swap = host.prepare(program, cancel).map_err(CommandError::new)?;
+        let swap = host.prepare(program, cancel)?;
         match cancel.is_cancelled() {
-            true => Err(CommandError::new("Error: the compilation was cancelled".to_string())),
+            true => Err(CommandError::cancelled()),
             false => Ok(swap),
         }
     }
@@ -479,7 +483,7 @@ impl SharedControl {
     /// Runs the prepared program. Returns the report of the swap.
     fn swap(&self, swap: Swap) -> Result<String> {
         let mut kept = lock(&self.0.kept);
-        let swapped = swap().map_err(CommandError::new)?;
+        let swapped = swap()?;
         kept.control = kept.control.succeed(swapped.switch);
         let unkept = kept.replace().map_or_else(String::new, |why| why + "\n");
         Ok(swapped.report + &unkept)
@@ -489,9 +493,9 @@ impl SharedControl {
     pub fn prepare_pipeline(&self, program: Option<&Program<'_>>, cancel: &Cancel) -> Result<Ready> {
         let host = self.host()?;
         let _one_of_few = Compilation::begin(&self.0.compilations)?;
-        let ready = host.prepare_pipeline(program, cancel).map_err(CommandError::new)?;
+        let ready = host.prepare_pipeline(program, cancel)?;
         match cancel.is_cancelled() {
-            true => Err(CommandError::new("Error: the compilation was cancelled".to_string())),
+            true => Err(CommandError::cancelled()),
             false => Ok(ready),
         }
     }
@@ -506,7 +510,7 @@ impl SharedControl {
         then: impl FnOnce(&Control),
     ) -> Result<Loaded> {
         let mut kept = lock(&self.0.kept);
-        let swapped = (ready.run)(keep).map_err(CommandError::new)?;
+        let swapped = (ready.run)(keep)?;
         kept.control = match (keep, aside) {
             (Keep::Old, _) => kept.control.succeed(swapped.switch),
             (Keep::Own, Some(aside)) => aside.control().succeed(swapped.switch),
@@ -521,7 +525,7 @@ impl SharedControl {
 
     /// The P4Info of the running program in binary form, and the switch with that program.
     pub fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>)> {
-        self.host()?.p4info().map_err(CommandError::new)
+        self.host()?.p4info()
     }
 
     /// Requests that the switch stop.
@@ -545,8 +549,4 @@ fn both(unkept: Option<String>, made: Option<std::result::Result<(), String>>) -
         (Some(unkept), Some(why)) => Some(format!("{unkept}\n{why}")),
         (one, other) => one.or(other),
     }
-}
-
-fn device(why: String) -> CommandError {
-    CommandError::refused("device manager", "ERROR", why)
 }

@@ -312,7 +312,7 @@ impl Control {
                 true => Ok(()),
                 false => {
                     let lost = lost.join("; ");
-                    Err(CommandError::new(format!("Error: the state does not fit: {lost}")))
+                    Err(CommandError::new(format!("the state does not fit: {lost}")))
                 }
             }
         });
@@ -378,7 +378,7 @@ fn no_command(_: &Control, _: &str) -> Result<Option<Update>> {
 }
 
 fn unreadable(error: io::Error) -> CommandError {
-    CommandError::new(format!("Error: {error}"))
+    CommandError::new(error.to_string())
 }
 
 /// Parses a runtime command from the journal of an earlier version. Returns its update, if it has one.

@@ -106,6 +106,11 @@ pub struct SendDrops {
 }
 
 impl ReceiveDrops {
+    /// The sum of all kinds.
+    pub fn total(&self) -> u64 {
+        self.oversize + self.overrun + self.malformed
+    }
+
     /// The kinds by name, with their counts.
     pub fn kinds(&self) -> [(&'static str, u64); 3] {
         [("oversize", self.oversize), ("overrun", self.overrun), ("malformed", self.malformed)]

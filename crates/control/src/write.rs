@@ -1,6 +1,10 @@
 //! Applies changes and undoes them.
+//!
+//! An undo step is an [`Update`] where one restores the old state exactly. Others hold what no client may set: the generation of a
+//! slot, the age of an entry among those of equal priority, the time at which an idle time was set, positions in groups. The step
+//! for a new entry, by far the most frequent one, is a few bytes, because a batch may have a million of them.
 
-use crate::error::{CommandError, NO_MEMORY, count};
+use crate::error::{CommandError, NO_MEMORY, Subject, count};
 use crate::guard::{guarded, require_memory_for_updates};
 use crate::journal::Changes;
 use crate::notes::{Note, Noted, Notes};
@@ -112,7 +116,7 @@ pub(crate) type Result<T> = std::result::Result<T, CommandError>;
 /// The error of a table operation, with the field that is wrong.
 fn refused(program: &Program, id: TableId, error: &TableError) -> CommandError {
     let table = &program.tables[id.index()];
-    let refused = CommandError::refused("table", error.code(), error).entity(&table.name);
+    let refused = CommandError::refused(Subject::Table, error.code(), error).entity(&table.name);
     let key = |field: usize| format!("key {}", table.keys.get(field).map_or("", |key| key.name.as_str()));
     match error {
         TableError::KeyKind { field, .. }
@@ -154,14 +158,14 @@ impl From<MulticastError> for CommandError {
                 "node"
             }
         };
-        CommandError::refused("PRE", error.code(), error).field(field)
+        CommandError::refused(Subject::Multicast, error.code(), error).field(field)
     }
 }
 
 /// The error for a clone session that does not exist.
 pub fn no_session(session: u32) -> CommandError {
     let why = format!("there is no session {session}");
-    CommandError::refused("mirroring", "SESSION_NOT_FOUND", why).field("session")
+    CommandError::refused(Subject::CloneSessions, "SESSION_NOT_FOUND", why).field("session")
 }
 
 fn taken(what: &str, handle: u32) -> CommandError {
@@ -205,7 +209,7 @@ pub(crate) fn is_plain(session: &Session) -> bool {
 }
 
 /// The error for a cell that does not exist, the only fault that the checks leave.
-fn no_cell(kind: &str, error: StateError) -> CommandError {
+fn no_cell(kind: Subject, error: StateError) -> CommandError {
     CommandError::refused(kind, "INVALID_INDEX", error).field("index")
 }
 
@@ -471,6 +475,13 @@ impl Batch {
     fn keep(&mut self) -> Option<Changes> {
         self.log = None;
         self.changes.take()
+    }
+
+    /// Undoes all changes. The error lists those that could not be undone.
+    pub fn undo(mut self) -> Result<()> {
+        self.changes = None;
+        let log = self.log.take().unwrap_or_default();
+        guarded(|| self.control.take_back(log))
     }
 
     /// Undoes all changes because of an error. Returns that error, with the changes that could not be undone.
@@ -833,7 +844,7 @@ impl Control {
                     None => Vec::new(),
                     Some(_) => self.counter_values(id)?,
                 };
-                self.switch.state().counter_reset(id.0).map_err(|e| no_cell("counter", e))?;
+                self.switch.state().counter_reset(id.0).map_err(|e| no_cell(Subject::Counter, e))?;
                 if let Some(log) = log {
                     log.push(UndoOther::Counters(id, old).into());
                 }
@@ -848,7 +859,7 @@ impl Control {
                     None => Vec::new(),
                     Some(_) => (0..).zip(self.register_values(id)).collect(),
                 };
-                self.switch.state().register_reset(id.0).map_err(|e| no_cell("register", e))?;
+                self.switch.state().register_reset(id.0).map_err(|e| no_cell(Subject::Register, e))?;
                 if let Some(log) = log {
                     log.push(UndoOther::Registers(id, old).into());
                 }
@@ -1100,7 +1111,7 @@ impl Control {
             other => other.to_string(),
         };
         let name = &self.program().tables[set.index()].name;
-        CommandError::refused("parser value set", "ERROR", why).entity(name)
+        CommandError::refused(Subject::ValueSet, "ERROR", why).entity(name)
     }
 
     /// The constants of a custom CRC before it is set.
@@ -1316,7 +1327,9 @@ impl Control {
         // bmv2's code if no entry has the key.
         found.ok_or_else(|| {
             let name = &self.program().tables[id.index()].name;
-            CommandError::refused("table", "BAD_MATCH_KEY", "no entry has this key").entity(name).field("key")
+            CommandError::refused(Subject::Table, "BAD_MATCH_KEY", "no entry has this key")
+                .entity(name)
+                .field("key")
         })
     }
 
@@ -1357,12 +1370,12 @@ impl Control {
     /// Packets and bytes of a counter at an index; for a direct counter the index is an entry's handle.
     pub fn counter_value(&self, counter: InstanceId, index: u32) -> Result<CounterValue> {
         let cell = self.cell_at(counter, index)?;
-        self.switch.state().counter_read(counter.0, cell).map_err(|e| no_cell("counter", e))
+        self.switch.state().counter_read(counter.0, cell).map_err(|e| no_cell(Subject::Counter, e))
     }
 
     pub(crate) fn write_counter(&self, counter: InstanceId, index: u32, value: CounterValue) -> Result<()> {
         let cell = self.cell_at(counter, index)?;
-        self.switch.state().counter_write(counter.0, cell, value).map_err(|e| no_cell("counter", e))
+        self.switch.state().counter_write(counter.0, cell, value).map_err(|e| no_cell(Subject::Counter, e))
     }
 
     /// All values in use, with their indices.
@@ -1401,12 +1414,12 @@ impl Control {
     /// The rates of a meter's cell; for a direct meter the index is an entry's handle.
     pub fn meter_rates(&self, meter: InstanceId, index: u32) -> Result<Option<Rates>> {
         let cell = self.cell_at(meter, index)?;
-        self.switch.state().meter_rates(meter.0, cell).map_err(|e| no_cell("meter", e))
+        self.switch.state().meter_rates(meter.0, cell).map_err(|e| no_cell(Subject::Meter, e))
     }
 
     pub(crate) fn set_meter(&self, meter: InstanceId, index: u32, rates: Option<Rates>) -> Result<()> {
         let cell = self.cell_at(meter, index)?;
-        self.switch.state().meter_set_rates(meter.0, cell, rates).map_err(|e| no_cell("meter", e))
+        self.switch.state().meter_set_rates(meter.0, cell, rates).map_err(|e| no_cell(Subject::Meter, e))
     }
 
     fn set_meters(
@@ -1513,11 +1526,11 @@ impl Control {
 
     /// The value of a register's cell.
     pub fn register_value(&self, register: InstanceId, cell: u32) -> Result<BigUint> {
-        self.switch.state().register_read(register.0, cell).map_err(|e| no_cell("register", e))
+        self.switch.state().register_read(register.0, cell).map_err(|e| no_cell(Subject::Register, e))
     }
 
     pub(crate) fn write_register(&self, register: InstanceId, cell: u32, value: &BigUint) -> Result<()> {
-        self.switch.state().register_write(register.0, cell, value).map_err(|e| no_cell("register", e))
+        self.switch.state().register_write(register.0, cell, value).map_err(|e| no_cell(Subject::Register, e))
     }
 
     /// The width of the cells of a register.

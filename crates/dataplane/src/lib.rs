@@ -37,7 +37,7 @@ pub use counted::{ProgramStats, TableStats};
 pub use forward::{Event, ForwardStats, Forwarder, Listener};
 pub use notices::{Notice, PortChange, Received, SUBSCRIBERS_MAX, Subscription, Topics, WAITING_MAX};
 pub use observer::{
-    CAPTURES_MAX, CaptureInfo, CaptureSpec, FieldPattern, Observer, Refused, TRACED_MAX, TRACES_MAX,
+    CAPTURES_MAX, CaptureInfo, CaptureSpec, FieldPattern, ObserveError, Observer, TRACED_MAX, TRACES_MAX,
     TraceInfo, TraceSpec, Traced,
 };
 pub use p4jet_externs::{Digest, DigestCounts};

@@ -12,6 +12,7 @@ use p4jet_interp::{Outcome, TraceEvent};
 use p4jet_ir::{FieldId, FieldKind, Program};
 use p4jet_ports::{CaptureWriter, PortError};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
@@ -121,7 +122,60 @@ pub struct CaptureSpec {
 }
 
 /// The reason why a trace or capture is refused.
-pub type Refused = String;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObserveError {
+    /// The program has no header field of this name; the list holds the names of all.
+    NoField(String, Vec<String>),
+    /// Several header fields end with this name.
+    AmbiguousField(String, Vec<String>),
+    /// The value or mask of this field has more than this number of bits.
+    Wide(String, u64),
+    /// A trace cannot keep this number of packets.
+    Count(u32),
+    /// There is the maximum number of these already.
+    TooMany(&'static str, usize),
+    /// There is no trace with this number.
+    NoTrace(u32),
+    /// Nothing is captured at this port.
+    NoCapture(u32),
+    /// Another capture writes this file.
+    InUse(PathBuf),
+    /// The system refuses a file or a thread.
+    System(String),
+    /// The workers do not answer.
+    Run(RunError),
+}
+
+impl fmt::Display for ObserveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ObserveError::NoField(name, _) => write!(f, "the program has no header field `{name}`"),
+            ObserveError::AmbiguousField(name, names) => {
+                write!(f, "`{name}` may be any of {}", names.join(", "))
+            }
+            ObserveError::Wide(name, width) => {
+                write!(f, "`{name}` has {width} bits: the value or mask has more")
+            }
+            ObserveError::Count(count) => write!(f, "{count} packets: expected 1 to {TRACED_MAX}"),
+            ObserveError::TooMany(what, max) => {
+                write!(f, "there are {max} {what} already, which is the maximum")
+            }
+            ObserveError::NoTrace(id) => write!(f, "there is no trace {id}"),
+            ObserveError::NoCapture(port) => write!(f, "nothing is captured at port {port}"),
+            ObserveError::InUse(path) => write!(f, "{} is being written already", path.display()),
+            ObserveError::System(why) => f.write_str(why),
+            ObserveError::Run(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ObserveError {}
+
+impl From<RunError> for ObserveError {
+    fn from(error: RunError) -> ObserveError {
+        ObserveError::Run(error)
+    }
+}
 
 /// Traces and captures packets of a running switch. Dropping it ends the traces and completes the captures.
 pub struct Observer {
@@ -268,22 +322,22 @@ impl Observer {
     }
 
     /// Starts a trace and returns its number.
-    pub fn add_trace(&self, mut spec: TraceSpec) -> Result<u32, Refused> {
+    pub fn add_trace(&self, mut spec: TraceSpec) -> Result<u32, ObserveError> {
         let switch = self.inner.running.switch();
         let program = switch.traced_program();
         for wanted in &mut spec.fields {
             let field = field_named(program, &wanted.field)?;
             let width = u64::from(program.width(field));
             if wanted.value.bits() > width || wanted.mask.bits() > width {
-                return Err(format!("`{}` has {width} bits: the value or mask has more", wanted.field));
+                return Err(ObserveError::Wide(wanted.field.clone(), width));
             }
         }
         if !(1..=TRACED_MAX).contains(&spec.count) {
-            return Err(format!("{} packets: expected 1 to {TRACED_MAX}", spec.count));
+            return Err(ObserveError::Count(spec.count));
         }
         let mut state = self.inner.state();
         if state.traces.len() >= TRACES_MAX {
-            return Err(format!("there are {TRACES_MAX} traces already, which is the maximum"));
+            return Err(ObserveError::TooMany("traces", TRACES_MAX));
         }
         let inbox = match &state.tracer {
             Some(inbox) => inbox.clone(),
@@ -303,13 +357,13 @@ impl Observer {
         state.traces.insert(id, Tracing { spec, sought, packets: Vec::new(), kept_bytes: 0 });
         if let Err(error) = self.inner.spread(&state) {
             state.traces.remove(&id);
-            return Err(error.to_string());
+            return Err(error.into());
         }
         Ok(id)
     }
 
     /// Returns the width in bits of a header field ([`FieldPattern::field`]).
-    pub fn field_width(&self, name: &str) -> Result<u32, Refused> {
+    pub fn field_width(&self, name: &str) -> Result<u32, ObserveError> {
         let switch = self.inner.running.switch();
         let program = switch.traced_program();
         field_named(program, name).map(|field| program.width(field))
@@ -328,37 +382,37 @@ impl Observer {
     }
 
     /// Returns the packets of a trace.
-    pub fn traced(&self, id: u32) -> Result<Vec<Arc<Traced>>, Refused> {
+    pub fn traced(&self, id: u32) -> Result<Vec<Arc<Traced>>, ObserveError> {
         let state = self.inner.state();
         state.traces.get(&id).map(|tracing| tracing.packets.clone()).ok_or_else(|| no_trace(id))
     }
 
     /// Ends a trace and drops its packets.
-    pub fn remove_trace(&self, id: u32) -> Result<(), Refused> {
+    pub fn remove_trace(&self, id: u32) -> Result<(), ObserveError> {
         let mut state = self.inner.state();
         let removed = state.traces.remove(&id).ok_or_else(|| no_trace(id))?;
         self.inner.spread(&state).map_err(|error| {
             state.traces.insert(id, removed);
-            error.to_string()
+            error.into()
         })
     }
 
     /// Starts to write frames to a file.
-    pub fn start_capture(&self, spec: CaptureSpec) -> Result<(), Refused> {
+    pub fn start_capture(&self, spec: CaptureSpec) -> Result<(), ObserveError> {
         let path = spec.path.clone();
         self.start_capture_in(spec, &path)
     }
 
     /// Like [`Self::start_capture`], but opens the file by the name `opened`, such as /proc/self/fd/7.
-    pub fn start_capture_in(&self, spec: CaptureSpec, opened: &Path) -> Result<(), Refused> {
+    pub fn start_capture_in(&self, spec: CaptureSpec, opened: &Path) -> Result<(), ObserveError> {
         let mut state = self.inner.state();
         if state.captures.len() >= CAPTURES_MAX {
-            return Err(format!("there are {CAPTURES_MAX} captures already, which is the maximum"));
+            return Err(ObserveError::TooMany("captures", CAPTURES_MAX));
         }
         if state.captures.iter().any(|c| c.path == spec.path) {
-            return Err(format!("{} is being written already", spec.path.display()));
+            return Err(ObserveError::InUse(spec.path));
         }
-        let file = CaptureWriter::create(opened).map_err(|e| e.to_string())?;
+        let file = CaptureWriter::create(opened).map_err(|e| ObserveError::System(e.to_string()))?;
         let (inbox, chunks) = sync_channel(CHUNKS_MAX);
         let capturing = Arc::new(Capturing {
             port: spec.port,
@@ -377,12 +431,12 @@ impl Observer {
             let write = move || write_capture(file, &chunks, &capturing, &written);
             p4jet_threads::spawn("capture", write)
         };
-        let writer = writer.map_err(|e| format!("no thread for a capture: {e}"))?;
+        let writer = writer.map_err(|e| ObserveError::System(format!("no thread for a capture: {e}")))?;
         state.captures.push(Capture { path: spec.path, capturing, writer, written });
         self.inner.spread(&state).map_err(|error| {
             // The writer ends when the other end of its channel is dropped.
             state.captures.pop();
-            error.to_string()
+            error.into()
         })
     }
 
@@ -392,12 +446,12 @@ impl Observer {
     }
 
     /// Ends the captures of a port and returns their final state.
-    pub fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, Refused> {
+    pub fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, ObserveError> {
         // A stuck worker never releases its end.
-        self.inner.running.responds().map_err(|e| e.to_string())?;
+        self.inner.running.responds()?;
         let stopped = self.stop(|capture| capture.capturing.port == port);
         if stopped.is_empty() {
-            return Err(format!("nothing is captured at port {port}"));
+            return Err(ObserveError::NoCapture(port));
         }
         Ok(stopped)
     }
@@ -507,15 +561,15 @@ fn write_capture(
     }
 }
 
-fn no_trace(id: u32) -> String {
-    format!("there is no trace {id}")
+fn no_trace(id: u32) -> ObserveError {
+    ObserveError::NoTrace(id)
 }
 
 fn start_tracer(
     inner: Weak<Inner>,
     waiting: Arc<AtomicUsize>,
     found: Receiver<Found>,
-) -> Result<(), Refused> {
+) -> Result<(), ObserveError> {
     let work = move || {
         loop {
             let found = match found.recv_timeout(LOOK) {
@@ -534,11 +588,11 @@ fn start_tracer(
         }
     };
     let thread = p4jet_threads::spawn("tracer", work);
-    thread.map(drop).map_err(|e| format!("no thread for traces: {e}"))
+    thread.map(drop).map_err(|e| ObserveError::System(format!("no thread for traces: {e}")))
 }
 
 /// Returns the header field with this name, or the only one whose name ends with it.
-fn field_named(program: &Program, name: &str) -> Result<FieldId, Refused> {
+fn field_named(program: &Program, name: &str) -> Result<FieldId, ObserveError> {
     let is_end =
         |whole: &str| whole.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     let fields = program.fields.iter().zip(0..).filter(|(f, _)| matches!(f.kind, FieldKind::Header(_)));
@@ -546,12 +600,15 @@ fn field_named(program: &Program, name: &str) -> Result<FieldId, Refused> {
         fields.filter(|(f, _)| is_end(&f.name)).map(|(f, i)| (f.name.as_str(), FieldId(i))).collect();
     match found[..] {
         [(_, field)] => Ok(field),
-        [] => Err(format!("the program has no header field `{name}`")),
+        [] => {
+            let fields = program.fields.iter().filter(|field| matches!(field.kind, FieldKind::Header(_)));
+            Err(ObserveError::NoField(name.to_string(), fields.map(|field| field.name.clone()).collect()))
+        }
         _ => match found.iter().find(|(whole, _)| *whole == name) {
             Some((_, field)) => Ok(*field),
             None => {
-                let names: Vec<&str> = found.iter().map(|(whole, _)| *whole).collect();
-                Err(format!("`{name}` may be any of {}", names.join(", ")))
+                let names = found.iter().map(|(whole, _)| (*whole).to_string()).collect();
+                Err(ObserveError::AmbiguousField(name.to_string(), names))
             }
         },
     }

@@ -20,7 +20,7 @@ impl Ports {
     /// The ports of a switch. Its workers answer between two batches of packets.
     pub fn of(switch: &SharedControl) -> Ports {
         let ports = switch.ports().ok();
-        Ports(ports.map(|ports| ports.into_iter().map(|port| (port.number, port.up)).collect()))
+        Ports(ports.map(|ports| ports.into_iter().map(|port| (port.port, port.up)).collect()))
     }
 
     fn is_there(&self, port: u32) -> bool {

@@ -121,7 +121,7 @@ impl From<CommandError> for Refusal {
     fn from(error: CommandError) -> Refusal {
         let (code, reason) = match &*error.code {
             "DUPLICATE_ENTRY" => (Code::AlreadyExists, Reason::Exists),
-            "TABLE_FULL" | "NO_MEMORY" => (Code::ResourceExhausted, Reason::Full),
+            "TABLE_FULL" | "NO_MEMORY" | "LIMIT" => (Code::ResourceExhausted, Reason::Full),
             "INVALID_HANDLE" | "EXPIRED_HANDLE" | "SESSION_NOT_FOUND" | "INVALID_MGRP_HANDLE" => {
                 (Code::NotFound, Reason::Absent)
             }
@@ -130,7 +130,7 @@ impl From<CommandError> for Refusal {
             "IMMUTABLE_TABLE_ENTRIES" | "DEFAULT_ENTRY_IS_CONST" | "DEFAULT_ACTION_IS_CONST" => {
                 (Code::PermissionDenied, Reason::Const)
             }
-            "BUSY" => (Code::Unavailable, Reason::Busy),
+            "BUSY" | "UNAVAILABLE" => (Code::Unavailable, Reason::Busy),
             "UNSUPPORTED" => (Code::Unimplemented, Reason::Unsupported),
             "INTERNAL" => (Code::Internal, Reason::Fault),
             _ => (Code::InvalidArgument, Reason::Form),

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Fixture, exact, update};
-use p4jet_control::{Host, PortInfo, Program, Rights, SharedControl, Swap};
+use p4jet_control::{CommandError, Host, PortStats, Program, Rights, SharedControl, Swap};
 use p4jet_dataplane::{Cancel, Subscription, Topics};
 use p4jet_p4info::proto::v1::{
     Atomicity, EntityKind, MeterConfig, TableEntry, Update, UpdateType, ValueSetEntry, ValueSetMember,
@@ -22,33 +22,33 @@ struct Holding {
 }
 
 impl Host for Holding {
-    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, String> {
-        Err("no programs".to_string())
+    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
+        Err(CommandError::new("no programs"))
     }
 
-    fn prepare_queues(&self) -> Result<Swap, String> {
-        Err("no queues".to_string())
+    fn prepare_queues(&self) -> Result<Swap, CommandError> {
+        Err(CommandError::new("no queues"))
     }
 
-    fn subscribe(&self, _: Topics) -> Result<Subscription, String> {
-        Err("no events".to_string())
+    fn subscribe(&self, _: Topics) -> Result<Subscription, CommandError> {
+        Err(CommandError::new("no events"))
     }
 
-    fn ports(&self) -> Vec<PortInfo> {
+    fn ports(&self) -> Vec<PortStats> {
         Vec::new()
     }
 
-    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), String> {
-        Err("no ports".to_string())
+    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), CommandError> {
+        Err(CommandError::new("no ports"))
     }
 
-    fn remove_port(&self, _: u32) -> Result<(), String> {
-        Err("no ports".to_string())
+    fn remove_port(&self, _: u32) -> Result<(), CommandError> {
+        Err(CommandError::new("no ports"))
     }
 
-    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), String> {
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
         if self.stuck {
-            return Err("worker 0 is stuck".to_string());
+            return Err(CommandError::new("worker 0 is stuck"));
         }
         self.holds.fetch_add(1, Ordering::SeqCst);
         change();

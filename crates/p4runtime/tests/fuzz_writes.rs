@@ -10,7 +10,7 @@ mod model;
 
 use common::{Fixture, bytes, exact, lpm, optional, range, ternary, text};
 use model::{Kind, Model, TABLES};
-use p4jet_control::{Host, PortInfo, Program, Rights, SharedControl, Swap};
+use p4jet_control::{CommandError, Host, PortStats, Program, Rights, SharedControl, Swap};
 use p4jet_dataplane::{Cancel, Subscription, Topics};
 use p4jet_p4info::proto::v1::{
     self, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember, Atomicity,
@@ -51,32 +51,32 @@ impl Random {
 struct NoPackets;
 
 impl Host for NoPackets {
-    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, String> {
-        Err("no programs".to_string())
+    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
+        Err(CommandError::new("no programs"))
     }
 
-    fn prepare_queues(&self) -> Result<Swap, String> {
-        Err("no queues".to_string())
+    fn prepare_queues(&self) -> Result<Swap, CommandError> {
+        Err(CommandError::new("no queues"))
     }
 
-    fn subscribe(&self, _: Topics) -> Result<Subscription, String> {
-        Err("no events".to_string())
+    fn subscribe(&self, _: Topics) -> Result<Subscription, CommandError> {
+        Err(CommandError::new("no events"))
     }
 
-    fn ports(&self) -> Vec<PortInfo> {
-        let port = |number| PortInfo { number, spec: "mem".to_string(), up: true, extra: Vec::new() };
+    fn ports(&self) -> Vec<PortStats> {
+        let port = |port| PortStats { port, spec: "mem".to_string(), up: true, ..PortStats::default() };
         (0..16).map(port).collect()
     }
 
-    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), String> {
-        Err("no ports".to_string())
+    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), CommandError> {
+        Err(CommandError::new("no ports"))
     }
 
-    fn remove_port(&self, _: u32) -> Result<(), String> {
-        Err("no ports".to_string())
+    fn remove_port(&self, _: u32) -> Result<(), CommandError> {
+        Err(CommandError::new("no ports"))
     }
 
-    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), String> {
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
         change();
         Ok(())
     }

@@ -4,7 +4,7 @@ mod common;
 
 use UpdateType::{Insert, Modify};
 use common::*;
-use p4jet_control::{Host, PortInfo, Program, Rights, SharedControl, Swap};
+use p4jet_control::{CommandError, Host, PortStats, Program, Rights, SharedControl, Swap};
 use p4jet_dataplane::{Cancel, Subscription, Topics};
 use p4jet_p4info::proto::v1::{
     self, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember,
@@ -21,37 +21,37 @@ use std::sync::{Arc, Mutex};
 struct Ports(Mutex<BTreeMap<u32, bool>>);
 
 impl Host for Ports {
-    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, String> {
-        Err("no programs".to_string())
+    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
+        Err(CommandError::new("no programs"))
     }
 
-    fn prepare_queues(&self) -> Result<Swap, String> {
-        Err("no queues".to_string())
+    fn prepare_queues(&self) -> Result<Swap, CommandError> {
+        Err(CommandError::new("no queues"))
     }
 
-    fn subscribe(&self, _: Topics) -> Result<Subscription, String> {
-        Err("no events".to_string())
+    fn subscribe(&self, _: Topics) -> Result<Subscription, CommandError> {
+        Err(CommandError::new("no events"))
     }
 
-    fn ports(&self) -> Vec<PortInfo> {
-        let info = |(number, up): (&u32, &bool)| PortInfo {
-            number: *number,
+    fn ports(&self) -> Vec<PortStats> {
+        let info = |(number, up): (&u32, &bool)| PortStats {
+            port: *number,
             spec: "test".to_string(),
             up: *up,
-            extra: Vec::new(),
+            ..PortStats::default()
         };
         self.0.lock().unwrap().iter().map(info).collect()
     }
 
-    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), String> {
-        Err("no ports".to_string())
+    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), CommandError> {
+        Err(CommandError::new("no ports"))
     }
 
-    fn remove_port(&self, _: u32) -> Result<(), String> {
-        Err("no ports".to_string())
+    fn remove_port(&self, _: u32) -> Result<(), CommandError> {
+        Err(CommandError::new("no ports"))
     }
 
-    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), String> {
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
         // Workers that hold packets do not answer.
         let ports = self.0.try_lock();
         change();

@@ -1,7 +1,7 @@
 //! The client end of a control connection.
 
 use crate::commands::{LoadSummary, Reply, stats_reply};
-use crate::error::LoadError;
+use crate::error::{LineError, LoadError};
 use crate::files::{self, FileCommand};
 use crate::messages::Message;
 use crate::prompt::{Commander, named_state};
@@ -123,11 +123,11 @@ impl Client {
 
     /// Runs one command. With `data`, the results of a reading command are also returned as JSON.
     pub fn command(&mut self, line: &str, data: bool) -> io::Result<Answer> {
-        let refused = |error: CommandError| Answer { error: Some(error.into()), ..Answer::default() };
+        let refused = |error: LineError| Answer { error: Some(error.into()), ..Answer::default() };
         match FileCommand::parse(line) {
             Some(FileCommand::Load { path, aside }) if let Some(read) = self.reader => match read(path) {
                 Ok((path, texts)) => self.ask(&Request::Program { path, texts, aside }),
-                Err(why) => Ok(refused(CommandError::new(why))),
+                Err(why) => Ok(refused(LineError::new(why))),
             },
             None if line.trim() == "stats" => {
                 let reply = self.stats()?.and_then(|stats| stats_reply(&stats, data));
@@ -252,7 +252,7 @@ impl Client {
                     file: name.to_string(),
                     line,
                     text: text.lines().nth(line.saturating_sub(1)).unwrap_or("").to_string(),
-                    error: Box::new(error.into_command_error()),
+                    error: Box::new(error.into_line_error()),
                 })
             }
         })

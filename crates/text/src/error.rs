@@ -1,8 +1,137 @@
 //! Errors in lines of text, and their presentation.
 
-use p4jet_control::CommandError;
+use p4jet_control::{CommandError, ErrorKind, Subject};
 use std::fmt;
 use std::ops::Range;
+
+/// The refusal of a runtime command, in the words of bmv2's CLI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineError {
+    /// What was found, what was expected and which choices exist, in one line.
+    pub message: String,
+    /// A stable code ([`CommandError::code`]).
+    pub code: Box<str>,
+    /// The object that refused ([`CommandError::entity`]).
+    pub entity: Option<Box<str>>,
+    /// The part of the change that is wrong ([`CommandError::field`]).
+    pub field: Option<Box<str>>,
+    /// The valid choices, if the list is short.
+    pub choices: Box<[String]>,
+    /// The bytes of the line to which the message refers.
+    pub span: Option<Range<usize>>,
+}
+
+impl LineError {
+    /// An error with the code `INVALID_ARGUMENT` and exactly this message.
+    pub fn new(message: impl Into<String>) -> LineError {
+        let error = CommandError::new("");
+        LineError { message: message.into(), ..LineError::plain(error) }
+    }
+
+    /// An error about a feature that p4jet does not support yet.
+    pub(crate) fn unsupported(message: impl Into<String>) -> LineError {
+        LineError::plain(CommandError::unsupported(message))
+    }
+
+    /// The error of a switch in its own words.
+    fn plain(error: CommandError) -> LineError {
+        let CommandError { message, code, entity, field, choices, .. } = error;
+        LineError { message, code, entity, field, choices, span: None }
+    }
+
+    /// Returns the kind of the error.
+    pub fn kind(&self) -> ErrorKind {
+        ErrorKind::of(&self.code)
+    }
+
+    /// Returns the error with this code.
+    pub(crate) fn code(self, code: &str) -> LineError {
+        LineError { code: code.into(), ..self }
+    }
+
+    /// Adds the field, unless the error names one.
+    pub(crate) fn field(mut self, field: impl Into<Box<str>>) -> LineError {
+        self.field.get_or_insert_with(|| field.into());
+        self
+    }
+
+    /// Adds the choices.
+    pub(crate) fn choices<'a>(self, choices: impl Iterator<Item = &'a str>) -> LineError {
+        let choices = CommandError::new("").choices(choices).choices;
+        LineError { choices, ..self }
+    }
+
+    /// Adds the bytes of the line, unless the error names some.
+    pub(crate) fn at(mut self, span: Range<usize>) -> LineError {
+        self.span.get_or_insert(span);
+        self
+    }
+
+    /// Adds the changes that could not be undone.
+    pub(crate) fn and_not_undone(self, undone: Result<(), CommandError>) -> LineError {
+        let Err(also) = undone else { return self };
+        LineError { message: format!("{}; not all could be taken back: {also}", self.message), ..self }
+    }
+
+    /// The message without the word with which bmv2's CLI begins it.
+    pub(crate) fn why(&self) -> &str {
+        self.message.strip_prefix(ERROR).unwrap_or(&self.message)
+    }
+}
+
+/// The word with which bmv2's CLI begins messages about requests that it refuses itself.
+const ERROR: &str = "Error: ";
+
+impl From<CommandError> for LineError {
+    /// Adds the words of bmv2's CLI.
+    fn from(error: CommandError) -> LineError {
+        let operation = match error.subject {
+            Subject::Check => None,
+            Subject::Table => Some("table"),
+            Subject::Counter => Some("counter"),
+            Subject::Meter => Some("meter"),
+            Subject::Register => Some("register"),
+            Subject::ValueSet => Some("parser value set"),
+            Subject::Multicast => Some("PRE"),
+            Subject::CloneSessions => Some("mirroring"),
+            Subject::Ports => Some("device manager"),
+            Subject::Program => Some("swap"),
+        };
+        let why = &error.message;
+        let message = match operation {
+            Some(operation) => {
+                // bmv2 has one code for each of these.
+                let code = match error.subject {
+                    Subject::Ports | Subject::ValueSet => "ERROR",
+                    _ => &error.code,
+                };
+                format!("Invalid {operation} operation ({code}): {why}")
+            }
+            // These say already which feature is missing, what is invalid, or what the compiler found.
+            None if AS_THEY_ARE.contains(&&*error.code) || why.starts_with("Invalid ") => why.clone(),
+            None => format!("{ERROR}{why}"),
+        };
+        LineError { message, ..LineError::plain(error) }
+    }
+}
+
+impl From<LineError> for CommandError {
+    fn from(error: LineError) -> CommandError {
+        let LineError { message, code, entity, field, choices, .. } = error;
+        CommandError { code, entity, field, choices, ..CommandError::new(message) }
+    }
+}
+
+/// The codes of errors whose message needs no more words.
+const AS_THEY_ARE: [&str; 2] = ["UNSUPPORTED", "PROGRAM_REFUSED"];
+
+impl fmt::Display for LineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for LineError {}
 
 /// The refusal of a file of commands. Nothing of the file is in effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,11 +143,11 @@ pub struct LoadError {
     /// The line's text.
     pub text: String,
     /// The fault.
-    pub error: Box<CommandError>,
+    pub error: Box<LineError>,
 }
 
 impl LoadError {
-    pub(crate) fn new(name: &str, text: &str, line: usize, error: CommandError) -> LoadError {
+    pub(crate) fn new(name: &str, text: &str, line: usize, error: LineError) -> LoadError {
         LoadError {
             file: name.to_string(),
             line,

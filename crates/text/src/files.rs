@@ -1,8 +1,8 @@
 //! Commands about files of the client: the switch itself neither reads nor writes them.
 
 use crate::commands::Reply;
+use crate::error::LineError;
 use crate::packet;
-use p4jet_control::CommandError;
 use p4jet_ports::CaptureReader;
 use serde_json::Value;
 use std::fmt::Write;
@@ -97,8 +97,8 @@ pub(crate) fn each_frame(
         let command = if act == Act::Inject { "inject" } else { "trace packet" };
         let answer = send(&format!("{command} {port} {digits}"))?;
         if let Some(error) = answer.refused {
-            let why = format!("Error: {}, frame {number}: {error}", path.display());
-            return Ok(Reply { text, ..CommandError::new(why).into() });
+            let why = format!("Error: {}, frame {number}: {}", path.display(), error.why());
+            return Ok(Reply { text, ..LineError::new(why).into() });
         }
         if act == Act::Trace {
             let blank = if number == 1 { "" } else { "\n" };
@@ -115,15 +115,15 @@ pub(crate) fn each_frame(
             Ok(format!("{count} {} injected\n", if count == 1 { "packet" } else { "packets" }).into())
         }
         Act::Trace if count == 0 => {
-            Ok(CommandError::new(format!("Error: {}: the capture has no packets", path.display())).into())
+            Ok(LineError::new(format!("Error: {}: the capture has no packets", path.display())).into())
         }
         Act::Trace => Ok(Reply { text, data: Some(Value::Array(data)), ..Reply::default() }),
     }
 }
 
 /// The frames of a capture, and whether it has more than the limit.
-fn frames(path: &Path, act: Act) -> Result<(Vec<Vec<u8>>, bool), CommandError> {
-    let wrong = |why: &dyn std::fmt::Display| CommandError::new(format!("Error: {why}"));
+fn frames(path: &Path, act: Act) -> Result<(Vec<Vec<u8>>, bool), LineError> {
+    let wrong = |why: &dyn std::fmt::Display| LineError::new(format!("Error: {why}"));
     let mut reader =
         CaptureReader::open(path).map_err(|e| match path.to_str().and_then(packet::layer_meant) {
             Some(layer) if !path.exists() => wrong(&format_args!("{e}: did you mean the layer `{layer}`?")),
@@ -151,18 +151,17 @@ fn frames(path: &Path, act: Act) -> Result<(Vec<Vec<u8>>, bool), CommandError> {
 }
 
 /// The error for a state file that was not restored.
-pub fn cannot_use_state(path: &Path, error: &CommandError) -> String {
-    let why = error.message.strip_prefix("Error: ").unwrap_or(&error.message);
-    format!("cannot use state file `{}`: {why}", path.display())
+pub fn cannot_use_state(path: &Path, error: &LineError) -> String {
+    format!("cannot use state file `{}`: {}", path.display(), error.why())
 }
 
 /// Reads a file.
-pub(crate) fn read(path: &Path) -> Result<String, CommandError> {
+pub(crate) fn read(path: &Path) -> Result<String, LineError> {
     p4jet_files::read_text(path, STATE_BYTES_MAX)
-        .map_err(|e| CommandError::new(format!("Error: {}: {e}", path.display())))
+        .map_err(|e| LineError::new(format!("Error: {}: {e}", path.display())))
 }
 
 /// Writes a file.
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), CommandError> {
-    p4jet_files::write(path, text).map_err(|e| CommandError::new(format!("Error: {}: {e}", path.display())))
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), LineError> {
+    p4jet_files::write(path, text).map_err(|e| LineError::new(format!("Error: {}: {e}", path.display())))
 }

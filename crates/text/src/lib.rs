@@ -21,7 +21,7 @@ pub mod stf;
 pub mod wire;
 
 pub use commands::{Commands, LoadSummary, Reply, capture_spec, captures_text};
-pub use error::LoadError;
+pub use error::{LineError, LoadError};
 pub use files::cannot_use_state;
 pub use messages::{Message, TOPICS, parse_topics};
 pub use peer::Users;

@@ -498,7 +498,7 @@ fn subscribe(state: &State, turn: &Turn, topics: Topics) -> Result<Subscription,
     let are = |client: &&Known| client.turn.since_ms.load(Ordering::Relaxed) == Turn::SUBSCRIBER;
     let (there, max) = (clients.values().filter(are).count(), state.limits.subscribers);
     if there >= max {
-        return Err(CommandError::new(format!("Error: {max} clients have subscribed, and no more may")));
+        return Err(CommandError::limit(format!("{max} clients have subscribed, and no more may")));
     }
     turn.set(Turn::SUBSCRIBER);
     drop(clients);

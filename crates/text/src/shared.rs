@@ -4,10 +4,11 @@ use crate::commands::{
     Answerer, Command, Commands, HostCommand, LoadSummary, Prepared, Reply, Touches, both_notes, carry_out,
     complete, deprecated, observe,
 };
-use crate::error::LoadError;
+use crate::error::{LineError, LoadError};
 use crate::wire::{Answer, Request, WireError};
 use p4jet_control::{
-    Atomicity, CommandError, Control, PortInfo, Program, Rights, SharedControl, Stats, Update, guarded,
+    Atomicity, CommandError, Control, PortStats, Program, Rights, SharedControl, Stats, Subject, Update,
+    guarded,
 };
 use p4jet_dataplane::{Cancel, CaptureSpec};
 use std::path::Path;
@@ -44,9 +45,9 @@ impl Commands for SharedControl {
                             summary.note = note;
                             return Ok(summary);
                         }
-                        Err(error) => (last, error),
+                        Err(error) => (last, error.into()),
                     },
-                    Err((line, error)) => (line, batch.take_back(error)),
+                    Err((line, error)) => (line, error.and_not_undone(batch.undo())),
                 };
                 return Err(LoadError::new(name, text, ended.0, ended.1));
             }
@@ -88,7 +89,7 @@ fn command_reply(shared: &SharedControl, line: &str, data: bool) -> Reply {
                 let write = |update: Update| {
                     let (mut written, note) =
                         shared.write_for(&control, vec![update], Atomicity::ContinueOnError)?;
-                    Some((written.results.pop().unwrap_or(Ok(None)), note))
+                    Some((written.results.pop().unwrap_or(Ok(None)).map_err(LineError::from), note))
                 };
                 match answerer.change_reply(change, data, write) {
                     // The change may have activated the program with output queues.
@@ -115,7 +116,7 @@ fn command_reply(shared: &SharedControl, line: &str, data: bool) -> Reply {
 /// be cancelled meanwhile. There is an answer even if the request panics.
 pub fn answer(shared: &SharedControl, request: Request, rights: &Rights, cancel: &Cancel) -> Answer {
     let answer = || Ok(carry_out_request(shared, request, rights, cancel));
-    guarded(answer).unwrap_or_else(|error| Reply::from(error).into())
+    guarded(answer).unwrap_or_else(|error: LineError| Reply::from(error).into())
 }
 
 fn carry_out_request(shared: &SharedControl, request: Request, rights: &Rights, cancel: &Cancel) -> Answer {
@@ -131,7 +132,7 @@ fn carry_out_request(shared: &SharedControl, request: Request, rights: &Rights, 
         Request::Write { updates, atomicity } => shared.write_named(&updates, atomicity).into(),
         Request::Read { selector, from, max } => match shared.control().read_named(&selector, from, max) {
             Ok(page) => Answer { ok: true, records: page.records, next: page.next, ..Answer::default() },
-            Err(error) => Reply::from(error).into(),
+            Err(error) => Answer::refused(error.into()),
         },
         Request::Schema => {
             let schema = shared.control().schema().description().clone();
@@ -139,7 +140,7 @@ fn carry_out_request(shared: &SharedControl, request: Request, rights: &Rights, 
         }
         Request::Stats => match stats(shared) {
             Ok(stats) => Answer { ok: true, stats: Some(Box::new(stats)), ..Answer::default() },
-            Err(error) => Reply::from(error).into(),
+            Err(error) => Answer::refused(error.into()),
         },
         Request::Load { text, name } => shared.load(&name, &text).into(),
         Request::Restore { text } => restore(shared, &text).into(),
@@ -157,7 +158,7 @@ fn stats(shared: &SharedControl) -> Result<Stats, CommandError> {
     if !shared.has_host() {
         return Err(set_up_once("stats"));
     }
-    shared.host()?.stats().map_err(CommandError::new)
+    shared.host()?.stats()
 }
 
 /// Replaces the whole configuration by the output of `dump`: all or nothing.
@@ -174,9 +175,9 @@ fn host_reply(
     rights: &Rights,
     data: bool,
     cancel: &Cancel,
-) -> Result<Reply, CommandError> {
+) -> Result<Reply, LineError> {
     if !shared.has_host() {
-        return Err(set_up_once(command.name()));
+        return Err(set_up_once(command.name()).into());
     }
     let nothing = Rights::nothing();
     let rights = match command.touches() {
@@ -190,15 +191,15 @@ fn host_reply(
         }
         HostCommand::PortAdd { number, spec, capture } => {
             shared.add_port(*number, spec, rights)?;
-            let begin = |file: &str| -> Result<(), CommandError> {
+            let begin = |file: &str| {
                 let spec = CaptureSpec::all(*number, Path::new(file));
-                shared.host()?.start_capture(spec, rights).map_err(CommandError::new)
+                shared.host()?.start_capture(spec, rights)
             };
             let begun = capture.map(begin);
             if let Some(Err(error)) = begun {
                 // All or nothing.
                 shared.remove_port(*number)?;
-                return Err(CommandError::refused("device manager", "ERROR", error));
+                return Err(error.subject(Subject::Ports).into());
             }
             Reply::default()
         }
@@ -219,7 +220,7 @@ fn host_reply(
                     let report = loaded.report + &loaded.note.unwrap_or_default();
                     reply.note = Some(report.trim_end().to_string()).filter(|report| !report.is_empty());
                 }
-                Err(error) => reply.refused = Some(error),
+                Err(error) => reply.refused = Some(error.into()),
             }
             reply
         }
@@ -240,7 +241,7 @@ fn program_reply(
     program: &Program<'_>,
     aside: bool,
     cancel: &Cancel,
-) -> Result<Reply, CommandError> {
+) -> Result<Reply, LineError> {
     if !aside {
         let loaded = shared.load_program(program, cancel)?;
         return Ok(Reply { note: loaded.note, ..loaded.report.into() });
@@ -249,7 +250,7 @@ fn program_reply(
     let mut reply = Reply::from("Loading new Json config\n".to_string());
     match shared.prepare_program(program, cancel) {
         Ok(()) => reply.note = Some("until swap_configs commands go to the program that still runs".into()),
-        Err(error) => reply.refused = Some(error),
+        Err(error) => reply.refused = Some(error.into()),
     }
     Ok(reply)
 }
@@ -261,22 +262,35 @@ fn set_up_once(command: &str) -> CommandError {
 }
 
 /// The table in bmv2's form.
-fn ports_text(ports: &[PortInfo]) -> String {
+fn ports_text(ports: &[PortStats]) -> String {
     let mut text =
         format!("{:^10}{:^20}{:^10}extra info\n{}\n", "port #", "iface name", "status", "=".repeat(50));
     for port in ports {
         let status = if port.up { "UP" } else { "DOWN" };
-        let extra: Vec<_> = port.extra.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        text += &format!("{:^10}{:^20}{status:^10}{}\n", port.number, port.spec, extra.join("; "));
+        let extra: Vec<_> = extra(port).iter().map(|(key, value)| format!("{key}={value}")).collect();
+        text += &format!("{:^10}{:^20}{status:^10}{}\n", port.port, port.spec, extra.join("; "));
     }
     text
 }
 
-fn ports_data(ports: &[PortInfo]) -> serde_json::Value {
-    let port = |port: &PortInfo| {
+/// More about a port: why it is down, its counts.
+fn extra(port: &PortStats) -> Vec<(&'static str, String)> {
+    let why = port.why_down.iter().map(|why| ("why", why.clone()));
+    let counts = [
+        ("received", port.rx_packets),
+        ("sent", port.tx_packets),
+        ("lost", port.rx_dropped.total()),
+        ("not_sent", port.tx_dropped.link),
+        ("link_lost", port.tx_dropped.emulated_loss + port.tx_dropped.emulated_queue),
+    ];
+    why.chain(counts.map(|(name, count)| (name, count.to_string()))).collect()
+}
+
+fn ports_data(ports: &[PortStats]) -> serde_json::Value {
+    let port = |port: &PortStats| {
         let extra: serde_json::Map<_, _> =
-            port.extra.iter().map(|(key, value)| (key.clone(), number_or_text(value))).collect();
-        serde_json::json!({"port": port.number, "interface": port.spec, "up": port.up, "extra": extra})
+            extra(port).into_iter().map(|(key, value)| (key.to_string(), number_or_text(&value))).collect();
+        serde_json::json!({"port": port.port, "interface": port.spec, "up": port.up, "extra": extra})
     };
     ports.iter().map(port).collect()
 }

@@ -15,7 +15,7 @@
 //! ```
 
 use crate::commands::{LoadSummary, Reply};
-use crate::error::LoadError;
+use crate::error::{LineError, LoadError};
 use crate::messages::{parse_topics, topic_names};
 use p4jet_control::record::Record;
 use p4jet_control::{
@@ -471,9 +471,22 @@ impl WireError {
             entity: self.entity.map(Into::into),
             field: self.field.map(Into::into),
             choices: self.choices.into(),
-            span: self.span.map(|(start, end)| start..end),
             ..error
         }
+    }
+
+    /// The error of a line of commands.
+    pub(crate) fn into_line_error(self) -> LineError {
+        let span = self.span.map(|(start, end)| start..end);
+        let CommandError { message, code, entity, field, choices, .. } = self.into_command_error();
+        LineError { message, code, entity, field, choices, span }
+    }
+}
+
+impl From<LineError> for WireError {
+    fn from(error: LineError) -> WireError {
+        let span = error.span.clone().map(|span| (span.start, span.end));
+        WireError { span, ..CommandError::from(error).into() }
     }
 }
 
@@ -490,7 +503,7 @@ impl From<CommandError> for WireError {
             entity: error.entity.map(Into::into),
             field: error.field.map(Into::into),
             choices: error.choices.into(),
-            span: error.span.map(|span| (span.start, span.end)),
+            span: None,
             line: None,
         }
     }
@@ -526,7 +539,7 @@ impl From<Reply> for Answer {
 
 impl From<Answer> for Reply {
     fn from(answer: Answer) -> Reply {
-        let refused = answer.error.map(WireError::into_command_error);
+        let refused = answer.error.map(WireError::into_line_error);
         Reply { text: answer.output, note: answer.note, refused, data: answer.data }
     }
 }

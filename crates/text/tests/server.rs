@@ -6,7 +6,7 @@ mod common;
 
 use common::control;
 use p4jet_control::{
-    Atomicity, CommandError, Control, Host, NamedSelector, NamedUpdate, PortInfo, Program, Rights,
+    Atomicity, CommandError, Control, Host, NamedSelector, NamedUpdate, PortStats, Program, Rights,
     SharedControl, Stats, Swap, Swapped,
 };
 use p4jet_dataplane::{Cancel, CaptureSpec, Subscription, Switch, Topics};
@@ -470,7 +470,7 @@ fn many_clients_at_once_do_not_mix() {
 #[derive(Default)]
 struct Stub {
     queues_tried: AtomicUsize,
-    ports: Mutex<Vec<PortInfo>>,
+    ports: Mutex<Vec<PortStats>>,
     stopped: AtomicBool,
     /// Programs that are never done.
     compiling: AtomicUsize,
@@ -487,9 +487,9 @@ impl Stub {
 }
 
 impl Host for Stub {
-    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, String> {
+    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, CommandError> {
         let (Program::File(_, rights) | Program::Texts(_, _, rights)) = program else {
-            return Err("no text command loads such a program".to_string());
+            return Err(CommandError::new("no text command loads such a program"));
         };
         self.note(rights);
         let program = program.path();
@@ -499,58 +499,67 @@ impl Host for Stub {
                 std::thread::sleep(Duration::from_millis(1));
             }
             self.compiling.fetch_sub(1, Ordering::SeqCst);
-            return Err("it was cancelled".into());
+            return Err(CommandError::new("it was cancelled"));
         }
         if program.ends_with("broken.p4") {
             panic!("the compiler lost its way");
         }
         if !program.ends_with("good.p4") {
-            return Err(format!("error: {} does not compile", program.display()));
+            return Err(CommandError::program_refused(format!(
+                "error: {} does not compile",
+                program.display()
+            )));
         }
         let text = common::PROGRAM.replace("ingress.l2", "ingress.renamed");
-        let switch = Switch::new(p4jet_ir::text::parse(&text).unwrap())?;
+        let switch = Switch::new(p4jet_ir::text::parse(&text).unwrap()).map_err(CommandError::new)?;
         Ok(Box::new(move || Ok(Swapped { switch, report: "l2: its entries are gone\n".into() })))
     }
 
-    fn start_capture(&self, _: CaptureSpec, rights: &Rights) -> Result<(), String> {
+    fn start_capture(&self, _: CaptureSpec, rights: &Rights) -> Result<(), CommandError> {
         self.note(rights);
         Ok(())
     }
 
-    fn prepare_counted(&self, _: bool, _: &Cancel) -> Result<Option<Swap>, String> {
+    fn prepare_counted(&self, _: bool, _: &Cancel) -> Result<Option<Swap>, CommandError> {
         Ok(None)
     }
 
-    fn stats(&self) -> Result<Stats, String> {
+    fn stats(&self) -> Result<Stats, CommandError> {
         Ok(Stats { program: "stub".into(), received: 7, ..Stats::default() })
     }
 
-    fn prepare_queues(&self) -> Result<Swap, String> {
+    fn prepare_queues(&self) -> Result<Swap, CommandError> {
         self.queues_tried.fetch_add(1, Ordering::SeqCst);
-        Err("this one has none".to_string())
+        Err(CommandError::new("this one has none"))
     }
 
-    fn subscribe(&self, _: Topics) -> Result<Subscription, String> {
-        Err("nothing happens here".to_string())
+    fn subscribe(&self, _: Topics) -> Result<Subscription, CommandError> {
+        Err(CommandError::new("nothing happens here"))
     }
 
-    fn ports(&self) -> Vec<PortInfo> {
+    fn ports(&self) -> Vec<PortStats> {
         self.ports.lock().unwrap().clone()
     }
 
-    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), String> {
+    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), CommandError> {
         self.note(rights);
         let mut ports = self.ports.lock().unwrap();
-        if ports.iter().any(|port| port.number == number) {
-            return Err(format!("port {number} is in use"));
+        if ports.iter().any(|port| port.port == number) {
+            return Err(CommandError::new(format!("port {number} is in use")));
         }
-        let extra = vec![("why".to_string(), "no carrier".to_string())];
-        ports.push(PortInfo { number, spec: spec.into(), up: number != 2, extra });
+        let why_down = Some("no carrier".to_string());
+        ports.push(PortStats {
+            port: number,
+            spec: spec.into(),
+            up: number != 2,
+            why_down,
+            ..PortStats::default()
+        });
         Ok(())
     }
 
-    fn remove_port(&self, number: u32) -> Result<(), String> {
-        self.ports.lock().unwrap().retain(|port| port.number != number);
+    fn remove_port(&self, number: u32) -> Result<(), CommandError> {
+        self.ports.lock().unwrap().retain(|port| port.port != number);
         Ok(())
     }
 
@@ -681,8 +690,8 @@ fn ports_and_programs() {
         text("show_ports"),
         "  port #       iface name       status  extra info\n\
          ==================================================\n\
-         \u{20}   1            veth0            UP    why=no carrier\n\
-         \u{20}   2            tap:t           DOWN   why=no carrier\n"
+         \u{20}   1            veth0            UP    why=no carrier; received=0; sent=0; lost=0; not_sent=0; link_lost=0\n\
+         \u{20}   2            tap:t           DOWN   why=no carrier; received=0; sent=0; lost=0; not_sent=0; link_lost=0\n"
     );
     assert_eq!(text("stats on"), "");
     assert!(text("stats").contains("\"received\": 7,"));

@@ -1,7 +1,7 @@
 //! A file of commands: all of it or nothing.
 
 use super::{Answerer, Command, LineParser, Reply, Result};
-use crate::error::LoadError;
+use crate::error::{LineError, LoadError};
 use p4jet_control::{CommandError, Control, Update, guarded, require_memory};
 
 /// The result of a file of commands.
@@ -25,7 +25,7 @@ pub(crate) struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     /// Parses a file for the switch of `control`.
     pub(crate) fn new(control: &Control, name: &str, text: &'a str) -> std::result::Result<Self, LoadError> {
-        require_memory(text, control.entries()).map_err(|e| LoadError::new(name, text, 1, e))?;
+        require_memory(text, control.entries()).map_err(|e| LoadError::new(name, text, 1, e.into()))?;
         let mut parser = LineParser::new(control.program(), control.schema());
         let mut changes = 0;
         // Room for one line too many is harmless, and most lines are commands.
@@ -56,15 +56,15 @@ impl<'a> Prepared<'a> {
 pub(crate) fn carry_out(
     control: &Control,
     prepared: Prepared<'_>,
-    mut write: impl FnMut(Update) -> Result<Option<u32>>,
-) -> std::result::Result<(LoadSummary, usize), (usize, CommandError)> {
+    mut write: impl FnMut(Update) -> std::result::Result<Option<u32>, CommandError>,
+) -> std::result::Result<(LoadSummary, usize), (usize, LineError)> {
     let mut summary = LoadSummary::default();
     let mut last = 1;
     for step in prepared.steps {
         let number = match step {
             Step::Change(number, update) => {
                 summary.entries_added += usize::from(matches!(update, Update::Insert { .. }));
-                write(update).map_err(|error| (number, error))?;
+                write(update).map_err(|error| (number, error.into()))?;
                 number
             }
             Step::Read(number, command) => {
@@ -87,7 +87,7 @@ fn check_output(output: &str) -> Result<()> {
     if output.len() <= OUTPUT_BYTES_MAX {
         return Ok(());
     }
-    Err(CommandError::new(format!("Error: the commands of a file print at most {OUTPUT_BYTES_MAX} bytes")))
+    Err(LineError::new(format!("Error: the commands of a file print at most {OUTPUT_BYTES_MAX} bytes")))
 }
 
 /// A command of the file with its line number. Nearly all are changes; larger commands are behind a pointer.

@@ -24,11 +24,11 @@ pub(crate) use parse::host::HostCommand;
 pub(crate) use parse::queues::configures_queues;
 pub(crate) use parse::{Command, LineParser};
 
-use crate::error::LoadError;
+use crate::error::{LineError, LoadError};
 use p4jet_control::{Atomicity, CommandError, Control, Update, guarded};
 use serde_json::Value;
 
-type Result<T> = std::result::Result<T, CommandError>;
+type Result<T> = std::result::Result<T, LineError>;
 
 /// Executors of runtime commands: a [`Control`], or a [`SharedControl`](p4jet_control::SharedControl), which also executes commands
 /// about the switch as a whole.
@@ -83,9 +83,9 @@ impl Commands for Control {
         let (line, error) = match carry_out(self, prepared, |update| batch.write(update)) {
             Ok((summary, last)) => match batch.commit() {
                 Ok(()) => return Ok(summary),
-                Err(error) => (last, error),
+                Err(error) => (last, error.into()),
             },
-            Err((line, error)) => (line, batch.take_back(error)),
+            Err((line, error)) => (line, error.and_not_undone(batch.undo())),
         };
         Err(LoadError::new(name, text, line, error))
     }
@@ -98,7 +98,7 @@ impl Commands for Control {
 /// Applies one update; returns the handle of the created object.
 pub(crate) fn write_one(control: &Control, update: Update) -> Result<Option<u32>> {
     let mut written = control.write(vec![update], Atomicity::ContinueOnError);
-    written.results.pop().unwrap_or(Ok(None))
+    Ok(written.results.pop().unwrap_or(Ok(None))?)
 }
 
 /// Runs one command. Returns the output of a reading command; changes print nothing here.
@@ -132,7 +132,7 @@ pub struct Reply {
     /// For standard error.
     pub note: Option<String>,
     /// The reason why the command failed; `text` may have announced it.
-    pub refused: Option<CommandError>,
+    pub refused: Option<LineError>,
     /// The results of a reading command, or the handle of a created object.
     pub data: Option<Value>,
 }
@@ -160,6 +160,12 @@ impl From<String> for Reply {
 
 impl From<CommandError> for Reply {
     fn from(error: CommandError) -> Reply {
+        LineError::from(error).into()
+    }
+}
+
+impl From<LineError> for Reply {
+    fn from(error: LineError) -> Reply {
         Reply { refused: Some(error), ..Reply::default() }
     }
 }

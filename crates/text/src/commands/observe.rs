@@ -1,6 +1,6 @@
 //! Commands that observe a running switch: `stats`, `trace …`, `capture …`.
 
-use super::{Reply, Result};
+use super::Reply;
 use crate::packet;
 use p4jet_control::{CommandError, DryRun, Host, Rights, SharedControl, Stats, parse_value, unknown};
 use p4jet_dataplane::{
@@ -21,10 +21,14 @@ pub(crate) struct Observed {
     pub data: Value,
 }
 
-type Told = std::result::Result<Observed, String>;
+type Result<T> = std::result::Result<T, CommandError>;
 
 /// Maximum number of lines of `trace packet`.
 const TRACE_LINES_MAX: usize = 4000;
+
+fn wrong(why: impl Into<String>) -> CommandError {
+    CommandError::new(why)
+}
 
 /// Default number of packets for `trace add`.
 const COUNT_DEFAULT: u32 = 1;
@@ -37,7 +41,7 @@ struct Observer<'s> {
 
 /// Formats statistics.
 fn stats_observed(stats: &Stats) -> Result<Observed> {
-    let wrong = |e: serde_json::Error| CommandError::new(e.to_string());
+    let wrong = |e: serde_json::Error| wrong(e.to_string());
     let data = serde_json::to_value(stats).map_err(wrong)?;
     let text = serde_json::to_string_pretty(&data).map_err(wrong)?;
     Ok(Observed { text: text + "\n", data })
@@ -65,15 +69,16 @@ impl Observer<'_> {
         match words {
             ["stats", "on"] => self.count(true, cancel),
             ["stats", "off"] => self.count(false, cancel),
-            _ => self.look(words, rights).map_err(CommandError::new),
+            _ => self.look(words, rights),
         }
     }
 
-    fn look(&self, words: &[&str], rights: &Rights) -> Told {
+    fn look(&self, words: &[&str], rights: &Rights) -> Result<Observed> {
         match words {
             ["stats"] => self.stats(),
             ["stats", word, ..] => {
-                Err(format!("{}expected stats, stats on or stats off", did_you_mean(word, ["on", "off"])))
+                let hint = did_you_mean(word, ["on", "off"]);
+                Err(wrong(format!("{hint}expected stats, stats on or stats off")))
             }
             ["trace", "add", wanted @ ..] => self.trace_add(wanted),
             ["trace", "list"] => Ok(self.trace_list()),
@@ -89,14 +94,14 @@ impl Observer<'_> {
             ["trace", "packet", port, frame @ ..] if !frame.is_empty() => {
                 self.trace_packet(port, &frame.join(" "))
             }
-            ["trace", rest @ ..] => Err(expected(rest, TRACE)),
+            ["trace", rest @ ..] => Err(wrong(expected(rest, TRACE))),
             ["capture", "start", port, path, options @ ..] => {
-                self.host.start_capture(capture_spec(port, path, options)?, rights)?;
+                self.host.start_capture(capture_spec(port, path, options).map_err(wrong)?, rights)?;
                 Ok(Observed::default())
             }
             ["capture", "stop", port] => Ok(captures(&self.host.stop_captures(port_number(port)?)?)),
             ["capture", "list"] => Ok(captures(&self.host.captures())),
-            ["capture", rest @ ..] => Err(expected(rest, CAPTURE)),
+            ["capture", rest @ ..] => Err(wrong(expected(rest, CAPTURE))),
             ["inject", port, frame @ ..] if !frame.is_empty() => {
                 let (port, frame) = (port_number(port)?, frame_of(&frame.join(" "))?);
                 let bytes = frame.len();
@@ -104,14 +109,14 @@ impl Observer<'_> {
                 Ok(Observed { data: json!({"port": port, "bytes": bytes}), ..Observed::default() })
             }
             ["inject", ..] => {
-                Err("expected inject PORT HEX, inject PORT LAYERS or inject PORT CAPTURE".to_string())
+                Err(wrong("expected inject PORT HEX, inject PORT LAYERS or inject PORT CAPTURE"))
             }
-            _ => Err("expected stats, trace, capture or inject".to_string()),
+            _ => Err(wrong("expected stats, trace, capture or inject")),
         }
     }
 
-    fn stats(&self) -> Told {
-        stats_observed(&self.host.stats()?).map_err(|error| error.message)
+    fn stats(&self) -> Result<Observed> {
+        stats_observed(&self.host.stats()?)
     }
 
     fn count(&self, counted: bool, cancel: &Cancel) -> Result<Observed> {
@@ -119,19 +124,20 @@ impl Observer<'_> {
         Ok(Observed { data: json!({"counted": counted}), ..Observed::default() })
     }
 
-    fn trace_add(&self, wanted: &[&str]) -> Told {
+    fn trace_add(&self, wanted: &[&str]) -> Result<Observed> {
         let mut spec = TraceSpec { count: COUNT_DEFAULT, ..TraceSpec::default() };
         for word in wanted {
             let Some((name, value)) = word.split_once('=') else {
                 let hint = did_you_mean(word, TRACE_KEYS);
-                return Err(format!(
+                return Err(wrong(format!(
                     "`{word}`: {hint}expected port=N, FIELD=VALUE, FIELD=VALUE&&&MASK, bytes=AT:HEX or count=N"
-                ));
+                )));
             };
             match name {
                 "port" => spec.port = Some(port_number(value)?),
                 "count" => {
-                    spec.count = value.parse().map_err(|_| format!("`{value}` is not a number of packets"))?
+                    spec.count =
+                        value.parse().map_err(|_| wrong(format!("`{value}` is not a number of packets")))?
                 }
                 "bytes" => spec.bytes.push(byte_pattern(value)?),
                 field => spec.fields.push(self.field_pattern(field, value)?),
@@ -141,43 +147,42 @@ impl Observer<'_> {
         Ok(Observed { text: format!("trace {id}\n"), data: json!({"id": id}) })
     }
 
-    fn field_pattern(&self, field: &str, value: &str) -> std::result::Result<FieldPattern, String> {
+    fn field_pattern(&self, field: &str, value: &str) -> Result<FieldPattern> {
         let width = self.host.field_width(field).map_err(|why| self.with_choices(field, why))?;
         let (value, mask) = match value.split_once("&&&") {
             None => (value, None),
             Some((value, mask)) => (value, Some(mask)),
         };
-        let value = parse_value(value.trim(), width)?;
+        let value = parse_value(value.trim(), width).map_err(wrong)?;
         let mask = match mask {
             None => p4jet_ir::eval::ones(width),
-            Some(mask) => parse_value(mask.trim(), width)?,
+            Some(mask) => parse_value(mask.trim(), width).map_err(wrong)?,
         };
         Ok(FieldPattern { field: field.to_string(), value, mask })
     }
 
-    /// Adds the existing fields to the refusal of an unknown one.
-    fn with_choices(&self, name: &str, why: String) -> String {
-        let control = self.shared.control();
-        let fields = control
-            .switch()
-            .traced_program()
-            .fields
-            .iter()
-            .filter(|field| matches!(field.kind, FieldKind::Header(_)));
-        let names: Vec<&str> = fields.map(|field| field.name.as_str()).collect();
-        if names.iter().any(|whole| whole.ends_with(name)) {
-            return why;
+    /// Adds likely names to the refusal of an unknown field.
+    fn with_choices(&self, name: &str, error: CommandError) -> CommandError {
+        let is_end = |whole: &String| whole.ends_with(name);
+        if error.choices.is_empty() || error.choices.iter().any(is_end) {
+            return error;
         }
-        match did_you_mean(name, TRACE_KEYS) {
+        let why = &error.message;
+        let message = match did_you_mean(name, TRACE_KEYS) {
             hint if hint.is_empty() => {
-                format!("{why}: {}", unknown(name, names.into_iter(), "its header fields are"))
+                let control = self.shared.control();
+                let fields = &control.switch().traced_program().fields;
+                let fields = fields.iter().filter(|field| matches!(field.kind, FieldKind::Header(_)));
+                let names = fields.map(|field| field.name.as_str());
+                format!("{why}: {}", unknown(name, names, "its header fields are"))
             }
             hint => format!("{why}: {}", hint.trim_end()),
-        }
+        };
+        CommandError { message, ..error }
     }
 
     /// Traces a packet through the running switch; nothing is sent or changed.
-    fn trace_packet(&self, port: &str, frame: &str) -> Told {
+    fn trace_packet(&self, port: &str, frame: &str) -> Result<Observed> {
         let (port, frame) = (port_number(port)?, frame_of(frame)?);
         let DryRun { switch, trace, outcome } = self.host.trace_packet(port, &frame)?;
         let program = switch.traced_program();
@@ -208,7 +213,7 @@ impl Observer<'_> {
         Observed { text, data: data.collect() }
     }
 
-    fn trace_show(&self, ids: &[u32]) -> Told {
+    fn trace_show(&self, ids: &[u32]) -> Result<Observed> {
         let (mut text, mut data) = (String::new(), Vec::new());
         for id in ids {
             for (packet, number) in self.host.traced(*id)?.iter().zip(1..) {
@@ -236,7 +241,7 @@ impl Observer<'_> {
 
 /// Reads the arguments of `--capture` and `capture start`: a port, a file, and options.
 pub fn capture_spec(port: &str, path: &str, options: &[&str]) -> std::result::Result<CaptureSpec, String> {
-    let mut spec = CaptureSpec::all(port_number(port)?, &PathBuf::from(path));
+    let mut spec = CaptureSpec::all(port_number(port).map_err(|error| error.message)?, &PathBuf::from(path));
     for option in options {
         match option.split_once('=') {
             None if *option == "both" => (spec.received, spec.sent) = (true, true),
@@ -258,12 +263,12 @@ pub fn capture_spec(port: &str, path: &str, options: &[&str]) -> std::result::Re
     Ok(spec)
 }
 
-fn port_number(text: &str) -> std::result::Result<u32, String> {
-    text.parse().map_err(|_| format!("`{text}` is not a port number"))
+fn port_number(text: &str) -> Result<u32> {
+    text.parse().map_err(|_| wrong(format!("`{text}` is not a port number")).field("port"))
 }
 
-fn trace_id(text: &str) -> std::result::Result<u32, String> {
-    text.parse().map_err(|_| format!("`{text}` is not the number of a trace"))
+fn trace_id(text: &str) -> Result<u32> {
+    text.parse().map_err(|_| wrong(format!("`{text}` is not the number of a trace")).field("trace"))
 }
 
 /// The forms of a command: the first word, and the whole form.
@@ -302,14 +307,15 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect())
 }
 
-fn frame_of(text: &str) -> std::result::Result<Vec<u8>, String> {
-    let frame = packet::frame(text)?;
-    if frame.is_empty() { Err("the frame has no bytes".to_string()) } else { Ok(frame) }
+fn frame_of(text: &str) -> Result<Vec<u8>> {
+    let wrong = |why: String| wrong(why).field("frame");
+    let frame = packet::frame(text).map_err(wrong)?;
+    if frame.is_empty() { Err(wrong("the frame has no bytes".to_string())) } else { Ok(frame) }
 }
 
 /// `AT:HEX[/MASK]`
-fn byte_pattern(text: &str) -> std::result::Result<BytePattern, String> {
-    let wrong = || format!("bytes={text}: expected AT:HEX or AT:HEX/MASK, such as bytes=12:0800");
+fn byte_pattern(text: &str) -> Result<BytePattern> {
+    let wrong = || wrong(format!("bytes={text}: expected AT:HEX or AT:HEX/MASK, such as bytes=12:0800"));
     let (at, bytes) = text.split_once(':').ok_or_else(wrong)?;
     let (value, mask) = match bytes.split_once('/') {
         Some((value, mask)) => (value, Some(mask)),

@@ -6,12 +6,10 @@ use super::replay::Fresh;
 use super::report::{Failure, StfOutcome, compare};
 use super::{Call, CounterCheck, CounterIndex, Match, Name, Pattern, Statement, StatementKind};
 use crate::commands::{execute_quietly, write_one};
-use p4jet_control::Control;
-use p4jet_control::Schema;
+use crate::error::LineError;
 use p4jet_control::names::{NameIndex, unknown};
 use p4jet_control::schema::{check_entries_open, param_names};
-use p4jet_control::{Act, Update};
-use p4jet_control::{CommandError, count};
+use p4jet_control::{Act, CommandError, Control, Schema, Update, count};
 use p4jet_dataplane::{Processed, Worker};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, EntryHandle};
@@ -128,6 +126,12 @@ struct Wrong {
 
 impl From<CommandError> for Wrong {
     fn from(error: CommandError) -> Wrong {
+        LineError::from(error).into()
+    }
+}
+
+impl From<LineError> for Wrong {
+    fn from(error: LineError) -> Wrong {
         Wrong { column: None, message: error.message, goes_on: false }
     }
 }
@@ -228,7 +232,7 @@ impl<'a, D: Device> Runner<'a, D> {
     }
 
     /// Applies an update; returns the handle of the created object.
-    fn write(&self, update: Update) -> Result<Option<u32>, CommandError> {
+    fn write(&self, update: Update) -> Result<Option<u32>, LineError> {
         write_one(self.control, update)
     }
 

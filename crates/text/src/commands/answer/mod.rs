@@ -8,10 +8,9 @@ mod value_sets;
 
 use super::parse::{Change, Command, LineParser};
 use super::{Reply, Result, data, list, show};
+use crate::error::LineError;
 use num_bigint::BigUint;
-use p4jet_control::{
-    Act, Cell, CommandError, Control, Entity, EntryRef, PAGE_MAX, Ref, Schema, Selector, Update,
-};
+use p4jet_control::{Act, Cell, Control, Entity, EntryRef, PAGE_MAX, Ref, Schema, Selector, Update};
 use p4jet_dataplane::Switch;
 use p4jet_externs::CounterValue;
 use p4jet_ir::{InstanceId, Program, TableId};
@@ -56,10 +55,7 @@ impl<'c> Answerer<'c> {
             Command::Help(Some(name)) => match list::find(name) {
                 Some(spec) => list::help_for(spec).into(),
                 None => {
-                    return Err(CommandError::new(format!(
-                        "*** No help on {name}{}",
-                        list::suggestion(name)
-                    )));
+                    return Err(LineError::new(format!("*** No help on {name}{}", list::suggestion(name))));
                 }
             },
             Command::ShowTables => {

@@ -1,9 +1,9 @@
 //! Rates of meters.
 
 use super::{Command, Line, LineParser, Named, Parsed, Token, cell, entry_handle, named};
-use p4jet_control::CommandError;
+use crate::error::LineError;
 use p4jet_control::value::parse_rate;
-use p4jet_control::{Cell, Update};
+use p4jet_control::{Cell, Subject, Update};
 use p4jet_externs::Rate;
 use p4jet_ir::{InstanceId, InstanceKind};
 
@@ -14,7 +14,7 @@ fn rate(token: Token<'_>) -> Parsed<Rate> {
              such as 0.125:9000",
             token.text
         );
-        CommandError::new(message).at(token.span())
+        LineError::new(message).at(token.span())
     })
 }
 
@@ -24,7 +24,7 @@ impl<'a> LineParser<'_, 'a> {
         let index = || {
             let token = line.get(2, "an index")?;
             match self.program.instances[meter.index()].kind {
-                InstanceKind::Meter { size, .. } => cell(token, "meter", size),
+                InstanceKind::Meter { size, .. } => cell(token, Subject::Meter, size),
                 // The index of a direct meter is the handle of an entry.
                 _ => entry_handle(token).map(|handle| handle.0),
             }
@@ -35,7 +35,7 @@ impl<'a> LineParser<'_, 'a> {
                 let message = format!(
                     "Error: Invalid number of rates, expected 2 but got {found}: the committed rate, then the peak rate"
                 );
-                return Err(CommandError::new(message).at(line.after(line.tokens.len())));
+                return Err(LineError::new(message).at(line.after(line.tokens.len())));
             }
             let rates = [rate(line.tokens[from])?, rate(line.tokens[from + 1])?];
             Ok(Some(rates))

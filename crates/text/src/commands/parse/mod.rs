@@ -10,6 +10,7 @@ mod value_sets;
 use self::host::HostCommand;
 use self::queues::configures_queues;
 use super::list;
+use crate::error::LineError;
 use num_traits::Zero;
 use p4jet_control::names::{NameIndex, unknown};
 use p4jet_control::schema::{
@@ -17,8 +18,7 @@ use p4jet_control::schema::{
     check_timeouts, index_error, param_names,
 };
 use p4jet_control::value::{describe_key, key_match, parse_int, parse_u64, parse_value};
-use p4jet_control::{Act, Cell, EntryRef, Ref, Update};
-use p4jet_control::{CommandError, count};
+use p4jet_control::{Act, Cell, CommandError, EntryRef, Ref, Subject, Update, count};
 use p4jet_externs::{CounterValue, CrcParams};
 use p4jet_ir::{InstanceId, InstanceKind, Program, Table, TableId};
 use p4jet_tables::{Action, EntryHandle, KeyMatch};
@@ -146,7 +146,7 @@ pub(crate) struct LineParser<'p, 'a> {
     makers: Vec<(usize, u32)>,
 }
 
-pub(super) type Parsed<T> = Result<T, CommandError>;
+pub(super) type Parsed<T> = Result<T, LineError>;
 
 /// The words of a line and where it ends.
 pub(super) struct Line<'t, 'a> {
@@ -163,7 +163,7 @@ impl<'a> Line<'_, 'a> {
     pub(super) fn get(&self, index: usize, what: &str) -> Parsed<Token<'a>> {
         self.tokens.get(index).copied().ok_or_else(|| {
             let message = format!("Error: expected {what} at the end of the line; usage: {}", self.usage());
-            CommandError::new(message).at(self.end..self.end)
+            LineError::new(message).at(self.end..self.end)
         })
     }
 
@@ -173,7 +173,7 @@ impl<'a> Line<'_, 'a> {
             Some(token) => {
                 let message =
                     format!("Error: found `{}` after the last argument; usage: {}", token.text, self.usage());
-                Err(CommandError::new(message).at(token.span()))
+                Err(LineError::new(message).at(token.span()))
             }
         }
     }
@@ -186,8 +186,7 @@ impl<'a> Line<'_, 'a> {
 }
 
 pub(super) fn number(token: Token<'_>, what: &str, max: u64) -> Parsed<u64> {
-    parse_u64(token.text, what, max)
-        .map_err(|why| CommandError::new(format!("Error: {why}")).at(token.span()))
+    parse_u64(token.text, what, max).map_err(|why| LineError::new(format!("Error: {why}")).at(token.span()))
 }
 
 impl<'p, 'a> LineParser<'p, 'a> {
@@ -217,7 +216,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
             let message = format!(
                 "Error: found {text}, expected {what}, or $ and the number of an earlier line of the file that makes the object"
             );
-            CommandError::new(message).field("handle").at(token.span())
+            LineError::new(message).field("handle").at(token.span())
         })
     }
 
@@ -227,7 +226,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let command = self.command(&tokens, line.trim_end().len()).and_then(|command| match &command {
             Command::Change(change) => match self.schema.check(self.program, &change.update) {
                 Ok(()) => Ok(command),
-                Err(error) => Err(at_field(error, &tokens)),
+                Err(error) => Err(at_field(error.into(), &tokens)),
             },
             _ => Ok(command),
         });
@@ -303,14 +302,14 @@ impl<'p, 'a> LineParser<'p, 'a> {
             "register_read" => {
                 let (register, _, size) = self.register(&line)?;
                 let index = match tokens.get(2) {
-                    Some(token) => Some(cell(*token, "register", size)?),
+                    Some(token) => Some(cell(*token, Subject::Register, size)?),
                     None if size > CELLS_SHOWN_MAX => {
                         let name = register.typed;
                         let message = format!(
                             "Error: {name} has {size} cells, and at most {CELLS_SHOWN_MAX} are read at once: expected an \
                              index, such as register_read {name} 0"
                         );
-                        return Err(CommandError::new(message).at(line.after(2)));
+                        return Err(LineError::new(message).at(line.after(2)));
                     }
                     None => None,
                 };
@@ -319,10 +318,10 @@ impl<'p, 'a> LineParser<'p, 'a> {
             }
             "register_write" => {
                 let (register, width, size) = self.register(&line)?;
-                let index = cell(line.get(2, "an index")?, "register", size)?;
+                let index = cell(line.get(2, "an index")?, Subject::Register, size)?;
                 let token = line.get(3, "a value")?;
                 let value = parse_value(token.text, width)
-                    .map_err(|why| CommandError::new(format!("Error: {why}")).at(token.span()))?;
+                    .map_err(|why| LineError::new(format!("Error: {why}")).at(token.span()))?;
                 line.ends_after(4)?;
                 Update::WriteRegister { register: register.id, index, value }.into()
             }
@@ -357,7 +356,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 let counters = tokens.get(1);
                 if let Some(other) = counters.filter(|word| word.text != "counters") {
                     let message = format!("Error: found `{}`, expected `counters` or nothing", other.text);
-                    return Err(CommandError::new(message).at(other.span()));
+                    return Err(LineError::new(message).at(other.span()));
                 }
                 line.ends_after(2)?;
                 Command::Dump { counters: counters.is_some() }
@@ -380,13 +379,13 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 let message = format!(
                     "not supported here: {name} (the file belongs to the client: use the prompt or p4jet ctl)"
                 );
-                return Err(CommandError::unsupported(message).at(first.span()));
+                return Err(LineError::unsupported(message).at(first.span()));
             }
             name if HostCommand::NAMES.contains(&name) => {
                 let message = format!(
                     "not supported here: {name} (a running switch does it, at its prompt or by p4jet ctl)"
                 );
-                return Err(CommandError::unsupported(message).at(first.span()));
+                return Err(LineError::unsupported(message).at(first.span()));
             }
             "set_crc16_parameters" => self.crc(&line, 16)?,
             "set_crc32_parameters" => self.crc(&line, 32)?,
@@ -429,7 +428,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
             }
             Err(_) => actions.find(text).expect_err("looked up above").message,
         };
-        let error = CommandError::new(message).code("UNKNOWN_NAME").field("action").choices(actions.names());
+        let error = LineError::new(message).code("UNKNOWN_NAME").field("action").choices(actions.names());
         Err(error.at(token.span()))
     }
 
@@ -447,12 +446,14 @@ impl<'p, 'a> LineParser<'p, 'a> {
             (None, true) => format!("`{}` has no action profile", table.name),
             _ => return Ok(()),
         };
-        Err(CommandError::refused("table", "WRONG_TABLE_TYPE", why).at(line.tokens[1].span()))
+        Err(LineError::from(CommandError::refused(Subject::Table, "WRONG_TABLE_TYPE", why))
+            .at(line.tokens[1].span()))
     }
 
     fn timeout(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
         let table = self.table(line)?;
-        check_timeouts(&self.program.tables[table.id.index()]).map_err(|e| e.at(line.tokens[1].span()))?;
+        check_timeouts(&self.program.tables[table.id.index()])
+            .map_err(|e| LineError::from(e).at(line.tokens[1].span()))?;
         let handle = self.handle(line.get(2, "an entry handle")?, "an entry handle")?;
         // The check makes the cast exact.
         let timeout_ms = number(line.get(3, "a timeout in ms")?, "a timeout", u64::from(u32::MAX))? as u32;
@@ -476,7 +477,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let (key, rest) = key_and_rest(line, 3, words, &of, &takes)?;
         // Refused before the key is checked.
         check_entries_open(ir)?;
-        check_entry_action(self.program, ir, action.id).map_err(|e| e.at(line.tokens[2].span()))?;
+        check_entry_action(self.program, ir, action.id)
+            .map_err(|e| LineError::from(e).at(line.tokens[2].span()))?;
         let key = self.match_key(line, table.id, key.clone(), key.end)?;
         // The last word is the priority. If one word is missing, the error names the priority.
         if needs_priority && rest.len() <= expected {
@@ -501,17 +503,17 @@ impl<'p, 'a> LineParser<'p, 'a> {
             let kind = self.schema.shapes[table.index()].match_kind;
             let message =
                 format!("Error: Table is {kind}, but could not extract a valid priority from args: {why}");
-            CommandError::new(message).at(token.span())
+            LineError::new(message).at(token.span())
         })
     }
 
-    pub(super) fn priority_missing(&self, line: &Line<'_, 'a>, table: TableId) -> CommandError {
+    pub(super) fn priority_missing(&self, line: &Line<'_, 'a>, table: TableId) -> LineError {
         let kind = self.schema.shapes[table.index()].match_kind;
         let message = format!(
             "Error: Table is {kind}, but could not extract a valid priority from args: expected a priority (the \
              smallest number wins) as the last word"
         );
-        CommandError::new(message).at(line.after(line.tokens.len()))
+        LineError::new(message).at(line.after(line.tokens.len()))
     }
 
     fn table_set_default(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
@@ -519,7 +521,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
         self.check_kind(line, table.id, false)?;
         let action = self.action(line, table.id)?;
         let ir = &self.program.tables[table.id.index()];
-        check_default_action(self.program, ir, action.id).map_err(|e| e.at(line.tokens[2].span()))?;
+        check_default_action(self.program, ir, action.id)
+            .map_err(|e| LineError::from(e).at(line.tokens[2].span()))?;
         let call = self.action_data(line, table.id, action, params_after(line, 3))?;
         let update = Update::SetDefault { table: table.id, act: Act::Action(call) };
         Ok(Command::Change(Change { update, object: table.typed, action: action.typed }))
@@ -532,7 +535,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let handle = self.handle(line.get(3, "an entry handle")?, "an entry handle")?;
         let ir = &self.program.tables[table.id.index()];
         check_open(ir, handle)?;
-        check_entry_action(self.program, ir, action.id).map_err(|e| e.at(line.tokens[2].span()))?;
+        check_entry_action(self.program, ir, action.id)
+            .map_err(|e| LineError::from(e).at(line.tokens[2].span()))?;
         let call = self.action_data(line, table.id, action, params_after(line, 4))?;
         let update =
             Update::Modify { table: table.id, entry: EntryRef::Handle(handle), act: Act::Action(call) };
@@ -574,14 +578,14 @@ impl<'p, 'a> LineParser<'p, 'a> {
             let message =
                 format!("Error: Table {} needs {count} key fields{list}, found {found}", table.name);
             let at = if found > count { line.tokens[words.start + count].span() } else { line.after(stop) };
-            return Err(CommandError::new(message).at(at));
+            return Err(LineError::new(message).at(at));
         }
         let mut key = Vec::with_capacity(table.keys.len());
         for (field, token) in table.keys.iter().zip(&line.tokens[words]) {
             key.push(key_match(field, token.text).map_err(|why| {
                 let message =
                     format!("Invalid match key: field {} ({}): {why}", field.name, describe_key(field));
-                CommandError::new(message).at(token.span())
+                LineError::new(message).at(token.span())
             })?);
         }
         Ok(key)
@@ -605,7 +609,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
             data.push(parse_value(token.text, width).map_err(|why| {
                 let name = &param_names(self.program, id)[i];
                 let message = format!("Invalid runtime data: parameter {name} (bit<{width}>): {why}");
-                CommandError::new(message).at(token.span())
+                LineError::new(message).at(token.span())
             })?);
         }
         Ok(Action { action: action.id, data })
@@ -618,7 +622,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         action: Named<'a, u32>,
         found: usize,
         end: usize,
-    ) -> CommandError {
+    ) -> LineError {
         let id = self.program.tables[table.index()].actions[action.id as usize].action;
         let params = &self.program.actions[id.index()].params;
         let names = param_names(self.program, id);
@@ -629,7 +633,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let message =
             format!("Error: Action {} needs {expected} parameters{list}, found {found}", action.typed);
         let at = if found > expected { line.tokens[end - found + expected].span() } else { line.after(end) };
-        CommandError::new(message).at(at)
+        LineError::new(message).at(at)
     }
 
     fn counter(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, InstanceId>> {
@@ -640,7 +644,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let counter = self.counter(line)?;
         let token = line.get(2, "an index")?;
         let index = match self.program.instances[counter.id.index()].kind {
-            InstanceKind::Counter { size, .. } => cell(token, "counter", size)?,
+            InstanceKind::Counter { size, .. } => cell(token, Subject::Counter, size)?,
             // The index of a direct counter is the handle of an entry.
             _ => entry_handle(token)?.0,
         };
@@ -662,7 +666,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
             None if choices.is_empty() => format!("the program has no crc{width}_custom"),
             None => unknown(text, choices.into_iter(), "those of the program are"),
         };
-        Err(CommandError::new(format!("Invalid crc{width}_custom name ({text}): {why}")).at(token.span()))
+        Err(LineError::new(format!("Invalid crc{width}_custom name ({text}): {why}")).at(token.span()))
     }
 
     fn crc(&self, line: &Line<'_, 'a>, width: u32) -> Parsed<Command<'a>> {
@@ -694,7 +698,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
 }
 
 /// The span of the word that caused an error.
-fn at_field(error: CommandError, tokens: &[Token<'_>]) -> CommandError {
+fn at_field(error: LineError, tokens: &[Token<'_>]) -> LineError {
     let word = match error.field.as_deref() {
         Some("table") => 1,
         Some("action") => 2,
@@ -709,7 +713,7 @@ fn at_field(error: CommandError, tokens: &[Token<'_>]) -> CommandError {
 /// Refuses a handle of a const entry.
 fn check_open(table: &Table, handle: Ref) -> Parsed<()> {
     match handle {
-        Ref::Handle(handle) => check_entry_open(table, handle),
+        Ref::Handle(handle) => check_entry_open(table, handle).map_err(LineError::from),
         Ref::Made(_) => Ok(()),
     }
 }
@@ -726,7 +730,7 @@ pub(super) fn named<'a, T>(
 ) -> Parsed<Named<'a, T>> {
     match index.find(token.text) {
         Ok(found) => Ok(Named { typed: token.text, id: id(found) }),
-        Err(error) => Err(error.at(token.span())),
+        Err(error) => Err(LineError::from(error).at(token.span())),
     }
 }
 
@@ -756,7 +760,7 @@ pub(super) fn key_and_rest(
         count(keys, "key"),
         count(found, "word"),
     );
-    Err(CommandError::new(message).at(line.after(end)))
+    Err(LineError::new(message).at(line.after(end)))
 }
 
 /// The words of the parameters, which a `=>` may introduce.
@@ -772,13 +776,15 @@ pub(super) fn entry_handle(token: Token<'_>) -> Parsed<EntryHandle> {
 }
 
 /// An index into an array of `size` cells.
-pub(super) fn cell(token: Token<'_>, kind: &str, size: u32) -> Parsed<u32> {
+pub(super) fn cell(token: Token<'_>, kind: Subject, size: u32) -> Parsed<u32> {
     let index = number(token, "an index", u64::MAX)?;
     match u32::try_from(index) {
         Ok(index) if index < size => Ok(index),
         _ => {
             let why = index_error(index, size);
-            Err(CommandError::refused(kind, "INVALID_INDEX", why).field("index").at(token.span()))
+            Err(LineError::from(CommandError::refused(kind, "INVALID_INDEX", why))
+                .field("index")
+                .at(token.span()))
         }
     }
 }
@@ -792,16 +798,16 @@ fn flag(token: Token<'_>) -> Parsed<bool> {
             Some(Ok(number)) => Ok(!number.is_zero()),
             _ => {
                 let message = format!("Error: found `{}`, expected true or false", token.text);
-                Err(CommandError::new(message).at(token.span()))
+                Err(LineError::new(message).at(token.span()))
             }
         },
     }
 }
 
-fn unknown_command(name: &str) -> CommandError {
+fn unknown_command(name: &str) -> LineError {
     if let Some(why) = list::later(name) {
-        return CommandError::unsupported(format!("not supported yet: {name} ({why})"));
+        return LineError::unsupported(format!("not supported yet: {name} ({why})"));
     }
     let suggestion = list::suggestion(name);
-    CommandError::new(format!("*** Unknown syntax: {name}{suggestion} (`help` lists the commands)"))
+    LineError::new(format!("*** Unknown syntax: {name}{suggestion} (`help` lists the commands)"))
 }

@@ -1,7 +1,7 @@
 //! Action profiles: members, groups, and the entries that name them.
 
 use super::{Command, Line, LineParser, Named, Parsed, Token, key_and_rest, number};
-use p4jet_control::CommandError;
+use crate::error::LineError;
 use p4jet_control::names::unknown;
 use p4jet_control::schema::{check_entries_open, check_selector};
 use p4jet_control::{Act, Update};
@@ -41,7 +41,7 @@ impl<'a> LineParser<'_, 'a> {
                 "Error: Legacy command does not work with shared action profiles: expected {newer} {}",
                 self.profile_name(table)
             );
-            return Err(CommandError::new(message).at(line.tokens[1].span()));
+            return Err(LineError::new(message).at(line.tokens[1].span()));
         }
         let member = |at| self.handle(line.get(at, "a member handle")?, "a member handle");
         let group = |at| self.handle(line.get(at, "a group handle")?, "a group handle");
@@ -93,7 +93,7 @@ impl<'a> LineParser<'_, 'a> {
         let profile = super::named(&self.schema.profiles, token, InstanceId)?;
         self.schema.profile_table(profile.id).map_err(|_| {
             let message = format!("Error: no table has the action profile `{}`", token.text);
-            CommandError::new(message).at(token.span())
+            LineError::new(message).at(token.span())
         })
     }
 
@@ -105,7 +105,7 @@ impl<'a> LineParser<'_, 'a> {
                 "Error: Cannot run this command on non-indirect table: `{}` has no action profile",
                 table.typed
             );
-            return Err(CommandError::new(message).at(line.tokens[1].span()));
+            return Err(LineError::new(message).at(line.tokens[1].span()));
         }
         Ok(table)
     }
@@ -121,7 +121,7 @@ impl<'a> LineParser<'_, 'a> {
                 self.profile_name(table),
                 token.text
             );
-            CommandError::new(message).at(token.span())
+            LineError::new(message).at(token.span())
         })
     }
 
@@ -135,7 +135,14 @@ impl<'a> LineParser<'_, 'a> {
 
     /// Refuses action profiles without groups.
     fn check_selector(&self, line: &Line<'_, 'a>, table: TableId) -> Parsed<()> {
-        check_selector(self.program, self.profile_id(table)).map_err(|e| e.at(line.tokens[1].span()))
+        check_selector(self.program, self.profile_id(table)).map_err(|error| {
+            let name = self.profile_name(table);
+            // The words of bmv2.
+            let message = format!(
+                "Error: Cannot run this command on an action profile without selector: `{name}` has no groups"
+            );
+            LineError { message, ..error.into() }.at(line.tokens[1].span())
+        })
     }
 
     /// The commands about entries and the default of a table with an action profile.
@@ -147,7 +154,7 @@ impl<'a> LineParser<'_, 'a> {
             self.check_selector(line, table.id)?;
         }
         let named = |token: Token<'_>| {
-            Ok::<_, CommandError>(match of_group {
+            Ok::<_, LineError>(match of_group {
                 true => Act::Group(self.handle(token, "a group handle")?),
                 false => Act::Member(self.handle(token, "a member handle")?),
             })

@@ -1,7 +1,7 @@
 //! Output queues.
 
 use super::{Command, Line, LineParser, Parsed, number};
-use p4jet_control::CommandError;
+use crate::error::LineError;
 use p4jet_control::Update;
 use p4jet_control::{Queue, QueueUpdate, WEIGHT_MAX};
 use p4jet_dataplane::{QUEUES_MAX, Rate};
@@ -24,12 +24,12 @@ impl<'a> LineParser<'_, 'a> {
                 true => Some(word(3, "a priority", QUEUES_MAX as u64 - 1)? as usize),
                 false => None,
             };
-            Ok::<_, CommandError>(Queue { port: port()?, queue })
+            Ok::<_, LineError>(Queue { port: port()?, queue })
         };
         // 0 means no limit, as in bmv2.
         let rate = |what: &str, rate: fn(u64) -> Rate| {
             let n = word(1, what, u64::MAX)?;
-            Ok::<_, CommandError>((n > 0).then(|| rate(n)))
+            Ok::<_, LineError>((n > 0).then(|| rate(n)))
         };
         let (packets, bits) = ("a number of packets per second", "a number of bits per second");
         let (update, end) = match line.spec.name {

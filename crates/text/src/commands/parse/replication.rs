@@ -1,7 +1,7 @@
 //! Multicast groups and clone (mirroring) sessions.
 
 use super::{Command, Line, LineParser, Parsed, number};
-use p4jet_control::CommandError;
+use crate::error::LineError;
 use p4jet_control::schema::{MULTICAST_MAX, SESSION_BYTES_MAX, SESSION_MAX, check_group};
 use p4jet_control::{Mirror, Update};
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ fn numbers(line: &Line<'_, '_>, at: std::ops::Range<usize>, what: &str) -> Parse
         let n = word(line, at, &format!("a {what} number"), u64::from(MULTICAST_MAX))?;
         if !numbers.insert(n) {
             let message = format!("Error: Found duplicate {what} number '{n}'");
-            return Err(CommandError::new(message).at(line.tokens[at].span()));
+            return Err(LineError::new(message).at(line.tokens[at].span()));
         }
     }
     Ok(numbers)
@@ -34,8 +34,8 @@ impl<'a> LineParser<'_, 'a> {
     pub(super) fn replication_command(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
         let group = |at| {
             let group = word(line, at, "a multicast group", u64::from(MULTICAST_MAX))?;
-            check_group(group).map_err(|e| e.at(line.tokens[at].span()))?;
-            Ok::<_, CommandError>(group)
+            check_group(group).map_err(|e| LineError::from(e).at(line.tokens[at].span()))?;
+            Ok::<_, LineError>(group)
         };
         let node = |at| self.handle(line.get(at, "a node handle")?, "a node handle");
         let session = || word(line, 1, "a mirroring session", u64::from(SESSION_MAX));

@@ -1,7 +1,7 @@
 //! Parser value sets: nameless tables in which a hit means that the value is in the set.
 
 use super::{Command, Line, LineParser, Parsed, named};
-use p4jet_control::CommandError;
+use crate::error::LineError;
 use p4jet_control::Update;
 use p4jet_control::value::{key_match, ones, parse_value};
 use p4jet_ir::{Key, MatchKind, TableId};
@@ -44,7 +44,7 @@ impl<'a> LineParser<'_, 'a> {
     fn set_member(&self, line: &Line<'_, 'a>, set: TableId) -> Parsed<Vec<KeyMatch>> {
         let keys = &self.program.tables[set.index()].keys;
         let wrong =
-            |at: usize, why: String| CommandError::new(format!("Error: {why}")).at(line.tokens[at].span());
+            |at: usize, why: String| LineError::new(format!("Error: {why}")).at(line.tokens[at].span());
         let first = line.get(2, "a value")?;
         if line.tokens.len() > 3 {
             let mut key = Vec::new();
