@@ -223,7 +223,7 @@ impl<'a> Renderer<'a> {
                 self.step(&format!("if {}: {held}{values}", self.words.expr(condition)), *loc);
             }
             TraceEvent::Switch { selector, value, matched, loc } => {
-                let case = if *matched { "" } else { ", no case for it" };
+                let case = if *matched { "" } else { ": the default, as no case lists it" };
                 let verb = if self.in_parser { "select" } else { "switch" };
                 let text = match self.words.switched_table(selector) {
                     Some(table) => {

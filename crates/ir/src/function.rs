@@ -5,11 +5,13 @@
 
 use crate::{InstanceId, Op};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Declares [`Function`]: each function without parameters of its own with its name in IR text and its effect.
+/// Declares [`Function`]: each function without parameters of its own with its name in IR text, its effect, and the numbers of
+/// arguments and results of a call.
 macro_rules! functions {
-    ($($(#[doc = $doc:literal])+ $function:ident = $name:literal, $effect:ident;)*) => {
+    ($($(#[doc = $doc:literal])+ $function:ident = $name:literal, $effect:ident, $args:expr => $results:literal;)*) => {
         /// An extern function.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum Function {
@@ -32,6 +34,24 @@ macro_rules! functions {
                     Function::Foreign(_) => Effect::Outside,
                 }
             }
+
+            /// Returns the possible numbers of arguments of a call.
+            pub fn argument_counts(&self) -> RangeInclusive<usize> {
+                match self {
+                    Function::Hash(hash) => usize::from(hash.continues)..=usize::MAX,
+                    $(Function::$function => $args,)*
+                    Function::Foreign(_) => 0..=usize::MAX,
+                }
+            }
+
+            /// Returns the number of results of a call; `None` if it is unknown.
+            pub fn result_count(&self) -> Option<usize> {
+                match self {
+                    Function::Hash(_) => Some(1),
+                    $(Function::$function => Some($results),)*
+                    Function::Foreign(_) => None,
+                }
+            }
         }
 
         impl fmt::Display for Function {
@@ -48,35 +68,35 @@ macro_rules! functions {
 
 functions! {
     /// `(lo, hi) -> number`: a random number from lo to hi, both included; lo if hi < lo.
-    Random = "random", Outside;
+    Random = "random", Outside, 2..=2 => 1;
     /// `(values…)`: logs the first text, each `{}` in it replaced by the next value.
-    LogMsg = "log_msg", Outside;
+    LogMsg = "log_msg", Outside, 0..=usize::MAX => 0;
     /// `(condition)`: drops the packet if the condition is 0.
-    Assert = "assert", Outside;
+    Assert = "assert", Outside, 1..=1 => 0;
     /// `(condition)`: drops the packet if the condition is 0. Its name is the only difference from [`Function::Assert`].
-    Assume = "assume", Outside;
+    Assume = "assume", Outside, 1..=1 => 0;
     /// `(index) -> value`: 0 beyond the end.
-    RegisterRead = "register.read", Reads;
+    RegisterRead = "register.read", Reads, 1..=1 => 1;
     /// `(index, value)`: no effect beyond the end.
-    RegisterWrite = "register.write", Writes;
+    RegisterWrite = "register.write", Writes, 2..=2 => 0;
     /// `()`: locks the register for this packet, which may hold the lock already; waits for other workers.
-    RegisterLock = "register.lock", Marks;
+    RegisterLock = "register.lock", Marks, 0..=0 => 0;
     /// `()`: unlocks the register when called as often as [`Function::RegisterLock`].
-    RegisterUnlock = "register.unlock", Marks;
+    RegisterUnlock = "register.unlock", Marks, 0..=0 => 0;
     /// `()`: begins a part that is atomic with respect to other packets.
-    AtomicBegin = "atomic.begin", Marks;
+    AtomicBegin = "atomic.begin", Marks, 0..=0 => 0;
     /// `()`: ends the part.
-    AtomicEnd = "atomic.end", Marks;
+    AtomicEnd = "atomic.end", Marks, 0..=0 => 0;
     /// `(index)`: counts the packet; no effect beyond the end.
-    Count = "counter.count", Adds;
+    Count = "counter.count", Adds, 1..=1 => 0;
     /// `(row)`: counts the packet in the counter of the entry with this row.
-    CountDirect = "direct_counter.count", Adds;
+    CountDirect = "direct_counter.count", Adds, 1..=1 => 0;
     /// `(index)` or `(index, colour before) -> colour`: 0 green, 1 yellow, 2 red; beyond the end green, or the colour before.
-    Meter = "meter.execute", Writes;
+    Meter = "meter.execute", Writes, 1..=2 => 1;
     /// `(row)` or `(row, colour before) -> colour`: by the meter of the entry with this row.
-    MeterDirect = "direct_meter.execute", Writes;
+    MeterDirect = "direct_meter.execute", Writes, 1..=2 => 1;
     /// `(values…)`: sends them to the control plane.
-    SendDigest = "digest.send", Outside;
+    SendDigest = "digest.send", Outside, 0..=usize::MAX => 0;
 }
 
 /// A hash function and how it takes its data.

@@ -43,7 +43,8 @@
 //! * A node of a block neither reads nor writes action data; an action accesses only its own.
 //! * Atomic parts ([`crate::atomic`]) start and end equally often on every path from the start to the end of the block or
 //!   action; a drop or reject may leave them.
-//! * The results of an extern call are different fields. The verifier does not know which arguments a function requires.
+//! * An extern call has as many arguments and results as its function; the results are different fields. Functions accept
+//!   arguments of any width.
 //!
 //! * Every cycle is bounded, progressing or counted, as [`crate::turns`] defines. `turns` is a temporary of width 32 that no
 //!   statement reads or writes, except that every copy sets it to [`Program::turns_of_copy`]. `Turn` requires it.
@@ -663,7 +664,8 @@ impl Verifier<'_> {
                     self.check(egress, || "a copy that begins with ingress waits in a queue".to_string());
                 }
             }
-            Op::Extern { instance, args, outs, .. } => {
+            Op::Extern { function, instance, args, outs, .. } => {
+                self.counts(function, args.len(), outs.len());
                 if let Some(i) = instance {
                     self.in_range(i.0, p.instances.len(), "instance");
                 }
@@ -678,6 +680,23 @@ impl Verifier<'_> {
                     }
                 }
             }
+        }
+    }
+
+    fn counts(&mut self, function: &Function, args: usize, results: usize) {
+        let expected = function.argument_counts();
+        self.check(expected.contains(&args), || {
+            let expected = match (*expected.start(), *expected.end()) {
+                (min, usize::MAX) => format!("at least {min}"),
+                (min, max) if min == max => min.to_string(),
+                (min, max) => format!("{min} to {max}"),
+            };
+            format!("number of arguments of `{function}`: found {args}, expected {expected}")
+        });
+        if let Some(expected) = function.result_count() {
+            self.check(results == expected, || {
+                format!("number of results of `{function}`: found {results}, expected {expected}")
+            });
         }
     }
 

@@ -94,6 +94,16 @@ fn refuses() {
         "extract h varbit 0x0:1",
         "action a, n0, statement 0: extract outside a parser with an error field",
     );
+    let message = "action a, n0, statement 0: number of arguments of `random`: found 1, expected 2";
+    check("m.x = a.p", "m.x = call random(a.p)", message);
+    let message = "action a, n0, statement 0: number of results of `random`: found 0, expected 1";
+    check("m.x = a.p", "call random(a.p, a.p)", message);
+    let message =
+        "action a, n0, statement 0: number of arguments of `meter.execute`: found 0, expected 1 to 2";
+    check("m.x = a.p", "m.x = call meter.execute()", message);
+    let message =
+        "action a, n0, statement 0: number of arguments of `crc16_more`: found 0, expected at least 1";
+    check("m.x = a.p", "m.x = call crc16_more()", message);
     check("m.x = a.p", "m.x, m.x = call foreign.f()", "action a, n0, statement 0: two results go to `m.x`");
     check("m.x = a.p", "m.x = #99", "action a, n0, statement 0: field 99 of 11");
     check("m.x = a.p return", "apply t(m.x) next n0 exit n0", "action a, n0, end: an action applies a table");
