@@ -781,6 +781,38 @@ control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 "#;
 
+/// Sends each packet to group 1.
+const GROUP: &str = r#"
+#include <v1model.p4>
+struct headers {}
+struct meta {}
+parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t s) { state start { transition accept; } }
+control V(inout headers hdr, inout meta m) { apply {} }
+control I(inout headers hdr, inout meta m, inout standard_metadata_t s) { apply { s.mcast_grp = 1; } }
+control E(inout headers hdr, inout meta m, inout standard_metadata_t s) { apply {} }
+control C(inout headers hdr, inout meta m) { apply {} }
+control D(packet_out p, in headers hdr) { apply {} }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+#[test]
+fn a_trace_names_the_cause_of_a_copys_port() {
+    let dir = TempDir::new("copy_causes");
+    // With queues, each packet reaches egress as a copy.
+    let path = dir.write("causes.p4", CAUSES);
+    let commands = dir.write("queue.cmd", "table_add t go 10.0.0.9 => 3\nset_queue_depth 64\n");
+    let output = run(&["trace", &path, "--commands", &commands, "ip dst=10.0.0.9"]).expect_status(0);
+    output.prints(&[
+        "leave by port 3\n  because standard_metadata.egress_spec = 3, written by action I.go of table I.t",
+    ]);
+    let path = dir.write("group.p4", GROUP);
+    let group = "mc_mgrp_create 1\nmc_node_create 0 4\nmc_node_associate 1 0\n";
+    let commands = dir.write("group.cmd", group);
+    let output = run(&["trace", &path, "--commands", &commands, "ip"]).expect_status(0);
+    output
+        .prints(&["leave by port 4\n  because standard_metadata.mcast_grp = 1, written here", "group.p4:7:"]);
+}
+
 #[test]
 fn a_trace_names_the_cause() {
     let dir = TempDir::new("causes");

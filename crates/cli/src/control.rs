@@ -480,8 +480,10 @@ fn of_port(error: PortError) -> CommandError {
 
 /// Describes what a reload kept and what it did not.
 fn describe(carried: &Carried) -> String {
-    let kept = if carried.kept.is_empty() { "nothing".to_string() } else { carried.kept.join(", ") };
-    let mut text = format!("kept: {kept}\n");
+    let mut text = String::new();
+    if !carried.kept.is_empty() {
+        text += &format!("kept: {}\n", carried.kept.join(", "));
+    }
     if carried.entries_copied > 0 {
         text += &format!("entries added again: {}\n", carried.entries_copied);
     }

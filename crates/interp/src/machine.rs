@@ -102,6 +102,8 @@ pub struct Copied {
     fields: Vec<BigUint>,
     /// The fields that the copy statement set; intrinsics do not overwrite them.
     set: Vec<FieldId>,
+    /// For traces: the fields that determined its egress port.
+    port_causes: Vec<Cause>,
 }
 
 /// The result of running a packet.
@@ -176,6 +178,7 @@ impl<'a> Machine<'a> {
             cursor: 0,
             fields: vec![BigUint::zero(); self.program.fields.len()],
             set: Vec::new(),
+            port_causes: Vec::new(),
         };
         self.go(tables, env, start, packet.now_us, trace)
     }
@@ -225,7 +228,7 @@ impl<'a> Machine<'a> {
             applied: Vec::new(),
             path: Vec::new(),
             step: 0,
-            recorder: trace.map(|trace| Recorder::new(trace, program)),
+            recorder: trace.map(|trace| Recorder::new(trace, program, start.port_causes)),
         };
         run.env.set_now(now_us);
         let mut gone = None;
@@ -653,8 +656,20 @@ impl Run<'_, '_, '_> {
             (port, self.eval(&queue.number).to_u32().unwrap_or(u32::MAX).min(QUEUE_MAX))
         });
         let (begin, made_in, port, queued) = (copy.begin, self.half, self.port, None);
+        let port_causes = self.causes_of_copy(copy);
         let Some(replicas) = &copy.replicas else {
-            self.create(Copied { begin, made_in, port, frame, queue, queued, cursor, fields, set });
+            self.create(Copied {
+                begin,
+                made_in,
+                port,
+                frame,
+                queue,
+                queued,
+                cursor,
+                fields,
+                set,
+                port_causes,
+            });
             self.record(|_| TraceEvent::Copied { begin: copy.begin, to: None, loc });
             return;
         };
@@ -693,8 +708,19 @@ impl Run<'_, '_, '_> {
                 Some(_) => (replica.port, class_of_service.min(QUEUE_MAX)),
                 None => (replica.port, number),
             });
-            let (frame, set) = (frame.clone(), set.clone());
-            self.create(Copied { begin, made_in, port, frame, queue, queued, cursor, fields, set });
+            let (frame, set, port_causes) = (frame.clone(), set.clone(), port_causes.clone());
+            self.create(Copied {
+                begin,
+                made_in,
+                port,
+                frame,
+                queue,
+                queued,
+                cursor,
+                fields,
+                set,
+                port_causes,
+            });
         }
     }
 
@@ -932,6 +958,24 @@ impl Run<'_, '_, '_> {
         }
     }
 
+    /// Returns what determines the egress port of a copy: the number of its group or session, or its port.
+    fn causes_of_copy(&self, copy: &PacketCopy) -> Vec<Cause> {
+        if self.recorder.is_none() || copy.begin == Begin::Ingress {
+            return Vec::new();
+        }
+        let set_port = || copy.set.iter().find(|(field, _)| Some(*field) == self.program.egress_port);
+        let value = match (&copy.replicas, &copy.queue) {
+            (Some(replicas), _) => Some(&replicas.id),
+            (None, Some(queue)) => Some(&queue.port),
+            (None, None) => set_port().map(|(_, value)| value),
+        };
+        let fields = value.map_or_else(Vec::new, |value| self.fields_of(&[value]));
+        match fields.is_empty() || fields == self.program.egress_port.as_slice() {
+            true => self.causes_of_port(),
+            false => self.causes(&fields),
+        }
+    }
+
     /// Returns the header of a field, if it is invalid.
     fn absent(&self, field: FieldId) -> Option<Absent> {
         let FieldKind::Header(header) = self.program.fields[field.index()].kind else { return None };
@@ -971,6 +1015,7 @@ impl Run<'_, '_, '_> {
                     value: self.fields[field.index()].clone(),
                     written: write.map(|write| write.written),
                     absent: self.absent(field),
+                    of_copy: !self.whole,
                 }),
             }
         }
@@ -1049,9 +1094,9 @@ struct Recorder<'t> {
 }
 
 impl<'t> Recorder<'t> {
-    fn new(trace: &'t mut Trace, program: &Program) -> Recorder<'t> {
+    fn new(trace: &'t mut Trace, program: &Program, port: Vec<Cause>) -> Recorder<'t> {
         let writes = program.fields.iter().map(|_| None).collect();
-        Recorder { trace, writes, decision: Vec::new(), port: Vec::new(), count: 0 }
+        Recorder { trace, writes, decision: Vec::new(), port, count: 0 }
     }
 }
 

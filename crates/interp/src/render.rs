@@ -437,6 +437,7 @@ impl<'a> Renderer<'a> {
             let (who, loc) = match cause.written {
                 None => match &cause.absent {
                     Some(absent) => (self.absent(absent), Loc(0)),
+                    None if cause.of_copy => ("which it had when the copy began".to_string(), Loc(0)),
                     None => ("which the program never wrote".to_string(), Loc(0)),
                 },
                 Some(written) => match written.by {

@@ -305,10 +305,12 @@ pub struct Cause {
     pub field: FieldId,
     /// Its value.
     pub value: BigUint,
-    /// The last write; `None` if there was none since the packet arrived.
+    /// The last write; `None` if there was none since the packet arrived or the copy began.
     pub written: Option<Written>,
     /// The header that contains it, if that is invalid.
     pub absent: Option<Absent>,
+    /// True if it influenced a copy, which begins with values of the packet that created it.
+    pub of_copy: bool,
 }
 
 /// An invalid header.

@@ -354,7 +354,7 @@ fn did_text(did: &Did, agrees: bool) -> String {
     let did = match did {
         Did::Sent { port, frame } => format!("sent {} bytes to port {port}", frame.len()),
         Did::Dropped(why) => format!("dropped it: {why}"),
-        Did::Done => "ended it; its copies continued".to_string(),
+        Did::Done => "the packet ended, its copies continued".to_string(),
     };
     match agrees {
         true => format!("the worker did the same: {did}"),

@@ -2,9 +2,10 @@
 
 use super::{Answerer, Reply};
 use crate::commands::both_notes;
-use p4jet_dataplane::{PortSettings, Queues, Rate};
+use p4jet_dataplane::{DEPTH_WITH_RATE, DEPTH_WITHOUT_RATE, PortSettings, Queues, Rate};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::fmt::Write;
 
 impl Answerer<'_> {
     pub(super) fn queues_text(self) -> String {
@@ -67,6 +68,14 @@ fn text(queues: &Queues) -> String {
         port_text(&format!("port {number}"), config.port(number), Some(number));
     }
     port_text("other ports", &config.others, None);
+    let are_default =
+        |port: &PortSettings| (0..config.queues_per_port).any(|i| port.depth(i) == DEPTH_WITHOUT_RATE);
+    if config.ports.values().chain([&config.others]).any(are_default) {
+        let _ = writeln!(
+            out,
+            "While a link delays frames, its queues hold {DEPTH_WITH_RATE} packets unless set_queue_depth gives a depth."
+        );
+    }
     out + "==========\n"
 }
 
