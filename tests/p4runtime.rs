@@ -654,6 +654,99 @@ fn t_10_the_health_of_the_server() {
         assert_eq!(check(service).unwrap(), [Bytes::from_static(&[8, 1])]);
     }
     expect(check(b"\x0a\x01x"), Code::NotFound, "the services are");
+    let watch =
+        |service: &'static [u8]| client.first("/grpc.health.v1.Health/Watch", Bytes::from_static(service));
+    assert_eq!(watch(b"").unwrap(), Bytes::from_static(&[8, 1]));
+    assert_eq!(watch(b"\x0a\x01x").unwrap(), Bytes::from_static(&[8, 3]));
+}
+
+#[test]
+fn t_2_the_default_port_is_9559() {
+    // The port is taken, here or by another process, so the message names it.
+    let _taken = std::net::TcpListener::bind("127.0.0.1:9559");
+    let files = TempDir::new("t2");
+    let program = files.write("program.p4", PROGRAM);
+    let output = common::p4jet().args(["run", &program, "--no-control", "--p4runtime"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("--p4runtime 127.0.0.1:9559: "), "{text}");
+}
+
+#[test]
+fn t_11_unknown_fields_are_ignored_and_unknown_values_are_unspecified() {
+    let switch = Switch::start("t11");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let mut raw = write_request(Vec::new()).encode_to_vec();
+    // Field 1000, a varint.
+    raw.extend([0xc0, 0x3e, 1]);
+    client.call("Write", raw.into()).unwrap();
+    let wrong = v1::WriteRequest { atomicity: 99, ..write_request(Vec::new()) };
+    expect(client.write(&wrong), Code::InvalidArgument, "atomicity is 99");
+    let set = set_request(v1::ConfigAction::Verify, PROGRAM, None);
+    let wrong = v1::SetForwardingPipelineConfigRequest { action: 99, ..set };
+    expect(client.set_pipeline(&wrong), Code::InvalidArgument, "action is 99");
+    let entity = forward(&p4info(PROGRAM), 1, &[1]);
+    let wrong = v1::Update { r#type: 99, entity: Some(v1::Entity { entity: Some(entity) }) };
+    let status = client.write(&write_request(vec![wrong])).unwrap_err();
+    assert_eq!(errors(&status)[0].canonical_code, Code::InvalidArgument as i32);
+}
+
+#[test]
+fn p_22_a_program_of_the_command_line_is_a_configuration() {
+    let switch = Switch::start("p22");
+    let config = get(&switch.client(), v1::ResponseType::All).unwrap();
+    assert_eq!((config.p4info, config.cookie), (Some(p4info(PROGRAM)), None));
+}
+
+/// Everything in tables.
+fn all_entries() -> v1::ReadRequest {
+    let entity = Some(v1::EntityKind::TableEntry(v1::TableEntry::default()));
+    v1::ReadRequest { device_id: 1, entities: vec![v1::Entity { entity }], ..Default::default() }
+}
+
+#[test]
+fn q_6_answers_stay_below_the_limit_of_clients() {
+    let switch = Switch::start("q6");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let info = p4info(PROGRAM);
+    let updates = (1..=100).map(|dst| {
+        let v1::EntityKind::TableEntry(mut entry) = forward(&info, dst, &[1]) else { unreachable!() };
+        entry.metadata = vec![7; 60_000].into();
+        update(v1::UpdateType::Insert, v1::EntityKind::TableEntry(entry))
+    });
+    client.write(&write_request(updates.collect())).unwrap();
+    let answers = client.call("Read", all_entries().encode_to_vec().into()).unwrap();
+    let largest = answers.iter().map(Bytes::len).max().unwrap();
+    assert!(largest < 4 << 20, "{largest} bytes");
+    assert_eq!(client.read(&all_entries()).unwrap().len(), 100);
+}
+
+#[test]
+fn q_9_and_w_10_a_read_sees_whole_batches() {
+    let switch = Switch::start("q9");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let info = p4info(PROGRAM);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for round in 0..200 {
+                let kind = if round % 2 == 0 { v1::UpdateType::Insert } else { v1::UpdateType::Delete };
+                let updates = (1..=200).map(|dst| update(kind, forward(&info, dst, &[1])));
+                client.write(&write_request(updates.collect())).unwrap();
+            }
+        });
+        let reader = switch.client();
+        let mut seen = [0; 2];
+        while !writer.is_finished() {
+            match reader.read(&all_entries()).unwrap().len() {
+                0 => seen[0] += 1,
+                200 => seen[1] += 1,
+                part => panic!("{part} entries of a batch of 200"),
+            }
+        }
+        assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
+    });
 }
 
 #[test]

@@ -141,6 +141,24 @@ impl Client {
         })
     }
 
+    /// Calls a method as [`call`](Self::call) does, and returns the first answer of a stream that may not end.
+    ///
+    /// # Errors
+    /// The status of the method, or there is no answer.
+    pub fn first(&self, method: &str, message: Bytes) -> Result<Bytes, Status> {
+        let mut grpc = self.grpc();
+        let calling = async move {
+            grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+            let mut answers =
+                grpc.server_streaming(Request::new(message), path(method), Raw).await?.into_inner();
+            answers.next().await.unwrap_or_else(|| Err(Status::internal("no answer")))
+        };
+        self.handle.block_on(async {
+            let waited = tokio::time::timeout(WAIT, calling).await;
+            waited.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer")))
+        })
+    }
+
     fn call_for<T: Message + Default>(&self, method: &str, message: &impl Message) -> Result<T, Status> {
         let answers = self.call(method, message.encode_to_vec().into())?;
         let answer = answers.into_iter().next().ok_or_else(|| Status::internal("no answer"))?;

@@ -60,6 +60,8 @@ pub const REQUESTS_BYTES_MAX: usize = 512 << 20;
 pub const READS_MAX: usize = 64;
 /// Threads for requests that wait for a batch, besides Reads.
 const OTHERS_MAX: usize = 4;
+/// Bytes of an answer of a Read with several entities: by default, clients take at most 4 MiB.
+const ANSWER_BYTES: usize = 1 << 20;
 /// Answers of a Read that wait for its client.
 const PAGES_MAX: usize = 2;
 /// How long a Read waits for a client that does not take its answers.
@@ -357,6 +359,13 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         "/grpc.health.v1.Health/Check" => {
             grpc.unary(Method(|raw| async move { health(&raw) }), request).await
         }
+        "/grpc.health.v1.Health/Watch" => {
+            let watch = |raw: Bytes| async move {
+                // An unknown service may be added some time: SERVICE_UNKNOWN, and the stream stays open.
+                Ok(Watch(Some(health(&raw).unwrap_or(Bytes::from_static(&[1 << 3, 3])))))
+            };
+            grpc.server_streaming(StreamMethod(watch), request).await
+        }
         _ => Status::unimplemented("P4Runtime has no such method").into_http(),
     })
 }
@@ -366,6 +375,23 @@ fn health(request: &Bytes) -> Result<Bytes, Status> {
     match &wire::bytes_field(request, 1)[..] {
         b"" | b"p4.v1.P4Runtime" => Ok(Bytes::from_static(&[1 << 3, 1])),
         _ => Err(Status::not_found("the services are the whole server (no name) and `p4.v1.P4Runtime`")),
+    }
+}
+
+/// The health of a service, which does not change until the client or the server ends the stream.
+struct Watch(Option<Bytes>);
+
+impl tokio_stream::Stream for Watch {
+    type Item = Result<Bytes, Status>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        match self.0.take() {
+            Some(health) => std::task::Poll::Ready(Some(Ok(health))),
+            None => std::task::Poll::Pending,
+        }
     }
 }
 
@@ -426,8 +452,16 @@ async fn read(shared: Arc<Shared>, raw: Bytes) -> Result<Pages, Status> {
         };
         let mut goes_on = true;
         let mut page = |entities: Vec<v1::Entity>| {
-            let answer = v1::ReadResponse { entities };
-            goes_on = goes_on && send(Ok(answer.encode_to_vec().into()));
+            let mut parts = vec![v1::ReadResponse { entities }];
+            while let Some(mut answer) = parts.pop() {
+                let count = answer.entities.len();
+                if count > 1 && answer.encoded_len() > ANSWER_BYTES {
+                    let entities = answer.entities.split_off(count / 2);
+                    parts.extend([v1::ReadResponse { entities }, answer]);
+                    continue;
+                }
+                goes_on = goes_on && send(Ok(answer.encode_to_vec().into()));
+            }
             goes_on
         };
         let read = crate::read::read(&configured.pipeline, &switch, &role, &request.entities, &mut page);
