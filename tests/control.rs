@@ -691,7 +691,12 @@ fn a_running_switch_traces_without_effect() {
     let frame = "00005e005301 00005e005302 0800 45";
     ctl(&format!("trace packet 0 {frame}")).expect_status(0).prints(&["arrives at port 0", "miss"]);
     ctl("table_add forward set_dest 00:00:5e:00:53:01 => 7").expect_status(0);
-    ctl(&format!("trace packet 0 {frame}")).expect_status(0).prints(&["hit entry 0x0", "leave by port 7"]);
+    ctl(&format!("trace packet 0 {frame}")).expect_status(0).prints(&[
+        "hit entry 0x0",
+        "leave by port 7",
+        "note: the switch has no port 0; no packet arrives there",
+        "note: the switch has no port 7; it drops such a packet",
+    ]);
     let json = ["ctl", "--socket", switch.socket(), "--json", "trace", "packet", "0", frame];
     run_command(p4jet().args(json)).expect_status(0).prints(&["\"did\":{\"outcome\":\"sent\",\"port\":7"]);
     for (line, why) in [
@@ -710,6 +715,7 @@ fn a_running_switch_traces_without_effect() {
         ("trace packt 0 01", "did you mean `packet`?"),
         ("trace add prt=7", "did you mean `port`?"),
         ("trace packet 0 tpc", "tpc: No such file or directory (os error 2): did you mean the layer `tcp`?"),
+        ("inject 0 ippp", "expected a frame as hexadecimal digits or as layers, or the path of a capture"),
         ("inject 0 tpc", "tpc: No such file or directory (os error 2): did you mean the layer `tcp`?"),
         ("capture start 0 x.pcap bth", "did you mean `both`? expected in, out, both"),
         ("subscrbe digests", "Unknown syntax: subscrbe: did you mean `subscribe`?"),
@@ -1187,6 +1193,64 @@ fn without_memory_a_restore_leaves_what_was_there() {
         assert_eq!((short.entries("rules"), short.packets_sent(4, 5_000)), (5_000, 100), "{free_mib} MiB");
     }
     assert!(refused > 0, "it never ran out of memory");
+}
+
+/// If memory runs out for a long answer or for the results of a batch, that request fails and the switch continues.
+#[test]
+fn without_memory_long_answers_and_batches_are_refused() {
+    let mut short = Short::start();
+    let line = |entry: u32| format!("table_add small out_by {:#x} => 2\n", spread(entry).0);
+    let file: String = (0..30_000).map(line).collect();
+    short.client.load("file", &file).unwrap().unwrap();
+    let entries = short.entries("small");
+    let updates = |first: u32| -> Vec<String> {
+        let update = |entry: u32| {
+            let key = spread(entry).0;
+            format!(
+                r#"{{"insert":{{"table":"small","key":["{key:#x}"],"do":{{"action":"out_by","params":["2"]}}}}}}"#
+            )
+        };
+        (first..first + 20_000).map(update).collect()
+    };
+    let batch = format!("{{\"write\":[{}],\"atomic\":true}}\n", updates(100_000).join(","));
+    let mut refused = 0;
+    for free_mib in [1, 4, 16, 24, 32] {
+        for line in ["{\"command\":\"dump\"}\n", "{\"command\":\"table_dump small\",\"data\":true}\n", &batch]
+        {
+            // The connection gets its thread before memory becomes short.
+            let mut raw = Raw::connect(short.switch.socket());
+            raw.ask("{\"command\":\"table_num_entries small\"}\n");
+            short.leave_free(Some(free_mib));
+            let answer = raw.ask(line);
+            short.leave_free(None);
+            short.connect();
+            if answer.contains("\"ok\":false") {
+                refused += 1;
+                assert!(answer.contains("no memory"), "{free_mib} MiB: {answer}");
+                assert_eq!(short.entries("small"), entries, "{free_mib} MiB");
+            }
+        }
+    }
+    assert!(refused > 0, "it never ran out of memory");
+}
+
+/// A connection that sends lines.
+struct Raw(BufReader<UnixStream>);
+
+impl Raw {
+    fn connect(socket: &str) -> Raw {
+        let stream = UnixStream::connect(socket).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        Raw(BufReader::new(stream))
+    }
+
+    fn ask(&mut self, line: &str) -> String {
+        self.0.get_mut().write_all(line.as_bytes()).unwrap();
+        let mut answer = String::new();
+        self.0.read_line(&mut answer).unwrap();
+        assert!(!answer.is_empty(), "the switch left without an answer");
+        answer
+    }
 }
 
 #[test]

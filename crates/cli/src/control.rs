@@ -125,6 +125,8 @@ pub struct Process {
     pub stop: &'static AtomicBool,
     /// True if ports were added or removed since the start: then the end of captures does not end the switch.
     pub ports_changed: AtomicBool,
+    /// True if it reads commands from standard input.
+    pub has_prompt: bool,
 }
 
 /// Opens a port.
@@ -187,17 +189,27 @@ impl Process {
                 (path.to_path_buf(), Files::Given { texts: Arc::clone(texts), and_system })
             }
             Program::Whole(source) => {
-                return self.logged(path, compile::compile_source(source, &self.program.source));
+                return self.logged(path, false, compile::compile_source(source, &self.program.source));
             }
         };
         let args = ProgramArgs { program: path, ..self.program.clone() };
-        self.logged(&args.program, compile::compile_from(&args, files))
+        // The prompt gives a path; `ctl` sends texts.
+        let is_of_prompt = self.has_prompt && matches!(program, Program::File(_, Rights::All));
+        self.logged(&args.program, is_of_prompt, compile::compile_from(&args, files))
     }
 
-    /// Logs the failure if a program is not loaded.
-    fn logged(&self, path: &Path, compiled: Result<Compiled, Failure>) -> Result<Compiled, CommandError> {
+    /// Logs the failure if a program is not loaded, unless the log and the answer go to the same terminal.
+    fn logged(
+        &self,
+        path: &Path,
+        is_of_prompt: bool,
+        compiled: Result<Compiled, Failure>,
+    ) -> Result<Compiled, CommandError> {
         compiled.map_err(|failure| {
             let error = of_compiler(failure);
+            if is_of_prompt && self.voice.0.is_for_people() {
+                return error;
+            }
             let first = error.message.lines().next().unwrap_or_default();
             let text_of_log = format!("{} is not loaded: {first}", path.display());
             self.voice.report(Level::Warn, "load", None, text_of_log);

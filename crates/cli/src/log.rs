@@ -240,6 +240,11 @@ impl Log {
         })
     }
 
+    /// True if it writes plain text to standard error.
+    pub fn is_for_people(&self) -> bool {
+        matches!(self.form, Form::Plain) && self.reopen.is_none()
+    }
+
     /// Queues a line for writing.
     pub fn report(&self, level: Level, event: &'static str, port: Option<u32>, text: impl Into<String>) {
         self.put(level, event, port, Vec::new(), text.into());

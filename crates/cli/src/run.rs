@@ -250,6 +250,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut ports: Vec<_> =
         specs.iter().map(|spec| control::open(&running, spec, &options, &voice)).collect::<Result<_, _>>()?;
     ports.extend(cpu_port);
+    let terminal = std::io::stdin().is_terminal() && !args.emulation.no_prompt;
+    let has_prompt = args.stdin || terminal;
     let host = Arc::new(Process {
         voice: voice.clone(),
         observer: Observer::new(Arc::clone(&running)),
@@ -261,6 +263,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ports: options,
         stop: &STOP,
         ports_changed: AtomicBool::new(false),
+        has_prompt,
     });
     for spec in &args.capture {
         if !specs.iter().any(|port| port.number == spec.port) {
@@ -339,8 +342,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Some(server)
         }
     };
-    let terminal = std::io::stdin().is_terminal() && !args.emulation.no_prompt;
-    let prompt = if args.stdin || terminal {
+    let prompt = if has_prompt {
         let mut control = control.clone();
         let thread = p4jet_threads::spawn("prompt", move || {
             if let Err(error) = p4jet_text::prompt::interact(&mut control) {

@@ -4,6 +4,7 @@ use crate::error::{CommandError, INTERNAL, NO_MEMORY, count};
 use p4jet_tables::NoMemory;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Memory that must be free for a file of commands, however short it is.
 const FREE_BYTES_MIN: usize = 1 << 20;
@@ -28,39 +29,60 @@ fn failed(panic: &(dyn Any + Send)) -> CommandError {
     CommandError::new(format!("the command failed by a bug of p4jet: {text}")).code(INTERNAL)
 }
 
-/// Refuses a file of commands for which there is not enough memory. Where the heap refuses memory the process ends, so this
-/// must be known before the file changes anything.
-pub fn require_memory(text: &str, entries: usize) -> Result<(), CommandError> {
-    let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
-    let bytes = FREE_BYTES_MIN
-        + FREE_BYTES_PER_LINE.saturating_mul(lines)
-        + FREE_BYTES_PER_BYTE.saturating_mul(text.len())
-        + FREE_BYTES_PER_ENTRY.saturating_mul(entries);
-    let mut probe: Vec<u8> = Vec::new();
-    probe.try_reserve_exact(bytes).map_err(|_| {
-        let mib = bytes.div_ceil(1 << 20);
-        CommandError::new(format!(
-            "no memory: {lines} lines may need {mib} MiB, which the system refuses (see ulimit -v); \
-             use smaller files"
-        ))
-        .code(NO_MEMORY)
-    })
+/// Memory that commands in progress may take.
+static CLAIMED: AtomicUsize = AtomicUsize::new(0);
+
+/// Memory that a command may take, from the check that the system has it to the end of the command. Where the heap refuses memory
+/// the process ends, so this must be known before the command changes anything. Claims add up: commands that run side by side do
+/// not count on the same memory.
+#[derive(Debug)]
+pub struct MemoryClaim(usize);
+
+impl MemoryClaim {
+    /// Claims memory for `what`.
+    ///
+    /// # Errors
+    ///
+    /// [`NO_MEMORY`] if the system refuses this memory beside all other claims.
+    pub fn new(bytes: usize, what: impl FnOnce() -> String) -> Result<MemoryClaim, CommandError> {
+        let with_others = |others: usize| {
+            let all = others.checked_add(bytes)?;
+            p4jet_threads::check_mappable(all).is_ok().then_some(all)
+        };
+        CLAIMED.fetch_update(Ordering::AcqRel, Ordering::Acquire, with_others).map_err(|_| {
+            let mib = bytes.div_ceil(1 << 20);
+            let what = what();
+            CommandError::new(format!(
+                "no memory: {what} may need {mib} MiB, which the system refuses (see ulimit -v)"
+            ))
+            .code(NO_MEMORY)
+        })?;
+        Ok(MemoryClaim(bytes))
+    }
 }
 
-/// Refuses `updates` updates for which there is not enough memory, as [`require_memory`] refuses a file of commands.
-pub(crate) fn require_memory_for_updates(updates: usize, entries: usize) -> Result<(), CommandError> {
+impl Drop for MemoryClaim {
+    fn drop(&mut self) {
+        CLAIMED.fetch_sub(self.0, Ordering::AcqRel);
+    }
+}
+
+/// Claims memory for a file of commands.
+pub fn claim_for_lines(text: &str, entries: usize) -> Result<MemoryClaim, CommandError> {
+    let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
+    let bytes = FREE_BYTES_MIN
+        .saturating_add(FREE_BYTES_PER_LINE.saturating_mul(lines))
+        .saturating_add(FREE_BYTES_PER_BYTE.saturating_mul(text.len()))
+        .saturating_add(FREE_BYTES_PER_ENTRY.saturating_mul(entries));
+    MemoryClaim::new(bytes, || count(lines, "line"))
+}
+
+/// Claims memory for updates of a batch.
+pub(crate) fn claim_for_updates(updates: usize, entries: usize) -> Result<MemoryClaim, CommandError> {
     let bytes = FREE_BYTES_MIN
         .saturating_add(FREE_BYTES_PER_LINE.saturating_mul(updates))
         .saturating_add(FREE_BYTES_PER_ENTRY.saturating_mul(entries));
-    let mut probe: Vec<u8> = Vec::new();
-    probe.try_reserve_exact(bytes).map_err(|_| {
-        let (updates, mib) = (count(updates, "update"), bytes.div_ceil(1 << 20));
-        CommandError::new(format!(
-            "no memory: {updates} may need {mib} MiB, which the system refuses (see ulimit -v); \
-             use smaller batches"
-        ))
-        .code(NO_MEMORY)
-    })
+    MemoryClaim::new(bytes, || count(updates, "update"))
 }
 
 #[cfg(test)]
@@ -80,7 +102,8 @@ mod tests {
 
     #[test]
     fn what_cannot_fit_is_refused() {
-        assert!(require_memory("table_add", 10).is_ok());
-        assert!(require_memory("table_add", usize::MAX / 256).is_err());
+        assert!(claim_for_lines("table_add", 10).is_ok());
+        let error = claim_for_lines("table_add", usize::MAX / 256).unwrap_err();
+        assert!(error.message.starts_with("no memory: 1 line may need "), "{error}");
     }
 }

@@ -341,21 +341,36 @@ impl Journal {
         Ok((journal, report))
     }
 
-    /// Writes a new state file and begins a new journal. Returns the names under which damaged files are saved, if any.
+    /// Writes a new state file and begins a new journal. Returns the names under which damaged files are saved, if any; an error
+    /// has them, too.
     pub fn replace(&mut self, control: &Control) -> io::Result<Option<String>> {
         let began = Instant::now();
-        let done = self.try_replace(control).map_err(of(&self.path));
+        let kept = self.keep_damaged();
+        let done = match kept {
+            Ok(kept) => match self.try_replace(control) {
+                Ok(()) => Ok(kept),
+                Err(error) => Err(match kept {
+                    Some(kept) => io::Error::new(error.kind(), format!("{error}; {kept}")),
+                    None => error,
+                }),
+            },
+            Err(error) => Err(error),
+        };
         self.retry = done.is_err().then(|| Instant::now() + RETRY_FACTOR * began.elapsed());
-        done
+        done.map_err(of(&self.path))
     }
 
-    fn try_replace(&mut self, control: &Control) -> io::Result<Option<String>> {
-        let mut kept = None;
-        if self.must_be_kept {
-            let old = set_aside(&self.path)?;
-            kept = Some(format!("the file as it was is kept as {}", old.display()));
-            self.must_be_kept = false;
+    /// Saves the files under other names, if they are damaged. Returns a note with these names.
+    fn keep_damaged(&mut self) -> io::Result<Option<String>> {
+        if !self.must_be_kept {
+            return Ok(None);
         }
+        let old = set_aside(&self.path)?;
+        self.must_be_kept = false;
+        Ok(Some(format!("the file as it was is kept as {}", old.display())))
+    }
+
+    fn try_replace(&mut self, control: &Control) -> io::Result<()> {
         let (hidden, hidden_journal) = (beside(&self.path, ".new"), beside(&self.path, ".journal.new"));
         let header = JournalHeader::new(self.serial.max(self.header.as_ref().map_or(0, |h| h.serial)) + 1);
         let first = header.line();
@@ -388,7 +403,7 @@ impl Journal {
         self.incomplete = false;
         // Both files exist even if this fails; only a power cut could reveal the difference.
         let _ = sync_folder(&self.path);
-        Ok(kept)
+        Ok(())
     }
 
     /// Records changes: all of them or none.
@@ -527,4 +542,30 @@ fn is_replacement(path: &Path, serial: Option<u64>) -> bool {
     let opened = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let first = opened.and_then(|journal| first_line(&journal));
     matches!(first, Ok(First::Sealed(header)) if Some(header.serial) == serial && header.changes == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_replacement_names_the_files_that_were_kept() {
+        let folder = std::env::temp_dir().join(format!("p4jet-kept-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("state");
+        let program = p4jet_ir::text::parse(include_str!("../tests/common/sample.ir")).unwrap();
+        let control = Control::new(p4jet_dataplane::Switch::new(program).unwrap());
+        let (mut journal, report) = Journal::open(&control, &file, |_, _| Ok(None)).unwrap();
+        assert_eq!(report, Vec::<String>::new());
+        journal.must_be_kept = true;
+        // Something takes the place of a file that p4jet needs.
+        fs::create_dir(beside(&file, ".new")).unwrap();
+        let error = journal.replace(&control).unwrap_err().to_string();
+        let kept = format!("the file as it was is kept as {}", beside(&file, ".old").display());
+        assert!(error.contains("state.new: ") && error.ends_with(&kept), "{error}");
+        fs::remove_dir(beside(&file, ".new")).unwrap();
+        assert_eq!(journal.replace(&control).unwrap(), None, "it is reported once");
+        drop(journal);
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -38,7 +38,7 @@ mod write;
 pub use describe::{ActionInfo, Description, KeyField, Param, TableInfo};
 pub use error::{CommandError, ErrorKind, INVALID_ARGUMENT, Subject, count};
 pub use event::{Event, Subscription};
-pub use guard::{guarded, require_memory};
+pub use guard::{MemoryClaim, claim_for_lines, guarded};
 pub use host::{DryRun, Host, Keep, Program, Ready, Source, Swap, Swapped};
 pub use named::{Call, Crc, NamedCell, NamedEntry, NamedNoted, NamedUpdate, RateRecord, Session};
 pub use named_read::{NamedPage, NamedSelector};

@@ -5,7 +5,7 @@
 
 use crate::describe::{ActionInfo, Param};
 use crate::error::{CommandError, count};
-use crate::guard::{guarded, require_memory};
+use crate::guard::{claim_for_lines, guarded};
 use crate::named::{Call, NamedUpdate, RateRecord, Session, hex_text, resolve_rates};
 use crate::queues::{check_port, limit};
 use crate::record::{
@@ -301,7 +301,7 @@ impl Control {
 
     /// Replaces the whole configuration: all of it or nothing.
     pub(crate) fn restore(&self, text: &str) -> Result<()> {
-        require_memory(text, self.entries())?;
+        let _memory = claim_for_lines(text, self.entries())?;
         let mut log = Vec::new();
         let mut restoring = Restoring { log: Some(&mut log), ..Restoring::new(self, no_command) };
         let done = guarded(|| {

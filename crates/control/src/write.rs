@@ -5,7 +5,7 @@
 //! for a new entry, by far the most frequent one, is a few bytes, because a batch may have a million of them.
 
 use crate::error::{CommandError, NO_MEMORY, Subject, count};
-use crate::guard::{guarded, require_memory_for_updates};
+use crate::guard::{MemoryClaim, claim_for_updates, guarded};
 use crate::journal::Changes;
 use crate::notes::{Note, Noted, Notes};
 use crate::schema::{Schema, check_entry_open, is_const_entry, param_names};
@@ -61,6 +61,7 @@ pub(crate) enum UndoOther {
     Entries(TableId, Vec<Removed>, Vec<(u32, u8)>),
     /// By index; for a direct counter that is an entry's handle.
     Counters(InstanceId, Vec<(u32, CounterValue)>),
+    /// The cells that were not 0.
     Registers(InstanceId, Vec<(u32, BigUint)>),
     /// By index; for a direct meter that is an entry's handle.
     Meters(InstanceId, Vec<(u32, Option<Rates>)>),
@@ -309,6 +310,8 @@ pub struct Batch {
     expected: usize,
     /// The number of updates for which memory has been checked.
     checked: usize,
+    /// Their memory.
+    memory: Option<MemoryClaim>,
 }
 
 /// The number of undo steps for which a batch has room from the start.
@@ -322,7 +325,15 @@ impl Batch {
         changes: Option<Changes>,
     ) -> Batch {
         let log = (atomicity == Atomicity::AllOrNothing).then(|| Vec::with_capacity(updates.min(LOG_MAX)));
-        Batch { control: control.clone(), log, made: Made::default(), changes, expected: updates, checked: 0 }
+        Batch {
+            control: control.clone(),
+            log,
+            made: Made::default(),
+            changes,
+            expected: updates,
+            checked: 0,
+            memory: None,
+        }
     }
 
     /// Applies one update, or leaves the switch unchanged. Returns the handle of the created object. Later updates of the batch can
@@ -380,7 +391,8 @@ impl Batch {
         let done = self.made.handles.len();
         if done >= self.checked {
             let next = self.expected.saturating_sub(done).max(done).max(1);
-            require_memory_for_updates(next, self.control.entries())?;
+            self.memory = None;
+            self.memory = Some(claim_for_updates(next, self.control.entries())?);
             self.checked = done.saturating_add(next);
         }
         Ok(())
@@ -857,7 +869,8 @@ impl Control {
             Update::ResetRegister(id) => {
                 let old: Vec<(u32, BigUint)> = match log {
                     None => Vec::new(),
-                    Some(_) => (0..).zip(self.register_values(id)).collect(),
+                    // The other cells are 0 afterwards, too.
+                    Some(_) => self.switch.state().register_values(id.0).collect(),
                 };
                 self.switch.state().register_reset(id.0).map_err(|e| no_cell(Subject::Register, e))?;
                 if let Some(log) = log {
@@ -1261,6 +1274,7 @@ impl Control {
                     }
                 }
                 UndoOther::Registers(register, values) => {
+                    let _ = self.switch.state().register_reset(register.0);
                     for (cell, value) in values {
                         let _ = self.write_register(register, cell, &value);
                     }

@@ -428,7 +428,8 @@ impl<C> OutputPort<C> {
         let queued = Queued {
             enqueued_us: item.enqueued_ns / 1000,
             enqueue_depth: item.depth,
-            dequeue_depth: left.saturating_sub(self.at_once()) as u32,
+            // More may have counted as leaving at once than the link accepts by now.
+            dequeue_depth: left.saturating_sub(self.at_once()).min(self.depth_max(number)) as u32,
             queue: number as u32,
         };
         Some((item.packet, item.bytes, queued))

@@ -103,7 +103,7 @@ pub struct Copied {
     /// The fields that the copy statement set; intrinsics do not overwrite them.
     set: Vec<FieldId>,
     /// For traces: the fields that determined its egress port.
-    port_causes: Vec<Cause>,
+    pub port_causes: Vec<Cause>,
 }
 
 /// The result of running a packet.

@@ -114,6 +114,7 @@ pub(crate) fn wait<T>(mut ready: impl FnMut() -> Option<T>) -> Result<T, TableEr
 pub fn reclaim() {
     // A reader that is stuck keeps its memory.
     let _ = readers_pass();
+    crate::memory::Unmapping::wait();
 }
 
 /// Waits until every reader that is active now has passed a quiet point.

@@ -6,8 +6,9 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Memory of at least this size is mapped, so that only touched pages take memory.
 const MAPPED_BYTES_MIN: usize = 64 << 10;
@@ -87,6 +88,40 @@ impl NoMemory {
     }
 }
 
+/// Number of dropped regions whose memory still belongs to the process.
+static UNMAPPING: AtomicUsize = AtomicUsize::new(0);
+/// About the maximum number of threads that unmap regions. More regions are unmapped where they are dropped.
+const UNMAPPING_MAX: usize = 4;
+/// Maximum time to wait for their memory.
+const UNMAPPING_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// A region that is being unmapped.
+pub(crate) struct Unmapping;
+
+impl Unmapping {
+    fn begin() -> Unmapping {
+        UNMAPPING.fetch_add(1, Ordering::AcqRel);
+        Unmapping
+    }
+
+    /// Waits until dropped regions are unmapped. Returns false if there were none.
+    pub fn wait() -> bool {
+        let end = Instant::now() + UNMAPPING_WAIT_MAX;
+        let is_pending = || UNMAPPING.load(Ordering::Acquire) != 0;
+        let waits = is_pending();
+        while is_pending() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        waits
+    }
+}
+
+impl Drop for Unmapping {
+    fn drop(&mut self) {
+        UNMAPPING.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// A piece of memory, initially zero.
 pub(crate) struct Region {
     start: NonNull<u8>,
@@ -117,17 +152,24 @@ impl Region {
         let slack = if bytes >= HUGE { HUGE } else { 0 };
         // SAFETY: an anonymous mapping anywhere; what is cut off at both ends is unused.
         unsafe {
-            let map = libc::mmap(
-                std::ptr::null_mut(),
-                bytes + slack,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            );
-            if map == libc::MAP_FAILED {
+            let map = || {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    bytes + slack,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                    -1,
+                    0,
+                )
+            };
+            let mut mapped = map();
+            if mapped == libc::MAP_FAILED && Unmapping::wait() {
+                mapped = map();
+            }
+            if mapped == libc::MAP_FAILED {
                 NoMemory::raise(bytes, &std::io::Error::last_os_error());
             }
+            let map = mapped;
             let head = if slack > 0 { (map as usize).next_multiple_of(HUGE) - map as usize } else { 0 };
             let start = map.cast::<u8>().add(head);
             if head > 0 {
@@ -219,8 +261,16 @@ impl Drop for Region {
                 unsafe { libc::munmap((start + at) as *mut libc::c_void, HUGE.min(bytes - at)) };
             }
         };
+        if bytes < 2 * HUGE || UNMAPPING.load(Ordering::Relaxed) >= UNMAPPING_MAX {
+            return unmap();
+        }
         // Unmapping much memory takes a while, and changes must not wait for it.
-        if bytes < 2 * HUGE || p4jet_threads::spawn("unmap", unmap).is_err() {
+        let unmapping = Unmapping::begin();
+        let aside = move || {
+            let _unmapping = unmapping;
+            unmap();
+        };
+        if p4jet_threads::spawn("unmap", aside).is_err() {
             unmap();
         }
     }

@@ -10,7 +10,7 @@ use crate::shared::answer;
 use crate::wire::{Answer, Request, WireError};
 use crate::{Message, Users};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use p4jet_control::{CommandError, Rights, SharedControl, Subscription, Topics};
+use p4jet_control::{CommandError, MemoryClaim, PAGE_MAX, Rights, SharedControl, Subscription, Topics};
 use p4jet_dataplane::Cancel;
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
@@ -449,16 +449,12 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
     }
     let mut requests = Requests { state, peer, turn, buffer: Vec::new(), begin: 0, understood: false };
     let mut answers = Vec::new();
+    let mut memory = None;
     loop {
         // A line that is not a request ends the connection: the text after it, such as the body of an HTTP request, was not
         // meant for us.
         let (answer, last) = match requests.next(&mut stream, &mut answers) {
-            // The memory that it takes when parsed.
-            Next::Line(line) if Vec::<u8>::new().try_reserve(PARSED_BYTES * line.len()).is_err() => {
-                let why = "there is no memory for so long a request".to_string();
-                (Answer::refused(WireError::request(why)), false)
-            }
-            Next::Line(line) => match Request::parse(line) {
+            Next::Line(line) => match parsed(line) {
                 Ok(Request::Command { line, .. } | Request::Complete { line, .. })
                     if line.len() > state.limits.line =>
                 {
@@ -477,19 +473,70 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
                 },
                 Ok(request) => {
                     requests.understood = true;
-                    (answer_while_there(&stream, state, request), false)
+                    // Held until the answer is on its way.
+                    match claim(state, &request) {
+                        Ok(claim) => {
+                            memory = claim;
+                            (answer_while_there(&stream, state, request), false)
+                        }
+                        Err(error) => (Answer::refused(error.into()), false),
+                    }
                 }
-                Err(why) => (Answer::refused(WireError::request(why)), true),
+                Err(Unparsed::Memory(error)) => (Answer::refused(error.into()), false),
+                Err(Unparsed::Wrong(why)) => (Answer::refused(WireError::request(why)), true),
             },
             Next::Refused(why) => (Answer::refused(WireError::request(why)), true),
             Next::End => return,
         };
-        answers.extend_from_slice(answer.to_line().as_bytes());
-        if last {
-            let _ = each!(&mut stream, s => s.write_all(&answers));
-            return;
+        let line = answer.to_line();
+        drop(answer);
+        answers.extend_from_slice(line.as_bytes());
+        drop(line);
+        if last || memory.take().is_some() {
+            // Long answers do not wait for others.
+            let sent = each!(&mut stream, s => s.write_all(&answers));
+            if last || sent.is_err() {
+                return;
+            }
+            answers = Vec::new();
         }
     }
+}
+
+enum Unparsed {
+    /// The line is not a request.
+    Wrong(String),
+    /// Its memory is refused.
+    Memory(CommandError),
+}
+
+/// Parses a line, if there is memory for the request.
+fn parsed(line: &[u8]) -> Result<Request, Unparsed> {
+    let bytes = PARSED_BYTES.saturating_mul(line.len());
+    let _memory = (bytes >= CLAIMED_BYTES_MIN)
+        .then(|| MemoryClaim::new(bytes, || format!("a request of {} bytes", line.len())))
+        .transpose()
+        .map_err(Unparsed::Memory)?;
+    Request::parse(line).map_err(Unparsed::Wrong)
+}
+
+/// Claims the memory of a request whose results or updates may be many.
+fn claim(state: &State, request: &Request) -> Result<Option<MemoryClaim>, CommandError> {
+    let (number, each, what) = match request {
+        Request::Command { line, .. } if reads_entries(line) => {
+            (state.control.control().entries(), READ_BYTES_PER_ENTRY, "an answer with all entries")
+        }
+        Request::Read { max, .. } => ((*max).min(PAGE_MAX), READ_BYTES_PER_ENTRY, "a page"),
+        Request::Write { updates, .. } => (updates.len(), WRITTEN_BYTES_PER_UPDATE, "the results of a batch"),
+        _ => return Ok(None),
+    };
+    let bytes = number.saturating_mul(each);
+    (bytes >= CLAIMED_BYTES_MIN).then(|| MemoryClaim::new(bytes, || what.to_string())).transpose()
+}
+
+/// True for a command whose answer may have all entries.
+fn reads_entries(line: &str) -> bool {
+    line.split_ascii_whitespace().next().is_some_and(|name| name.contains("dump"))
 }
 
 /// Registers a client as a subscriber, if there is room.
@@ -621,7 +668,13 @@ enum Next<'b> {
 }
 
 /// Bytes of memory for each byte of a request that is read.
-const PARSED_BYTES: usize = 4;
+const PARSED_BYTES: usize = 16;
+/// Bytes of memory for each entry in an answer: as text, as JSON, and as the line that is sent.
+const READ_BYTES_PER_ENTRY: usize = 4096;
+/// Bytes of memory for each update of a batch: resolved, undone, and its result.
+const WRITTEN_BYTES_PER_UPDATE: usize = 1024;
+/// A request claims memory if it may take this much.
+const CLAIMED_BYTES_MIN: usize = 128 << 10;
 
 /// Maximum bytes of answers that wait for the answers to later requests.
 const ANSWERS_WAIT: usize = 64 << 10;

@@ -141,7 +141,7 @@ struct Fields {
 impl Request {
     /// Parses a request. The error is for its sender.
     pub fn parse(line: &[u8]) -> Result<Request, String> {
-        let mut fields: Fields = serde_json::from_slice(line).map_err(|e| format!("not a request: {e}"))?;
+        let mut fields: Fields = serde_json::from_slice(line).map_err(|error| not_a_request(line, &error))?;
         if let Some(names) = fields.subscribe.take() {
             if fields != Fields::default() {
                 return Err("not a request: `subscribe` allows no other field".into());
@@ -261,6 +261,21 @@ impl Request {
     }
 }
 
+/// Maximum length of a path in an error.
+const PATH_MAX: usize = 200;
+
+/// The error of a line that is no request, with the path of the wrong field. The line is parsed once more to find the path, because
+/// recording it would slow down every request.
+fn not_a_request(line: &[u8], error: &serde_json::Error) -> String {
+    let mut again = serde_json::Deserializer::from_slice(line);
+    let found = serde_path_to_error::deserialize::<_, Fields>(&mut again);
+    let path = found.err().map(|error| error.path().to_string());
+    match path.filter(|path| path != "." && path.len() <= PATH_MAX) {
+        Some(path) => format!("not a request: {path}: {error}"),
+        None => format!("not a request: {error}"),
+    }
+}
+
 /// Lines of text: an array on the wire, but one text here, because millions of short texts would take many times their length.
 #[derive(PartialEq)]
 struct Lines(String);
@@ -325,7 +340,7 @@ impl<'de> Deserialize<'de> for Updates {
             fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Updates, A::Error> {
                 let mut updates: Vec<NamedUpdate> = Vec::new();
                 // serde names Rust types, which are meaningless to clients.
-                let named = |number: usize, error: A::Error| {
+                let named = |error: A::Error| {
                     let text = error.to_string();
                     let text = match text.split_once("struct variant NamedUpdate::") {
                         Some((before, after)) => {
@@ -334,7 +349,7 @@ impl<'de> Deserialize<'de> for Updates {
                         }
                         None => text,
                     };
-                    A::Error::custom(format_args!("update {number}: {text}"))
+                    A::Error::custom(text)
                 };
                 loop {
                     // An update of few bytes takes many times their number, beyond what was checked for the text.
@@ -344,7 +359,7 @@ impl<'de> Deserialize<'de> for Updates {
                     {
                         return Err(A::Error::custom("there is no memory for so many updates"));
                     }
-                    let next = elements.next_element().map_err(|e| named(updates.len(), e))?;
+                    let next = elements.next_element().map_err(named)?;
                     let Some(update) = next else { break };
                     if updates.len() == UPDATES_MAX {
                         return Err(A::Error::custom(format_args!("expected at most {UPDATES_MAX} updates")));
@@ -572,14 +587,26 @@ mod tests {
         for (second, expected) in [
             (
                 r#"{"delete":{"table":"t","entry":"x"}}"#,
-                "update 1: expected an entry: its handle, `{\"made\": N}`",
+                "write[1].delete.entry: expected an entry: its handle, `{\"made\": N}`",
             ),
-            (r#"{"delete_group":{"profile":"t","group":[]}}"#, "update 1: expected a handle, or"),
+            (
+                r#"{"delete_group":{"profile":"t","group":[]}}"#,
+                "write[1].delete_group.group: expected a handle, or",
+            ),
             (
                 r#"{"clear":5}"#,
-                "update 1: invalid type: integer `5`, expected an object with the fields of the update",
+                "write[1].clear: invalid type: integer `5`, expected an object with the fields of the update",
             ),
-            (r#"{"cleer":{"table":"t"}}"#, "update 1: unknown variant `cleer`, expected one of `insert`"),
+            (r#"{"cleer":{"table":"t"}}"#, "write[1]: unknown variant `cleer`, expected one of `insert`"),
+            (
+                r#"{"insert":{"table":"t","key":["1",2],"do":{"action":"a"}}}"#,
+                "write[1].insert.key[1]: invalid type: integer `2`, expected a string",
+            ),
+            (
+                r#"{"insert":{"table":"t","key":["1"],"do":{"action":5}}}"#,
+                "write[1].insert.do.action: invalid type: integer `5`, expected a string",
+            ),
+            (r#"{"insert":{"table":"t","key":["1"]}}"#, "write[1].insert: missing field `do`"),
         ] {
             let line = format!(r#"{{"write":[{{"clear":{{"table":"t"}}}},{second}]}}"#);
             let error = Request::parse(line.as_bytes()).unwrap_err();
@@ -600,6 +627,7 @@ mod tests {
             (br#"{"command":"a","commands":[]}"#, "expected `command`"),
             (br#"{"commands":["a"],"atomic":false}"#, "send one request for each"),
             (br#"{"commands":["a\nb"]}"#, "a line has no line end"),
+            (br#"{"load":"a.p4","files":{"a.p4":5}}"#, "files.a.p4: invalid type"),
             (br#"{"shell":"ls"}"#, "unknown field `shell`"),
             (br#"{"load":"a.p4"}"#, "`files` has no text under the name in `load`"),
             (br#"{"load":"a.p4","files":{"b.p4":""}}"#, "`files` has no text"),
@@ -607,7 +635,7 @@ mod tests {
             (br#"{"command":"load a.p4","files":{"a.p4":""}}"#, "need `load`"),
             (br#"{"subscribe":["weather"]}"#, "`weather` is nothing to subscribe to"),
             (br#"{"subscribe":[],"data":true}"#, "allows no other field"),
-            (br#"{"read":{"entries":{}}}"#, "missing field `table`"),
+            (br#"{"read":{"entries":{}}}"#, "read.entries: missing field `table`"),
             (br#"{"read":{"entires":{"table":"t"}}}"#, "unknown variant `entires`"),
             (br#"{"read":{"nodes":{}},"data":true}"#, "`read` allows only"),
             (br#"{"from":0}"#, "need `read`"),

@@ -2,7 +2,7 @@
 
 use super::{Answerer, Command, LineParser, Reply, Result};
 use crate::error::{LineError, LoadError};
-use p4jet_control::{CommandError, Control, Update, guarded, require_memory};
+use p4jet_control::{CommandError, Control, Update, claim_for_lines, guarded};
 
 /// The result of a file of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,8 @@ pub(crate) struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     /// Parses a file for the switch of `control`.
     pub(crate) fn new(control: &Control, name: &str, text: &'a str) -> std::result::Result<Self, LoadError> {
-        require_memory(text, control.entries()).map_err(|e| LoadError::new(name, text, 1, e.into()))?;
+        let _memory =
+            claim_for_lines(text, control.entries()).map_err(|e| LoadError::new(name, text, 1, e.into()))?;
         let mut parser = LineParser::new(control.program(), control.schema());
         let mut changes = 0;
         // Room for one line too many is harmless, and most lines are commands.

@@ -186,12 +186,22 @@ impl Observer<'_> {
         let (port, frame) = (port_number(port)?, frame_of(frame)?);
         let DryRun { switch, trace, outcome } = self.host.trace_packet(port, &frame)?;
         let program = switch.traced_program();
+        let mut text = trace.render_shortened(program, TRACE_LINES_MAX);
+        let ports = self.host.ports();
+        let has_port = |number| ports.iter().any(|port| port.port == number);
+        if !has_port(port) {
+            let _ = writeln!(text, "note: the switch has no port {port}; no packet arrives there");
+        }
         let outcome = match outcome {
-            Outcome::Sent { port, frame } => json!({"outcome": "sent", "port": port, "frame": hex(&frame)}),
+            Outcome::Sent { port, frame } => {
+                if !has_port(port) {
+                    let _ = writeln!(text, "note: the switch has no port {port}; it drops such a packet");
+                }
+                json!({"outcome": "sent", "port": port, "frame": hex(&frame)})
+            }
             Outcome::Dropped { .. } => json!({"outcome": "dropped"}),
             Outcome::Done => json!({"outcome": "done"}),
         };
-        let text = trace.render_shortened(program, TRACE_LINES_MAX);
         Ok(Observed { text, data: json!({"did": outcome, "steps": trace.to_json(program)}) })
     }
 

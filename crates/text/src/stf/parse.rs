@@ -5,7 +5,7 @@ use super::{
     Call, Cond, CounterCheck, CounterIndex, Match, MatchValue, Name, Number, Pattern, Statement,
     StatementKind, StfError,
 };
-use crate::commands::{command_names, is_command};
+use crate::commands::{HostCommand, command_names, is_command};
 use p4jet_control::count;
 use p4jet_control::names::unknown;
 
@@ -73,7 +73,8 @@ fn statement(c: &mut Cursor<'_>) -> Result<StatementKind> {
             return Ok(StatementKind::Command { words });
         }
         other => {
-            let names = KEYWORDS.iter().copied().chain(command_names());
+            let names =
+                KEYWORDS.iter().copied().chain(command_names().filter(|name| !HostCommand::is_name(name)));
             let choices = unknown(other, names, "statements are");
             return c.error(start..end, format!("found `{other}`, expected a statement: {choices}"));
         }

@@ -25,6 +25,11 @@ pub(crate) enum HostCommand<'a> {
 }
 
 impl<'a> HostCommand<'a> {
+    /// True for a command that a running switch does and a packet test does not.
+    pub(crate) fn is_name(name: &str) -> bool {
+        Self::NAMES.contains(&name) || matches!(name, "restore" | "serialize_state")
+    }
+
     /// The names of all.
     pub(crate) const NAMES: [&'static str; 11] = [
         "capture",
