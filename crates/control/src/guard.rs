@@ -85,6 +85,42 @@ pub(crate) fn claim_for_updates(updates: usize, entries: usize) -> Result<Memory
     MemoryClaim::new(bytes, || count(updates, "update"))
 }
 
+/// Claims memory to undo a change.
+pub(crate) fn claim_for_undo(bytes: usize) -> Result<Option<MemoryClaim>, CommandError> {
+    (bytes > 0)
+        .then(|| MemoryClaim::new(bytes, || "the former state, to undo this change,".into()))
+        .transpose()
+}
+
+/// Memory of a small block on the heap, with what the allocator adds.
+pub(crate) const HEAP_BLOCK_BYTES: usize = 32;
+
+/// Values for which [`collect_claimed`] claims memory first; later claims double the number.
+const COLLECTED_MIN: usize = 1024;
+
+/// Collects values to undo a change, of which there may be millions. Memory for them is claimed in steps. `heap_bytes` is what a
+/// value takes on the heap.
+pub(crate) fn collect_claimed<T>(
+    values: impl Iterator<Item = T>,
+    heap_bytes: usize,
+) -> Result<Vec<T>, CommandError> {
+    let mut all = Vec::new();
+    let mut memory = None;
+    for value in values {
+        if all.len() == all.capacity() {
+            let more = all.len().max(COLLECTED_MIN);
+            // The list may move when it grows.
+            let bytes = (all.len() + more) * size_of::<T>() + more * heap_bytes;
+            // The memory of the step before is no claim any more: it is taken.
+            drop(memory.take());
+            memory = claim_for_undo(bytes)?;
+            all.reserve_exact(more);
+        }
+        all.push(value);
+    }
+    Ok(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +134,14 @@ mod tests {
                 .unwrap_err();
         assert!(error.message.starts_with("no memory: ") && error.message.contains("12345"), "{error}");
         assert_eq!(guarded(|| Ok::<_, CommandError>(1)).ok(), Some(1));
+    }
+
+    #[test]
+    fn values_that_do_not_fit_are_refused() {
+        assert_eq!(collect_claimed(0..5000, 0), Ok((0..5000).collect::<Vec<_>>()));
+        let error = collect_claimed(0..5000, 1 << 50).unwrap_err();
+        assert!(error.message.starts_with("no memory: the former state"), "{error}");
+        assert_eq!(collect_claimed(std::iter::empty::<u8>(), 1 << 50), Ok(Vec::new()));
     }
 
     #[test]

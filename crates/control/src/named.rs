@@ -5,7 +5,7 @@
 use crate::error::{CommandError, count};
 use crate::notes::Noted;
 use crate::queues::{Queue, QueueUpdate};
-use crate::schema::{Schema, param_names};
+use crate::schema::{Named, Schema, param_names};
 use crate::update::{Act, Cell, EntryRef, Mirror, Ref, Update};
 use crate::value::{KeyWord, NumberWord, key_match, key_word, number_word, parse_rate, parse_value};
 use crate::write::{Control, Made, Result};
@@ -287,6 +287,18 @@ pub enum NamedNoted {
     Session(u32),
     Digest(String),
     Own(String),
+}
+
+fn resolve_noted<'n>(of: &'n NamedNoted, names: &mut Names<'_, 'n>) -> Result<Noted> {
+    Ok(match of {
+        NamedNoted::Entry { table, handle } => Noted::Entry(names.table(table)?, *handle),
+        NamedNoted::Default { table } => Noted::Default(names.table(table)?),
+        NamedNoted::Group { profile, group } => Noted::Group(names.profile(profile)?, *group),
+        NamedNoted::MulticastGroup(group) => Noted::MulticastGroup(*group),
+        NamedNoted::Session(session) => Noted::Session(*session),
+        NamedNoted::Digest(name) => Noted::Digest(name.as_str().into()),
+        NamedNoted::Own(name) => Noted::Own(name.as_str().into()),
+    })
 }
 
 /// Bytes as pairs of hexadecimal digits.
@@ -775,30 +787,27 @@ impl Control {
         }
     }
 
-    pub(crate) fn resolve_noted(&self, of: &NamedNoted) -> Result<Noted> {
-        Ok(match of {
-            NamedNoted::Entry { table, handle } => Noted::Entry(self.schema.table(table)?, *handle),
-            NamedNoted::Default { table } => Noted::Default(self.schema.table(table)?),
-            NamedNoted::Group { profile, group } => Noted::Group(self.schema.profile(profile)?, *group),
-            NamedNoted::MulticastGroup(group) => Noted::MulticastGroup(*group),
-            NamedNoted::Session(session) => Noted::Session(*session),
-            NamedNoted::Digest(name) => Noted::Digest(name.as_str().into()),
-            NamedNoted::Own(name) => Noted::Own(name.as_str().into()),
-        })
-    }
-
     /// Resolves a named update for this program.
     pub fn resolve(&self, named: &NamedUpdate) -> Result<Update> {
-        self.resolve_with(named, &mut Names::new(&self.schema, false))
+        self.resolve_with(named, &mut Names::for_one(&self.schema, true))
     }
 
-    /// Like [`Self::resolve`], for a batch: each distinct name is looked up once.
+    /// An object that can have a note, in this program; `None` if the program lacks it.
+    pub(crate) fn find_noted(&self, of: &NamedNoted) -> Option<Noted> {
+        resolve_noted(of, &mut Names::for_one(&self.schema, false)).ok()
+    }
+
+    /// Like [`Self::resolve`], for a batch: each distinct name is looked up once, and only the first errors list similar names.
     pub fn resolve_all(&self, batch: &[NamedUpdate]) -> Vec<Result<Update>> {
         let mut names = Names::new(&self.schema, true);
         batch.iter().map(|update| self.resolve_with(update, &mut names)).collect()
     }
 
-    fn resolve_with<'n>(&self, named: &'n NamedUpdate, names: &mut Names<'_, 'n>) -> Result<Update> {
+    pub(crate) fn resolve_with<'n>(
+        &self,
+        named: &'n NamedUpdate,
+        names: &mut Names<'_, 'n>,
+    ) -> Result<Update> {
         let schema = &self.schema;
         let of_profile = |names: &mut Names<'_, 'n>, name: &'n str, call: &'n Call| {
             let profile = names.profile(name)?;
@@ -880,7 +889,7 @@ impl Control {
                 rates: rates.as_ref().map(resolve_rates).transpose()?,
             },
             NamedUpdate::SetCrc(crc) => Update::SetCrc {
-                crc: schema.crc(&crc.name)?,
+                crc: names.crc(&crc.name)?,
                 params: CrcParams {
                     width: crc.width,
                     poly: crc.polynomial,
@@ -919,7 +928,7 @@ impl Control {
             }
             NamedUpdate::Note { of, note } => {
                 let note = note.as_deref().map(hex_bytes).transpose()?.map(Vec::into_boxed_slice);
-                Update::Note { of: self.resolve_noted(of)?, note }
+                Update::Note { of: resolve_noted(of, names)?, note }
             }
             NamedUpdate::SetSession(Session {
                 number,
@@ -1007,11 +1016,12 @@ impl Control {
     }
 
     /// Resolves a named action of a table.
-    pub(crate) fn resolve_call(&self, id: TableId, call: &Call) -> Result<Act> {
-        self.resolve_act(id, call, &mut Names::new(&self.schema, false))
-    }
-
-    fn resolve_act<'n>(&self, id: TableId, call: &'n Call, names: &mut Names<'_, 'n>) -> Result<Act> {
+    pub(crate) fn resolve_act<'n>(
+        &self,
+        id: TableId,
+        call: &'n Call,
+        names: &mut Names<'_, 'n>,
+    ) -> Result<Act> {
         match call {
             Call { action: None, params, member: Some(member), group: None } if params.is_empty() => {
                 Ok(Act::Member(*member))
@@ -1104,32 +1114,29 @@ impl Control {
     }
 }
 
-/// The names of a program. Of a batch, each distinct name is looked up once, as is each wrong one, whose refusal lists the similar
-/// names.
-struct Names<'s, 'n> {
+/// The names of a program. Each distinct name of a batch is looked up once.
+pub(crate) struct Names<'s, 'n> {
     schema: &'s Schema,
     /// True if `known` keeps names: a single update does not use one twice.
     keeps: bool,
     /// The latest table and the latest other name, which the next update is likely to repeat.
     latest: [Option<(Named, &'n str, u32)>; 2],
-    known: HashMap<(Named, &'n str), Result<u32>>,
+    known: HashMap<(Named, &'n str), u32>,
+    /// Number of further errors that list similar names.
+    described: usize,
 }
 
-/// The kind of object that a name denotes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Named {
-    Table,
-    Action(TableId),
-    Counter,
-    Register,
-    Meter,
-    Profile,
-    ValueSet,
-}
+/// Maximum number of errors of a batch that list similar names: such a list takes about 10 KiB and 300 µs.
+const DESCRIBED_MAX: usize = 20;
 
 impl<'s, 'n> Names<'s, 'n> {
     fn new(schema: &'s Schema, keeps: bool) -> Names<'s, 'n> {
-        Names { schema, keeps, latest: [None; 2], known: HashMap::new() }
+        Names { schema, keeps, latest: [None; 2], known: HashMap::new(), described: DESCRIBED_MAX }
+    }
+
+    /// The names for one update. With `described`, an error lists similar names.
+    pub(crate) fn for_one(schema: &'s Schema, described: bool) -> Names<'s, 'n> {
+        Names { described: usize::from(described), ..Names::new(schema, false) }
     }
 
     fn find(&mut self, kind: Named, name: &'n str) -> Result<u32> {
@@ -1140,25 +1147,29 @@ impl<'s, 'n> Names<'s, 'n> {
         {
             return Ok(id);
         }
-        let schema = self.schema;
-        let find = || match kind {
-            Named::Table => schema.table(name).map(|id| id.0),
-            Named::Action(table) => schema.action(table, name),
-            Named::Counter => schema.counter(name).map(|id| id.0),
-            Named::Register => schema.register(name).map(|id| id.0),
-            Named::Meter => schema.meter(name).map(|id| id.0),
-            Named::Profile => schema.profile(name).map(|id| id.0),
-            Named::ValueSet => schema.value_set(name).map(|id| id.0),
+        let found = match self.known.get(&(kind, name)) {
+            Some(found) => *found,
+            None => {
+                let names = self.schema.names(kind);
+                let found = match self.described {
+                    0 => names.find_briefly(name),
+                    _ => names.find(name).inspect_err(|_| self.described -= 1),
+                }?;
+                if self.keeps {
+                    self.known.insert((kind, name), found);
+                }
+                found
+            }
         };
-        let found = match self.keeps {
-            true => self.known.entry((kind, name)).or_insert_with(find).clone(),
-            false => find(),
-        }?;
         self.latest[place] = Some((kind, name, found));
         Ok(found)
     }
 
-    fn table(&mut self, name: &'n str) -> Result<TableId> {
+    fn crc(&mut self, name: &'n str) -> Result<u32> {
+        self.find(Named::Crc, name)
+    }
+
+    pub(crate) fn table(&mut self, name: &'n str) -> Result<TableId> {
         self.find(Named::Table, name).map(TableId)
     }
 
@@ -1166,23 +1177,23 @@ impl<'s, 'n> Names<'s, 'n> {
         self.find(Named::Action(table), name)
     }
 
-    fn counter(&mut self, name: &'n str) -> Result<InstanceId> {
+    pub(crate) fn counter(&mut self, name: &'n str) -> Result<InstanceId> {
         self.find(Named::Counter, name).map(InstanceId)
     }
 
-    fn register(&mut self, name: &'n str) -> Result<InstanceId> {
+    pub(crate) fn register(&mut self, name: &'n str) -> Result<InstanceId> {
         self.find(Named::Register, name).map(InstanceId)
     }
 
-    fn meter(&mut self, name: &'n str) -> Result<InstanceId> {
+    pub(crate) fn meter(&mut self, name: &'n str) -> Result<InstanceId> {
         self.find(Named::Meter, name).map(InstanceId)
     }
 
-    fn profile(&mut self, name: &'n str) -> Result<InstanceId> {
+    pub(crate) fn profile(&mut self, name: &'n str) -> Result<InstanceId> {
         self.find(Named::Profile, name).map(InstanceId)
     }
 
-    fn value_set(&mut self, name: &'n str) -> Result<TableId> {
+    pub(crate) fn value_set(&mut self, name: &'n str) -> Result<TableId> {
         self.find(Named::ValueSet, name).map(TableId)
     }
 }
@@ -1200,6 +1211,26 @@ pub(crate) fn resolve_rates(words: &[String; 2]) -> Result<Rates> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Errors of a large batch take little: only the first ones list similar names.
+    #[test]
+    fn wrong_names_of_a_batch_take_little() {
+        let program = p4jet_ir::text::parse(include_str!("../tests/common/sample.ir")).unwrap();
+        let control = Control::new(p4jet_dataplane::Switch::new(program).unwrap());
+        for same in [false, true] {
+            let wrong = |i| NamedUpdate::Clear { table: format!("l{}", if same { 3 } else { i + 3 }) };
+            let batch: Vec<_> =
+                (0..1000).map(wrong).chain([NamedUpdate::Clear { table: "l2".into() }]).collect();
+            let resolved = control.resolve_all(&batch);
+            assert!(resolved[1000].is_ok());
+            let errors = resolved[..1000].iter().map(|resolved| resolved.as_ref().unwrap_err());
+            for (i, error) in errors.enumerate() {
+                assert_eq!(&*error.code, "UNKNOWN_NAME");
+                assert!(error.message.starts_with("Invalid table name (l"), "{error}");
+                assert_eq!(error.choices.is_empty(), i >= DESCRIBED_MAX, "{i}: {error}");
+            }
+        }
+    }
 
     /// Every kind of update survives reading, naming and writing, in the forms of the journal and of clients.
     #[test]

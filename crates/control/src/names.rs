@@ -45,9 +45,8 @@ impl NameIndex {
 
     /// The object with the name `text`; otherwise a message with the candidates.
     pub fn find(&self, text: &str) -> Result<u32, CommandError> {
-        let text = text.strip_prefix('.').unwrap_or(text);
-        let place = self.by_suffix.binary_search_by(|(suffix, _)| suffix.as_str().cmp(text));
-        match place.ok().map(|place| self.by_suffix[place].1) {
+        let text = without_dot(text);
+        match self.found(text) {
             Some(Found::One(index)) => Ok(index),
             Some(Found::Several) => {
                 let candidates: Vec<_> = self.names().filter(|n| suffixes(n).any(|s| s == text)).collect();
@@ -57,6 +56,22 @@ impl NameIndex {
             }
             None => Err(self.unknown(text, &self.choices(text), self.names())),
         }
+    }
+
+    /// Like [`Self::find`], but the message lists no candidates, which take time and memory.
+    pub fn find_briefly(&self, text: &str) -> Result<u32, CommandError> {
+        let text = without_dot(text);
+        let why = match self.found(text) {
+            Some(Found::One(index)) => return Ok(index),
+            Some(Found::Several) => "it is ambiguous",
+            None => "the program has none of this name",
+        };
+        Err(self.unknown(text, why, std::iter::empty()))
+    }
+
+    fn found(&self, text: &str) -> Option<Found> {
+        let place = self.by_suffix.binary_search_by(|(suffix, _)| suffix.as_str().cmp(text));
+        place.ok().map(|place| self.by_suffix[place].1)
     }
 
     fn unknown<'n>(&self, text: &str, why: &str, choices: impl Iterator<Item = &'n str>) -> CommandError {
@@ -85,6 +100,11 @@ impl NameIndex {
     pub fn sorted(&self) -> impl Iterator<Item = u32> + '_ {
         self.names.iter().map(|(_, index)| *index)
     }
+}
+
+/// A name without the leading dot that marks a full name in P4.
+fn without_dot(text: &str) -> &str {
+    text.strip_prefix('.').unwrap_or(text)
 }
 
 /// `a.b.c`, `b.c`, `c`.
@@ -142,6 +162,14 @@ mod tests {
         assert_eq!(index.find("y.acl2"), Ok(4));
         assert_eq!(index.find(".acl2"), Ok(3), "a leading dot is P4's mark of a full name");
         assert!(index.find("v4_lpm").is_err(), "suffixes begin at a dot");
+        for name in ["ipv4_lpm", ".acl2", "acl", "v4_lpm", ""] {
+            assert_eq!(index.find_briefly(name).ok(), index.find(name).ok(), "{name}");
+        }
+        let error = index.find_briefly("ipv4_lmp").unwrap_err();
+        assert_eq!(
+            (error.message.as_str(), error.choices.len()),
+            ("Invalid table name (ipv4_lmp): the program has none of this name", 0)
+        );
     }
 
     #[test]

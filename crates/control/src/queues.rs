@@ -61,17 +61,25 @@ pub(crate) fn check_port(program: &Program, port: u32) -> Result<(), CommandErro
     }
 }
 
+/// Refuses a weight that no queue has.
+pub(crate) fn check_weight(weight: u32) -> Result<(), CommandError> {
+    match weight <= WEIGHT_MAX {
+        true => Ok(()),
+        false => {
+            let message = format!("found weight {weight}, expected 0 to {WEIGHT_MAX}");
+            Err(CommandError::new(message).field("weight"))
+        }
+    }
+}
+
 impl QueueUpdate {
     /// Refuses a weight or priority that no switch has, and a port that the program does not have.
     pub(crate) fn check(&self, program: &Program) -> Result<(), CommandError> {
         if let Some(port) = self.port() {
             check_port(program, port)?;
         }
-        if let QueueUpdate::Weight { weight, .. } = self
-            && *weight > WEIGHT_MAX
-        {
-            let message = format!("found weight {weight}, expected 0 to {WEIGHT_MAX}");
-            return Err(CommandError::new(message).field("weight"));
+        if let QueueUpdate::Weight { weight, .. } = self {
+            check_weight(*weight)?;
         }
         self.check_queue(QUEUES_MAX)
     }

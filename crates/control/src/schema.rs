@@ -57,6 +57,19 @@ enum Place {
     ValueSet(usize),
 }
 
+/// The kind of object that a name denotes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Named {
+    Table,
+    Action(TableId),
+    Counter,
+    Register,
+    Meter,
+    Profile,
+    ValueSet,
+    Crc,
+}
+
 /// Properties of a table that changes need besides its declaration.
 pub struct Shape {
     /// Its actions, as indices in its list.
@@ -133,6 +146,20 @@ impl Schema {
                 .zip(0..)
                 .map(|(table, id)| shape(program, TableId(id), table))
                 .collect(),
+        }
+    }
+
+    /// The names of all objects of a kind.
+    pub(crate) fn names(&self, kind: Named) -> &NameIndex {
+        match kind {
+            Named::Table => &self.tables,
+            Named::Action(table) => &self.shapes[table.index()].actions,
+            Named::Counter => &self.counters,
+            Named::Register => &self.registers,
+            Named::Meter => &self.meters,
+            Named::Profile => &self.profiles,
+            Named::ValueSet => &self.value_sets,
+            Named::Crc => &self.crcs,
         }
     }
 

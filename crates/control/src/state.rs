@@ -6,21 +6,21 @@
 use crate::describe::{ActionInfo, Param};
 use crate::error::{CommandError, count};
 use crate::guard::{claim_for_lines, guarded};
-use crate::named::{Call, NamedUpdate, RateRecord, Session, hex_text, resolve_rates};
-use crate::queues::{check_port, limit};
+use crate::named::{Call, NamedUpdate, Names, RateRecord, Session, hex_text, rates_words, resolve_rates};
+use crate::queues::{check_port, check_weight, limit};
 use crate::record::{
     Cells, Did, End, Group, GroupNode, Groups, Header, JournalHeader, Member, NoteRecord, OneQueue,
     PortRecord, QueueRecord, Record, Register, Shape, TableDefault, TableEntry, ValueSet,
 };
-use crate::schema::is_const_entry;
+use crate::schema::{check_group, check_rates, is_const_entry};
 use crate::sealed::{FileSum, Seal, open, seal};
 use crate::update::{Act, DEFAULT_CELL, Update};
 use crate::value::{key_word, number_word, parse_value};
-use crate::write::{Control, Made, Result, Undo, is_plain};
+use crate::write::{Control, Made, Result, Undo, UndoOther, check_node_handle, is_plain};
 use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate};
 use p4jet_externs::{CounterValue, Multicast, Node};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
-use p4jet_tables::Action;
+use p4jet_tables::{Action, EntryHandle};
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufRead, Write};
 
@@ -269,19 +269,16 @@ impl Control {
                     out.cells(cells, |cells| Record::Register(Register { name: name(), width, cells }))?;
                 }
                 InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. } if counters => {
-                    let values = self.counter_values(id).unwrap_or_default().into_iter();
-                    let used = values.filter(|(_, value)| *value != CounterValue::default());
-                    out.cells(
-                        used.map(|(index, CounterValue { packets, bytes })| (index, (packets, bytes))),
-                        |cells| Record::Counter(Cells { name: name(), cells }),
-                    )?;
+                    let cells = self
+                        .counter_values(id)
+                        .map(|(index, CounterValue { packets, bytes })| (index, (packets, bytes)));
+                    out.cells(cells, |cells| Record::Counter(Cells { name: name(), cells }))?;
                 }
                 InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. } => {
                     let default = self.direct_table(id).map(|_| DEFAULT_CELL);
-                    let rates = self.indices(id).into_iter().chain(default).filter_map(|index| {
-                        let rates = self.meter_rates(id, index).ok().flatten()?;
-                        Some((index, rates.map(|rate| format!("{}:{}", rate.per_us, rate.burst))))
-                    });
+                    let default = default.and_then(|cell| Some((cell, self.meter_rates(id, cell).ok()??)));
+                    let rates = self.meter_values(id).chain(default);
+                    let rates = rates.map(|(index, rates)| (index, rates_words(&rates)));
                     out.cells(rates, |cells| Record::Meter(Cells { name: name(), cells }))?;
                 }
                 InstanceKind::Counter { .. }
@@ -521,8 +518,14 @@ impl<'c> Restoring<'c, '_> {
         if self.lost.len() < REPORTED_MAX {
             self.lost.push(format!("{lost}{of}: {why}"));
         } else {
-            *self.more.entry(of.to_string()).or_default() += 1;
+            self.count_more(of);
         }
+    }
+
+    /// Counts a record that is not reported on its own. Of many objects, only the first ones are named.
+    fn count_more(&mut self, of: &str) {
+        let named = self.more.len() < REPORTED_MAX || self.more.contains_key(of);
+        *self.more.entry(if named { of } else { "others" }.to_string()).or_default() += 1;
     }
 
     /// Records that a file is damaged.
@@ -536,7 +539,7 @@ impl<'c> Restoring<'c, '_> {
         if self.lost.len() < REPORTED_MAX {
             self.lost.push(text);
         } else {
-            *self.more.entry("damaged lines".to_string()).or_default() += 1;
+            self.count_more("damaged lines");
         }
     }
 
@@ -737,8 +740,7 @@ impl<'c> Restoring<'c, '_> {
             Record::Group(group) => (group.profile.clone(), self.group(&group)),
             Record::Entry(entry) => {
                 if self.other_tables.contains(&entry.table) {
-                    *self.more.entry(entry.table).or_default() += 1;
-                    return;
+                    return self.count_more(&entry.table);
                 }
                 let done = self.entry(&entry);
                 match done {
@@ -773,15 +775,18 @@ impl<'c> Restoring<'c, '_> {
         }
     }
 
-    fn profile_table(&self, name: &str) -> Result<TableId> {
-        let schema = &self.control.schema;
-        schema.profile_table(schema.profile(name)?)
+    /// The names for a record. Errors list similar names only as long as errors are reported one by one.
+    fn names<'n>(&self) -> Names<'c, 'n> {
+        Names::for_one(&self.control.schema, self.lost.len() < REPORTED_MAX)
     }
 
     /// Checks whether a table or profile has its former shape.
     fn compare(&mut self, shape: Shape, profile: bool) {
         let name = &shape.name;
-        let found = if profile { self.profile_table(name) } else { self.control.schema.table(name) };
+        let found = match profile {
+            true => self.names().profile(name).and_then(|id| self.control.schema.profile_table(id)),
+            false => self.names().table(name),
+        };
         let table = match &found {
             Ok(id) => *id,
             Err(error) => {
@@ -799,6 +804,12 @@ impl<'c> Restoring<'c, '_> {
             && !profile
         {
             let mut table = self.control.switch.table(id);
+            if let Some(log) = &mut self.log {
+                let slots = shape.generations.keys();
+                let old = slots.map(|slot| (*slot, table.free_generation(EntryHandle(*slot)))).collect();
+                log.push(UndoOther::Entries(id, Vec::new(), old).into());
+                log.push(UndoOther::GenerationMin(id, table.generation_min()).into());
+            }
             shape.generations.iter().for_each(|(slot, to)| table.set_free_generation(*slot, *to));
             table.raise_generation_min(shape.generation_min);
         }
@@ -818,11 +829,11 @@ impl<'c> Restoring<'c, '_> {
         {
             return Err(CommandError::new(format!("the action `{name}` has other parameters")));
         }
-        self.control.resolve_call(id, call)
+        self.control.resolve_act(id, call, &mut self.names())
     }
 
     fn member(&mut self, Member { profile: name, handle, r#do: call }: &Member) -> Result<()> {
-        let profile = self.control.schema.profile(name)?;
+        let profile = self.names().profile(name)?;
         let table = self.control.schema.profile_table(profile)?;
         let Act::Action(action) = self.act(name, table, call)? else {
             return Err(CommandError::new("a member has an action"));
@@ -831,10 +842,15 @@ impl<'c> Restoring<'c, '_> {
     }
 
     fn group(&mut self, Group { profile, handle, members, places }: &Group) -> Result<()> {
-        let profile = self.control.schema.profile(profile)?;
+        let profile = self.names().profile(profile)?;
         let Some(places) = places else {
             return self.control.add_group_at(profile, *handle, members, self.log.as_deref_mut());
         };
+        if places.len() != members.len() {
+            let (found, expected) = (places.len(), members.len());
+            let why = format!("group {handle}: found {found} numbers of places, expected {expected}");
+            return Err(CommandError::new(why));
+        }
         self.control.add_group_at(profile, *handle, &[], self.log.as_deref_mut())?;
         let members = members.iter().copied().zip(places.iter().copied()).collect();
         self.write(Update::SetGroup { profile, group: (*handle).into(), members }, None)
@@ -846,7 +862,7 @@ impl<'c> Restoring<'c, '_> {
             // The program has it.
             return Ok(());
         }
-        let table = self.control.schema.table(name)?;
+        let table = self.names().table(name)?;
         let named = |error: CommandError| CommandError {
             message: format!("entry {handle}: {}", error.message),
             ..error
@@ -856,20 +872,19 @@ impl<'c> Restoring<'c, '_> {
         self.write(Update::Insert { table, key, priority, act }, Some(*handle))?;
         if let Some(timeout_ms) = *timeout_ms {
             // The idle time starts again.
-            let update = Update::SetTimeout { table, entry: (*handle).into(), timeout_ms };
-            self.control.apply(update, None, &Made::default(), None)?;
+            self.write(Update::SetTimeout { table, entry: (*handle).into(), timeout_ms }, None)?;
         }
         Ok(())
     }
 
     fn default(&mut self, TableDefault { table: name, r#do: call }: &TableDefault) -> Result<()> {
-        let table = self.control.schema.table(name)?;
+        let table = self.names().table(name)?;
         let act = self.act(name, table, call)?;
         self.write(Update::SetDefault { table, act }, None)
     }
 
     fn value_set(&mut self, ValueSet { name, key, values }: &ValueSet) -> Result<()> {
-        let set = self.control.schema.value_set(name)?;
+        let set = self.names().value_set(name)?;
         if *key != self.control.schema.key(set) {
             return Err(CommandError::new("its fields are others"));
         }
@@ -881,7 +896,7 @@ impl<'c> Restoring<'c, '_> {
     }
 
     fn register(&mut self, Register { name, width, cells }: &Register) -> Result<()> {
-        let id = self.control.schema.register(name)?;
+        let id = self.names().register(name)?;
         let now = self.control.register_width(id);
         if now != *width {
             return Err(CommandError::new(format!("its cells have {now} bits, they had {width}")));
@@ -894,7 +909,7 @@ impl<'c> Restoring<'c, '_> {
     }
 
     fn counter(&mut self, Cells { name, cells }: &Cells<(u64, u64)>) -> Result<()> {
-        let id = self.control.schema.counter(name)?;
+        let id = self.names().counter(name)?;
         for (index, (packets, bytes)) in cells {
             let value = CounterValue { packets: *packets, bytes: *bytes };
             self.control.write_counter(id, *index, value)?;
@@ -903,22 +918,30 @@ impl<'c> Restoring<'c, '_> {
     }
 
     fn meter(&mut self, Cells { name, cells }: &Cells<[String; 2]>) -> Result<()> {
-        let id = self.control.schema.meter(name)?;
+        let id = self.names().meter(name)?;
         for (index, rates) in cells {
-            self.control.set_meter(id, *index, Some(resolve_rates(rates)?))?;
+            let rates = resolve_rates(rates)?;
+            check_rates(Some(&rates))?;
+            self.control.set_meter(id, *index, Some(rates))?;
         }
         Ok(())
     }
 
     fn multicast(&mut self, Groups { groups, nodes, lags }: Groups) -> Result<()> {
+        for (lag, ports) in &lags {
+            self.control.check(&Update::SetLag { lag: *lag, ports: ports.clone() })?;
+        }
         let mut new = Multicast { lags, ..Multicast::default() };
-        for (handle, GroupNode { rid, ports, lags }) in nodes {
-            new.nodes.insert(handle, Node { instance: rid, ports, lags, group: None });
+        for (handle, GroupNode { rid: instance, ports, lags }) in nodes {
+            check_node_handle(handle)?;
+            self.control.check(&Update::CreateNode { instance, ports: ports.clone(), lags: lags.clone() })?;
+            new.nodes.insert(handle, Node { instance, ports, lags, group: None });
         }
         for (group, members) in groups {
+            check_group(group)?;
             new.create_group(group);
             for node in members {
-                new.associate(group, node).map_err(|error| CommandError::new(error.to_string()))?;
+                new.associate(group, node)?;
             }
         }
         // The old contents are already gone and in the log.
@@ -935,6 +958,13 @@ impl<'c> Restoring<'c, '_> {
         for port in ports.keys() {
             check_port(self.control.program(), *port)?;
         }
+        for PortRecord { queues, .. } in ports.values().chain([others]) {
+            if queues.len() != QUEUES_MAX {
+                let found = count(queues.len(), "queue");
+                return Err(CommandError::new(format!("found {found} of a port, expected {QUEUES_MAX}")));
+            }
+            queues.iter().try_for_each(|queue| check_weight(queue.weight))?;
+        }
         self.queues = Some(QueueConfig {
             queues_per_port: *per_port,
             others: others.settings(),
@@ -946,7 +976,7 @@ impl<'c> Restoring<'c, '_> {
 
     /// Applies a change from a file.
     fn named(&mut self, update: &NamedUpdate, handle: Option<u32>) -> Result<()> {
-        let update = self.control.resolve(update)?;
+        let update = self.control.resolve_with(update, &mut self.names())?;
         self.write(update, handle)
     }
 

@@ -5,7 +5,9 @@
 //! for a new entry, by far the most frequent one, is a few bytes, because a batch may have a million of them.
 
 use crate::error::{CommandError, NO_MEMORY, Subject, count};
-use crate::guard::{MemoryClaim, claim_for_updates, guarded};
+use crate::guard::{
+    HEAP_BLOCK_BYTES, MemoryClaim, claim_for_undo, claim_for_updates, collect_claimed, guarded,
+};
 use crate::journal::Changes;
 use crate::notes::{Note, Noted, Notes};
 use crate::schema::{Schema, check_entry_open, is_const_entry, param_names};
@@ -13,9 +15,10 @@ use crate::update::{Act, Atomicity, Cell, DEFAULT_CELL, Direct, EntryRef, Mirror
 use num_bigint::BigUint;
 use p4jet_dataplane::{PortSettings, QueueConfig, Switch};
 use p4jet_externs::{
-    Affected, CounterValue, CrcParams, Multicast, MulticastError, Node, Rates, Replica, Session, StateError,
+    Affected, CounterValue, CrcParams, Multicast, MulticastError, NODES_MAX, Node, Rates, Replica, Session,
+    StateError,
 };
-use p4jet_ir::{InstanceId, InstanceKind, Program, TableId};
+use p4jet_ir::{InstanceId, InstanceKind, Program, TableAction, TableId};
 use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch, SavedTimeout, TableError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -59,12 +62,14 @@ pub(crate) enum UndoOther {
     Updates(Vec<(Update, Option<u32>)>),
     /// Deleted entries, and the generations of slots that had none.
     Entries(TableId, Vec<Removed>, Vec<(u32, u8)>),
-    /// By index; for a direct counter that is an entry's handle.
+    /// The cells that were not 0, by index; for a direct counter that is an entry's handle.
     Counters(InstanceId, Vec<(u32, CounterValue)>),
     /// The cells that were not 0.
     Registers(InstanceId, Vec<(u32, BigUint)>),
-    /// By index; for a direct meter that is an entry's handle.
-    Meters(InstanceId, Vec<(u32, Option<Rates>)>),
+    /// The cells that had rates, by index; for a direct meter that is an entry's handle.
+    Meters(InstanceId, Vec<(u32, Rates)>),
+    /// The lowest generation of a table's new handles.
+    GenerationMin(TableId, u8),
     /// The timeout of an entry, which was changed at this time in microseconds.
     Timeout(TableId, EntryHandle, SavedTimeout, u64),
     /// A deleted multicast group and its nodes.
@@ -158,6 +163,7 @@ impl From<MulticastError> for CommandError {
             MulticastError::InvalidNode(_) | MulticastError::InGroup(..) | MulticastError::NotInGroup(..) => {
                 "node"
             }
+            MulticastError::Full => return CommandError::refused(Subject::Multicast, error.code(), error),
         };
         CommandError::refused(Subject::Multicast, error.code(), error).field(field)
     }
@@ -167,6 +173,17 @@ impl From<MulticastError> for CommandError {
 pub fn no_session(session: u32) -> CommandError {
     let why = format!("there is no session {session}");
     CommandError::refused(Subject::CloneSessions, "SESSION_NOT_FOUND", why).field("session")
+}
+
+/// Refuses the handle of a multicast node that no node can have.
+pub(crate) fn check_node_handle(handle: u32) -> Result<()> {
+    match handle < NODES_MAX {
+        true => Ok(()),
+        false => {
+            let message = format!("found node {handle}, expected 0 to {}", NODES_MAX - 1);
+            Err(CommandError::new(message).field("node"))
+        }
+    }
 }
 
 fn taken(what: &str, handle: u32) -> CommandError {
@@ -313,6 +330,9 @@ pub struct Batch {
     /// Their memory.
     memory: Option<MemoryClaim>,
 }
+
+/// Memory to undo the deletion of a multicast node, a group or a clone session.
+const UNDO_BYTES_PER_OBJECT: usize = 512;
 
 /// The number of undo steps for which a batch has room from the start.
 const LOG_MAX: usize = 1 << 16;
@@ -523,7 +543,7 @@ impl Control {
     pub(crate) fn succeed(&self, switch: Arc<Switch>) -> Control {
         let new = Control::new(switch);
         for (of, note) in self.notes() {
-            if let Ok(of) = new.resolve_noted(&self.named_noted(&of))
+            if let Some(of) = new.find_noted(&self.named_noted(&of))
                 && new.is_there(&of)
             {
                 new.set_note(of, Some(note));
@@ -743,7 +763,11 @@ impl Control {
                 check_entry_open(&self.program().tables[table.index()], handle.0)?;
                 self.delete(table, handle, log).map_err(self.refused(table))?;
             }
-            Update::Clear(id) => self.clear(id, log)?,
+            Update::Clear(id) | Update::ClearValueSet(id) => {
+                let bytes = log.as_ref().map_or(0, |_| self.undo_bytes_of_entries(id));
+                let _memory = claim_for_undo(bytes)?;
+                self.clear(id, log)?;
+            }
             Update::SetDefault { table, act } => {
                 let action = self.act(table, act, made)?;
                 let mut t = self.switch.table(table);
@@ -854,7 +878,7 @@ impl Control {
             Update::ResetCounter(id) => {
                 let old = match log {
                     None => Vec::new(),
-                    Some(_) => self.counter_values(id)?,
+                    Some(_) => collect_claimed(self.counter_values(id), 0)?,
                 };
                 self.switch.state().counter_reset(id.0).map_err(|e| no_cell(Subject::Counter, e))?;
                 if let Some(log) = log {
@@ -870,7 +894,10 @@ impl Control {
                 let old: Vec<(u32, BigUint)> = match log {
                     None => Vec::new(),
                     // The other cells are 0 afterwards, too.
-                    Some(_) => self.switch.state().register_values(id.0).collect(),
+                    Some(_) => {
+                        let heap_bytes = HEAP_BLOCK_BYTES + self.register_width(id) as usize / 8;
+                        collect_claimed(self.switch.state().register_values(id.0), heap_bytes)?
+                    }
                 };
                 self.switch.state().register_reset(id.0).map_err(|e| no_cell(Subject::Register, e))?;
                 if let Some(log) = log {
@@ -879,10 +906,19 @@ impl Control {
             }
             Update::SetMeter { meter, cell, rates } => {
                 let index = self.cell(self.direct_table(meter), &cell, made)?;
-                self.set_meters(meter, &[index], rates, log)?;
+                let old = self.meter_rates(meter, index)?;
+                self.set_meter(meter, index, rates)?;
+                note(&|| Update::SetMeter { meter, cell: Cell::Index(index), rates: old }.into());
             }
             Update::SetMeterArray { meter, rates } => {
-                self.set_meters(meter, &self.indices(meter), rates, log)?;
+                let old = match log {
+                    None => Vec::new(),
+                    Some(_) => collect_claimed(self.meter_values(meter), 0)?,
+                };
+                self.set_meters(meter, rates)?;
+                if let Some(log) = log {
+                    log.push(UndoOther::Meters(meter, old).into());
+                }
             }
             Update::SetCrc { crc, params } => {
                 let name = self.schema.crcs.name(crc);
@@ -910,7 +946,6 @@ impl Control {
                     self.delete(set, handle, log).map_err(|error| self.refused_by_set(set, &error))?;
                 }
             }
-            Update::ClearValueSet(set) => self.clear(set, log)?,
             Update::SetSession { session, to, bytes_max } => {
                 let new = match to {
                     Mirror::Port(port) => {
@@ -994,11 +1029,13 @@ impl Control {
                     affected = Affected::Group(group);
                 }
                 Update::SetMulticastGroup { group, replicas } => {
+                    let gone = m.groups.get(&group).map_or(0, Vec::len);
+                    m.check_room(replicas.as_ref().map_or(0, Vec::len).saturating_sub(gone))?;
                     undo = Some(UndoOther::MulticastGroup(group, take_group(m, group)).into());
                     if let Some(replicas) = replicas {
                         m.create_group(group);
                         for (port, instance) in replicas {
-                            let node = m.create_node(instance, [port].into(), BTreeSet::new());
+                            let node = m.create_node(instance, [port].into(), BTreeSet::new())?;
                             m.associate(group, node)?;
                         }
                     }
@@ -1006,9 +1043,10 @@ impl Control {
                 }
                 Update::CreateNode { instance, ports, lags } => {
                     let handle = match at {
-                        None => m.create_node(instance, ports, lags),
+                        None => m.create_node(instance, ports, lags)?,
                         Some(handle) if m.nodes.contains_key(&handle) => return Err(taken("node", handle)),
                         Some(handle) => {
+                            check_node_handle(handle)?;
                             m.nodes.insert(handle, Node { instance, ports, lags, group: None });
                             handle
                         }
@@ -1077,6 +1115,41 @@ impl Control {
         let removed = vec![Removed { handle, entry, counts, rates, timeout, age }];
         log.push(UndoOther::Entries(table, removed, Vec::new()).into());
         Ok(())
+    }
+
+    /// Memory to undo the deletion of all entries of a table.
+    fn undo_bytes_of_entries(&self, id: TableId) -> usize {
+        let (declared, shape) = (&self.program().tables[id.index()], &self.schema.shapes[id.index()]);
+        let params = |action: &TableAction| self.program().actions[action.action.index()].params.len();
+        let params = declared.actions.iter().map(params).max().unwrap_or(0);
+        // An entry is listed before it becomes an undo step. A match has up to two values on the heap.
+        let each = size_of::<Removed>()
+            + size_of::<(EntryHandle, Entry)>()
+            + declared.keys.len() * (size_of::<KeyMatch>() + 2 * HEAP_BLOCK_BYTES)
+            + params * (size_of::<BigUint>() + HEAP_BLOCK_BYTES)
+            + shape.direct_counters.len() * size_of::<(InstanceId, CounterValue)>()
+            + shape.direct_meters.len() * size_of::<(InstanceId, Option<Rates>)>()
+            + 4 * HEAP_BLOCK_BYTES;
+        self.switch.table(id).len().saturating_mul(each)
+    }
+
+    /// Memory to undo a reset, apart from cells.
+    fn undo_bytes_of_objects(&self) -> usize {
+        let program = self.program();
+        let mut bytes = 0usize;
+        for (table, id) in program.tables.iter().zip(0..).map(|(t, id)| (t, TableId(id))) {
+            bytes = bytes.saturating_add(self.undo_bytes_of_entries(id));
+            if let (Some(_), Ok(of)) = (table.profile, self.profile(id)) {
+                bytes = bytes.saturating_add(of.objects_count() * UNDO_BYTES_PER_OBJECT);
+            }
+        }
+        let multicast = self.switch.state().with_multicast(|m| {
+            let sets = m.nodes.values().map(|node| node.ports.len() + node.lags.len()).sum::<usize>()
+                + m.lags.values().map(BTreeSet::len).sum::<usize>();
+            (2 * m.nodes.len() + m.groups.len() + m.lags.len()) * UNDO_BYTES_PER_OBJECT + sets * 16
+        });
+        let sessions = self.switch.state().destinations().sessions.len() * UNDO_BYTES_PER_OBJECT;
+        bytes.saturating_add(multicast).saturating_add(sessions)
     }
 
     /// Deletes all entries of a table except const ones.
@@ -1265,10 +1338,14 @@ impl Control {
                         });
                     }
                 }
+                UndoOther::GenerationMin(table, generation) => {
+                    self.switch.table(table).set_generation_min(generation);
+                }
                 UndoOther::Timeout(table, handle, timeout, set_us) => {
                     self.switch.table(table).restore_timeout(handle, timeout, Some(set_us));
                 }
                 UndoOther::Counters(counter, values) => {
+                    let _ = self.switch.state().counter_reset(counter.0);
                     for (index, value) in values {
                         let _ = self.write_counter(counter, index, value);
                     }
@@ -1280,8 +1357,9 @@ impl Control {
                     }
                 }
                 UndoOther::Meters(meter, values) => {
+                    let _ = self.set_meters(meter, None);
                     for (index, rates) in values {
-                        let _ = self.set_meter(meter, index, rates);
+                        let _ = self.set_meter(meter, index, Some(rates));
                     }
                 }
                 UndoOther::Group(group, nodes) => self.put_back(Affected::Group(group), |m| {
@@ -1370,15 +1448,11 @@ impl Control {
         }
     }
 
-    /// The indices of all cells in use of a counter or meter.
-    pub(crate) fn indices(&self, instance: InstanceId) -> Vec<u32> {
-        match self.program().instances[instance.index()].kind {
-            InstanceKind::Counter { size, .. } | InstanceKind::Meter { size, .. } => (0..size).collect(),
-            InstanceKind::DirectCounter { table, .. } | InstanceKind::DirectMeter { table, .. } => {
-                self.switch.table(table).entries().map(|(handle, _)| handle.0).collect()
-            }
-            _ => Vec::new(),
-        }
+    /// The handles of a direct counter's or meter's entries; none for other ones.
+    fn direct_handles(&self, instance: InstanceId) -> Vec<u32> {
+        let table = self.direct_table(instance);
+        table
+            .map_or_else(Vec::new, |id| self.switch.table(id).entries().map(|(handle, _)| handle.0).collect())
     }
 
     /// Packets and bytes of a counter at an index; for a direct counter the index is an entry's handle.
@@ -1392,13 +1466,21 @@ impl Control {
         self.switch.state().counter_write(counter.0, cell, value).map_err(|e| no_cell(Subject::Counter, e))
     }
 
-    /// All values in use, with their indices.
-    pub(crate) fn counter_values(&self, counter: InstanceId) -> Result<Vec<(u32, CounterValue)>> {
-        self.indices(counter)
-            .into_iter()
-            .chain(self.direct_table(counter).map(|_| DEFAULT_CELL))
-            .map(|index| Ok((index, self.counter_value(counter, index)?)))
-            .collect()
+    /// The values of a counter that are not 0, with their indices.
+    pub(crate) fn counter_values(&self, counter: InstanceId) -> impl Iterator<Item = (u32, CounterValue)> {
+        let default = self.direct_table(counter).map(|_| DEFAULT_CELL);
+        let direct = self.direct_handles(counter).into_iter().chain(default);
+        let direct = direct.filter_map(move |index| Some((index, self.counter_value(counter, index).ok()?)));
+        let direct = direct.filter(|(_, value)| *value != CounterValue::default());
+        self.switch.state().counter_values(counter.0).chain(direct)
+    }
+
+    /// The rates of a meter, with the indices of the cells that have some. Those of a direct meter's default action are not among
+    /// them.
+    pub(crate) fn meter_values(&self, meter: InstanceId) -> impl Iterator<Item = (u32, Rates)> {
+        let direct = self.direct_handles(meter).into_iter();
+        let direct = direct.filter_map(move |index| Some((index, self.meter_rates(meter, index).ok()??)));
+        self.switch.state().meter_values(meter.0).chain(direct)
     }
 
     /// Resets the direct counters and meters of a row for a new entry before packets can match it. The row may have
@@ -1436,27 +1518,13 @@ impl Control {
         self.switch.state().meter_set_rates(meter.0, cell, rates).map_err(|e| no_cell(Subject::Meter, e))
     }
 
-    fn set_meters(
-        &self,
-        meter: InstanceId,
-        indices: &[u32],
-        rates: Option<Rates>,
-        log: Option<&mut Vec<Undo>>,
-    ) -> Result<()> {
-        let old = match log {
-            None => Vec::new(),
-            Some(_) => {
-                let old = indices.iter().map(|index| Ok((*index, self.meter_rates(meter, *index)?)));
-                old.collect::<Result<_>>()?
-            }
+    /// Sets the rates of all cells, except that of a direct meter's default action.
+    fn set_meters(&self, meter: InstanceId, rates: Option<Rates>) -> Result<()> {
+        let size = match self.program().instances[meter.index()].kind {
+            InstanceKind::Meter { size, .. } => size,
+            _ => 0,
         };
-        for index in indices {
-            self.set_meter(meter, *index, rates)?;
-        }
-        if let Some(log) = log {
-            log.push(UndoOther::Meters(meter, old).into());
-        }
-        Ok(())
+        (0..size).chain(self.direct_handles(meter)).try_for_each(|index| self.set_meter(meter, index, rates))
     }
 
     fn set_session(&self, number: u32, session: Option<Session>) {
@@ -1499,6 +1567,8 @@ impl Control {
     /// Resets the switch: the effects of updates, registers and counters. Const entries and the
     /// constants of custom CRCs remain.
     fn reset_state(&self, mut log: Option<&mut Vec<Undo>>) -> Result<()> {
+        // Before anything changes: cells come first, because putting them back takes no memory.
+        let memory = claim_for_undo(log.as_ref().map_or(0, |_| self.undo_bytes_of_objects()))?;
         let mut change = |update| self.apply(update, None, &Made::default(), log.as_deref_mut()).map(drop);
         let program = self.program();
         for (instance, id) in program.instances.iter().zip(0..).map(|(i, id)| (i, InstanceId(id))) {
@@ -1515,6 +1585,8 @@ impl Control {
                 InstanceKind::ActionProfile { .. } | InstanceKind::Digest { .. } => {}
             }
         }
+        // Each table claims its own.
+        drop(memory);
         for (table, id) in program.tables.iter().zip(0..).map(|(t, id)| (t, TableId(id))) {
             if table.hidden {
                 change(Update::ClearValueSet(id))?;

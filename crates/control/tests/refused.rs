@@ -370,3 +370,119 @@ fn a_batch_that_does_not_fit_in_memory_is_refused() {
     batch.commit().unwrap();
     assert_eq!(dump(&control), before);
 }
+
+/// A restore makes the checks of a write. A refused one changes nothing, the generations of later handles included.
+#[test]
+fn restore_checks_what_a_write_checks() {
+    let control = control();
+    set_up(
+        &control,
+        r#"{"insert":{"table":"l2","key":["1"],"do":{"action":"deny"}}}
+{"insert":{"table":"l2","key":["2"],"do":{"action":"deny"}}}
+{"delete":{"table":"l2","entry":0}}
+{"write_counter":{"counter":"seen","cell":{"index":3},"packets":10,"bytes":640}}
+{"set_meter":{"meter":"ingress.police","cell":{"index":1},"rates":["1:2","3:4"]}}
+{"set_queue_weight":{"weight":5,"port":3,"queue":1}}"#,
+    );
+    let shared = SharedControl::new(control.clone(), None);
+    let before = dump(&control);
+    let good = control.dump(true);
+    let node = |handle: u64, rid: u32, port: u32, lag: u32| {
+        format!(
+            r#"{{"multicast":{{"groups":{{}},"nodes":{{"{handle}":{{"rid":{rid},"ports":[{port}],"lags":[{lag}]}}}},"lags":{{}}}}}}"#
+        )
+    };
+    let multicast = |rest: &str| format!(r#"{{"multicast":{{"nodes":{{}},{rest}}}}}"#);
+    let entry = r#"{"entry":{"table":"ipv4_lpm","handle":0,"key":["0.0.0.0/0"],"do":{"action":"deny"},"timeout_ms":5}}"#;
+    for (line, why) in [
+        (multicast(r#""groups":{"0":[]},"lags":{}"#), "found multicast group 0, which means none"),
+        (multicast(r#""groups":{"99999999":[]},"lags":{}"#), "found group 99999999, expected 0 to 65535"),
+        (multicast(r#""groups":{"1":[5]},"lags":{}"#), "no node has handle 5"),
+        (multicast(r#""groups":{},"lags":{"65536":[]}"#), "found lag 65536, expected 0 to 65535"),
+        (multicast(r#""groups":{},"lags":{"1":[65536]}"#), "found port 65536, expected 0 to 65535"),
+        (node(4_294_967_295, 1, 1, 1), "found node 4294967295, expected 0 to 1048575"),
+        (node(1, 4_294_967_295, 1, 1), "found replication id 4294967295, expected 0 to 65535"),
+        (node(1, 1, 4_294_967_295, 1), "found port 4294967295, expected 0 to 65535"),
+        (node(1, 1, 1, 4_294_967_295), "found lag 4294967295, expected 0 to 65535"),
+        (
+            r#"{"did":{"updates":[{"create_node":{"rid":1,"ports":[],"lags":[]}}],"handles":[1048576]}}"#
+                .into(),
+            "found node 1048576, expected 0 to 1048575",
+        ),
+        (
+            r#"{"meter":{"name":"ingress.police","cells":{"0":["3:1","2:1"]}}}"#.into(),
+            "the committed rate is above the peak rate",
+        ),
+        (entry.into(), "does not support entry timeouts"),
+        (good.lines().last().unwrap().replace("\"weight\":5", "\"weight\":10001"), "found weight 10001"),
+        (
+            r#"{"queues":{"per_port":8,"others":{"queues":[]},"ports":{}}}"#.into(),
+            "found 0 queues of a port, expected 8",
+        ),
+        (
+            r#"{"group":{"profile":"ecmp","handle":1,"members":[],"places":[1]}}"#.into(),
+            "found 1 numbers of places, expected 0",
+        ),
+    ] {
+        // The generations of slots change before the wrong line.
+        let raised =
+            good.replace(r#""generations":{"0":1}"#, r#""generations":{"0":9,"2":3},"generation_min":5"#);
+        assert_ne!(raised, good);
+        let error = shared.restore(&format!("{raised}{line}\n")).unwrap_err();
+        assert!(error.message.contains(why), "{line}: {error}");
+        assert_eq!(dump(&control), before, "{line}");
+    }
+    assert_eq!(shared.restore(&good), Ok(None));
+}
+
+/// Neither the time nor the report of a wrong restore grows with the number of wrong records more than the text does.
+#[test]
+fn a_restore_with_many_wrong_names_is_refused_briefly() {
+    let control = control();
+    let shared = SharedControl::new(control.clone(), None);
+    let before = dump(&control);
+    let line = |i: u32| format!(r#"{{"register":{{"name":"cell{i}","width":16,"cells":{{}}}}}}"#) + "\n";
+    let text = control.dump(false) + &(0..50_000).map(line).collect::<String>();
+    let error = shared.restore(&text).unwrap_err();
+    assert!(
+        error.message.contains("cell0: Invalid register name (cell0): did you mean `ingress.cells`?"),
+        "{error}"
+    );
+    assert!(error.message.contains("others: 49960 records more"), "{error}");
+    assert!(error.message.len() < 20_000, "{}", error.message.len());
+    assert_eq!(dump(&control), before);
+}
+
+/// Undoing a reset of cells takes memory only for those in use.
+#[test]
+fn cells_come_back() {
+    let control = control();
+    set_up(
+        &control,
+        r#"{"insert":{"table":"l2","key":["1"],"do":{"action":"deny"}}}
+{"write_counter":{"counter":"seen","cell":{"index":3},"packets":10,"bytes":640}}
+{"write_counter":{"counter":"hits","cell":{"entry":0},"packets":5,"bytes":50}}
+{"set_meter":{"meter":"ingress.police","cell":{"index":1},"rates":["1:2","3:4"]}}
+{"write_register":{"register":"wide","index":1,"value":"0xfffffffffffffffffffffffff"}}"#,
+    );
+    let before = dump(&control);
+    let counter = |name| control.schema().counter(name).unwrap();
+    let meter = control.schema().meter("ingress.police").unwrap();
+    let refuse = || Update::DeleteSession(99);
+    for update in [
+        Update::ResetCounter(counter("seen")),
+        Update::ResetCounter(counter("hits")),
+        Update::SetMeterArray { meter, rates: None },
+        Update::SetMeterArray { meter, rates: Some([p4jet_externs::Rate { per_us: 1.0, burst: 7 }; 2]) },
+        Update::Reset,
+    ] {
+        // What counts between the change and its undoing is undone, too.
+        let counted = Update::WriteCounter {
+            counter: counter("seen"),
+            cell: Cell::Index(0),
+            value: CounterValue { packets: 1, bytes: 1 },
+        };
+        assert!(!control.write(vec![update.clone(), counted, refuse()], Atomicity::AllOrNothing).in_effect);
+        assert_eq!(dump(&control), before, "{update:?}");
+    }
+}

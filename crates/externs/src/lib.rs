@@ -43,7 +43,7 @@ pub use digests::{Digest, DigestCounts};
 pub use env::Env;
 pub use hash::{ByteParts, byte_parts};
 pub use meter::{GREEN, RED, Rate, Rates, YELLOW};
-pub use multicast::{Affected, Multicast, MulticastError, Node};
+pub use multicast::{Affected, Multicast, MulticastError, NODES_MAX, Node};
 pub use replication::{Destinations, Replica, Session, Targets};
 pub use state::{CounterValue, DIRECT_BANKS, InstanceKind, InstanceSpec, State, StateError, Unit};
 

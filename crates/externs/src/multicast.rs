@@ -5,6 +5,9 @@ use crate::Replica;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+/// Maximum number of nodes; their handles are below it.
+pub const NODES_MAX: u32 = 1 << 20;
+
 /// A node of the replication engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
@@ -51,6 +54,8 @@ pub enum MulticastError {
     InGroup(u32, u32),
     /// The node is not in the group: the second number.
     NotInGroup(u32, u32),
+    /// There are [`NODES_MAX`] nodes already.
+    Full,
 }
 
 impl MulticastError {
@@ -60,6 +65,7 @@ impl MulticastError {
             MulticastError::InvalidGroup(_) => "INVALID_MGRP_HANDLE",
             MulticastError::InvalidNode(_) => "INVALID_L1_HANDLE",
             MulticastError::InGroup(..) | MulticastError::NotInGroup(..) => "ERROR",
+            MulticastError::Full => "TABLE_FULL",
         }
     }
 }
@@ -73,6 +79,7 @@ impl fmt::Display for MulticastError {
                 write!(f, "node {node} is already in group {group}; a node belongs to only one group")
             }
             MulticastError::NotInGroup(node, group) => write!(f, "node {node} is not in group {group}"),
+            MulticastError::Full => write!(f, "there are {NODES_MAX} multicast nodes, which is the limit"),
         }
     }
 }
@@ -95,15 +102,31 @@ impl Multicast {
     }
 
     /// Creates a node and returns its handle, the smallest free one.
-    pub fn create_node(&mut self, instance: u32, ports: BTreeSet<u32>, lags: BTreeSet<u32>) -> u32 {
+    pub fn create_node(
+        &mut self,
+        instance: u32,
+        ports: BTreeSet<u32>,
+        lags: BTreeSet<u32>,
+    ) -> Result<u32, MulticastError> {
+        self.check_room(1)?;
+        let count = self.nodes.len() as u32;
         // Without gaps, which is usual, it follows the last one.
-        let next = self.nodes.last_key_value().map_or(0, |(last, _)| last + 1);
-        let handle = match next as usize == self.nodes.len() {
-            true => next,
-            false => self.nodes.keys().zip(0..).find(|(used, n)| **used != *n).map_or(next, |(_, n)| n),
+        let handle = match self.nodes.last_key_value() {
+            Some((last, _)) if *last >= count => {
+                self.nodes.keys().zip(0..).find(|(used, n)| **used != *n).map_or(count, |(_, n)| n)
+            }
+            _ => count,
         };
         self.nodes.insert(handle, Node { instance, ports, lags, group: None });
-        handle
+        Ok(handle)
+    }
+
+    /// Checks that this many more nodes are allowed.
+    pub fn check_room(&self, more: usize) -> Result<(), MulticastError> {
+        match self.nodes.len().saturating_add(more) <= NODES_MAX as usize {
+            true => Ok(()),
+            false => Err(MulticastError::Full),
+        }
     }
 
     fn node(&mut self, node: u32) -> Result<&mut Node, MulticastError> {
@@ -183,5 +206,27 @@ impl Multicast {
             replicas.extend(node.ports.iter().chain(lags).map(|port| Replica { port: *port, instance }));
         }
         replicas
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_node_gets_the_smallest_free_handle() {
+        let mut multicast = Multicast::default();
+        let mut create = |handles: &[u32]| {
+            multicast.nodes = handles.iter().map(|handle| (*handle, Node::default())).collect();
+            multicast.create_node(1, BTreeSet::new(), BTreeSet::new())
+        };
+        assert_eq!(create(&[]), Ok(0));
+        assert_eq!(create(&[0, 1]), Ok(2));
+        assert_eq!(create(&[0, 2, 3]), Ok(1));
+        assert_eq!(create(&[u32::MAX]), Ok(0));
+        assert_eq!(create(&[0, u32::MAX]), Ok(1));
+        let all: Vec<u32> = (0..NODES_MAX).collect();
+        assert_eq!(create(&all[1..]), Ok(0));
+        assert_eq!(create(&all), Err(MulticastError::Full));
     }
 }

@@ -593,6 +593,16 @@ impl State {
         })
     }
 
+    /// Returns the cells of a counter that are not 0, with their indices; none of a direct counter, whose cells belong to entries.
+    pub fn counter_values(&self, instance: u32) -> impl Iterator<Item = (u32, CounterValue)> {
+        let size = match self.specs.get(instance as usize).map(|spec| spec.kind) {
+            Some(InstanceKind::Counter { size, .. }) => size,
+            _ => 0,
+        };
+        let value = move |index| Some((index, self.counter_read(instance, index).ok()?));
+        (0..size).filter_map(value).filter(|(_, value)| *value != CounterValue::default())
+    }
+
     /// Sets a counter. The control plane does so with 0 for the direct counter of a new entry, whose row another entry may
     /// have had.
     pub fn counter_write(&self, instance: u32, index: u32, value: CounterValue) -> Result<(), StateError> {
@@ -645,6 +655,16 @@ impl State {
     /// Returns the rates of a meter, if any are set. For a direct meter `index` is the entry's row.
     pub fn meter_rates(&self, instance: u32, index: u32) -> Result<Option<Rates>, StateError> {
         self.checked_meter(instance, index).map(|meters| meters.rates(index))
+    }
+
+    /// Returns the rates of a meter with the indices of the cells that have some; none of a direct meter, whose cells belong to
+    /// entries.
+    pub fn meter_values(&self, instance: u32) -> impl Iterator<Item = (u32, Rates)> {
+        let size = match self.specs.get(instance as usize).map(|spec| spec.kind) {
+            Some(InstanceKind::Meter { size, .. }) => size,
+            _ => 0,
+        };
+        (0..size).filter_map(move |index| Some((index, self.meter_rates(instance, index).ok()??)))
     }
 
     /// Sets the rates of a meter, with full buckets, or removes them: then every packet is green. The control plane

@@ -377,6 +377,12 @@ impl ActionProfile {
         self.lock().members.get(&handle).map(|member| member.action.clone())
     }
 
+    /// Returns the number of members, of groups, and of places of members in groups, all together.
+    pub fn objects_count(&self) -> usize {
+        let profile = self.lock();
+        profile.members.len() + profile.groups.values().map(|group| 1 + group.members.len()).sum::<usize>()
+    }
+
     /// Returns the number of members.
     pub fn members_count(&self) -> usize {
         self.lock().members.len()

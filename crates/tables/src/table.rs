@@ -791,6 +791,11 @@ impl Table {
         self.generation_min
     }
 
+    /// Sets the lowest generation of new handles.
+    pub fn set_generation_min(&mut self, generation: u8) {
+        self.generation_min = generation;
+    }
+
     /// Raises the lowest generation of new handles.
     pub fn raise_generation_min(&mut self, generation: u8) {
         self.generation_min = self.generation_min.max(generation);
