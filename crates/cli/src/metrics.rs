@@ -3,8 +3,8 @@
 //! The cost of clients is bounded: their number, their time and the size of their requests are limited, and the workers
 //! are queried only a few times per second, however often clients ask.
 
-use crate::stats::{Meter, prometheus};
-use p4jet_dataplane::Running;
+use crate::stats::prometheus;
+use p4jet_control::{CommandError, Host};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,22 +29,21 @@ pub struct Server {
 }
 
 struct Shared {
-    running: Arc<Running>,
-    meter: Meter,
+    host: Arc<dyn Host>,
     last: Mutex<Option<(Instant, Arc<str>)>>,
     clients: AtomicUsize,
     stop: AtomicBool,
 }
 
 impl Shared {
-    fn text(&self) -> Arc<str> {
+    fn text(&self) -> Result<Arc<str>, CommandError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            Some((when, text)) if when.elapsed() < FRESH => Arc::clone(text),
+            Some((when, text)) if when.elapsed() < FRESH => Ok(Arc::clone(text)),
             _ => {
-                let text: Arc<str> = prometheus(&self.meter.read(&self.running)).into();
+                let text: Arc<str> = prometheus(&self.host.stats()?).into();
                 *last = Some((Instant::now(), Arc::clone(&text)));
-                text
+                Ok(text)
             }
         }
     }
@@ -52,12 +51,11 @@ impl Shared {
 
 impl Server {
     /// Listens at `address`; port 0 means any port.
-    pub fn start(address: SocketAddr, running: Arc<Running>) -> io::Result<Server> {
+    pub fn start(address: SocketAddr, host: Arc<dyn Host>) -> io::Result<Server> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
-            running,
-            meter: Meter::new(),
+            host,
             last: Mutex::new(None),
             clients: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
@@ -153,7 +151,10 @@ fn answer(request: &[u8], shared: &Shared) -> String {
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let path = target.split('?').next().unwrap_or_default();
     let (status, kind, body): (&str, &str, Arc<str>) = match (method, path) {
-        ("GET" | "HEAD", "/metrics") => ("200 OK", METRICS, shared.text()),
+        ("GET" | "HEAD", "/metrics") => match shared.text() {
+            Ok(text) => ("200 OK", METRICS, text),
+            Err(error) => ("503 Service Unavailable", PLAIN, format!("{error}\n").into()),
+        },
         ("GET" | "HEAD", "/") => ("200 OK", PLAIN, "p4jet: see /metrics\n".into()),
         ("GET" | "HEAD", _) => ("404 Not Found", PLAIN, "there is only /metrics\n".into()),
         _ => ("405 Method Not Allowed", PLAIN, "only GET\n".into()),

@@ -9,9 +9,9 @@ use std::ptr::{copy_nonoverlapping, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Size of the reserve in bytes. It belongs to the address space from the start, but no page is used before it is needed.
-const RESERVE_BYTES: usize = 8 << 20;
+const RESERVE_BYTES: usize = 16 << 20;
 /// Maximum size of an allocation that the reserve serves, so that it lasts for many.
-const SMALL_BYTES_MAX: usize = 64 << 10;
+const SMALL_BYTES_MAX: usize = 256 << 10;
 
 #[global_allocator]
 static ALLOCATOR: WithReserve = WithReserve { reserve: Reserve::new() };

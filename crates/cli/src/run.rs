@@ -335,7 +335,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let metrics = match args.metrics {
         None => None,
         Some(address) => {
-            let server = metrics::Server::start(address, Arc::clone(&running));
+            let server = metrics::Server::start(address, Arc::clone(&host) as Arc<dyn Host>);
             let server = server.map_err(|e| Failure::Environment(format!("--metrics {address}: {e}")))?;
             let text = format!("metrics at http://{}/metrics", server.address());
             voice.report(Level::Info, "metrics", None, text);

@@ -45,6 +45,9 @@ impl MemoryClaim {
     ///
     /// [`NO_MEMORY`] if the system refuses this memory beside all other claims.
     pub fn new(bytes: usize, what: impl FnOnce() -> String) -> Result<MemoryClaim, CommandError> {
+        if bytes == 0 {
+            return Ok(MemoryClaim(0));
+        }
         let with_others = |others: usize| {
             let all = others.checked_add(bytes)?;
             p4jet_threads::check_mappable(all).is_ok().then_some(all)
@@ -58,6 +61,11 @@ impl MemoryClaim {
             .code(NO_MEMORY)
         })?;
         Ok(MemoryClaim(bytes))
+    }
+
+    /// The claimed number of bytes.
+    pub fn bytes(&self) -> usize {
+        self.0
     }
 }
 
@@ -113,7 +121,7 @@ pub(crate) fn collect_claimed<T>(
             let bytes = (all.len() + more) * size_of::<T>() + more * heap_bytes;
             // The memory of the step before is no claim any more: it is taken.
             drop(memory.take());
-            memory = claim_for_undo(bytes)?;
+            memory = Some(claim_for_undo(bytes)?);
             all.reserve_exact(more);
         }
         all.push(value);

@@ -2,7 +2,7 @@
 
 use crate::error::{CommandError, NO_MEMORY, Subject, count};
 use crate::event::Subscription;
-use crate::guard::guarded;
+use crate::guard::{MemoryClaim, guarded};
 use crate::host::{Host, Keep, Program, Ready, Swap};
 use crate::journal::{Changes, Journal};
 use crate::named::NamedUpdate;
@@ -46,6 +46,9 @@ const COMPILATIONS_MAX: usize = 4;
 /// Address space that must be free for each compilation. The limits of the compiler keep its memory below that, and the process
 /// ends if the heap refuses memory.
 const COMPILATION_BYTES: usize = 1 << 30;
+
+/// Memory for a port: its rings and the buffers of its captures.
+const PORT_BYTES: usize = 16 << 20;
 
 /// A running compilation.
 struct Compilation<'s>(&'s AtomicUsize);
@@ -406,7 +409,9 @@ impl SharedControl {
 
     /// Opens a port, specified as after `-i N@`.
     pub fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<()> {
-        self.host()?.add_port(number, spec, rights).map_err(|error| error.subject(Subject::Ports))
+        let host = self.host()?;
+        let _memory = MemoryClaim::new(PORT_BYTES, || "a port".to_string())?;
+        host.add_port(number, spec, rights).map_err(|error| error.subject(Subject::Ports))
     }
 
     /// Closes a port.

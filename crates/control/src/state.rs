@@ -19,7 +19,7 @@ use crate::value::{key_word, number_word, parse_value};
 use crate::write::{Control, Made, Result, Undo, UndoOther, check_node_handle, is_plain};
 use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate};
 use p4jet_externs::{CounterValue, Multicast, Node};
-use p4jet_ir::{InstanceId, InstanceKind, TableId};
+use p4jet_ir::{Instance, InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, EntryHandle};
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufRead, Write};
@@ -290,6 +290,37 @@ impl Control {
         Ok(())
     }
 
+    /// The number of objects in a dump, apart from cells.
+    pub fn objects(&self) -> usize {
+        let profiles = self.schema.profiles.sorted().filter_map(|id| {
+            Some(self.profile(self.schema.profile_table(InstanceId(id)).ok()?).ok()?.objects_count())
+        });
+        let state = self.switch.state();
+        let multicast = state.with_multicast(|m| m.nodes.len() + m.groups.len() + m.lags.len());
+        self.entries() + profiles.sum::<usize>() + multicast + state.destinations().sessions.len()
+    }
+
+    /// The approximate length of all cells in a dump, in bytes.
+    pub fn cells_text_bytes(&self, counters: bool) -> usize {
+        let state = self.switch.state();
+        let of = |(instance, id): (&Instance, u32)| match instance.kind {
+            InstanceKind::Register { .. } => self.register_text_bytes(InstanceId(id)),
+            InstanceKind::Counter { .. } if counters => {
+                state.counter_values(id).count() * cell_text_bytes(128)
+            }
+            InstanceKind::Meter { .. } => state.meter_values(id).count() * cell_text_bytes(256),
+            // The cells of entries are part of these.
+            _ => 0,
+        };
+        self.program().instances.iter().zip(0..).map(of).sum()
+    }
+
+    /// The approximate length of the cells of a register that are not 0, in bytes.
+    pub fn register_text_bytes(&self, register: InstanceId) -> usize {
+        self.switch.state().register_values(register.0).count()
+            * cell_text_bytes(self.register_width(register))
+    }
+
     /// The default action of a table. As in bmv2, a table with an action profile has none until a member or group is set, although
     /// the program's action runs.
     pub fn default_action(&self, table: TableId) -> Option<Action> {
@@ -367,6 +398,11 @@ fn default_of(table: &p4jet_tables::Table) -> Option<&Action> {
     let default = table.default_action();
     let unset = table.profile().is_some() && default.as_member().or(default.as_group()).is_none();
     (!unset).then_some(default)
+}
+
+/// The maximum length of a cell of this width, as a decimal number with index and punctuation.
+fn cell_text_bytes(width: u32) -> usize {
+    20 + width as usize / 3
 }
 
 /// Dumps contain no runtime commands.

@@ -1627,11 +1627,18 @@ impl Control {
         }
     }
 
+    /// The number of cells of a register.
+    pub fn register_size(&self, register: InstanceId) -> u32 {
+        match self.program().instances[register.index()].kind {
+            InstanceKind::Register { size, .. } => size,
+            _ => 0,
+        }
+    }
+
     /// The values of all cells of a register.
     pub fn register_values(&self, register: InstanceId) -> Vec<BigUint> {
-        let InstanceKind::Register { size, .. } = self.program().instances[register.index()].kind else {
-            return Vec::new();
-        };
-        (0..size).filter_map(|cell| self.register_value(register, cell).ok()).collect()
+        (0..self.register_size(register))
+            .filter_map(|cell| self.register_value(register, cell).ok())
+            .collect()
     }
 }

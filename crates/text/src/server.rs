@@ -4,7 +4,7 @@
 //! their requests, and the time for half a request or an unread answer. A silent client loses its place to
 //! a new one.
 
-use crate::commands::HostCommand;
+use crate::commands::{ANSWER_BYTES_PER_OBJECT, HostCommand, answer_bytes};
 use crate::peer::{self, Peer};
 use crate::shared::answer;
 use crate::wire::{Answer, Request, WireError};
@@ -21,7 +21,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -48,10 +48,11 @@ pub struct Limits {
     pub silent: Duration,
     /// Maximum bytes of a request.
     pub line: usize,
-    /// Maximum bytes of a request with a file of commands or a program. One client of a user, and four in total, may send more
-    /// than [`Limits::line`] at the same time.
+    /// Maximum bytes of a request with a file of commands or a program. At any time, one client of a user and four in total have a
+    /// request of more than [`Limits::line`] in progress, from its arrival until its answer is ready. Others wait.
     pub file: usize,
-    /// Maximum time for the rest of a request, for the first request of a client, and for the reading of an answer.
+    /// Maximum time for the rest of a request, for the first request of a client, for the reading of an answer, and for the wait
+    /// until a long request may arrive.
     pub wait: Duration,
 }
 
@@ -82,7 +83,7 @@ enum Address {
     Tcp(SocketAddr),
 }
 
-/// Maximum number of clients that send a request longer than a line.
+/// Maximum number of requests longer than a line. Each takes up to [`Limits::file`] bytes, and parsed [`PARSED_BYTES`] times as many.
 const LONG_MAX: usize = 4;
 
 struct State {
@@ -95,8 +96,10 @@ struct State {
     start: Instant,
     stop: AtomicBool,
     clients: Mutex<HashMap<u64, Known>>,
-    /// The clients that are sending a request longer than a line.
+    /// The clients with a request longer than a line.
     long: Mutex<Vec<Peer>>,
+    /// Signals the end of such a request.
+    long_ended: Condvar,
 }
 
 /// A connected client.
@@ -293,6 +296,7 @@ impl Server {
             stop: AtomicBool::new(false),
             clients: Mutex::new(HashMap::new()),
             long: Mutex::new(Vec::new()),
+            long_ended: Condvar::new(),
         });
         let for_thread = Arc::clone(&state);
         let accepting = p4jet_threads::spawn("control", move || accept(&listener, &for_thread))?;
@@ -447,7 +451,8 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
     if each!(&stream, s => s.set_write_timeout(Some(state.limits.wait))).is_err() {
         return;
     }
-    let mut requests = Requests { state, peer, turn, buffer: Vec::new(), begin: 0, understood: false };
+    let mut requests =
+        Requests { state, peer, turn, buffer: Vec::new(), begin: 0, understood: false, long: None };
     let mut answers = Vec::new();
     let mut memory = None;
     loop {
@@ -473,10 +478,10 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
                 },
                 Ok(request) => {
                     requests.understood = true;
-                    // Held until the answer is on its way.
+                    // Held until the answer is a line.
                     match claim(state, &request) {
                         Ok(claim) => {
-                            memory = claim;
+                            memory = Some(claim);
                             (answer_while_there(&stream, state, request), false)
                         }
                         Err(error) => (Answer::refused(error.into()), false),
@@ -492,7 +497,8 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
         drop(answer);
         answers.extend_from_slice(line.as_bytes());
         drop(line);
-        if last || memory.take().is_some() {
+        requests.end_long();
+        if last || memory.take().is_some_and(|claim| claim.bytes() > REQUEST_BYTES) {
             // Long answers do not wait for others.
             let sent = each!(&mut stream, s => s.write_all(&answers));
             if last || sent.is_err() {
@@ -520,23 +526,16 @@ fn parsed(line: &[u8]) -> Result<Request, Unparsed> {
     Request::parse(line).map_err(Unparsed::Wrong)
 }
 
-/// Claims the memory of a request whose results or updates may be many.
-fn claim(state: &State, request: &Request) -> Result<Option<MemoryClaim>, CommandError> {
-    let (number, each, what) = match request {
-        Request::Command { line, .. } if reads_entries(line) => {
-            (state.control.control().entries(), READ_BYTES_PER_ENTRY, "an answer with all entries")
-        }
-        Request::Read { max, .. } => ((*max).min(PAGE_MAX), READ_BYTES_PER_ENTRY, "a page"),
-        Request::Write { updates, .. } => (updates.len(), WRITTEN_BYTES_PER_UPDATE, "the results of a batch"),
-        _ => return Ok(None),
+/// Claims memory for a request: a little for each, so that none ends the process, and more if the answer may be long.
+fn claim(state: &State, request: &Request) -> Result<MemoryClaim, CommandError> {
+    let answer = match request {
+        Request::Command { line, .. } => answer_bytes(&state.control.control(), line),
+        Request::Read { max, .. } => (*max).min(PAGE_MAX) * ANSWER_BYTES_PER_OBJECT,
+        Request::Write { updates, .. } => updates.len().saturating_mul(WRITTEN_BYTES_PER_UPDATE),
+        _ => 0,
     };
-    let bytes = number.saturating_mul(each);
-    (bytes >= CLAIMED_BYTES_MIN).then(|| MemoryClaim::new(bytes, || what.to_string())).transpose()
-}
-
-/// True for a command whose answer may have all entries.
-fn reads_entries(line: &str) -> bool {
-    line.split_ascii_whitespace().next().is_some_and(|name| name.contains("dump"))
+    let what = || if answer > 0 { "this request with its answer" } else { "a request" }.to_string();
+    MemoryClaim::new(REQUEST_BYTES.saturating_add(answer), what)
 }
 
 /// Registers a client as a subscriber, if there is room.
@@ -658,6 +657,8 @@ struct Requests<'s> {
     begin: usize,
     /// True if the client has sent a request.
     understood: bool,
+    /// The right to the present request, if it is longer than a line.
+    long: Option<Long<'s>>,
 }
 
 enum Next<'b> {
@@ -669,23 +670,31 @@ enum Next<'b> {
 
 /// Bytes of memory for each byte of a request that is read.
 const PARSED_BYTES: usize = 16;
-/// Bytes of memory for each entry in an answer: as text, as JSON, and as the line that is sent.
-const READ_BYTES_PER_ENTRY: usize = 4096;
+/// Bytes of memory for any request and its answer, if that is short.
+const REQUEST_BYTES: usize = 1 << 20;
 /// Bytes of memory for each update of a batch: resolved, undone, and its result.
 const WRITTEN_BYTES_PER_UPDATE: usize = 1024;
-/// A request claims memory if it may take this much.
+/// Bytes of memory for which a request claims it before it is parsed.
 const CLAIMED_BYTES_MIN: usize = 128 << 10;
 
 /// Maximum bytes of answers that wait for the answers to later requests.
 const ANSWERS_WAIT: usize = 64 << 10;
 
 impl Requests<'_> {
+    /// Frees the memory of a long request whose answer is ready, so that another one may arrive.
+    fn end_long(&mut self) {
+        if self.long.is_some() {
+            self.buffer.drain(..std::mem::take(&mut self.begin));
+            self.buffer.shrink_to(self.state.limits.line);
+            self.long = None;
+        }
+    }
+
     /// Returns the next line. Sends `answers` before it waits for the client.
     fn next(&mut self, stream: &mut Stream, answers: &mut Vec<u8>) -> Next<'_> {
         let limits = self.state.limits;
         let mut searched = self.begin;
         let mut deadline = None;
-        let mut long = None;
         self.turn.set(self.state.now_ms());
         loop {
             let found = self.buffer[searched..].iter().position(|b| *b == b'\n').map(|at| searched + at);
@@ -710,15 +719,18 @@ impl Requests<'_> {
                     "not a request: expected JSON, which begins with `{` (there is no Thrift server here)";
                 return Next::Refused(why.into());
             }
-            if searched == 0 {
-                // The memory of a long request.
-                self.buffer.shrink_to(limits.line);
-            }
-            if searched > limits.line && long.is_none() {
-                long = Long::begin(self.state, self.peer);
-                if long.is_none() {
-                    return Next::Refused("another client sends a long request just now: try again".into());
+            if searched > limits.line && self.long.is_none() {
+                self.turn.set(Turn::SWITCH);
+                self.long = Long::begin(self.state, self.peer);
+                if self.long.is_none() {
+                    let (max, wait) = (limits.line, limits.wait);
+                    return Next::Refused(format!(
+                        "other requests of more than {max} bytes have been in progress for {wait:?}: try again"
+                    ));
                 }
+                self.turn.set(self.state.now_ms());
+                // The client's time begins again.
+                deadline = None;
             }
             if searched > limits.file {
                 return Next::Refused(format!("a request has at most {} bytes", limits.file));
@@ -751,13 +763,16 @@ impl Requests<'_> {
     }
 }
 
-/// The right to send a request longer than a line.
+/// The right to a request longer than a line, until its answer is ready.
 struct Long<'s>(&'s State, &'s Peer);
 
 impl<'s> Long<'s> {
+    /// Waits for the end of other long requests, at most [`Limits::wait`].
     fn begin(state: &'s State, peer: &'s Peer) -> Option<Long<'s>> {
-        let mut long = state.long();
-        if long.len() >= LONG_MAX || long.contains(peer) {
+        let must_wait = |long: &mut Vec<Peer>| long.len() >= LONG_MAX || long.contains(peer);
+        let waited = state.long_ended.wait_timeout_while(state.long(), state.limits.wait, must_wait);
+        let (mut long, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
             return None;
         }
         long.push(peer.clone());
@@ -768,6 +783,7 @@ impl<'s> Long<'s> {
 impl Drop for Long<'_> {
     fn drop(&mut self) {
         self.0.long().retain(|peer| peer != self.1);
+        self.0.long_ended.notify_all();
     }
 }
 

@@ -7,8 +7,8 @@ use crate::commands::{
 use crate::error::{LineError, LoadError};
 use crate::wire::{Answer, Request, WireError};
 use p4jet_control::{
-    Atomicity, CommandError, Control, PortStats, Program, Rights, SharedControl, Stats, Subject, Update,
-    guarded,
+    Atomicity, CommandError, Control, MemoryClaim, PortStats, Program, Rights, SharedControl, Stats, Subject,
+    Update, guarded,
 };
 use p4jet_dataplane::{Cancel, CaptureSpec};
 use std::path::Path;
@@ -154,6 +154,9 @@ fn carry_out_request(shared: &SharedControl, request: Request, rights: &Rights, 
     }
 }
 
+/// Memory for a trace, a capture or statistics.
+const OBSERVE_BYTES: usize = 8 << 20;
+
 fn stats(shared: &SharedControl) -> Result<Stats, CommandError> {
     if !shared.has_host() {
         return Err(set_up_once("stats"));
@@ -225,6 +228,7 @@ fn host_reply(
             reply
         }
         HostCommand::Observe(words) => {
+            let _memory = MemoryClaim::new(OBSERVE_BYTES, || "traces, captures and statistics".to_string())?;
             let observed = observe(shared, words, rights, cancel)?;
             Reply { data: data.then_some(observed.data), ..observed.text.into() }
         }

@@ -235,7 +235,7 @@ fn garbage_is_answered_and_ends_the_connection() {
 
 /// A Thrift client sends no line, and waits for an answer.
 #[test]
-fn a_thrift_client_is_told_at_once() {
+fn a_thrift_client_gets_an_error_at_once() {
     let (folder, _server) = start(Limits { wait: DEADLINE, ..Limits::default() });
     let begin = Instant::now();
     let text = said(&folder.socket(), b"\x80\x01\0\x01\0\0\0\x14Standard:bm_get_info\0\0\0\0\0");
@@ -807,5 +807,45 @@ fn a_failed_compilation_for_queues_is_remembered() {
         let reply = control.reply(command, false);
         assert_eq!(reply.note.as_deref(), Some("the output queues have no effect: this one has none"));
         assert_eq!(stub.queues_tried.load(Ordering::SeqCst), tried, "{command}");
+    }
+}
+
+/// A long request counts until its answer is ready: others wait for that, and are refused after a while. Short ones do not wait.
+#[test]
+fn long_requests_wait_for_each_other() {
+    let (folder, host) = (Folder::new(), Arc::new(Stub::default()));
+    let path = folder.socket();
+    let shared = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let limits = Limits { line: 1000, wait: Duration::from_secs(2), ..Limits::default() };
+    let _server = Server::unix(shared, &path, limits).unwrap();
+    let file = |first: u32| -> String {
+        (first..first + 100).map(|key| format!("table_add ipv4_lpm deny {key}/32 =>\n")).collect()
+    };
+    let texts = [("endless.p4".into(), "x".repeat(2000))].into();
+    let endless = Request::Program { path: "endless.p4".into(), texts, aside: false };
+    let compiling = || {
+        let mut client = UnixStream::connect(&path).unwrap();
+        client.write_all((endless.to_line() + "\n").as_bytes()).unwrap();
+        let end = Instant::now() + DEADLINE;
+        while host.compiling.load(Ordering::SeqCst) == 0 {
+            assert!(Instant::now() < end, "the program is not compiled");
+            thread::sleep(Duration::from_millis(1));
+        }
+        client
+    };
+    let first = compiling();
+    let error = Client::unix(&path).unwrap().load("file", &file(0)).unwrap_err().to_string();
+    assert!(error.contains("requests of more than 1000 bytes have been in progress for 2s"), "{error}");
+    assert_serves(&path);
+    thread::scope(|scope| {
+        let second = scope.spawn(|| Client::unix(&path).unwrap().load("file", &file(0)));
+        // The compilation ends because its client leaves.
+        drop(first);
+        assert_eq!(second.join().unwrap().unwrap().unwrap().entries_added, 100);
+    });
+    // One connection may send several.
+    let mut client = Client::unix(&path).unwrap();
+    for first in [1000, 2000] {
+        assert_eq!(client.load("file", &file(first)).unwrap().unwrap().entries_added, 100);
     }
 }

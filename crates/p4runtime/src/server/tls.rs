@@ -15,8 +15,16 @@ fn wrong(path: &Path, why: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {why}", path.display()))
 }
 
+/// Maximum length of a file with certificates or a key.
+const PEM_BYTES_MAX: u64 = 16 << 20;
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    p4jet_files::read(path, PEM_BYTES_MAX).map_err(|error| wrong(path, error))
+}
+
 fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
-    let read = CertificateDer::pem_file_iter(path).map_err(|error| wrong(path, error))?;
+    let text = read(path)?;
+    let read = CertificateDer::pem_slice_iter(&text);
     let all: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| wrong(path, error))?;
     if all.is_empty() {
         return Err(wrong(path, "no certificate in PEM form"));
@@ -27,7 +35,7 @@ fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
 /// Accepts TLS 1.2 and 1.3 with these files.
 pub fn acceptor(files: &Tls) -> io::Result<TlsAcceptor> {
     let provider = Arc::new(ring::default_provider());
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| wrong(&files.key, error))?;
+    let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?).map_err(|error| wrong(&files.key, error))?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?;

@@ -2,7 +2,7 @@
 
 use super::{Answerer, Command, LineParser, Reply, Result};
 use crate::error::{LineError, LoadError};
-use p4jet_control::{CommandError, Control, Update, claim_for_lines, guarded};
+use p4jet_control::{CommandError, Control, MemoryClaim, Update, claim_for_lines, guarded};
 
 /// The result of a file of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,9 +69,15 @@ pub(crate) fn carry_out(
                 number
             }
             Step::Read(number, command) => {
-                let read = guarded(|| Answerer::new(control).reply_to(*command, false)).and_then(Reply::done);
-                summary.output += &read.map_err(|error| (number, error))?;
-                check_output(&summary.output).map_err(|error| (number, error))?;
+                let answerer = Answerer::new(control);
+                let mut read = || {
+                    let bytes = answerer.answer_bytes(&command);
+                    let _memory = MemoryClaim::new(bytes, || "the output of this file".to_string())?;
+                    summary.output +=
+                        &guarded(|| answerer.reply_to(*command, false)).and_then(Reply::done)?;
+                    check_output(&summary.output)
+                };
+                read().map_err(|error| (number, error))?;
                 number
             }
         };

@@ -12,7 +12,7 @@ mod observe;
 mod parse;
 mod show;
 
-pub(crate) use answer::Answerer;
+pub(crate) use answer::{ANSWER_BYTES_PER_OBJECT, Answerer};
 pub(crate) use complete::complete;
 pub(crate) use data::entry as entry_data;
 pub(crate) use list::{Touches, command_names, is_command};
@@ -99,6 +99,18 @@ impl Commands for Control {
 pub(crate) fn write_one(control: &Control, update: Update) -> Result<Option<u32>> {
     let mut written = control.write(vec![update], Atomicity::ContinueOnError);
     Ok(written.results.pop().unwrap_or(Ok(None))?)
+}
+
+/// Memory for the answer to a command; 0 if it is short.
+pub(crate) fn answer_bytes(control: &Control, line: &str) -> usize {
+    let name = line.split_ascii_whitespace().next().unwrap_or("");
+    let reads_many = name.contains("dump") || ["register_read", "pvs_get", "show_pvs"].contains(&name);
+    let answerer = Answerer::new(control);
+    match reads_many.then(|| answerer.parse(line)) {
+        Some(Ok(command)) => answerer.answer_bytes(&command),
+        // The answer is an error, or short.
+        Some(Err(_)) | None => 0,
+    }
 }
 
 /// Runs one command. Returns the output of a reading command; changes print nothing here.

@@ -24,6 +24,12 @@ pub(crate) struct Answerer<'c> {
     control: &'c Control,
 }
 
+/// Memory for each object in an answer: as text, as JSON, and as the line that is sent.
+pub(crate) const ANSWER_BYTES_PER_OBJECT: usize = 4096;
+/// Copies of the text of a cell in memory: the value, texts that grow and therefore take twice their length, JSON, and the line
+/// that is sent.
+const CELL_COPIES: usize = 12;
+
 impl<'c> Answerer<'c> {
     pub(crate) fn new(control: &'c Control) -> Answerer<'c> {
         Answerer { control }
@@ -44,6 +50,27 @@ impl<'c> Answerer<'c> {
     /// Checks a line against the program.
     pub(crate) fn parse(self, line: &str) -> Result<Command<'_>> {
         LineParser::new(self.program(), self.schema()).parse(line)
+    }
+
+    /// Memory for an answer whose length grows with the state of the switch; 0 for a short one.
+    pub(crate) fn answer_bytes(self, command: &Command<'_>) -> usize {
+        let control = self.control;
+        let of_profile = |table| control.profile(table).map_or(0, |of| of.objects_count());
+        let objects = match command {
+            Command::TableDump(table) | Command::ValueSetRead(table) => self.switch().table(*table).len(),
+            Command::GroupDump(table, _) | Command::ProfileDump(table) => of_profile(*table),
+            Command::MulticastDump | Command::ShowValueSets | Command::Dump { .. } => control.objects(),
+            _ => 0,
+        };
+        let cells = match command {
+            Command::Dump { counters } => control.cells_text_bytes(*counters),
+            Command::RegisterRead { register, index: None } => {
+                // A 0 takes a few bytes.
+                8 * control.register_size(register.id) as usize + control.register_text_bytes(register.id)
+            }
+            _ => 0,
+        };
+        objects.saturating_mul(ANSWER_BYTES_PER_OBJECT).saturating_add(cells.saturating_mul(CELL_COPIES))
     }
 
     /// Runs a reading command. For a change it returns nothing.
