@@ -152,3 +152,37 @@ fn tunnels_are_well_formed() {
     assert_eq!(plain + tunnelled, 300, "some were dropped");
     assert!(plain > 50 && tunnelled > 100, "{plain} plain, {tunnelled} tunnelled");
 }
+
+/// Every rate of the P4Runtime server is measured. Whether it reaches its goal depends on the machine.
+#[test]
+fn p4runtime_rates_are_measured() {
+    let mut command = common::p4jet();
+    let output = run_command(command.args(["bench", "p4runtime", "--small", "--rounds", "1", "--json"]));
+    let figures: serde_json::Value = serde_json::from_str(&output.expect_status(0).stdout).unwrap();
+    let keys: Vec<&String> = figures.as_object().unwrap().keys().collect();
+    let expected = [
+        "bytes_per_entry",
+        "commit_ms",
+        "exact_per_second",
+        "million_packets_ratio",
+        "million_seconds",
+        "packet_ins_per_second",
+        "packet_ins_ratio",
+        "read_seconds",
+        "read_write_ms",
+        "routes_per_second",
+        "ternary_per_second",
+        "writes_per_second",
+        "writes_per_second_64",
+    ];
+    assert_eq!(keys, expected);
+    for (key, figure) in figures.as_object().unwrap() {
+        // A few entries fit into memory that was there before.
+        let is_measured = figure["value"].as_f64().unwrap() > 0.0 || key == "bytes_per_entry";
+        assert!(
+            is_measured && figure["goal"].is_number() && figure["reached"].is_boolean(),
+            "{key}: {figure}"
+        );
+    }
+    run_command(common::p4jet().args(["bench", "p4runtime", "x.p4"])).expect_status(2);
+}

@@ -91,6 +91,7 @@ fn seeds(target: &Target) -> Vec<Seed> {
             let texts = texts(&root().join("crates/control/tests/common"));
             texts.into_iter().filter(|(path, _)| path.ends_with(".json")).map(|(_, t)| text(t)).collect()
         }
+        "p4runtime" => files(&["fuzz/seeds/p4runtime"]),
         other => panic!("no seeds for {other}"),
     };
     assert!(!seeds.is_empty(), "{}", target.name);
@@ -228,7 +229,7 @@ impl Runner {
     /// Runs the cases of a target, or some of them.
     fn mutations(&mut self, target: &Target, only: Option<Range<u64>>) {
         let seeds = seeds(target);
-        if only.is_none() && matches!(target.name, "stf" | "commands" | "updates") {
+        if only.is_none() && matches!(target.name, "stf" | "commands" | "updates" | "p4runtime") {
             for seed in &seeds {
                 let outcome = (target.run)(&seed.text);
                 assert_ne!(outcome, "refused", "this seed:\n{}", seed.text);

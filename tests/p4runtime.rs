@@ -6,6 +6,7 @@ use bytes::Bytes;
 use p4jet_p4info::proto::{config, google, stratum, v1};
 use p4jet_p4runtime::client::{Client, Stream, errors};
 use prost::Message;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -968,6 +969,161 @@ fn p_10_and_p_11_reconcile_keeps_everything_or_changes_nothing() {
     assert_eq!(read(), []);
 }
 
+/// The program with so many more tables that its compilation takes a while.
+fn large() -> String {
+    let tables = (0..LARGE_TABLES).map(|n| {
+        format!(
+            "table t{n} {{
+                key = {{ h.ethernet.dst: ternary; h.ethernet.src: exact; }}
+                actions = {{ drop; forward; NoAction; }}
+                default_action = NoAction();
+                size = 64;
+            }}\n"
+        )
+    });
+    let applied = (0..LARGE_TABLES).map(|n| format!("t{n}.apply();\n"));
+    let text = PROGRAM.replace("table ports {", &format!("{}table ports {{", tables.collect::<String>()));
+    text.replace("ports.apply();", &format!("{}ports.apply();", applied.collect::<String>()))
+}
+
+const LARGE_TABLES: usize = 120;
+
+#[test]
+fn p_20_and_p_21_a_write_waits_for_a_commit_and_nothing_else_does() {
+    use v1::ConfigAction as Action;
+    let switch = Switch::start("p20");
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    let address = switch.address;
+    let connect = move || Client::connect(address).unwrap();
+    let (before, large) = (p4info(PROGRAM), large());
+    // Its table `ports` is the last one, and has the same id.
+    let insert = update(v1::UpdateType::Insert, forward(&before, 7, &[1]));
+    let commit = set_request(Action::VerifyAndCommit, &large, Some(9));
+    std::thread::scope(|scope| {
+        let committing = scope.spawn(|| {
+            let client = connect();
+            client.set_pipeline(&commit).unwrap();
+            Instant::now()
+        });
+        // Until the server has the request.
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(!committing.is_finished(), "the program is too small for this test");
+        let writing = scope.spawn(|| {
+            let client = connect();
+            client.write(&write_request(vec![insert])).unwrap();
+            Instant::now()
+        });
+        let (mut reads, mut packets) = (0, 0);
+        while !committing.is_finished() {
+            client.read(&all_entries()).unwrap();
+            reads += 1;
+            stream.send(packet_out(510, &frame(reads, 60))).unwrap();
+            assert!(matches!(stream.next(LONG), Ok(Some(v1::StreamResponse::Packet(_)))));
+            packets += 1;
+        }
+        assert!(reads > 3 && packets > 3, "{reads} Reads and {packets} packets during a commit");
+        let (committed, written) = (committing.join().unwrap(), writing.join().unwrap());
+        // The answers come together, on two connections.
+        assert!(written + Duration::from_millis(20) > committed, "the Write did not wait");
+    });
+    // It was made in the new program.
+    assert_eq!(get(&client, v1::ResponseType::CookieOnly).unwrap().cookie.unwrap().cookie, 9);
+    assert_eq!(client.read(&all_entries()).unwrap().len(), 1);
+    // One after the other, whatever comes at the same time.
+    std::thread::scope(|scope| {
+        let commits = scope.spawn(|| {
+            let client = connect();
+            let set = set_request(Action::VerifyAndCommit, PROGRAM, None);
+            (0..10).for_each(|_| client.set_pipeline(&set).unwrap());
+        });
+        let batch = |kind| (1..=50).map(move |dst| update(kind, forward(&before, dst, &[1]))).collect();
+        let insert = write_request(batch(v1::UpdateType::Insert));
+        while !commits.is_finished() {
+            // All of them are there already, or none.
+            if let Err(status) = client.write(&insert) {
+                let codes = errors(&status).iter().map(|error| error.canonical_code).collect::<Vec<_>>();
+                assert_eq!(codes, vec![Code::AlreadyExists as i32; 50], "{status}");
+            }
+            let read = client.read(&all_entries()).unwrap().len();
+            assert!(read == 0 || read == 50, "{read} entries of a batch of 50");
+        }
+    });
+}
+
+#[test]
+fn w_9_the_next_packet_sees_what_was_answered() {
+    let switch = Switch::start("w9");
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    let info = p4info(PROGRAM);
+    for round in 1..=300u64 {
+        // Without the entry, the packet leaves by port 1, which does not exist.
+        let entry = forward(&info, round, &[1, 254]);
+        client.write(&write_request(vec![update(v1::UpdateType::Insert, entry.clone())])).unwrap();
+        stream.send(packet_out(1, &frame(round << 16, 60))).unwrap();
+        match stream.next(LONG) {
+            Ok(Some(v1::StreamResponse::Packet(packet))) => {
+                assert_eq!(packet.payload[..6], (round << 16).to_be_bytes()[..6]);
+            }
+            other => panic!("round {round}: {other:?}"),
+        }
+        client.write(&write_request(vec![update(v1::UpdateType::Delete, entry)])).unwrap();
+        stream.send(packet_out(1, &frame(round << 16, 60))).unwrap();
+    }
+    // None of the packets after a deletion came.
+    stream.send(packet_out(510, &frame(u64::MAX, 60))).unwrap();
+    match stream.next(LONG) {
+        Ok(Some(v1::StreamResponse::Packet(packet))) => assert_eq!(packet.payload[..6], [0xff; 6]),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn e_57_a_counter_that_packets_change_never_goes_back() {
+    const PACKETS: u64 = 20_000;
+    let switch = Switch::start("e57");
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    let program = measuring();
+    client.set_pipeline(&set_request(v1::ConfigAction::VerifyAndCommit, &program, None)).unwrap();
+    let hit = forward(&p4info(&program), 0, &[1, 254]);
+    client.write(&write_request(vec![update(v1::UpdateType::Insert, hit.clone())])).unwrap();
+    let v1::EntityKind::TableEntry(mut pattern) = hit else { unreachable!() };
+    (pattern.action, pattern.counter_data) = (None, Some(v1::CounterData::default()));
+    let reader = switch.client();
+    let counted = || {
+        let entity = Some(v1::EntityKind::TableEntry(pattern.clone()));
+        let request =
+            v1::ReadRequest { device_id: 1, entities: vec![v1::Entity { entity }], ..Default::default() };
+        match reader.read(&request).unwrap().remove(0).entity {
+            Some(v1::EntityKind::TableEntry(entry)) => entry.counter_data.unwrap().packet_count as u64,
+            other => panic!("{other:?}"),
+        }
+    };
+    let arrived = std::sync::atomic::AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            for number in 0..PACKETS / 100 {
+                (0..100).for_each(|n| stream.send(packet_out(510, &frame(100 * number + n, 60))).unwrap());
+                for _ in 0..100 {
+                    assert!(matches!(stream.next(LONG), Ok(Some(v1::StreamResponse::Packet(_)))));
+                    arrived.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                }
+            }
+        });
+        let (mut last, mut reads) = (0, 0);
+        while !sending.is_finished() {
+            let before = arrived.load(std::sync::atomic::Ordering::SeqCst);
+            let count = counted();
+            assert!(count >= last && count >= before, "{count} after {last}, with {before} packets arrived");
+            (last, reads) = (count, reads + 1);
+        }
+        assert!(reads > 10, "{reads} reads");
+    });
+    assert_eq!(counted(), PACKETS);
+}
+
 #[test]
 fn p_7_a_commit_loses_no_packet() {
     use v1::ConfigAction as Action;
@@ -1700,32 +1856,82 @@ fn clients_that_die_during_requests_leave_the_others_alone() {
     drop(stream);
 }
 
-/// Prints rates over the loopback: `cargo test --release --workspace --test system -- --ignored --nocapture rates_of_p4runtime`.
-#[test]
-#[ignore = "it measures"]
-fn rates_of_p4runtime() {
-    let switch = Switch::start("rates");
-    let client = switch.client();
-    let mut stream = switch.primary(&client);
-    let per_second = |count: u64, begun: Instant| count as f64 / begun.elapsed().as_secs_f64();
-    let begun = Instant::now();
-    (0..20_000).for_each(|_| client.write(&write_request(Vec::new())).unwrap());
-    println!("Writes one after the other: {:.0}/s", per_second(20_000, begun));
-    let begun = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..64 {
-            scope.spawn(|| (0..1000).for_each(|_| client.write(&write_request(Vec::new())).unwrap()));
+/// The requirements in the name of a test: `a_2_to_a_8_…`, `q_9_and_w_10_…`, `r_3_r_6_and_r_8_…`.
+fn requirements_of(name: &str) -> Vec<String> {
+    let words: Vec<&str> = name.split('_').collect();
+    let number = |at: usize| -> Option<(&str, u32)> {
+        let area = words.get(at).filter(|word| matches!(word.len(), 1 | 2))?;
+        Some((area, words.get(at + 1)?.parse().ok()?))
+    };
+    let (mut at, mut found): (usize, Vec<(&str, u32)>) = (0, Vec::new());
+    loop {
+        let joint = words.get(at).copied().filter(|word| matches!(*word, "to" | "and") && !found.is_empty());
+        let next = at + usize::from(joint.is_some());
+        let Some((area, last)) = number(next) else { break };
+        if let (Some("to"), Some((_, first))) = (joint, found.last().copied()) {
+            found.extend((first + 1..last).map(|number| (area, number)));
         }
-    });
-    println!("64 Writes at a time: {:.0}/s", per_second(64_000, begun));
-    let begun = Instant::now();
-    for round in 0..400 {
-        (0..250).for_each(|number| stream.send(packet_out(510, &frame(250 * round + number, 128))).unwrap());
-        (0..250).for_each(|_| assert!(matches!(stream.next(LONG), Ok(Some(v1::StreamResponse::Packet(_))))));
+        found.push((area, last));
+        at = next + 2;
     }
-    println!("packets out and in, in turns of 250: {:.0}/s", per_second(100_000, begun));
-    let set = set_request(v1::ConfigAction::VerifyAndCommit, PROGRAM, None);
-    let begun = Instant::now();
-    (0..20).for_each(|_| client.set_pipeline(&set).unwrap());
-    println!("a commit: {:.1} ms", 1000.0 / per_second(20, begun));
+    found.into_iter().map(|(area, number)| format!("{}-{number}", area.to_uppercase())).collect()
+}
+
+/// All tests of P4Runtime and P4Info.
+fn tests_of_p4runtime() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for folder in ["tests", "crates/p4runtime/src", "crates/p4runtime/src/server", "crates/p4runtime/tests"]
+        .into_iter()
+        .chain(["crates/p4info/src", "crates/p4info/tests"])
+    {
+        let files =
+            std::fs::read_dir(common::root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+        for file in files.filter(|path| path.extension().is_some_and(|ending| ending == "rs")) {
+            let text = std::fs::read_to_string(file).unwrap();
+            let lines = text.lines().map(str::trim).skip_while(|line| *line != "#[test]");
+            let mut is_test = false;
+            for line in lines {
+                if let Some(name) = line.strip_prefix("fn ").filter(|_| is_test) {
+                    names.insert(name.split('(').next().unwrap().to_string());
+                }
+                is_test = line == "#[test]" || (is_test && line.starts_with("#["));
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn the_table_of_requirements_names_tests_that_exist() {
+    assert_eq!(requirements_of("a_2_to_a_4_x"), ["A-2", "A-3", "A-4"]);
+    assert_eq!(requirements_of("r_3_r_6_and_pk_8_x"), ["R-3", "R-6", "PK-8"]);
+    assert_eq!(requirements_of("garbage_on_the_port"), [""; 0]);
+    let tests = tests_of_p4runtime();
+    let text = std::fs::read_to_string(common::root().join("docs/p4runtime.md")).unwrap();
+    let table = text.split("## Table of requirements").nth(1).unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| |"));
+    let rows: Vec<[&str; 3]> = rows
+        .map(|line| {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            cells.try_into().unwrap_or_else(|_| panic!("three columns: {line}"))
+        })
+        .collect();
+    let mut of: BTreeMap<&str, &str> = BTreeMap::new();
+    for [number, result, test] in &rows {
+        assert!(of.insert(number, test).is_none(), "{number} occurs twice");
+        assert!(!result.is_empty(), "{number} has no result");
+        let is_test = test.starts_with('`') && tests.contains(test.trim_matches('`'));
+        assert!(
+            is_test || *test == "none of its own" || (*result != "met" && test.is_empty()),
+            "{number}: {test}"
+        );
+    }
+    for test in &tests {
+        for number in requirements_of(test) {
+            let named =
+                of.get(number.as_str()).unwrap_or_else(|| panic!("{number} of {test} is not in the table"));
+            let is_own = requirements_of(named.trim_matches('`')).contains(&number);
+            assert!(is_own, "{number}: the table names {named}, but {test} is named after it");
+        }
+    }
 }

@@ -6,14 +6,23 @@
 
 use super::chain::{Outcome, compile};
 use super::mutate::Vocabulary;
+use bytes::Bytes;
 use num_bigint::BigUint;
-use p4jet_control::{Atomicity, Control, NamedUpdate, Update};
-use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
+use p4jet_control::{
+    Atomicity, CommandError, Control, Host, Keep, NamedUpdate, PortStats, Ready, Rights, SharedControl, Swap,
+    Swapped, Update,
+};
+use p4jet_dataplane::{Cancel, EngineKind, Processed, Switch, Worker};
 use p4jet_ir::random::{self, Rng};
 use p4jet_ir::{ActionCall, Entry, KeyMatch, Loc, MatchKind, Program, Table};
+use p4jet_p4info::proto::config::P4Info;
+use p4jet_p4info::proto::v1;
+use p4jet_p4info::reflect::Reflect;
+use p4jet_p4runtime::client::errors;
+use p4jet_p4runtime::server::InProcess;
 use p4jet_syntax::{Options, parse_text, render};
 use p4jet_text::{Commands, stf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A place that receives text.
 pub struct Target {
@@ -43,8 +52,13 @@ pub const COMMANDS: Target = Target { name: "commands", run: commands, vocabular
 /// Batches of updates by name, one JSON object a line.
 pub const UPDATES: Target = Target { name: "updates", run: updates, vocabulary: &UPDATE_WORDS };
 
+/// Messages of P4Runtime, in blocks: the name of a method or `StreamMessageRequest`, then the message in text form or `bytes` with
+/// hexadecimal digits. `$` and an alias is an id of the P4Info.
+pub const P4RUNTIME: Target = Target { name: "p4runtime", run: p4runtime, vocabulary: &MESSAGE_WORDS };
+
 /// All targets.
-pub const ALL: &[&Target] = &[&PREPROCESSOR, &PARSER, &COMPILER, &LANGUAGE, &IR, &STF, &COMMANDS, &UPDATES];
+pub const ALL: &[&Target] =
+    &[&PREPROCESSOR, &PARSER, &COMPILER, &LANGUAGE, &IR, &STF, &COMMANDS, &UPDATES, &P4RUNTIME];
 
 fn preprocessor(text: &str) -> &'static str {
     const FILES: &[(&str, &str)] = &[
@@ -250,6 +264,267 @@ fn updates(text: &str) -> &'static str {
         (_, 0) => "refused",
         (n, done) if n == done => "carried out",
         _ => "carried out in part",
+    }
+}
+
+/// The program of the tests of P4Runtime entities.
+const ENTITIES: &str = include_str!("../../crates/p4runtime/tests/common/entities.p4");
+
+/// Returns a program in IR and its P4Info, or why it is refused.
+fn with_p4info(text: &str) -> Result<(Program, P4Info), String> {
+    let options = Options { builtins: p4jet_analysis::BUILTINS.to_vec(), ..Options::default() };
+    let parsed = parse_text("fuzz.p4", text, &options);
+    let shown = |found: &[_]| render(found, &parsed.sources, false);
+    if !parsed.diagnostics.is_empty() {
+        return Err(shown(&parsed.diagnostics));
+    }
+    let (typed, found) = p4jet_analysis::analyse(&parsed.program, parsed.sources.clone());
+    let typed = typed.ok_or_else(|| shown(&found))?;
+    let architecture = p4jet_arch::detect(&typed).ok_or("no architecture")?;
+    let program = p4jet_lower::lower(&typed, architecture, "fuzz").map_err(|found| shown(&found))?;
+    let generated = p4jet_p4info::generate(&typed, architecture.name()).map_err(|found| shown(&found))?;
+    Ok((program, generated.p4info))
+}
+
+/// The running program and its P4Info: a host without ports and packets.
+struct Hosted(Arc<Mutex<(Arc<Switch>, Vec<u8>)>>);
+
+impl Hosted {
+    fn lock(&self) -> MutexGuard<'_, (Arc<Switch>, Vec<u8>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Host for Hosted {
+    fn prepare(&self, _: &p4jet_control::Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
+        Err(CommandError::new("there are no files"))
+    }
+
+    fn prepare_queues(&self) -> Result<Swap, CommandError> {
+        Err(CommandError::new("there are no queues"))
+    }
+
+    fn prepare_pipeline(
+        &self,
+        program: Option<&p4jet_control::Program<'_>>,
+        _: &Cancel,
+    ) -> Result<Ready, CommandError> {
+        let (switch, p4info) = match program {
+            Some(p4jet_control::Program::Whole(source)) => {
+                let text = source.texts.get(&source.path).map_or("", String::as_str);
+                let (program, p4info) = with_p4info(text).map_err(CommandError::new)?;
+                (Switch::new(program).map_err(CommandError::new)?, p4info.encode())
+            }
+            _ => {
+                let now = self.lock();
+                let again = Switch::new(now.0.program().clone()).map_err(CommandError::new)?;
+                (again, now.1.clone())
+            }
+        };
+        let (now, new) = (Arc::clone(&self.0), (Arc::clone(&switch), p4info.clone()));
+        let run = Box::new(move |keep| {
+            if keep == Keep::Old {
+                return Err(CommandError::new("the state is not kept here"));
+            }
+            let switch = Arc::clone(&new.0);
+            *now.lock().unwrap_or_else(PoisonError::into_inner) = new;
+            Ok(Swapped { switch, report: String::new() })
+        });
+        Ok(Ready { switch, p4info, run })
+    }
+
+    fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>), CommandError> {
+        Ok(self.lock().clone())
+    }
+
+    fn subscribe(&self, _: p4jet_control::Topics) -> Result<p4jet_dataplane::Subscription, CommandError> {
+        Err(CommandError::new("there are no events"))
+    }
+
+    fn ports(&self) -> Vec<PortStats> {
+        Vec::new()
+    }
+
+    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), CommandError> {
+        Err(CommandError::new("there are no ports"))
+    }
+
+    fn remove_port(&self, _: u32) -> Result<(), CommandError> {
+        Err(CommandError::new("there are no ports"))
+    }
+
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
+        change();
+        Ok(())
+    }
+
+    fn stop(&self) {}
+}
+
+/// A server of the program of the entities, with control of its switch. The client's stream is primary.
+struct Served {
+    server: InProcess,
+    control: SharedControl,
+}
+
+impl Served {
+    fn new() -> Served {
+        let (program, p4info) = entities();
+        let switch = Switch::new(program.clone()).expect("the program is valid");
+        let host = Hosted(Arc::new(Mutex::new((Arc::clone(&switch), p4info.encode()))));
+        let control = SharedControl::new(Control::new(switch), Some(Arc::new(host)));
+        let server = InProcess::new(control.clone()).expect("there are threads");
+        let mut served = Served { server, control };
+        served.become_primary();
+        served
+    }
+
+    fn become_primary(&mut self) {
+        let election_id = Some(v1::Uint128 { high: 0, low: 1 });
+        let update = v1::MasterArbitrationUpdate { device_id: 1, election_id, ..Default::default() };
+        let update = Some(v1::StreamRequest::Arbitration(update));
+        // A higher id may have come before.
+        let _ = self.server.say(v1::StreamMessageRequest { update }.encode().into());
+    }
+
+    fn state(&self) -> String {
+        all_set(&self.control.control())
+    }
+
+    /// Handles a message. Returns whether it was accepted, and which updates of a Write.
+    fn take(&mut self, method: &str, raw: &Bytes) -> (bool, Vec<bool>) {
+        if method == "StreamMessageRequest" {
+            let taken = self.server.say(raw.clone());
+            if taken.is_err() {
+                self.become_primary();
+            }
+            return (taken.is_ok(), Vec::new());
+        }
+        let before = self.state();
+        let result = self.server.call(method, raw.clone());
+        let (mut written, mut all_or_nothing) = (Vec::new(), true);
+        if method == "Write" {
+            let mut request = v1::WriteRequest::default();
+            // Bytes that are no message are refused as a whole.
+            if request.merge(raw.clone()).is_ok() {
+                all_or_nothing = request.atomicity != 0;
+                written = vec![result.is_ok(); request.updates.len()];
+            }
+        }
+        let mut in_part = false;
+        if let Err(status) = &result {
+            assert!(!status.message().is_empty() && status.code() != tonic::Code::Internal, "{status:?}");
+            let errors = errors(status);
+            if method == "Write" && status.code() == tonic::Code::Unknown {
+                assert_eq!(errors.len(), written.len(), "{status:?}");
+                let done = errors.iter().map(|error| error.canonical_code == 0);
+                written = done.collect();
+                in_part = !all_or_nothing;
+                assert!(!all_or_nothing || !written.contains(&true), "{errors:?}");
+            }
+        }
+        let changes =
+            matches!(method, "Write" | "SetForwardingPipelineConfig") && (result.is_ok() || in_part);
+        assert!(changes || self.state() == before, "a refused or reading message changed something");
+        if let (Ok(answers), "Read") = (&result, method) {
+            for answer in answers {
+                v1::ReadResponse::default().merge(answer.clone()).expect("an answer is a message");
+            }
+        }
+        (result.is_ok(), written)
+    }
+}
+
+/// The program of the entities. It is compiled once.
+fn entities() -> &'static (Program, P4Info) {
+    static PROGRAM: OnceLock<(Program, P4Info)> = OnceLock::new();
+    PROGRAM.get_or_init(|| with_p4info(ENTITIES).unwrap_or_else(|e| panic!("the program: {e}")))
+}
+
+/// Replaces `$` and an alias by the id of that object.
+fn with_ids(text: &str) -> String {
+    static IDS: OnceLock<Vec<(String, u32)>> = OnceLock::new();
+    let ids = IDS.get_or_init(|| {
+        let p4info = &entities().1;
+        let all = (p4info.tables.iter().map(|of| &of.preamble))
+            .chain(p4info.actions.iter().map(|of| &of.preamble))
+            .chain(p4info.action_profiles.iter().map(|of| &of.preamble))
+            .chain(p4info.counters.iter().map(|of| &of.preamble))
+            .chain(p4info.meters.iter().map(|of| &of.preamble))
+            .chain(p4info.registers.iter().map(|of| &of.preamble))
+            .chain(p4info.value_sets.iter().map(|of| &of.preamble))
+            .chain(p4info.digests.iter().map(|of| &of.preamble));
+        all.flatten().map(|object| (object.alias.clone(), object.id)).collect()
+    });
+    let mut pieces = text.split('$');
+    let mut out = pieces.next().unwrap_or_default().to_string();
+    for piece in pieces {
+        let end = piece.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(piece.len());
+        let id = ids.iter().find(|(alias, _)| *alias == piece[..end]).map_or(0, |(_, id)| *id);
+        out += &format!("{id}{}", &piece[end..]);
+    }
+    out
+}
+
+/// A message in binary form; `None` if the text is no message of the method.
+fn message(method: &str, text: &str) -> Option<Bytes> {
+    if let Some(digits) = text.trim().strip_prefix("bytes ") {
+        let digit = |at: usize| digits.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        return (0..digits.len()).step_by(2).map(digit).collect::<Option<Vec<u8>>>().map(Bytes::from);
+    }
+    let mut read: Box<dyn Reflect> = match method {
+        "Write" => Box::<v1::WriteRequest>::default(),
+        "Read" => Box::<v1::ReadRequest>::default(),
+        "SetForwardingPipelineConfig" => Box::<v1::SetForwardingPipelineConfigRequest>::default(),
+        "GetForwardingPipelineConfig" => Box::<v1::GetForwardingPipelineConfigRequest>::default(),
+        "Capabilities" => Box::<v1::CapabilitiesRequest>::default(),
+        "StreamMessageRequest" => Box::<v1::StreamMessageRequest>::default(),
+        _ => return None,
+    };
+    p4jet_p4info::text::parse(&with_ids(text), &mut *read).ok()?;
+    Some(read.encode().into())
+}
+
+fn p4runtime(text: &str) -> &'static str {
+    let (mut together, mut each) = (Served::new(), Served::new());
+    let mut rng = Rng::new(digest(text));
+    let (mut read, mut accepted) = (0, 0);
+    for block in text.split("\n\n") {
+        let Some((method, text)) = block.trim().split_once('\n') else { continue };
+        let Some(mut raw) = message(method.trim(), text) else { continue };
+        // What no text says.
+        if rng.once_in(8) && !raw.is_empty() {
+            let mut bytes = raw.to_vec();
+            let at = rng.below(bytes.len());
+            bytes[at] ^= 1 << rng.below(8);
+            raw = bytes.into();
+        }
+        read += 1;
+        let (is_accepted, written) = together.take(method.trim(), &raw);
+        accepted += usize::from(is_accepted);
+        if method.trim() != "Write" {
+            each.take(method.trim(), &raw);
+            continue;
+        }
+        // Without the updates that were refused, and one by one.
+        let mut request = v1::WriteRequest::default();
+        if request.merge(raw).is_err() {
+            continue;
+        }
+        for (update, _) in
+            std::mem::take(&mut request.updates).into_iter().zip(written).filter(|(_, done)| *done)
+        {
+            let alone = v1::WriteRequest { updates: vec![update], ..request.clone() };
+            let (is_accepted, _) = each.take("Write", &alone.encode().into());
+            assert!(is_accepted, "alone it is refused: {alone:?}");
+        }
+        assert_eq!(together.state(), each.state(), "updates of a batch and single ones differ");
+    }
+    match (read, accepted) {
+        (0, _) => "not read",
+        (_, 0) => "refused",
+        (read, accepted) if read == accepted => "accepted",
+        _ => "accepted in part",
     }
 }
 
@@ -756,6 +1031,72 @@ const STF_WORDS: Vocabulary = Vocabulary {
     ],
     kinds: &[&["==", "!=", "<", "<=", ">", ">="], &["packets", "bytes"]],
     keywords: &["add", "packet", "expect", "setdefault", "wait", "check_counter"],
+    line_end: "",
+};
+
+const MESSAGE_WORDS: Vocabulary = Vocabulary {
+    spices: &[
+        "$l2",
+        "$acl",
+        "$routes",
+        "$aged",
+        "$spread",
+        "$counted",
+        "$paths",
+        "$constant",
+        "$keyless",
+        "$forward",
+        "$classify",
+        "\"\"",
+        "\"\\xff\"",
+        "\"\\x00\"",
+        "0",
+        "1",
+        "2",
+        "7",
+        "4294967295",
+        "18446744073709551615",
+        "match",
+        "priority",
+        "is_default_action",
+        "true",
+        "is_const",
+        "counter_data",
+        "meter_config",
+        "metadata",
+        "weight",
+        "watch_port",
+    ],
+    kinds: &[
+        &["INSERT", "MODIFY", "DELETE", "UNSPECIFIED"],
+        &["CONTINUE_ON_ERROR", "ROLLBACK_ON_ERROR", "DATAPLANE_ATOMIC"],
+        &["exact", "ternary", "lpm", "range", "optional"],
+        &[
+            "table_entry",
+            "direct_counter_entry",
+            "direct_meter_entry",
+            "counter_entry",
+            "meter_entry",
+            "register_entry",
+        ],
+        &["action_profile_member", "action_profile_group", "digest_entry", "value_set_entry"],
+        &["VERIFY", "VERIFY_AND_SAVE", "VERIFY_AND_COMMIT", "COMMIT", "RECONCILE_AND_COMMIT"],
+        &["Write", "Read", "SetForwardingPipelineConfig", "GetForwardingPipelineConfig", "Capabilities"],
+        &[
+            "$l2",
+            "$acl",
+            "$routes",
+            "$lpm_only",
+            "$aged",
+            "$labels",
+            "$spread",
+            "$counted",
+            "$indirect",
+            "$constant",
+        ],
+        &["$forward", "$send", "$classify", "$drop_it", "$NoAction", "$measured", "$tag"],
+    ],
+    keywords: &[],
     line_end: "",
 };
 

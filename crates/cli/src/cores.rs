@@ -1,4 +1,4 @@
-//! Pins threads to processors, so that two measured threads do not share one.
+//! Processors: pins threads to them, so that two measured threads do not share one, and counts their time.
 #![allow(unsafe_code)]
 
 use std::mem::{size_of, zeroed};
@@ -38,4 +38,12 @@ impl Drop for Cores {
         // SAFETY: as in `now`.
         unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &self.0) };
     }
+}
+
+/// Seconds of processor time that all threads of this process have had.
+pub fn process_s() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call fills the structure in.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

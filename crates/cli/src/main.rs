@@ -1,6 +1,7 @@
 //! `p4jet`: the command line. The effects of commands and the exit statuses are a contract (docs/commands.md).
 
 mod bench;
+mod bench_p4runtime;
 mod check;
 mod churn;
 mod compile;

@@ -12,7 +12,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -159,6 +159,39 @@ impl Client {
         })
     }
 
+    /// Calls a method with each of the messages, and ignores the answers. At most `in_flight` calls are unanswered at a time.
+    ///
+    /// # Errors
+    /// The status of a call that failed. Later messages may not have been sent.
+    pub fn call_each(
+        &self,
+        method: &'static str,
+        messages: impl Iterator<Item = Bytes> + Send + 'static,
+        in_flight: usize,
+    ) -> Result<(), Status> {
+        let messages = Arc::new(Mutex::new(messages));
+        let callers = (0..in_flight).map(|_| {
+            let (messages, mut grpc) = (Arc::clone(&messages), self.grpc());
+            self.handle.spawn(async move {
+                let next = || messages.lock().unwrap_or_else(PoisonError::into_inner).next();
+                while let Some(message) = next() {
+                    grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+                    let answer = grpc.unary(Request::new(message), path(method), Raw);
+                    let waited = tokio::time::timeout(WAIT, answer).await;
+                    waited.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer")))?;
+                }
+                Ok(())
+            })
+        });
+        let callers: Vec<_> = callers.collect();
+        self.handle.block_on(async {
+            for caller in callers {
+                caller.await.unwrap_or_else(|error| Err(Status::internal(error.to_string())))?;
+            }
+            Ok(())
+        })
+    }
+
     fn call_for<T: Message + Default>(&self, method: &str, message: &impl Message) -> Result<T, Status> {
         let answers = self.call(method, message.encode_to_vec().into())?;
         let answer = answers.into_iter().next().ok_or_else(|| Status::internal("no answer"))?;
@@ -290,6 +323,25 @@ impl Stream {
                 Ok(message.update)
             }
         }
+    }
+
+    /// Returns the number of messages that arrive within this time, without decoding them.
+    ///
+    /// # Errors
+    /// The status with which the stream ended.
+    pub fn count_for(&mut self, time: Duration) -> Result<u64, Status> {
+        let (from_server, mut count) = (&mut self.from_server, 0);
+        self.handle.block_on(async {
+            let counting = async {
+                while let Some(message) = from_server.next().await {
+                    message?;
+                    count += 1;
+                }
+                Err(Status::unavailable("the stream has ended"))
+            };
+            tokio::time::timeout(time, counting).await.unwrap_or(Ok(()))
+        })?;
+        Ok(count)
     }
 
     /// Sends an arbitration update and returns the answer's election id and status code.

@@ -1,8 +1,10 @@
 //! The device that the server offers: who controls it, which pipeline configuration it has, and the order of changes.
 //!
-//! Changes are made by one thread, in the order of their arrival : updates of entities, new pipeline configurations.
-//! So a Write waits for the compilation of a pipeline, but arbitration, packets and Reads do not.
+//! Changes are made by one thread, in the order of their arrival: updates of entities, new pipeline configurations.
+//! So a Write waits for the compilation of a pipeline, but arbitration, packets and Reads do not. The answers of short changes that
+//! follow each other are given together, so that the server's thread is woken once for all of them.
 
+use super::API_VERSION;
 use super::outbox::Outbox;
 use super::packets::Headers;
 use super::roles::{Role, Roles};
@@ -21,9 +23,10 @@ use p4jet_p4info::proto::{config, google, v1};
 use prost::Message;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
 use tonic::{Code, Status};
 
 /// Changes that may wait.
@@ -36,6 +39,8 @@ pub const FIELDS_MAX: usize = 1 << 23;
 pub const UPDATES_MAX: usize = 500_000;
 /// How long the compilation of a program from the network may take.
 pub const COMPILE_WAIT: Duration = Duration::from_secs(60);
+/// Bytes of an answer of a Read with several entities: by default, clients take at most 4 MiB.
+const ANSWER_BYTES: usize = 1 << 20;
 /// The most streams of all roles.
 pub const STREAMS_MAX: usize = 1024;
 
@@ -122,7 +127,50 @@ struct Arbitration {
     streams: HashMap<StreamId, Stream>,
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+/// A change that waits for its turn.
+struct Job {
+    change: Box<dyn FnOnce() -> Option<Answer> + Send>,
+    is_short: bool,
+}
+
+/// Gives a client its answer.
+type Answer = Box<dyn FnOnce() + Send>;
+
+/// The answers to changes, which a task of the server gives. At most one waits for each request under way.
+pub struct Answers(mpsc::UnboundedReceiver<Vec<Answer>>);
+
+impl Answers {
+    /// Gives the answers until the device ends.
+    pub async fn give(mut self) {
+        while let Some(answers) = self.0.recv().await {
+            answers.into_iter().for_each(|answer| answer());
+        }
+    }
+}
+
+/// Answers that are given together at most, and how long the first of them waits at most for a change that is about to be made.
+const TOGETHER_MAX: usize = 64;
+const TOGETHER_WAIT: Duration = Duration::from_micros(500);
+
+/// Makes changes until the device ends.
+fn make_changes(todo: &Receiver<Job>, to_clients: &mpsc::UnboundedSender<Vec<Answer>>) {
+    // It ends with the device, which holds the other end.
+    while let Ok(first) = todo.recv() {
+        let (begun, mut next, mut answers) = (Instant::now(), Some(first), Vec::new());
+        while let Some(Job { change, is_short }) = next {
+            if !is_short && !answers.is_empty() {
+                let _ = to_clients.send(std::mem::take(&mut answers));
+            }
+            // A panic is a bug, but no reason to refuse all further changes.
+            answers.extend(std::panic::catch_unwind(std::panic::AssertUnwindSafe(change)).ok().flatten());
+            let goes_on = is_short && answers.len() < TOGETHER_MAX && begun.elapsed() < TOGETHER_WAIT;
+            next = if goes_on { todo.try_recv().ok() } else { None };
+        }
+        if !answers.is_empty() {
+            let _ = to_clients.send(answers);
+        }
+    }
+}
 
 /// The device.
 pub struct Device {
@@ -194,15 +242,10 @@ impl Device {
         rules: Rules,
         has_program: bool,
         log: Arc<dyn Fn(String) + Send + Sync>,
-    ) -> std::io::Result<Device> {
+    ) -> std::io::Result<(Device, Answers)> {
         let (jobs, todo) = sync_channel::<Job>(JOBS_MAX);
-        p4jet_threads::spawn("p4runtime write", move || {
-            // It ends with the device, which holds the other end.
-            for job in todo {
-                // A panic is a bug, but no reason to refuse all further changes.
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
-            }
-        })?;
+        let (to_clients, answers) = mpsc::unbounded_channel();
+        p4jet_threads::spawn("p4runtime write", move || make_changes(&todo, &to_clients))?;
         let none = (!has_program).then(|| Arc::downgrade(switch.control().switch()));
         let device = Device {
             switch,
@@ -224,7 +267,7 @@ impl Device {
             lock(&device.arbitration).sessions.restore(role, highest);
         }
         drop(device.active());
-        Ok(device)
+        Ok((device, Answers(answers)))
     }
 
     /// Refuses the id of another device.
@@ -232,25 +275,36 @@ impl Device {
         lock(&self.arbitration).sessions.check_device(id).map_err(|refusal| refused(&refusal))
     }
 
-    /// Refuses a request that does not come from a primary.
-    pub fn check_primary(&self, request: &Request) -> Result<(), Status> {
-        lock(&self.arbitration).sessions.check_primary(request).map_err(|refusal| refused(&refusal))
+    /// What the sender of a request may read and write.
+    ///
+    /// # Errors
+    /// It is not the primary of its role.
+    fn check_primary(&self, request: &Request) -> Result<RoleView, Status> {
+        let arbitration = lock(&self.arbitration);
+        arbitration.sessions.check_primary(request).map_err(|refusal| refused(&refusal))?;
+        Ok(arbitration.roles.view(&request.role))
     }
 
-    /// Carries out a change after those that came before it.
+    /// Carries out a change after those that came before it. Others that are short may delay the answer to a short one a little.
     pub async fn change<T: Send + 'static>(
         self: &Arc<Self>,
+        is_short: bool,
         change: impl FnOnce(&Device) -> Result<T, Status> + Send + 'static,
     ) -> Result<T, Status> {
         let (answer, answered) = tokio::sync::oneshot::channel();
         let device = Arc::clone(self);
         self.pending.fetch_add(1, Ordering::AcqRel);
         let pending = Pending(Arc::clone(&self.pending));
-        let job = Box::new(move || {
-            let _pending = pending;
-            let _ = answer.send(change(&device));
+        let change = Box::new(move || {
+            let result = change(&device);
+            // A client that has gone needs no answer.
+            let give: Answer = Box::new(move || {
+                let _pending = pending;
+                let _ = answer.send(result);
+            });
+            Some(give)
         });
-        match self.jobs.try_send(job) {
+        match self.jobs.try_send(Job { change, is_short }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 let text = format!("{JOBS_MAX} requests are waiting, which is the limit; try again later");
@@ -343,7 +397,7 @@ impl Device {
             arbitration.notify(&arbitrated.notices);
         }
         // Requests of the old primary that have not begun are refused as they come to their turn.
-        self.change(|_| Ok(())).await?;
+        self.change(true, |_| Ok(())).await?;
         let arbitration = lock(&self.arbitration);
         if let Some(notice) = arbitration.sessions.notice(stream) {
             arbitration.notify(&[notice]);
@@ -356,11 +410,13 @@ impl Device {
         let ids = arbitration.sessions.highest_ids();
         let (switch, log) = (self.switch.clone(), Arc::clone(&self.log));
         // Without room it is done after the next update.
-        let _ = self.jobs.try_send(Box::new(move || {
+        let change = Box::new(move || {
             if let Ok(Some(note)) = kept::keep_highest_ids(&switch, &ids) {
                 log(note);
             }
-        }));
+            None
+        });
+        let _ = self.jobs.try_send(Job { change, is_short: true });
     }
 
     /// The primaries of the default role, and of the roles whose configuration grants an object.
@@ -425,7 +481,14 @@ impl Device {
 
     fn running_of(&self, configs: &mut Configs) -> Option<Arc<Configured>> {
         let running = self.find_running(configs);
-        lock(&self.known).clone_from(&running);
+        let mut known = lock(&self.known);
+        let is_known = match (&*known, &running) {
+            (Some(known), Some(running)) => Arc::ptr_eq(known, running),
+            (known, running) => known.is_none() && running.is_none(),
+        };
+        if !is_known {
+            known.clone_from(&running);
+        }
         running
     }
 
@@ -480,13 +543,10 @@ impl Device {
         configs.running.clone()
     }
 
-    /// SetForwardingPipelineConfig.
-    pub fn set_pipeline(
-        &self,
-        request: &v1::SetForwardingPipelineConfigRequest,
-        raw: &Bytes,
-    ) -> Result<(), Status> {
+    /// SetForwardingPipelineConfig, in the order of changes. `raw` is the request.
+    pub fn set_pipeline(&self, raw: &Bytes) -> Result<(), Status> {
         use v1::ConfigAction as Action;
+        let request = &v1::SetForwardingPipelineConfigRequest::decode(raw.clone()).map_err(malformed)?;
         let request_of = Request {
             device: request.device_id,
             role: request.role.clone(),
@@ -618,8 +678,9 @@ impl Device {
         Ok(())
     }
 
-    /// GetForwardingPipelineConfig: the answer in binary form.
-    pub fn get_pipeline(&self, request: &v1::GetForwardingPipelineConfigRequest) -> Result<Bytes, Status> {
+    /// GetForwardingPipelineConfig. `raw` is the request, in binary form; so is the answer.
+    pub fn get_pipeline(&self, raw: &Bytes) -> Result<Bytes, Status> {
+        let request = v1::GetForwardingPipelineConfigRequest::decode(raw.clone()).map_err(malformed)?;
         self.check_device(request.device_id)?;
         use v1::ResponseType as Type;
         let (p4info, device_config) = match Type::try_from(request.response_type) {
@@ -648,6 +709,46 @@ impl Device {
         Ok(answer.into())
     }
 
+    /// Capabilities. `raw` is the request, in binary form; so is the answer.
+    pub fn capabilities(&self, raw: &Bytes) -> Result<Bytes, Status> {
+        let request = v1::CapabilitiesRequest::decode(raw.clone()).map_err(malformed)?;
+        if request.device_id != 0 {
+            self.check_device(request.device_id)?;
+        }
+        let p4runtime_api_version = API_VERSION.to_string();
+        let answer = v1::CapabilitiesResponse { p4runtime_api_version, ..Default::default() };
+        Ok(answer.encode_to_vec().into())
+    }
+
+    /// Read: sends the answers until `send` is false.
+    pub fn read(&self, request: &v1::ReadRequest, send: &dyn Fn(Result<Bytes, Status>) -> bool) {
+        let role = self.view(&request.role);
+        let Some((configured, switch)) = self.active() else {
+            send(Err(no_pipeline()));
+            return;
+        };
+        let mut goes_on = true;
+        let mut page = |entities: Vec<v1::Entity>| {
+            let mut parts = vec![v1::ReadResponse { entities }];
+            while let Some(mut answer) = parts.pop() {
+                let count = answer.entities.len();
+                if count > 1 && answer.encoded_len() > ANSWER_BYTES {
+                    let entities = answer.entities.split_off(count / 2);
+                    parts.extend([v1::ReadResponse { entities }, answer]);
+                    continue;
+                }
+                goes_on = goes_on && send(Ok(answer.encode_to_vec().into()));
+            }
+            goes_on
+        };
+        let read = crate::read::read(&configured.pipeline, &switch, &role, &request.entities, &mut page);
+        if let (Err(errors), true) = (read, goes_on)
+            && errors.iter().any(|error| error.canonical_code != 0)
+        {
+            send(Err(failed("Read failure", "requests", errors)));
+        }
+    }
+
     /// Write, in the order of changes. `raw` is the request.
     pub fn write(&self, raw: &Bytes) -> Result<(), Status> {
         if wire::weight(raw, 4, FIELDS_MAX) > FIELDS_MAX {
@@ -662,13 +763,12 @@ impl Device {
                 "role_id is set without role: since P4Runtime 1.4, roles have names",
             ));
         }
-        let role = self.view(&request.role);
         let sender = Request {
             device: request.device_id,
             role: request.role,
             election_id: election_id(request.election_id.as_ref()),
         };
-        self.check_primary(&sender)?;
+        let role = self.check_primary(&sender)?;
         let (configured, switch) = self.active().ok_or_else(no_pipeline)?;
         let Ok(atomicity) = v1::Atomicity::try_from(request.atomicity) else {
             return Err(Status::invalid_argument(format!(

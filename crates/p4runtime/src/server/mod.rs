@@ -3,6 +3,7 @@
 //! * `grpc`: messages as bytes over HTTP/2, and the admission of requests.
 //! * `device`: who controls the switch, which pipeline configuration it has, and the order of changes.
 //! * `streams`: what clients say on their streams. `outbox`: what waits for them there.
+//! * `in_process`: a server without sockets.
 //! * `packets`: packets to and from controllers. `events`: digests, and entries that have been idle.
 //!
 //! Everything that clients can fill is bounded (docs/limits.md).
@@ -10,6 +11,7 @@
 mod device;
 mod events;
 mod grpc;
+mod in_process;
 mod outbox;
 mod packets;
 mod roles;
@@ -25,6 +27,7 @@ use grpc::{Admitted, Budget, DuplexMethod, Method, StreamMethod};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+pub use in_process::InProcess;
 use p4jet_control::SharedControl;
 use p4jet_p4info::proto::v1;
 use p4jet_ports::{FromSwitch, ToSwitch};
@@ -60,8 +63,8 @@ pub const REQUESTS_BYTES_MAX: usize = 512 << 20;
 pub const READS_MAX: usize = 64;
 /// Threads for requests that wait for a batch, besides Reads.
 const OTHERS_MAX: usize = 4;
-/// Bytes of an answer of a Read with several entities: by default, clients take at most 4 MiB.
-const ANSWER_BYTES: usize = 1 << 20;
+/// Writes of at most this many bytes are answered together with others.
+const SHORT_BYTES: usize = 4 << 10;
 /// Answers of a Read that wait for its client.
 const PAGES_MAX: usize = 2;
 /// How long a Read waits for a client that does not take its answers.
@@ -129,7 +132,9 @@ impl Server {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let device = Arc::new(Device::new(switch, rules, has_program, Arc::clone(&log))?);
+        let (device, answers) = Device::new(switch, rules, has_program, Arc::clone(&log))?;
+        let device = Arc::new(device);
+        runtime.spawn(answers.give());
         let ended = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         let mut to_switch = None;
@@ -326,10 +331,8 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
             let get = |raw| {
                 let shared = Arc::clone(&shared);
                 async move {
-                    let request =
-                        v1::GetForwardingPipelineConfigRequest::decode(raw).map_err(device::malformed)?;
                     // It may wait for a batch.
-                    let get = tokio::task::spawn_blocking(move || shared.device.get_pipeline(&request));
+                    let get = tokio::task::spawn_blocking(move || shared.device.get_pipeline(&raw));
                     get.await.unwrap_or_else(|_| Err(Status::internal("bug in p4jet: the request failed")))
                 }
             };
@@ -342,17 +345,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         "Capabilities" => {
             let capabilities = |raw| {
                 let shared = Arc::clone(&shared);
-                async move {
-                    let request = v1::CapabilitiesRequest::decode(raw).map_err(device::malformed)?;
-                    if request.device_id != 0 {
-                        shared.device.check_device(request.device_id)?;
-                    }
-                    let answer = v1::CapabilitiesResponse {
-                        p4runtime_api_version: API_VERSION.to_string(),
-                        ..Default::default()
-                    };
-                    Ok(answer.encode_to_vec().into())
-                }
+                async move { shared.device.capabilities(&raw) }
             };
             grpc.unary(Method(capabilities), request).await
         }
@@ -397,18 +390,14 @@ impl tokio_stream::Stream for Watch {
 
 async fn write(shared: Arc<Shared>, raw: Bytes) -> Result<Bytes, Status> {
     let _room = shared.budget.hold(raw.len())?;
-    shared.device.change(move |device| device.write(&raw)).await?;
+    let is_short = raw.len() <= SHORT_BYTES;
+    shared.device.change(is_short, move |device| device.write(&raw)).await?;
     Ok(Bytes::new())
 }
 
 async fn set_pipeline(shared: Arc<Shared>, raw: Bytes) -> Result<Bytes, Status> {
     let _room = shared.budget.hold(raw.len())?;
-    let change = move |device: &Device| {
-        let request =
-            v1::SetForwardingPipelineConfigRequest::decode(raw.clone()).map_err(device::malformed)?;
-        device.set_pipeline(&request, &raw)
-    };
-    shared.device.change(change).await?;
+    shared.device.change(false, move |device| device.set_pipeline(&raw)).await?;
     Ok(Bytes::new())
 }
 
@@ -445,31 +434,7 @@ async fn read(shared: Arc<Shared>, raw: Bytes) -> Result<Pages, Status> {
             let sending = tokio::time::timeout(READ_WAIT, to_client.send(page));
             matches!(runtime.block_on(sending), Ok(Ok(())))
         };
-        let role = device.view(&request.role);
-        let Some((configured, switch)) = device.active() else {
-            send(Err(device::no_pipeline()));
-            return;
-        };
-        let mut goes_on = true;
-        let mut page = |entities: Vec<v1::Entity>| {
-            let mut parts = vec![v1::ReadResponse { entities }];
-            while let Some(mut answer) = parts.pop() {
-                let count = answer.entities.len();
-                if count > 1 && answer.encoded_len() > ANSWER_BYTES {
-                    let entities = answer.entities.split_off(count / 2);
-                    parts.extend([v1::ReadResponse { entities }, answer]);
-                    continue;
-                }
-                goes_on = goes_on && send(Ok(answer.encode_to_vec().into()));
-            }
-            goes_on
-        };
-        let read = crate::read::read(&configured.pipeline, &switch, &role, &request.entities, &mut page);
-        if let (Err(errors), true) = (read, goes_on)
-            && errors.iter().any(|error| error.canonical_code != 0)
-        {
-            send(Err(device::failed("Read failure", "requests", errors)));
-        }
+        device.read(&request, &send);
     });
     Ok(Pages { pages, _permit: permit })
 }

@@ -24,18 +24,13 @@ pub fn open(
     to_switch: Option<ToSwitch>,
     incoming: Streaming<Bytes>,
 ) -> Result<ToClient, Status> {
-    let (id, outbox) = device.open()?;
-    // The client is gone, whether or not it has ended its side.
-    let gone = Arc::downgrade(device);
-    let on_drop: Box<dyn FnMut() + Send> =
-        Box::new(move || gone.upgrade().iter().for_each(|device| device.close(id)));
-    let outgoing = Outgoing::new(Arc::clone(&outbox), on_drop);
-    let stream = Stream { device: Arc::clone(device), id, outbox, to_switch };
+    let (stream, outgoing) = Stream::open(device, to_switch)?;
     tokio::spawn(stream.listen(incoming));
     Ok(outgoing)
 }
 
-struct Stream {
+/// The server's end of a stream.
+pub struct Stream {
     device: Arc<Device>,
     id: StreamId,
     outbox: Arc<Outbox>,
@@ -43,6 +38,21 @@ struct Stream {
 }
 
 impl Stream {
+    /// Opens a stream, and returns what goes to the client, too.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn open(device: &Arc<Device>, to_switch: Option<ToSwitch>) -> Result<(Stream, ToClient), Status> {
+        let (id, outbox) = device.open()?;
+        // The client is gone, whether or not it has ended its side.
+        let gone = Arc::downgrade(device);
+        let on_drop: Box<dyn FnMut() + Send> =
+            Box::new(move || gone.upgrade().iter().for_each(|device| device.close(id)));
+        let outgoing = Outgoing::new(Arc::clone(&outbox), on_drop);
+        let stream = Stream { device: Arc::clone(device), id, outbox, to_switch };
+        Ok((stream, outgoing))
+    }
+
     async fn listen(self, mut incoming: Streaming<Bytes>) {
         let how = loop {
             let message = match incoming.next().await {
@@ -50,11 +60,7 @@ impl Stream {
                 Some(Err(status)) => break Err(status),
                 None => break Ok(()),
             };
-            let request = match v1::StreamMessageRequest::decode(message) {
-                Ok(request) => request,
-                Err(error) => break Err(super::device::malformed(error)),
-            };
-            if let Err(status) = self.take(request).await {
+            if let Err(status) = self.take(message).await {
                 break Err(status);
             }
             if self.outbox.is_gone() {
@@ -66,7 +72,12 @@ impl Stream {
         self.outbox.end(how);
     }
 
-    async fn take(&self, request: v1::StreamMessageRequest) -> Result<(), Status> {
+    /// Takes a message.
+    ///
+    /// # Errors
+    /// The status with which the stream ends.
+    pub async fn take(&self, message: Bytes) -> Result<(), Status> {
+        let request = v1::StreamMessageRequest::decode(message).map_err(super::device::malformed)?;
         match request.update {
             Some(v1::StreamRequest::Arbitration(update)) => self.device.arbitrate(self.id, update).await,
             Some(v1::StreamRequest::Packet(packet)) => {
