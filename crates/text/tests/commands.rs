@@ -72,7 +72,7 @@ fn a_note_shows_a_key_whose_bits_are_cleared() {
     assert_eq!(
         note,
         "entries:2: hdr.ipv4.dst: `10.0.0.1/8` has bits outside the prefix, which are ignored: the entry matches \
-         10.0.0.0/8\nentries: the same on 1 other line"
+         10.0.0.0/8\nentries: also on 1 other line"
     );
 }
 

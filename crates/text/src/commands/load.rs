@@ -53,7 +53,7 @@ impl<'a> Prepared<'a> {
         }
         if let Some(note) = note.as_mut().filter(|_| more > 0) {
             let lines = count(more, "other line");
-            let _ = write!(note, "\n{name}: the same on {lines}");
+            let _ = write!(note, "\n{name}: also on {lines}");
         }
         Ok(Prepared { steps, note })
     }
