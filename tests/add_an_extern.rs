@@ -1,7 +1,7 @@
 //! Follows docs/add-an-extern.md: applies its code to a copy of the crates and runs its test there.
 //!
 //! The copy is compiled without optimisation, with the dependencies that the checkout has compiled already: about 25 seconds
-//! of CPU time, and none if nothing has changed since. It is a test target of its own, so that the compiler does not run
+//! of CPU time, and none if nothing has changed since. It is a separate test target, so that the compiler does not run
 //! beside tests that measure time.
 
 #[path = "common/documents.rs"]

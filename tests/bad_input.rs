@@ -53,7 +53,7 @@ control D(packet_out p, in headers hdr) { apply { p.emit(hdr.h); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 "#;
 
-/// Runs p4jet with these words; `PROG` stands for the program's path and `DIR` for the folder's.
+/// Runs p4jet with these words; `PROG` is replaced by the program's path and `DIR` by the folder's.
 fn p4jet_words(dir: &TempDir, words: &str) -> Output {
     let program = dir.file("prog.p4");
     if !std::path::Path::new(&program).exists() {
@@ -209,7 +209,7 @@ fn files_that_are_not_programs() {
     }
 }
 
-/// `check` also accepts programs that are not switches, and says so.
+/// `check` also accepts programs that are not switches, with a note.
 #[test]
 fn check_accepts_programs_that_are_not_switches() {
     let dir = TempDir::new("noswitch");
@@ -343,12 +343,12 @@ fn a_script_runs_to_its_end() {
     run_command(&mut command).expect_status(0).prints(&["reg[0]= ", "RuntimeCmd: 0\n"]);
 }
 
-/// As user nobody: root switches to it for this; without root nothing needs to be given up.
+/// Runs as the user `nobody`: root switches to it; other users already lack the rights.
 #[test]
 fn not_permitted_names_the_remedy() {
     use std::os::unix::process::CommandExt;
     let dir = TempDir::new("nobody");
-    // Readable for everybody, wherever the temporary folder is.
+    // Readable for all users, in any temporary folder.
     let program = dir.write("prog.p4", PROGRAM);
     let binary = dir.file("p4jet");
     std::fs::copy(env!("CARGO_BIN_EXE_p4jet"), &binary).unwrap();
@@ -465,7 +465,7 @@ fn a_bad_line_stops_before_the_first_packet() {
     assert!(!output.stderr.contains("packets received"), "{}", output.stderr);
     assert!(
         !std::path::Path::new(&dir.file("out.pcap")).exists(),
-        "the output was made although nothing ran"
+        "the output was created although nothing ran"
     );
 }
 
@@ -500,8 +500,17 @@ fn packet_tests_that_fail() {
             assert_eq!(output.status, 1, "{script}\n{}{}", output.stdout, output.stderr);
             let output = output.prints(&["FAIL bad: ", "0 passed, 1 failed"]).prints(prints);
             assert_eq!(output.stdout.lines().last(), Some("0 passed, 1 failed"), "{}", output.stdout);
+            // Standard error shows the place; standard output has the message.
+            assert!(!output.stderr.contains("error:"), "{script}\n{}", output.stderr);
         }
     }
+    // The other errors are on standard error only. Commands that packet tests refuse are no choices.
+    dir.write("bad.stf", "loda x\nswap_confgs\n");
+    let output = p4jet_words(&dir, "test PROG DIR/bad.stf").expect_status(1);
+    let output = output.prints(&["line 1, column 1: found `loda`", "(and 1 more)"]);
+    let output = output.says(&["bad.stf:1:1\n", "error: found `swap_confgs`", "bad.stf:2:1\n"]);
+    let all = format!("{}{}", output.stdout, output.stderr);
+    assert!(!all.contains("`load`") && !all.contains("did you mean"), "{all}");
     // The others are still run.
     dir.write("good.stf", pass);
     let output = p4jet_words(&dir, "test PROG DIR/bad.stf DIR/good.stf DIR/missing.stf DIR").expect_status(1);
@@ -540,7 +549,7 @@ fn frames_of_any_size_can_be_traced() {
     assert!(output.status == 0 || output.status == 2, "{}", output.stderr);
 }
 
-/// A FIFO without a reader or writer is refused at once, wherever a file is named, and the message says that it is a
+/// A FIFO without a reader or writer is refused at once for every option that names a file, and the message says that it is a
 /// FIFO.
 #[test]
 fn fifos_are_refused_where_files_are_needed() {

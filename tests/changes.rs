@@ -1,5 +1,5 @@
-//! Tables change while packets flow: after each change both engines process every packet in the same way, whatever
-//! earlier results the machine code has cached.
+//! Tables change while packets flow: after each change both engines process every packet in the same way, with
+//! any earlier results in the caches of the machine code.
 
 use crate::common::chain::{Outcome, compile};
 use crate::common::mutate::Random;
@@ -29,11 +29,11 @@ fn route(i: usize) -> Ipv4Addr {
     Ipv4Addr::new(20, i as u8, 0, 0)
 }
 
-/// Returns a change of some table, or of routes, often one that is refused because an entry exists already or does not
+/// Returns a change of some table, or of routes; many are refused because an entry exists already or does not
 /// exist. `routes` and `hops` are handles that were assigned.
 fn change(random: &mut Random, routes_only: bool, routes: &[String], hops: &[String]) -> String {
     let hop = |i: usize| Ipv4Addr::new(10, 0, 0, i as u8 + 1);
-    // Ports by which all packets may leave, and many that create rows of their own.
+    // Ports by which all packets may leave, and many ports for separate rows.
     let (i, next, port) = (random.below(ROUTES), random.below(HOPS), random.below(PORTS));
     match random.below(if routes_only { 5 } else { 14 }) {
         0 | 1 => format!("table_add ipv4_lpm set_nhop {}/16 => {} {port}", route(i), hop(next)),

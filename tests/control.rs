@@ -145,7 +145,7 @@ fn ctl_works_over_both_sockets() {
     let tcp = ["ctl", "--tcp", switch.port(), "table_num_entries", "forward"];
     run_command(p4jet().args(tcp)).expect_status(0).prints(&["1\n"]);
 
-    // The same under bmv2's name: with its prompts, and without errors.
+    // Under bmv2's name: with its prompts, and without errors.
     run_command(p4jet().args(["ctl", "--socket", &socket, "table_clear", "forward"])).expect_status(0);
     let cli = |more: &[&str]| {
         let mut command = named("/usr/bin/simple_switch_CLI");
@@ -185,7 +185,7 @@ fn refused_clients_are_in_the_log() {
 /// Over TCP the switch opens no files, neither those that a client names nor those that a program includes, unless they were
 /// granted.
 #[test]
-fn over_tcp_the_switch_opens_only_what_was_granted() {
+fn over_tcp_the_switch_opens_only_granted_files() {
     let dir = TempDir::new("granted");
     let (granted, secret) = (dir.file("granted"), dir.write("secret", "top-secret\n"));
     let precious = dir.write("precious.pcap", "precious");
@@ -198,7 +198,7 @@ fn over_tcp_the_switch_opens_only_what_was_granted() {
         let mut command = p4jet_run(&program("basic_l2"));
         Switch::start(command.args(["--no-control", "--control-tcp", "0"]).args(more))
     };
-    // As any program may, without p4jet's own client, which reads programs itself.
+    // Like any program, without p4jet's own client, which reads programs itself.
     let raw = |switch: &Switch, line: &str| {
         let mut client = Client::tcp(format!("127.0.0.1:{}", switch.port())).unwrap();
         let answer = client.command(line, false).unwrap();
@@ -353,7 +353,7 @@ impl AtTerminal {
     }
 }
 
-/// The commands that open a prompt: two clients of a switch, and a switch of its own.
+/// The commands that open a prompt: two clients of a switch, and another switch.
 fn prompts(switch: &Switch) -> [Command; 3] {
     let mut ctl = p4jet();
     ctl.args(["ctl", "--socket", switch.socket()]);
@@ -414,7 +414,7 @@ fn pasted_lines_run_one_by_one() {
     let switch = router(&dir);
     let mut at = AtTerminal::start(p4jet().args(["ctl", "--socket", switch.socket()]));
     at.wait_for("RuntimeCmd: ");
-    // As a terminal sends what is pasted (bracketed paste), then the key Enter.
+    // The bytes of a bracketed paste, then the key Enter.
     let pasted =
         "table_add forward set_dest 00:00:5e:00:53:01 => 1\rtable_num_entries forward\rhelp show_pvs";
     write!(at.keyboard, "\x1b[200~{pasted}\x1b[201~\r").unwrap();
@@ -953,8 +953,8 @@ fn a_full_disk_affects_only_the_state_file() {
     drop(switch);
     let switch = start(Some(16));
     assert_eq!(there(), 1);
-    // There is room again: everything is saved from the next change on. The duration of a failed attempt decides when the next
-    // one is made.
+    // With room again, everything is saved from the next change on. The duration of a failed attempt decides the time of the
+    // next one.
     limit(switch.child.id(), libc::RLIMIT_FSIZE, None);
     let end = std::time::Instant::now() + Duration::from_secs(60);
     for n in 10.. {
@@ -1167,7 +1167,7 @@ fn without_memory_a_load_is_refused() {
 
 /// If memory runs out in `restore`, the old state remains, and there is an answer.
 #[test]
-fn without_memory_a_restore_leaves_what_was_there() {
+fn without_memory_a_restore_changes_nothing() {
     let mut short = Short::start();
     let line = |entry: u32| {
         let (_, b) = spread(entry);
@@ -1634,7 +1634,7 @@ fn a_stuck_worker_holds_up_neither_commands_nor_the_end() {
     };
     let before = stats_until(&|stats| stats["received"] == 10);
     assert_eq!(before["stuck"], serde_json::Value::Null);
-    // The answer does not come, or comes late.
+    // The answer is missing or late.
     let mut client = Client::unix(Path::new(&socket)).unwrap();
     let injecting = std::thread::spawn(move || drop(client.command(&format!("inject 0 {many}"), false)));
     let stuck = stats_until(&|stats| stats["stuck"] != serde_json::Value::Null);

@@ -83,7 +83,7 @@ fn connected(socket: &str) -> Client {
     Client::unix(Path::new(socket)).unwrap()
 }
 
-/// Makes one change; `made` has the handles from earlier changes.
+/// Applies one change; `made` has the handles from earlier changes.
 fn make(client: &mut Client, change: &Change, made: &mut Vec<Option<u32>>) {
     let mut update = change.update.clone();
     update.with_handles(made);
@@ -685,7 +685,7 @@ fn a_stopped_switch_is_awaited() {
     wait_until(&mut client, "all is as it was", |now| *now == all);
     controller.wait_for("web1: alive again");
     assert_eq!(controller.said.iter().filter(|line| line.contains("silent")).count(), 1);
-    // It ends on request, whatever the state of the switch.
+    // It ends on request in any state of the switch.
     running.signal("-STOP");
     controller.signal("-TERM");
     assert!(common::wait(&mut controller.child, "the controller").success());
@@ -741,7 +741,7 @@ fn stations_are_learned_move_and_age() {
     wait_until(&mut client, "it is learned", |now| station(now, Table::Stations, mac).is_some());
     assert_eq!(station(&actual(&mut client), Table::Macs, mac), Some(here.clone()));
 
-    // It moves. A configured station stays where the file says, whoever claims its address.
+    // It moves. A configured station stays at its configured place, even if another one claims its address.
     receive(&mut client, &dir, 3, &frame_of(9, true).0);
     receive(&mut client, &dir, 3, &frame_of(1, true).0);
     let there = Some(Call::new("local", [3, 10]));

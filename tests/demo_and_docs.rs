@@ -582,7 +582,7 @@ fn documents_name_files_that_exist() {
     }
 }
 
-/// Whatever a document says is "`NAME` in FILE" exists.
+/// Every "`NAME` in FILE" in a document exists.
 #[test]
 fn documents_name_code_that_exists() {
     let mut checked = 0;
@@ -603,7 +603,7 @@ fn documents_name_code_that_exists() {
 
 /// A crate that disables its unit tests or its examples, to save CI a compilation, has none.
 #[test]
-fn what_is_not_compiled_for_tests_has_none() {
+fn targets_without_test_builds_have_no_tests() {
     let mut left_out = 0;
     for folder in fs::read_dir(root().join("crates")).unwrap() {
         let folder = folder.unwrap().path();

@@ -128,10 +128,10 @@ const ENTRIES: &[Entry] = &[
         tested_in("tests/namespaces/rights.rs", "user 54322 may not control this switch");
     }),
     ("**Files and interfaces by that port.**", || {
-        tested_in("tests/control.rs", "fn over_tcp_the_switch_opens_only_what_was_granted(");
+        tested_in("tests/control.rs", "fn over_tcp_the_switch_opens_only_granted_files(");
     }),
     ("**Slow links.**", || {
-        tested_in("tests/namespaces/slow_link.rs", "fn a_slow_link_fills_queues_that_nobody_configured(");
+        tested_in("tests/namespaces/slow_link.rs", "fn a_slow_link_fills_queues_without_configuration(");
     }),
     ("**Loops that do not end.**", || {
         let states = "state start { transition select(p.lookahead<bit<8>>()) { 9: start; default: done; } }
@@ -178,7 +178,7 @@ const ENTRIES: &[Entry] = &[
             &Parts { declarations: &declarations, statements, ..Parts::default() },
             "a range whose low end is above",
         );
-        // As bits: -3 is 0xfd, which is between 5 and 0xff.
+        // Compared as bits: -3 is 0xfd, which is between 5 and 0xff.
         let declarations = table("8s5 .. -8s1");
         let script = "packet 0 01 fd\nexpect 1 ee fd $\npacket 0 01 04\nexpect 1 01 04 $\n";
         passes(&Parts { declarations: &declarations, statements, ..Parts::default() }, script);
@@ -230,7 +230,7 @@ fn every_entry_of_the_page_is_true() {
 
 /// p4c for bmv2 also refuses these, so they are not differences.
 #[test]
-fn what_p4c_refuses_is_refused() {
+fn programs_that_p4c_refuses_are_refused() {
     let table =
         "action a() {} table t { key = { h.a.x: exact; } actions = { a; } const entries = { _: a(); } }";
     refuses(
@@ -239,7 +239,7 @@ fn what_p4c_refuses_is_refused() {
     );
 }
 
-/// Whatever `run` refuses because of the program, `check` refuses with the same message.
+/// If `run` refuses a program, `check` refuses it with the same message.
 #[test]
 fn check_and_run_refuse_the_same() {
     let big = (0..33).map(|i| format!("bit<2048> f{i};")).collect::<String>();

@@ -93,7 +93,7 @@ fn shown(processed: &Processed) -> String {
     sent.chain(dropped).collect::<Vec<_>>().join("; ")
 }
 
-/// One engine, with packets of its own.
+/// One engine with its packets.
 struct Side {
     worker: Worker,
     pool: Pool,

@@ -280,7 +280,7 @@ fn every_text_gets_an_answer() {
     });
     let panicked: Shared<String> = Arc::default();
     let (hook_place, said) = (panicked.clone(), panicked.clone());
-    // Silent, because thousands of cases may print a lot. Compiler stages may run on threads of their own.
+    // Silent, because thousands of cases may print a lot. Compiler stages may run on separate threads.
     let (usual_hook, main_test) = (std::panic::take_hook(), thread::current().id());
     std::panic::set_hook(Box::new(move |info| {
         // The tests themselves, this one and the other, print as usual.
@@ -351,7 +351,7 @@ fn the_binary_answers_too() {
         let output = run(&["check", &path]);
         assert!(start.elapsed() < CASE_WAIT_MAX, "case {number} takes {:?}", start.elapsed());
         match output.status {
-            // Without `main` it is correct, and `check` says so.
+            // Without `main` it is correct, and `check` reports that.
             0 => assert!(
                 output.stdout.is_empty() || output.stdout.contains("fine as P4"),
                 "case {number}: {}",

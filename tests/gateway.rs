@@ -24,7 +24,7 @@ struct Kind {
 const KINDS: &[(Kind, u32)] = &[
     // Ethernet, IPv4, the start of TCP.
     (Kind { test: "inbound", packet: 0, port: 0, ends: &[(1, Some(TOO_SHORT)), (38, Some(IP_LENGTH))] }, 1),
-    // The same with a tag; a tenant's own packet.
+    // With a tag; a tenant's own packet.
     (Kind { test: "bridge", packet: 26, port: 3, ends: &[(1, Some(TOO_SHORT)), (42, Some(IP_LENGTH))] }, 0),
     // Ethernet, IPv4, UDP, VXLAN, Ethernet, IPv4, TCP. The ports mark it as a tunnel.
     (

@@ -2,7 +2,7 @@
 //! server-side gateway with two servers, or the Linux kernel's own VXLAN device. Both gateways are `p4jet
 //! run` with programs/vxlan_gateway, filled by `p4jet gateway`.
 //!
-//! Needs root and `ip`; says so and passes otherwise. Nothing outside the namespaces made here is touched.
+//! Needs root and `ip`, and is skipped with a message otherwise. It changes nothing outside the namespaces that it creates.
 
 use crate::common::{self, TempDir};
 use crate::netns::{DEADLINE, Namespace};
@@ -487,7 +487,7 @@ mac = "02:00:00:00:00:03"
     assert_eq!(servers_of_clients(&network.client), before, "all are where they were");
 }
 
-/// The far end is the kernel's VXLAN device; the server is there.
+/// The far end is the kernel's VXLAN device, with the server behind it.
 #[test]
 fn the_kernel_is_the_far_end() {
     need_namespaces!();
@@ -503,7 +503,7 @@ fn the_kernel_is_the_far_end() {
     }
     rack.ip(&format!("link set vx0 address {} mtu 1500 up", WEB_MACS[0])).unwrap();
     // Between veths nothing segments frames that the kernel leaves to hardware, and a packet socket does not receive
-    // such a frame of a tunnel: the kernel must segment itself.
+    // such frames of a tunnel: the kernel must segment itself.
     rack.ip("link set vx0 gso_max_segs 1").unwrap();
     rack.ip("addr add 192.0.2.11/24 dev vx0").unwrap();
     rack.ip(&format!("addr add {VIP}/32 dev lo")).unwrap();
@@ -527,7 +527,7 @@ const VIP_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 1);
 fn icmp_socket(is_v4: bool) -> UdpSocket {
     let (domain, protocol) =
         if is_v4 { (libc::AF_INET, libc::IPPROTO_ICMP) } else { (libc::AF_INET6, libc::IPPROTO_ICMPV6) };
-    // SAFETY: numbers only; the descriptor that comes is ours.
+    // SAFETY: numbers only; the returned descriptor belongs to this process.
     let socket = unsafe {
         let fd = libc::socket(domain, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol);
         assert!(fd >= 0, "{}", std::io::Error::last_os_error());
@@ -597,7 +597,7 @@ fn probe(to: IpAddr, ttl: u32, from: &str) {
 }
 
 /// Clients, servers and the underlay all have an MTU of 1500, so nothing of maximum length fits a tunnel: the gateways
-/// must tell the senders, on both sides, in both versions of IP. They answer pings and traceroutes, directly and
+/// must notify the senders, on both sides, in both versions of IP. They answer pings and traceroutes, directly and
 /// through the tunnel, and continue after the switch and its interface were gone.
 #[test]
 fn path_mtu_traceroute_and_ping() {

@@ -617,7 +617,7 @@ fn check_refuses_what_run_refuses() {
             "^",
         ]);
     }
-    // The code and the place have fields of their own.
+    // The code and the place have separate fields.
     let output = run(&["check", &program, "--diagnostics", "json"]).expect_status(1);
     let mut objects = output.stderr.lines().map(|line| serde_json::from_str(line).expect(line));
     let error = objects.rfind(|object: &serde_json::Value| object["severity"] == "error").unwrap();
@@ -659,7 +659,7 @@ fn an_error_is_not_followed_by_an_internal_one() {
     assert!(!output.stderr.contains("error[internal]"), "{}", output.stderr);
 }
 
-/// The Internet checksum is counted as a checksum, whatever the form of the call; other hashes are calls of externs.
+/// The Internet checksum is counted as a checksum in any form of the call; other hashes are calls of externs.
 #[test]
 fn internet_checksums_are_counted_apart_from_hashes() {
     let dir = TempDir::new("checksums");
@@ -724,7 +724,7 @@ fn types_do_not_nest_without_bound() {
         let output = check(name, &Parts { top, declarations: variable(ty), ..Parts::default() });
         output.expect_status(1).says(&["error[limit-exceeded]", "64 types inside each other"]);
     }
-    // The same for types that are not written down.
+    // Also for types that are not written out.
     let calls = |n: usize| format!("m.x = {}m.x{}[0];", "f(".repeat(n), ")".repeat(n));
     let inferred = [
         ("calls_that_double", "tuple<T, T> f<T>(in T x) { return { x, x }; }", 40),

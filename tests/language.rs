@@ -15,7 +15,7 @@ fn files(extension: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_program_does_what_the_specification_says() {
+fn every_program_follows_the_specification() {
     let mut failed = Vec::new();
     let scripts = files("stf");
     assert!(scripts.len() >= 60, "only {} programs", scripts.len());

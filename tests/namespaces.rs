@@ -1,8 +1,8 @@
 //! The switch between kernels: two hosts, each in its own network namespace, connected by `p4jet run` in a third.
 //! Everything the kernels send, with all offloads enabled, must arrive, except what a router drops.
 //!
-//! Needs root and `ip`; says so and passes otherwise. Nothing outside the namespaces made here is touched. That
-//! something does *not* arrive is shown by sending something after it that does: frames keep their order on the way.
+//! Needs root and `ip`, and is skipped with a message otherwise. It changes nothing outside the namespaces that it creates.
+//! A test shows that a frame does *not* arrive by sending another one after it that does: frames keep their order.
 
 #[path = "namespaces/rights.rs"]
 mod rights;
@@ -220,7 +220,7 @@ fn acl_router_entries() -> String {
 }
 
 fn raw_socket(domain: i32, protocol: i32) -> OwnedFd {
-    // SAFETY: numbers only; the descriptor that comes is ours.
+    // SAFETY: numbers only; the returned descriptor belongs to this process.
     unsafe {
         let fd = libc::socket(domain, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol);
         assert!(fd >= 0, "{}", std::io::Error::last_os_error());

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use tokio_rustls::rustls;
 use tonic::{Code, Status};
 
-/// A wait for a message that comes.
+/// Time to wait for a message that arrives.
 const LONG: Duration = Duration::from_secs(20);
-/// A wait for a message that must not come.
+/// Time to wait for a message that must not arrive.
 const SHORT: Duration = Duration::from_millis(150);
 
 /// Reflects the controller's packets to the port that they name, and sends those of other ports to the controller.
@@ -130,7 +130,7 @@ fn set_request(
     }
 }
 
-/// What p4jet makes of a program.
+/// The P4Info of a program.
 fn p4info(program: &str) -> config::P4Info {
     let files = TempDir::new("p4info");
     let path = files.write("program.p4", program);
@@ -203,7 +203,7 @@ fn t_4_a_message_over_the_limit_fails_alone() {
     assert!(switch.memory() < before + (32 << 10), "{} and then {} KiB", before, switch.memory());
     // The connection and the stream stay open. T-3: 8 MiB are no problem.
     let large = v1::WriteRequest { role: "x".repeat(8 << 20), ..write_request(Vec::new()) };
-    expect(client.write(&large), Code::NotFound, "no role has such a long name");
+    expect(client.write(&large), Code::NotFound, "the name of a role has at most 256 bytes");
     client.write(&write_request(Vec::new())).unwrap();
     drop(stream);
 }
@@ -305,7 +305,7 @@ fn a_6_streams_are_limited() {
 }
 
 #[test]
-fn a_9_to_a_20_everybody_hears_what_concerns_him() {
+fn a_9_to_a_20_clients_are_notified_of_changes_of_their_role() {
     let switch = Switch::start("a9");
     let client = switch.client();
     let (mut one, mut two) = (client.stream().unwrap(), client.stream().unwrap());
@@ -327,7 +327,7 @@ fn a_9_to_a_20_everybody_hears_what_concerns_him() {
     let update = one.arbitrate(1, None, Some(6)).unwrap();
     assert_eq!((status(&update), id(&update)), (Code::Ok, Some(6)));
     assert_eq!(status(&two.arbitration().unwrap()), Code::AlreadyExists);
-    // it steps back; nobody is promoted, and the highest id stays.
+    // it steps back; no client is promoted, and the highest id stays.
     let update = one.arbitrate(1, None, Some(3)).unwrap();
     assert_eq!((status(&update), id(&update)), (Code::NotFound, Some(6)));
     assert_eq!(status(&two.arbitration().unwrap()), Code::NotFound);
@@ -460,7 +460,7 @@ fn forward(p4info: &config::P4Info, dst: u64, port: &[u8]) -> v1::EntityKind {
 }
 
 #[test]
-fn r_3_r_6_and_r_8_a_role_has_what_its_configuration_grants() {
+fn r_3_r_6_and_r_8_a_role_may_access_granted_objects() {
     let switch = Switch::start("r3");
     let client = switch.client();
     let _default = switch.primary(&client);
@@ -594,7 +594,7 @@ fn a_23_and_tr_4_a_state_file_keeps_ids_texts_and_digests() {
     let mut stream = client.stream().unwrap();
     let answer = stream.arbitrate(1, None, Some(6)).unwrap();
     assert_eq!((status(&answer), id(&answer)), (Code::NotFound, Some(7)));
-    // New texts get numbers of their own.
+    // New texts get different numbers.
     assert_eq!(status(&stream.arbitrate(1, None, Some(8)).unwrap()), Code::Ok);
     client.write(&request(8, vec![update(&forward(&info, 4, b"Ethernet8"))])).unwrap();
     let ports = read(&client).iter().filter(|kind| format!("{kind:?}").contains("Ethernet")).count();
@@ -803,7 +803,7 @@ fn p_12_and_p_13_a_wrong_config_changes_nothing() {
 }
 
 #[test]
-fn p_17_to_p_19_and_p_30_to_p_35_what_was_set_comes_back() {
+fn p_17_to_p_19_and_p_30_to_p_35_get_returns_what_was_set() {
     use v1::{ConfigAction as Action, ResponseType as Type};
     let switch = Switch::start("p17");
     let client = switch.client();
@@ -911,7 +911,7 @@ fn p_8_and_p_9_a_saved_config_runs_on_commit() {
     assert_eq!(status(&stream.arbitrate(1, None, Some(1)).unwrap()), Code::Ok);
 }
 
-/// Sends a packet that comes back to the controller; the field `kind` of its header.
+/// Sends a packet that returns to the controller; returns the field `kind` of its header.
 fn kind_of_a_packet(stream: &mut Stream) -> u8 {
     stream.send(packet_out(510, &frame(1, 60))).unwrap();
     match stream.next(LONG).unwrap() {
@@ -1258,7 +1258,7 @@ fn pk_12_and_tr_5_metadata_can_be_texts() {
         metadata: vec![metadata(1, b"510"), metadata(2, &[5]), metadata(3, &[0])],
     };
     assert_eq!(stream.next(LONG).unwrap(), Some(v1::StreamResponse::Packet(packet)));
-    // A number that the port has no bits for has a number of its own, which is no port. Bytes that are no text are refused.
+    // A text whose number does not fit in the port gets another number, which is not a port. Bytes that are not UTF-8 are refused.
     stream.send(out(b"Ethernet0")).unwrap();
     stream.send(out(&[0xff])).unwrap();
     match stream.next(LONG).unwrap() {
@@ -1459,7 +1459,7 @@ fn dg_1_to_dg_9_digests_come_in_lists() {
 }
 
 #[test]
-fn it_1_to_it_5_idle_entries_are_told_at_each_timeout() {
+fn it_1_to_it_5_idle_entries_are_reported_at_each_timeout() {
     let program = learning();
     let switch = Switch::start("it1");
     let client = switch.client();
@@ -1536,7 +1536,7 @@ fn programs_of_p4c_run_under_the_names_of_bmv2() {
         ["p4c", "--target", "bmv2", "--arch", "v1model", "-DLIMIT=510", "-o", &files.file("out"), &path];
     common::run(&line).expect_status(0);
     assert_eq!(std::fs::read(files.file("out/x.json")).unwrap(), std::fs::read(&json).unwrap());
-    // The preprocessed text is a program by itself, with the same P4Info.
+    // The preprocessed text is a complete program with the same P4Info.
     let preprocessed = common::run(&["p4c", "-E", "-DLIMIT=510", &path]).expect_status(0);
     let p4i = std::fs::read_to_string(files.file("out/x.p4i")).unwrap();
     assert_eq!(preprocessed.stdout, p4i);
@@ -1555,7 +1555,7 @@ fn programs_of_p4c_run_under_the_names_of_bmv2() {
     let client = switch.client();
     let mut stream = switch.primary(&client);
     assert_eq!(kind_of_a_packet(&mut stream), 5);
-    // As the tutorials send it.
+    // The form that the tutorials send.
     let mut message = vec![1 << 3, 1, 3 << 3 | 2];
     let mut length = blob.len();
     while length >= 0x80 {
@@ -1651,7 +1651,7 @@ fn sc_1_to_sc_3_tls_with_and_without_certificates_of_clients() {
 // --------------------------------------------------------------------------------------------------------------------------------
 // Hostile clients
 
-/// A request in HTTP/2, as bytes: the beginning of a message that announces more than comes.
+/// A request in HTTP/2, as bytes: the beginning of a message that announces more than it sends.
 struct Announcing(TcpStream);
 
 impl Announcing {
@@ -1754,7 +1754,7 @@ fn half_requests_and_floods_leave_room_for_others() {
     drop(halves);
     std::thread::sleep(Duration::from_millis(300));
     let large = v1::WriteRequest { role: "x".repeat(8 << 20), ..write_request(Vec::new()) };
-    expect(client.write(&large), Code::NotFound, "no role has such a long name");
+    expect(client.write(&large), Code::NotFound, "the name of a role has at most 256 bytes");
     drop(stream);
 }
 
@@ -1799,7 +1799,7 @@ fn pk_14_a_client_that_never_reads_fills_no_memory() {
     let lazy = switch.client();
     let stream = switch.primary(&lazy);
     let before = switch.memory();
-    // 400 MB of packets come back to a client that does not read them.
+    // 400 MB of packets return to a client that does not read them.
     for number in 0..40_000 {
         stream.send(packet_out(510, &frame(number, 9000))).unwrap();
     }
@@ -1842,7 +1842,7 @@ fn clients_that_die_during_requests_leave_the_others_alone() {
         let address = switch.address;
         let request = write_request(vec![v1::Update::default(); 20_000]);
         let mut dying = Announcing::open(address, "Write", request.encoded_len() as u32);
-        // Part of the batch comes.
+        // A part of the batch arrives.
         let part = &request.encode_to_vec()[..1000 * round];
         for chunk in part.chunks(16_000) {
             let mut bytes = (chunk.len() as u32).to_be_bytes()[1..].to_vec();

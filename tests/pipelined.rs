@@ -51,7 +51,7 @@ fn bench_compares_ring_sizes() {
 
 /// Unsupported cases are reported before anything is measured, and also while a switch runs.
 #[test]
-fn what_threads_cannot_share_is_refused() {
+fn programs_that_threads_cannot_share_are_refused() {
     let dir = TempDir::new("not-on-threads");
     let packets = dir.write("packets.pcap", common::pcap(&[vec![0; 60]]));
     let bench = |name: &str, arguments: &[&str]| bench(name, &packets, arguments);

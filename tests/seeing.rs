@@ -1,5 +1,4 @@
-//! What an operator sees of a running switch: metrics, and what programs do to packets, with the lines that cause
-//! drops.
+//! The operator's view of a running switch: metrics, and counts of lookups, actions and drops with their source lines.
 
 use crate::common::{self, TempDir, pcap};
 use num_bigint::BigUint;
@@ -113,7 +112,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn what_the_program_does_is_counted_from_when_it_is_asked() {
+fn program_counts_start_with_the_first_request() {
     let (reference, optimised) = programs();
     let mut seen: Vec<ProgramStats> = Vec::new();
     for (switch, engine) in [(reference, EngineKind::Interp), (optimised, EngineKind::Jit)] {
@@ -329,7 +328,7 @@ fn packets_that_come_too_fast_to_be_traced_are_counted() {
 }
 
 #[test]
-fn captures_have_what_came_and_what_left() {
+fn captures_have_received_and_sent_frames() {
     let dir = TempDir::new("captures");
     let (_, optimised) = programs();
     let running = Arc::new(start(&optimised, EngineKind::Jit));

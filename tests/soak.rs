@@ -1,7 +1,7 @@
 //! A short run of bench/soak.py: a switch under load while entries, interfaces, ports and programs change; every packet must
 //! be accounted for. `bench/soak.py` alone takes ten minutes.
 //!
-//! Needs root, `ip` and python3; says so and passes otherwise.
+//! Needs root, `ip` and python3, and is skipped with a message otherwise.
 
 #[allow(dead_code, reason = "only asked whether there can be namespaces")]
 use crate::common::{root, run_command};

@@ -279,7 +279,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 }
 
 #[test]
-fn derived_traffic_reports_what_it_cannot_reach() {
+fn derived_traffic_reports_unreachable_code() {
     let program = common::program("basic_l2");
     let dir = TempDir::new("derive");
     let out = dir.path().to_str().unwrap();
@@ -287,7 +287,7 @@ fn derived_traffic_reports_what_it_cannot_reach() {
     text.prints(&[
         "paths through the parser  1 of 1",
         "actions run               2 of 2",
-        "Not made:",
+        "Decisions not taken:",
         "egress_drop",
     ]);
     run(&["gen", "--program", "x.p4", "-n", "5"]).expect_status(2);
@@ -323,7 +323,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 
 /// Small programs with known results: the named counts have these values, and all others are 0.
 #[test]
-fn complexity_counts_what_the_source_says() {
+fn complexity_counts_the_source() {
     let start = "state start { transition accept; }";
     let checksum = "hash(m.m, HashAlgorithm.csum16, 32w0, { h.a.x, h.a.y }, 32w9);";
     let table = "action set(bit<8> v) { h.a.x = v; }
@@ -523,7 +523,7 @@ fn complexity_counts_what_the_source_says() {
     }
 }
 
-/// A picture of any program is well-formed, fits the width of a page, and has short lines, whatever the program's text.
+/// A picture of any program is well-formed, fits the width of a page, and has short lines.
 #[test]
 fn pictures_show_the_source_and_stay_narrow() {
     let dir = TempDir::new("pictures");

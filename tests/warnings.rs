@@ -78,7 +78,7 @@ warning[unused]: constant `SPARE` is never used
 }
 
 #[test]
-fn options_select_what_is_reported() {
+fn options_select_reported_warnings() {
     let dir = TempDir::new("wdisable");
     for (options, status, said) in [
         ("--Wdisable", 0, ""),

@@ -5,7 +5,7 @@ use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::{Options, render};
 use std::sync::Arc;
 
-/// How far the compilation of a program got.
+/// The outcome of the compilation of a program.
 pub enum Outcome {
     /// The stage that refused it.
     Refused(&'static str),

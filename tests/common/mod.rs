@@ -63,7 +63,7 @@ pub fn run<A: AsRef<std::ffi::OsStr>>(arguments: &[A]) -> Output {
     run_command(p4jet().args(arguments))
 }
 
-/// Runs a command. It must end by itself, in time and not by a signal.
+/// Runs a command. It must end in time and not by a signal.
 pub fn run_command(command: &mut Command) -> Output {
     let what = format!("{command:?}");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -137,7 +137,7 @@ fn ir(text: &str) -> &'static str {
     let printed = p4jet_ir::text::print(&program);
     match p4jet_ir::text::parse(&printed) {
         Ok(again) => assert!(again == program, "the text form changed the program to\n{printed}"),
-        Err(error) => panic!("{error} in what the printer made:\n{printed}"),
+        Err(error) => panic!("{error} in the printed text:\n{printed}"),
     }
     let mut optimised = program.clone();
     p4jet_ir::passes::run(&mut optimised);
@@ -197,7 +197,7 @@ fn commands(text: &str) -> &'static str {
         let (start, _) = control.complete(line, line.len() / 2);
         assert!(line.is_char_boundary(start));
     }
-    // As a file, of which all commands run or none.
+    // As a file: all commands run or none.
     let switch = sample_switch().expect("the sample is valid");
     if let Err(error) = Control::new(switch).load("fuzz.cmd", text) {
         assert!(!error.render().is_empty() && !error.to_string().is_empty());
@@ -221,7 +221,7 @@ fn named_updates(text: &str) -> impl Iterator<Item = NamedUpdate> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok())
 }
 
-/// All that is set, without the generations of handles: those of what was taken back do not come again.
+/// The whole configuration, without the generations of handles: undo does not restore the generations of removed objects.
 fn all_set(control: &Control) -> String {
     let kept = |line: &str| {
         let end = line.find(r#","generations":"#).unwrap_or(line.len());

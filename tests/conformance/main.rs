@@ -10,7 +10,7 @@
 //!   that p4c's first error concerns; `refused.txt` lists different judgements.
 //!
 //! A line of these files is `PROGRAM: REASON`; an entry that is no longer needed is a failure, and so is a panic, a signal
-//! or a program that takes too long. If `P4C` is not set, nothing is run, and a message says so.
+//! or a program that takes too long. Without `P4C`, the test prints that it is skipped.
 //!
 //! Blind spots: an error on the right line for the wrong reason; programs for other architectures; another version of `P4C`
 //! than the one for which the files were written.
@@ -79,7 +79,7 @@ fn programs(folder: &Path) -> Vec<Program> {
     let mut found = Vec::new();
     for path in p4_files(folder) {
         let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
-        // A program with a folder of its own has files that are not programs.
+        // A program with a separate folder has files that are not programs.
         let is_part = name.contains('/') && !read(&path).contains("main;");
         let Some(kind) = kind(&path).filter(|_| !is_part) else { continue };
         let said = read(&outputs.join(format!("{name}-stderr")));

@@ -1,4 +1,4 @@
-//! What p4c says about the control plane of its own test programs, and what p4jet says:
+//! Compares p4jet's P4Info of p4c's test programs with that of p4c:
 //!
 //!     P4C=/path/to/p4c cargo test --release -p p4jet-p4info --test p4info-conformance [-- WORD …]
 //!
@@ -8,7 +8,7 @@
 //! types, the order of fields, parameters and entries.
 //!
 //! A line of `p4info.txt` is `PROGRAM: REASON`; an entry that is no longer needed is a failure. Words restrict the test to
-//! programs that contain one, and show their differences in full. Nothing is run, and that is said, where `P4C` is not set.
+//! programs that contain one, and show their differences in full. Without `P4C`, the test prints that it is skipped.
 
 use std::collections::BTreeMap;
 use std::fs;

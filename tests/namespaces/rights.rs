@@ -110,7 +110,7 @@ fn an_ordinary_user_with_capabilities_forwards() {
 }
 
 #[test]
-fn without_rights_it_says_which_are_needed() {
+fn without_rights_the_error_names_the_needed_ones() {
     need_setpriv!();
     let place = Place::new();
     let network = Namespace::new("rights");
@@ -132,7 +132,7 @@ fn without_rights_it_says_which_are_needed() {
 }
 
 #[test]
-fn nobody_else_reaches_the_control_socket() {
+fn other_users_cannot_reach_the_control_socket() {
     need_setpriv!();
     let place = Place::new();
     let network = Network::new();
@@ -236,7 +236,7 @@ fn capabilities_of_the_file_do() {
 /// Creates a TAP interface in a namespace, and returns its descriptor, which children inherit.
 fn tap(host: &Namespace, address: Ipv4Addr, mac: &str, router_mac: &str) -> OwnedFd {
     let fd = host.enter(|| {
-        // SAFETY: a string that ends in 0; the descriptor that comes is ours.
+        // SAFETY: a string that ends in 0; the returned descriptor belongs to this process.
         let fd = unsafe {
             let fd = libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR);
             assert!(fd >= 0, "{}", std::io::Error::last_os_error());

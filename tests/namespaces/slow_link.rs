@@ -121,7 +121,7 @@ fn tc(network: &Network, arguments: &str) -> Result<(), String> {
 }
 
 #[test]
-fn a_slow_link_fills_queues_that_nobody_configured() {
+fn a_slow_link_fills_queues_without_configuration() {
     need_namespaces!();
     let network = Network::new();
     let text = PROGRAM

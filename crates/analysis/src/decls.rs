@@ -23,7 +23,7 @@ impl Checker {
     /// The whole program.
     pub(crate) fn program(&mut self, program: &ast::Program) {
         self.declared.push(declared(&program.decls));
-        // P4_16, "The error type": an error is visible everywhere, wherever it is declared.
+        // P4_16, "The error type": an error is visible everywhere, regardless of the place of its declaration.
         for decl in &program.decls {
             if let DeclKind::Error(names) = &decl.kind {
                 names.iter().for_each(|name| self.declare_error(name));

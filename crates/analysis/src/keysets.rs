@@ -158,7 +158,7 @@ impl Checker {
                     BinaryOp::Mask => ("the value before `&&&`", "the mask after `&&&`"),
                     _ => ("the lower bound of the range", "the upper bound of the range"),
                 };
-                // Masks and ranges are numbers, whatever the type of the key.
+                // Masks and ranges are numbers for every type of key.
                 let number = self.base(ty);
                 let number = if matches!(ty, Type::Enum(_)) { number } else { ty.clone() };
                 if !is_poison(&number) && !matches!(self.base(&number), Type::Bit(_) | Type::Int(_)) {

@@ -128,7 +128,7 @@ impl Scopes {
         self.leave();
     }
 
-    /// Leaves the top level, and returns what was noticed.
+    /// Leaves the top level, and returns the findings.
     pub(crate) fn finish(mut self) -> Noticed {
         while !self.frames.is_empty() {
             self.leave();
@@ -170,7 +170,7 @@ impl Scopes {
         self.frames.iter().rev().find_map(|frame| frame.get(name))
     }
 
-    /// Returns what the innermost scope itself binds a name to.
+    /// Returns the binding of a name in the innermost scope.
     pub(crate) fn lookup_innermost(&self, name: &str) -> Option<&Binding> {
         self.frames.last().and_then(|frame| frame.get(name))
     }

@@ -1,4 +1,4 @@
-//! Finds what blocks write, so that the glue between them does only what a program needs.
+//! Finds the fields that blocks write, so that the glue between blocks does only what the program needs.
 
 use std::collections::{HashMap, HashSet};
 

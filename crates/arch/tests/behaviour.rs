@@ -128,7 +128,7 @@ fn egress_cannot_change_the_port() {
 }
 
 #[test]
-fn ingress_clones_are_parsed_again_and_begin_egress_with_what_was_preserved() {
+fn ingress_clones_are_parsed_again_and_begin_egress_with_preserved_fields() {
     let p = Pieces {
         meta: "@field_list(1) bit<8> kept; bit<8> lost;",
         states: "state start { packet.extract(hdr.h); meta.x = 4; transition accept; }",
@@ -210,7 +210,7 @@ fn multicast_replicates_into_egress() {
 }
 
 #[test]
-fn truncate_cuts_what_leaves_to_the_shortest_length() {
+fn truncate_cuts_the_frame_to_the_shortest_length() {
     let p = Pieces { ingress: "truncate(6); truncate(3); truncate(5);", ..Pieces::default() };
     p.check_all(&[1, 2, 3, 4, 5, 6, 7], &[(1, &[1, 2, 3])]);
 }
@@ -569,7 +569,7 @@ fn generic_functions_and_constructor_parameters() {
 }
 
 #[test]
-fn no_error_is_zero_whatever_is_declared_first() {
+fn no_error_is_zero_in_any_order_of_declarations() {
     let p = Pieces {
         before: "error { Mine, Yours }",
         states: "state start { packet.extract(hdr.h); verify(hdr.h.a == 0, error.Yours); transition accept; }",
@@ -695,7 +695,7 @@ fn indexed(elements: usize, accesses: usize) -> usize {
 }
 
 #[test]
-fn an_index_costs_the_same_whatever_it_chooses_from() {
+fn the_cost_of_an_index_does_not_depend_on_the_stack() {
     let [one, more] = [16, 128].map(|elements| indexed(elements, 2) - indexed(elements, 1));
     assert_eq!(one, more, "what one more use of each kind adds, with 16 elements and with 128");
     // The cost of an element does not depend on the number of indexed accesses.

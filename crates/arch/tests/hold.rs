@@ -1,4 +1,4 @@
-//! Changes that packets see as a whole.
+//! Changes that packets see completely or not at all.
 
 // Not every test needs all of it.
 #[allow(dead_code)]

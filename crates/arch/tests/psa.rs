@@ -89,12 +89,12 @@ fn ingress(code: &str, frame: &[u8], expected: &[u8]) {
 }
 
 #[test]
-fn a_packet_goes_where_ingress_says_and_keeps_its_payload() {
+fn a_packet_leaves_by_the_port_that_ingress_sets_and_keeps_its_payload() {
     ingress("hdr.h.b = (bit<8>) (PortIdUint_t) istd.ingress_port;", &[1, 2, 3, 4, 5], &[1, 3, 3, 4, 5]);
 }
 
 #[test]
-fn packets_are_dropped_unless_ingress_says_otherwise() {
+fn packets_are_dropped_unless_ingress_forwards_them() {
     let p = Pieces { ingress: "ostd.drop = true; ostd.resubmit = true;", ..Pieces::default() };
     p.check_dropped(&[0; 4], "ingress did not ask to send (psa_ingress_output_metadata.drop)");
     let p = Pieces { egress: "egress_drop(ostd);", ..Pieces::default() };
@@ -250,7 +250,7 @@ fn checksums_come_in_steps() {
 }
 
 #[test]
-fn internet_checksums_take_data_away_again() {
+fn internet_checksums_subtract_data() {
     let p = Pieces {
         locals: "InternetChecksum() sum; InternetChecksum() other;",
         ingress: "sum.add({ 16w0x1234, hdr.h.a, hdr.h.b }); bit<16> with = sum.get();

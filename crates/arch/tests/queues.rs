@@ -153,7 +153,7 @@ fn without_queues_nothing_waits() {
 }
 
 #[test]
-fn priorities_are_strict_and_what_does_not_fit_is_dropped() {
+fn priorities_are_strict_and_excess_packets_are_dropped() {
     let config = |config: &mut QueueConfig| {
         config.queues_per_port = 4;
         config.change(Some(1), |port| {
@@ -171,7 +171,7 @@ fn priorities_are_strict_and_what_does_not_fit_is_dropped() {
         let order: Vec<_> = run_out(worker).into_iter().map(|(_, priority, i, _)| (priority, i)).collect();
         (dropped, order)
     });
-    let no_queue = "there is no such output queue (its priority is too high, or there are too many ports)";
+    let no_queue = "the output queue does not exist (its priority is too high, or there are too many ports)";
     let full = "its output queue is full";
     // The very first leaves at once.
     assert_eq!(dropped, [no_queue, no_queue, no_queue, no_queue, full, no_queue]);
@@ -658,7 +658,7 @@ fn packets_injected_after_the_end_are_awaited() {
     slow.running.finish().unwrap();
 }
 
-/// Packets that wait when another program is loaded leave in time; none is lost, whichever worker serves their queue.
+/// Packets that wait when another program is loaded leave in time; none is lost, on either worker.
 #[test]
 fn a_reload_loses_no_waiting_packets() {
     let program = lower_queued(&v1model("", ""));
@@ -911,7 +911,7 @@ fn reloads_beside_traffic(engine: EngineKind, workers: usize, reloads: usize, eg
                 "{what}: {samples:?} samples, {waited:?} while packets waited"
             );
             running.reload(programs[(number + 1) % 2].clone()).unwrap();
-            // Some come while packets of several earlier ones still wait.
+            // Some programs are loaded while packets of several earlier ones still wait.
             std::thread::sleep(Duration::from_millis([0, 1, 5][number % 3]));
         }
         flows.stop.store(true, Ordering::SeqCst);

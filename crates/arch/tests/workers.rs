@@ -289,7 +289,7 @@ enum Change {
     Default(usize),
 }
 
-/// Packets of two workers beside changes: the result of a lookup is what was in the table at one moment while the packet was
+/// Packets of two workers during changes: the result of a lookup was in the table at some moment while the packet was
 /// processed.
 fn packets_see_one_state(busy: usize, rounds: u64) {
     let mut program = common::lower(LOOKED_UP);

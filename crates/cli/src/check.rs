@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if wrong { Err(Failure::Reported) } else { Ok(()) }
 }
 
-/// Compiles to machine code, to refuse whatever `run` would refuse; but accepts a correct program that is not a switch,
+/// Compiles to machine code, to refuse everything that `run` would refuse; but accepts a correct program that is not a switch,
 /// such as a library or one for another architecture.
 fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result<(), Failure> {
     let typed = compile::front_end(&ProgramArgs { program: program.into(), source: source.clone() })?;

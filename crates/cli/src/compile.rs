@@ -163,7 +163,7 @@ pub fn front_end(args: &ProgramArgs) -> Result<Typed, Failure> {
     front_end_from(args, Files::System)
 }
 
-/// True if a path stands for standard input.
+/// True if a path means standard input.
 pub fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
@@ -195,12 +195,12 @@ pub fn preprocess(args: &ProgramArgs) -> Result<(String, String), Failure> {
     Ok((output.text, render(&diagnostics, &output.sources, args.source.diagnostics)))
 }
 
-/// Returns the program in a file that p4jet's `p4c` wrote; `None` if it is another file.
+/// Returns the program in a file that p4jet's `p4c` wrote; `None` for other files.
 pub fn wrapped(path: &Path, files: &Files) -> Result<Option<Source>, Failure> {
     let text = match files {
         Files::System => match p4jet_files::read(path, p4jet_syntax::FILE_BYTES_MAX) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            // The front end says why.
+            // The front end reports the reason.
             Err(_) => return Ok(None),
         },
         Files::Given { texts, .. } => match texts.get(&sources::normalised(path)) {
@@ -212,7 +212,7 @@ pub fn wrapped(path: &Path, files: &Files) -> Result<Option<Source>, Failure> {
     source.map_err(|why| Failure::Input(format!("{}: {why}", path.display())))
 }
 
-/// The front end for a source that has everything it needs: only warnings and diagnostics are as `args` has them.
+/// The front end for a source that holds all its files: `args` only determines warnings and the format of diagnostics.
 fn front_end_of_source(source: &Source, args: &SourceArgs) -> Result<Typed, Failure> {
     let args = SourceArgs { include: source.include.clone(), define: source.define.clone(), ..args.clone() };
     let levels = args.warnings.levels()?;
@@ -223,7 +223,7 @@ fn front_end_of_source(source: &Source, args: &SourceArgs) -> Result<Typed, Fail
     analyse(parsed, start, stem(&source.path), &levels, args.diagnostics)
 }
 
-/// Compiles a source that has everything it needs.
+/// Compiles a source that holds all its files.
 pub fn compile_source(source: &Source, args: &SourceArgs) -> Result<Compiled, Failure> {
     front_end_of_source(source, args)?.lower("auto")
 }
@@ -549,8 +549,8 @@ pub fn switch_with(
                 config.wanted = true;
             });
         }
-        let said = commands.map(|path| load_commands(&switch, path)).transpose()?;
-        Ok::<_, Failure>((switch, said.unwrap_or_default()))
+        let printed = commands.map(|path| load_commands(&switch, path)).transpose()?;
+        Ok::<_, Failure>((switch, printed.unwrap_or_default()))
     };
     let made = make(compiled)?;
     if made.0.needs_queues() { make(&compiled.queued()?) } else { Ok(made) }
@@ -577,12 +577,15 @@ pub fn check_port(switch: &Switch, port: u32) -> Result<(), Failure> {
     )))
 }
 
-/// Loads a file of runtime commands; returns the output of those that read.
+/// Loads a file of runtime commands and prints its notes; returns the output of those that read.
 pub fn load_commands(switch: &Arc<Switch>, path: &Path) -> Result<String, Failure> {
     let text = output::read_text(path)?;
     use p4jet_text::Commands as _;
     let control = p4jet_control::Control::new(Arc::clone(switch));
     let summary =
         control.load(&path.display().to_string(), &text).map_err(|e| Failure::Input(e.to_string()))?;
+    if let Some(note) = &summary.note {
+        eprintln!("{note}");
+    }
     Ok(summary.output)
 }

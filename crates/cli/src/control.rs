@@ -217,15 +217,18 @@ impl Process {
         })
     }
 
-    /// The program as the engine runs it, with output queues if there are any, and as lowering made it.
-    fn made(&self, compiled: &Compiled) -> Result<(p4jet_ir::Program, Arc<p4jet_ir::Program>), CommandError> {
+    /// The program in the form that the engine runs, with output queues if the switch has any, and as lowered.
+    fn for_engine(
+        &self,
+        compiled: &Compiled,
+    ) -> Result<(p4jet_ir::Program, Arc<p4jet_ir::Program>), CommandError> {
         let program = compiled.for_engine(self.engine.into());
         let queued = match self.running.switch().queues().are_needed_by(&program) {
             true => Some(compiled.queued().map_err(of_compiler)?),
             false => None,
         };
-        let made = queued.as_ref().unwrap_or(compiled);
-        Ok((made.for_engine(self.engine.into()), Arc::new(made.lowered.clone())))
+        let chosen = queued.as_ref().unwrap_or(compiled);
+        Ok((chosen.for_engine(self.engine.into()), Arc::new(chosen.lowered.clone())))
     }
 
     /// Replaces the running program, or only this one, by another; with output queues if there are any.
@@ -235,7 +238,7 @@ impl Process {
         of: Option<Arc<Switch>>,
         cancel: &Cancel,
     ) -> Result<Swap, CommandError> {
-        let (program, lowered) = self.made(&compiled)?;
+        let (program, lowered) = self.for_engine(&compiled)?;
         // Other commands run while machine code is generated.
         let mut next = self.running.prepare(program, cancel)?;
         next.set_lowered(lowered);
@@ -285,7 +288,7 @@ impl Host for Process {
         if cancel.is_cancelled() {
             return Err(CommandError::cancelled());
         }
-        let (program, lowered) = self.made(&compiled)?;
+        let (program, lowered) = self.for_engine(&compiled)?;
         let mut next = self.running.prepare(program, cancel)?;
         next.set_lowered(lowered);
         let switch = self.running.begin(next.clone())?;

@@ -106,7 +106,7 @@ fn connected(args: &Address) -> Result<Client, Failure> {
         Failure::Environment(format!("no switch listens at {place}: {error}"))
     };
     if let Some(address) = &args.tcp {
-        // A name also stands for an address.
+        // A host name is passed on as it is.
         let address = server::parse_address(address).map_or(address.clone(), |address| address.to_string());
         return Client::tcp(&*address).map_err(|e| no_switch(&address, e));
     }

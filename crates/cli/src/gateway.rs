@@ -164,7 +164,7 @@ fn control(args: &Args, path: &Path) -> Result<(), Failure> {
     };
     let running = p4jet_threads::spawn("controller", move || controller::run(options, text, config));
     let running = running.map_err(|e| Failure::Environment(format!("no thread: {e}")))?;
-    // It may be waiting for a silent switch, and has nothing to lose.
+    // It may be waiting for a silent switch, and holds nothing to save.
     let mut left = STOP_TURNS;
     while left > 0 && !running.is_finished() {
         std::thread::sleep(TURN);

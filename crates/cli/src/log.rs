@@ -412,7 +412,7 @@ fn packet_text(packet: &LoggedPacket, level_max: Level) -> String {
             return;
         }
         text += &bmv2_prefix(packet.time, level, packet.thread);
-        // Messages of the program have lines of their own, as in bmv2.
+        // Messages of the program are on separate lines, as in bmv2.
         if of_packet {
             let _ = write!(text, "[{}.{}] [cxt 0] ", packet.number, packet.copy);
         }
@@ -465,9 +465,9 @@ fn text_of(form: Form, line: &Line) -> String {
             if let Some(port) = line.port {
                 let _ = write!(text, " port={port}");
             }
-            // One event is one line, whatever text a packet or a program contributes.
-            let said: String = line.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-            text + ": " + &said + "\n"
+            // One event is one line, even if text from a packet or program has line ends.
+            let clean: String = line.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            text + ": " + &clean + "\n"
         }
         Form::Json => {
             let mut object = Map::new();
@@ -513,7 +513,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_rfc_3339_says() {
+    fn times_follow_rfc_3339() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00.000007Z"),
             (951_782_399, "2000-02-28T23:59:59.000007Z"),

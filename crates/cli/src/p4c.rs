@@ -195,8 +195,8 @@ pub fn run(tool: Tool, args: &[OsString]) -> Result<(), Failure> {
     let json = match (tool, &options.output) {
         (Tool::Driver, folder) => {
             let folder = folder.clone().unwrap_or_else(|| PathBuf::from("."));
-            let made = std::fs::create_dir_all(&folder);
-            made.map_err(|e| Failure::Environment(format!("cannot create {}: {e}", folder.display())))?;
+            let created = std::fs::create_dir_all(&folder);
+            created.map_err(|e| Failure::Environment(format!("cannot create {}: {e}", folder.display())))?;
             let base = folder.join(program.file_stem().unwrap_or_default());
             // The front end has shown the warnings.
             let (text, _) = compile::preprocess(&args)?;

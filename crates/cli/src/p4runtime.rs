@@ -65,7 +65,7 @@ pub fn cpu_port(
     Ok((Some(NewPort { number, spec: "controller".to_string(), handles }), Some((from, to))))
 }
 
-/// Starts the server if it is requested. It serves as long as the result exists.
+/// Starts the server if requested. It runs until the result is dropped.
 pub fn serve(
     args: &P4RuntimeArgs,
     control: &SharedControl,

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 pub const RINGS: [usize; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
 /// Maximum latency that is distinguished, in nanoseconds.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
-/// Number of measurements of one worker, and of the threads, in turns.
+/// Number of alternating measurements of one worker and of the threads.
 const ROUNDS: usize = 5;
 
 /// One line of the table.
@@ -62,7 +62,7 @@ impl Line {
     }
 }
 
-/// Measures each ring size for `seconds`, in turns with the lane's worker, for the same time. `digest` is the worker's.
+/// Measures each ring size for `seconds`, alternating with the lane's worker. `digest` is that of the worker.
 pub fn measure(
     switch: &Arc<Switch>,
     lane: &mut Lane,

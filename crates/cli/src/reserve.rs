@@ -82,7 +82,7 @@ struct Reserve {
 
 const BLOCK: u64 = 1 << 32;
 
-// SAFETY: `given` decides which bytes belong to whom; the reserve itself reads and writes none.
+// SAFETY: `given` assigns each byte to one block; the reserve itself reads and writes none.
 unsafe impl Sync for Reserve {}
 
 impl Reserve {

@@ -91,7 +91,7 @@ pub struct Args {
     /// Its P4Runtime server.
     #[command(flatten)]
     pub p4runtime: P4RuntimeArgs,
-    /// Options that only other command lines have.
+    /// Options that only `simple_switch` sets.
     #[arg(skip)]
     pub emulation: Emulation,
 }
@@ -103,7 +103,7 @@ pub struct Emulation {
     pub no_prompt: bool,
     /// There is no program: all packets are dropped until one is loaded.
     pub no_program: bool,
-    /// How long to wait before the first packet.
+    /// Time to wait before the first packet.
     pub wait: Duration,
     /// The destination of `log_msg`.
     pub log: Log,
@@ -215,7 +215,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let threads = args.pipelined.map(usize::from);
     let counted = args.metrics.is_some();
     let options = p4jet_jit::Options { counted, threads, ..p4jet_jit::Options::default() };
-    let (switch, said) = compile::switch_with(
+    let (switch, printed) = compile::switch_with(
         &compiled,
         engine,
         options,
@@ -224,7 +224,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         QueueArgs { per_port: args.queues.map(usize::from), follow_links: threads.is_none() },
         args.commands.as_deref().filter(|_| kept.is_none()),
     )?;
-    output::write(format_args!("{said}"))?;
+    output::write(format_args!("{printed}"))?;
     let form = args.log.unwrap_or(log::Form::Plain);
     let files = args.log_file.clone().map(|path| log::Files { path, rotation: None });
     let voice = Voice(Arc::new(log::Log::start(form, args.log_level, files)?));
@@ -302,7 +302,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             voice.report(Level::Info, "state", None, text);
         }
     }
-    // The first client finds the ports, unless packets are to wait for clients' commands.
+    // Opened first, so that the first client finds the ports; unless packets must wait for the commands of clients.
     let mut ports = Some(ports);
     if args.emulation.wait.is_zero() {
         running.add_ports(ports.take().unwrap_or_default()).map_err(run_failure)?;

@@ -142,25 +142,25 @@ struct Target {
     /// Not supported.
     #[arg(long, value_name = "FILES")]
     load_modules: Option<String>,
-    /// Where the P4Runtime server of simple_switch_grpc listens.
+    /// Address at which the P4Runtime server of simple_switch_grpc listens.
     #[arg(long, value_name = "ADDR:PORT")]
     grpc_server_addr: Option<String>,
-    /// It speaks TLS.
+    /// Serve P4Runtime over TLS.
     #[arg(long)]
     grpc_server_ssl: bool,
-    /// The authorities of clients' certificates.
+    /// Accept client certificates of the authorities in this file (PEM).
     #[arg(long, value_name = "FILE")]
     grpc_server_cacert: Option<PathBuf>,
-    /// Its certificate.
+    /// The server's certificate (PEM).
     #[arg(long, value_name = "FILE")]
     grpc_server_cert: Option<PathBuf>,
-    /// Its private key.
+    /// The private key of the certificate (PEM).
     #[arg(long, value_name = "FILE")]
     grpc_server_key: Option<PathBuf>,
-    /// Clients need a certificate.
+    /// Refuse clients without a certificate.
     #[arg(long)]
     grpc_server_with_client_auth: bool,
-    /// The port of packets from and to P4Runtime clients.
+    /// Number of the CPU port: its packets are PacketIn and PacketOut messages of P4Runtime.
     #[arg(long, value_name = "N")]
     cpu_port: Option<u32>,
     /// Not supported.
@@ -170,7 +170,7 @@ struct Target {
 
 /// The request of a command line.
 #[derive(Debug)]
-enum Asked {
+enum Request {
     Run(Box<run::Args>),
     /// Only print this text.
     Print(String),
@@ -188,8 +188,8 @@ enum Refused {
 /// Runs `simple_switch` or, with `grpc`, `simple_switch_grpc`. The arguments follow the name.
 pub fn run(args: &[OsString], grpc: bool) -> Result<(), Failure> {
     match translate(args, grpc, &mut |line| eprintln!("{line}")) {
-        Ok(Asked::Run(args)) => run::run(&args),
-        Ok(Asked::Print(text)) => crate::output::write(format_args!("{text}")),
+        Ok(Request::Run(args)) => run::run(&args),
+        Ok(Request::Print(text)) => crate::output::write(format_args!("{text}")),
         Err(Refused::Usage(text)) => {
             eprintln!("{}\n\n{}", text.trim_end(), Options::command().render_help());
             Err(Failure::Reported)
@@ -199,7 +199,7 @@ pub fn run(args: &[OsString], grpc: bool) -> Result<(), Failure> {
 }
 
 /// Returns the equivalent command line of `run`. Options without effect are reported.
-fn translate(args: &[OsString], grpc: bool, report: &mut dyn FnMut(String)) -> Result<Asked, Refused> {
+fn translate(args: &[OsString], grpc: bool, report: &mut dyn FnMut(String)) -> Result<Request, Refused> {
     let named = [OsString::from("simple_switch")];
     let options = match Options::try_parse_from(named.iter().chain(args)) {
         Ok(options) => options,
@@ -210,11 +210,11 @@ fn translate(args: &[OsString], grpc: bool, report: &mut dyn FnMut(String)) -> R
         Err(error) => return printed(error),
     };
     if options.version {
-        return Ok(Asked::Print(format!("p4jet {}\n", env!("CARGO_PKG_VERSION"))));
+        return Ok(Request::Print(format!("p4jet {}\n", env!("CARGO_PKG_VERSION"))));
     }
     if options.json_version {
         // p4jet compiles sources: from a JSON file it reads only the name of its source.
-        return Ok(Asked::Print("2.23\n".into()));
+        return Ok(Request::Print("2.23\n".into()));
     }
     let usage = |text: &str| Err(Refused::Usage(format!("error: {text}")));
     let missing = |what: &str| Err(Refused::Unsupported(format!("not supported yet: {what}")));
@@ -345,10 +345,10 @@ fn translate(args: &[OsString], grpc: bool, report: &mut dyn FnMut(String)) -> R
         log_level,
         restore: options.restore_state.clone(),
     };
-    Ok(Asked::Run(Box::new(args)))
+    Ok(Request::Run(Box::new(args)))
 }
 
-/// The address of a host name and a port.
+/// Resolves a host name and a port.
 fn resolved(text: &str) -> Result<SocketAddr, String> {
     use std::net::ToSocketAddrs;
     let mut addresses = text.to_socket_addrs().map_err(|error| error.to_string())?;
@@ -356,7 +356,7 @@ fn resolved(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// The result of a failed parse of a command line: help, or an error.
-fn printed(error: clap::Error) -> Result<Asked, Refused> {
+fn printed(error: clap::Error) -> Result<Request, Refused> {
     if error.use_stderr() {
         // The help follows; only the first paragraph concerns this command line.
         let text = error.to_string();
@@ -368,7 +368,7 @@ fn printed(error: clap::Error) -> Result<Asked, Refused> {
         }
         return Err(Refused::Usage(text));
     }
-    Ok(Asked::Print(error.to_string()))
+    Ok(Request::Print(error.to_string()))
 }
 
 /// Returns the P4 program for a path: for a JSON file that p4c wrote for bmv2, its source.
@@ -436,16 +436,16 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn asked(line: &str) -> (Result<Asked, Refused>, Vec<String>) {
+    fn request(line: &str) -> (Result<Request, Refused>, Vec<String>) {
         let mut lines = Vec::new();
         let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        let asked = translate(&words, false, &mut |line| lines.push(line));
-        (asked, lines)
+        let request = translate(&words, false, &mut |line| lines.push(line));
+        (request, lines)
     }
 
     fn run_args(line: &str) -> run::Args {
-        match asked(line) {
-            (Ok(Asked::Run(args)), lines) if lines.is_empty() => *args,
+        match request(line) {
+            (Ok(Request::Run(args)), lines) if lines.is_empty() => *args,
             other => panic!("{line}: {other:?}"),
         }
     }
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_usage_and_what_is_missing() {
+    fn wrong_usage_and_missing_arguments() {
         for (line, why) in [
             ("", "expected a program, or --no-p4"),
             ("a.p4 --no-p4", "expected one of them"),
@@ -513,15 +513,15 @@ mod tests {
             ("a.p4 -L degub", "did you mean `debug`?"),
             ("a.p4 --packet-in x --use-files 1", "exclude each other"),
         ] {
-            let (Err(Refused::Usage(text)), _) = asked(line) else { panic!("{line}") };
+            let (Err(Refused::Usage(text)), _) = request(line) else { panic!("{line}") };
             assert!(text.contains(why), "{line}: {text}");
         }
         for line in ["a.p4 --packet-in x", "a.p4 -- --load-modules x", "a.p4 -- --drop-port 7"] {
-            let (Err(Refused::Unsupported(text)), _) = asked(line) else { panic!("{line}") };
+            let (Err(Refused::Unsupported(text)), _) = request(line) else { panic!("{line}") };
             assert!(text.starts_with("not supported yet: --"), "{line}: {text}");
         }
         for line in ["-h", "--help", "-v", "--version", "--json-version", "a.p4 -- --help"] {
-            assert!(matches!(asked(line).0, Ok(Asked::Print(_))), "{line}");
+            assert!(matches!(request(line).0, Ok(Request::Print(_))), "{line}");
         }
         for line in [
             "a.p4 --nanolog ipc:///tmp/x",
@@ -529,14 +529,14 @@ mod tests {
             "a.p4 --notifications-addr x",
             "a.p4 -- --disable-swap",
         ] {
-            let (Ok(Asked::Run(_)), lines) = asked(line) else { panic!("{line}") };
+            let (Ok(Request::Run(_)), lines) = request(line) else { panic!("{line}") };
             assert_eq!(lines.len(), 1, "{line}: {lines:?}");
         }
         // As in bmv2 and in scripts for Mininet, a word after --pcap is the folder.
         for line in
             ["--pcap dumps --device-id 0 a.p4", "--pcap=dumps a.p4", "a.p4 --pcap", "--pcap -L info a.p4"]
         {
-            let (Ok(Asked::Run(args)), _) = asked(line) else { panic!("{line}") };
+            let (Ok(Request::Run(args)), _) = request(line) else { panic!("{line}") };
             assert_eq!(args.program.program, Path::new("a.p4"), "{line}");
         }
     }

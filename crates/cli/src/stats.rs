@@ -72,7 +72,7 @@ impl Meter {
     }
 }
 
-/// Returns drops by reason and place. Drops before places were counted, or by the traffic manager, have none.
+/// Returns drops by reason and place. Drops by the traffic manager, or before places were counted, have no place.
 fn drops(total: &ForwardStats, of_program: &ProgramStats) -> Vec<DropStats> {
     let mut drops = BTreeMap::new();
     let mut placed: BTreeMap<&str, u64> = BTreeMap::new();

@@ -42,15 +42,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let compiled = compile::compile(&args.program)?;
     // For scripts that configure output queues.
     let queued = compiled.queued()?;
-    let ways: &[Way] = match args.engine {
-        Engines::Jit => &[Way::Jit],
-        Engines::Interp => &[Way::Interp],
-        Engines::Both => &[Way::Interp, Way::Jit, Way::Adapted],
+    let executors: &[Executor] = match args.engine {
+        Engines::Jit => &[Executor::Jit],
+        Engines::Interp => &[Executor::Interp],
+        Engines::Both => &[Executor::Interp, Executor::Jit, Executor::Adapted],
     };
     let (mut passed, mut failed, mut without) = (0, 0, 0);
     for path in &args.tests {
         let name = compile::stem(path);
-        match run_file(&compiled, &queued, path, ways) {
+        match run_file(&compiled, &queued, path, executors) {
             Ok(Passed { output, expects_something }) => {
                 passed += 1;
                 without += usize::from(!expects_something);
@@ -71,26 +71,26 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if failed == 0 { Ok(()) } else { Err(Failure::Reported) }
 }
 
-/// The way in which packets are run.
+/// An executor of packets.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Executor {
     Interp,
     Jit,
     /// Machine code recompiled for each packet.
     Adapted,
 }
 
-impl Way {
+impl Executor {
     fn name(self) -> &'static str {
         match self {
-            Way::Interp => "interp",
-            Way::Jit => "jit",
-            Way::Adapted => "jit, adapted",
+            Executor::Interp => "interp",
+            Executor::Jit => "jit",
+            Executor::Adapted => "jit, adapted",
         }
     }
 
     fn engine(self) -> EngineKind {
-        if self == Way::Interp { EngineKind::Interp } else { EngineKind::Jit }
+        if self == Executor::Interp { EngineKind::Interp } else { EngineKind::Jit }
     }
 }
 
@@ -162,18 +162,23 @@ impl From<String> for Failed {
     }
 }
 
-fn run_file(compiled: &Compiled, queued: &Compiled, path: &Path, ways: &[Way]) -> Result<Passed, Failed> {
+fn run_file(
+    compiled: &Compiled,
+    queued: &Compiled,
+    path: &Path,
+    executors: &[Executor],
+) -> Result<Passed, Failed> {
     let text = output::read_text(path).map_err(Failure::text)?;
     let script = stf::parse(&text).map_err(|errors| wrong_script(path, &errors))?;
     if script.is_empty() {
         return Err(format!("{}: no statements, so nothing was tested", path.display()).into());
     }
     let (mut passed, mut failed) = (Vec::new(), Vec::<(&str, Failed)>::new());
-    for &way in ways {
+    for &executor in executors {
         let compiled = if stf::configures_queues(&script) { queued } else { compiled };
-        match run_script(compiled, &script, way) {
+        match run_script(compiled, &script, executor) {
             Ok(outcome) => passed.push(outcome),
-            Err(why) => failed.push((way.name(), why)),
+            Err(why) => failed.push((executor.name(), why)),
         }
     }
     if failed.is_empty() {
@@ -181,7 +186,7 @@ fn run_file(compiled: &Compiled, queued: &Compiled, path: &Path, ways: &[Way]) -
         let output = passed.into_iter().next().map_or(String::new(), |outcome| outcome.output);
         return Ok(Passed { output, expects_something });
     }
-    if ways.len() == 1 {
+    if executors.len() == 1 {
         return Err(failed.swap_remove(0).1);
     }
     // Usually the program or the script is wrong, and the engines agree.
@@ -201,8 +206,8 @@ pub fn check(compiled: &Compiled, text: &str) -> Result<(), String> {
         stf::parse(text).map_err(|errors| errors.first().map_or(String::new(), |error| error.to_string()))?;
     let queued = if stf::configures_queues(&script) { Some(compiled.queued()) } else { None };
     let queued = queued.transpose().map_err(Failure::text)?;
-    for way in [Way::Interp, Way::Jit] {
-        run_script(queued.as_ref().unwrap_or(compiled), &script, way).map_err(|failed| failed.why)?;
+    for executor in [Executor::Interp, Executor::Jit] {
+        run_script(queued.as_ref().unwrap_or(compiled), &script, executor).map_err(|failed| failed.why)?;
     }
     Ok(())
 }
@@ -214,25 +219,34 @@ fn wrong_script(path: &Path, errors: &[stf::StfError]) -> Failed {
         0 | 1 => String::new(),
         n => format!(" (and {} more)", n - 1),
     };
-    Failed { why: first + &more, details: errors.iter().map(|error| error.render(&file)).collect() }
+    let mut details: Vec<String> = errors.iter().map(|error| error.render(&file)).collect();
+    // `why` has the message of the first.
+    if let Some(first) = details.first_mut() {
+        *first = first.split_once('\n').map_or(String::new(), |(_, place)| place.to_string());
+    }
+    Failed { why: first + &more, details: details.concat() }
 }
 
-fn run_script(compiled: &Compiled, script: &[stf::Statement], way: Way) -> Result<stf::StfOutcome, Failed> {
-    let switch = Switch::new(compiled.for_engine(way.engine()))?;
+fn run_script(
+    compiled: &Compiled,
+    script: &[stf::Statement],
+    executor: Executor,
+) -> Result<stf::StfOutcome, Failed> {
+    let switch = Switch::new(compiled.for_engine(executor.engine()))?;
     let control = Control::new(switch.clone());
-    let mut worker = switch.worker(way.engine(), 0)?;
+    let mut worker = switch.worker(executor.engine(), 0)?;
     if switch.program().is_queued() {
         // Rates refer to a clock that continues while the script waits.
         worker.set_time(Some(0));
     }
     // Traces come from the interpreter, which runs the program as lowered.
     let fresh = || Switch::new(compiled.for_engine(EngineKind::Interp)).map(Control::new);
-    let outcome = match way {
-        Way::Adapted => {
+    let outcome = match executor {
+        Executor::Adapted => {
             let mut device = Adapted { switch, worker, packets: 0, made: HashMap::new() };
             stf::run_traced(script, &control, &mut device, &fresh)
         }
-        Way::Interp | Way::Jit => stf::run_traced(script, &control, &mut worker, &fresh),
+        Executor::Interp | Executor::Jit => stf::run_traced(script, &control, &mut worker, &fresh),
     };
     if outcome.passed() {
         return Ok(outcome);

@@ -137,7 +137,7 @@ struct DropRates {
 struct WorkerRates {
     worker: usize,
     pps: f64,
-    /// Of 1.
+    /// Fraction of 1.
     busy: f64,
     packets_per_batch: f64,
 }
@@ -292,7 +292,7 @@ fn text(rates: &Rates) -> String {
         for t in &rates.tables {
             let (hits, misses) = (short(t.hits_per_second), short(t.misses_per_second));
             let _ = writeln!(out, "{:<38} {:>9} {hits:>9} {misses:>9}", t.table, t.entries);
-            // Most actions run for none of a second's packets.
+            // In most seconds most actions run for no packet.
             for a in t.actions.iter().filter(|a| a.runs_per_second != 0.0) {
                 let _ = writeln!(out, "  {:<46} {:>9}", a.action, short(a.runs_per_second));
             }
@@ -331,7 +331,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn rates_are_of_what_happened_between() {
+    fn rates_cover_the_time_between_samples() {
         let stats = |packets: u64, hits: u64| -> Stats {
             let stats = json!({
                 "program": "x", "counted": true, "received": packets,

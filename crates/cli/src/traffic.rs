@@ -294,7 +294,7 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
                 out.sent += sent.sent as u64;
                 out.not_sent += sent.dropped as u64;
                 if sent.dropped > 0 {
-                    // A port looks for a missing interface when it is asked for frames.
+                    // A port looks for a missing interface when it receives frames.
                     batch.clear();
                     to.receive(0, &mut pool, &mut batch).map_err(|e| Failure::port(&e))?;
                 }

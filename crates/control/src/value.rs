@@ -193,7 +193,13 @@ fn example<'t>(text: &'t str, key: &Key) -> &'t str {
 
 /// Parses the word for one key field.
 pub fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
-    match key.kind {
+    key_match_masked(key, text).map(|(found, _)| found)
+}
+
+/// Like [`key_match`]; also returns true if the value has bits outside the prefix or mask. They are cleared, as in bmv2.
+pub fn key_match_masked(key: &Key, text: &str) -> Result<(KeyMatch, bool), String> {
+    let mut masked = false;
+    let found = match key.kind {
         MatchKind::Exact => Ok(KeyMatch::Exact(parse_value(text, key.width)?)),
         MatchKind::Lpm => {
             let Some((value, len)) = text.rsplit_once('/') else {
@@ -206,12 +212,15 @@ pub fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
             let value = parse_value(value, key.width)?;
             // The check makes the cast exact.
             let prefix_len = parse_u64(len, "a prefix length", u64::from(key.width))? as u32;
+            masked = value.trailing_zeros().is_some_and(|zeros| zeros < u64::from(key.width - prefix_len));
             Ok(KeyMatch::Lpm { value: prefix_of(value, key.width, prefix_len), prefix_len })
         }
         MatchKind::Ternary => match text.split_once("&&&") {
             Some((value, mask)) => {
                 let (value, mask) = (parse_value(value, key.width)?, parse_value(mask, key.width)?);
-                Ok(KeyMatch::Ternary { value: value & &mask, mask })
+                let kept = &value & &mask;
+                masked = kept != value;
+                Ok(KeyMatch::Ternary { value: kept, mask })
             }
             None => Err(format!(
                 "found `{text}`, expected value&&&mask, such as {}&&&{:#x}",
@@ -234,7 +243,7 @@ pub fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
         },
         MatchKind::Optional => {
             let Some((value, mask)) = text.split_once("&&&") else {
-                return Ok(KeyMatch::Optional(Some(parse_value(text, key.width)?)));
+                return Ok((KeyMatch::Optional(Some(parse_value(text, key.width)?)), false));
             };
             let (value, mask) = (parse_value(value, key.width)?, parse_value(mask, key.width)?);
             if mask.is_zero() {
@@ -246,7 +255,8 @@ pub fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
                 Err(format!("found the mask {mask:#x}, expected {all:#x} (this value) or 0 (any value)"))
             }
         }
-    }
+    };
+    found.map(|found| (found, masked))
 }
 
 /// A number in the form of state files: `0xa`.

@@ -143,7 +143,7 @@ fn seen_initially(switch: &Switch) -> Seen {
     Seen { hot_paths: Vec::new(), entries: switch.program().tables.iter().map(|table| table.size).collect() }
 }
 
-/// True if code for what was seen would be sufficiently better.
+/// True if code for the observed traffic would be sufficiently better.
 fn pays(paths: &Paths, using: &Seen, seen: &Seen) -> bool {
     let more = paths.on(&seen.hot_paths).saturating_sub(paths.on(&using.hot_paths));
     let other_size = |(before, now): (&u32, &u32)| {

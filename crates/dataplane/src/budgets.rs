@@ -3,7 +3,7 @@
 
 use p4jet_ir::turns::COPIES_MAX;
 
-/// The budget number of a packet that has made no copy yet.
+/// The budget number of a packet that has created no copy yet.
 pub(crate) const NO_BUDGET: u32 = u32::MAX;
 /// The divisor of a budget for the part that a copy takes along to another worker while others still hold the budget:
 /// each worker counts for itself.
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_to_another_worker_is_no_more_here() {
+    fn packets_for_another_worker_leave_this_one() {
         let mut budgets = Budgets::default();
         let budget = budgets.open(100);
         assert!(budgets.charge(&mut { budget }));

@@ -1,6 +1,6 @@
 //! Compiles in a background thread. Packets wait for machine code for a short time at most; then workers forward with
 //! the interpreter and switch to the machine code between two batches. The interpreter still runs the copies that it
-//! has made.
+//! has created.
 
 use crate::forward::{Event, Forwarder, Listener};
 use crate::mailboxes::{ASK, Mailboxes};

@@ -34,7 +34,7 @@ impl Processed {
     }
 }
 
-/// The outcome of one packet or copy, and the copies that it made.
+/// The outcome of one packet or copy, and the copies that it created.
 pub(crate) struct Step<C> {
     pub processed: Processed,
     pub copies: Vec<Made<C>>,
@@ -42,7 +42,7 @@ pub(crate) struct Step<C> {
 
 /// A copy and its origin.
 pub(crate) struct Made<C> {
-    /// The half of the pipeline that made it.
+    /// The half of the pipeline that created it.
     pub made_in: Begin,
     pub begin: Begin,
     /// The output queue in which it waits.
@@ -72,12 +72,12 @@ pub(crate) fn copied(program: &p4jet_ir::Program, ran: Ran) -> Step<p4jet_interp
 /// parsed again); copies that egress sends back begin when all earlier packets have left.
 pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> Processed {
     enum Queued<C> {
-        /// The half that made the copy, the half with which it begins, and the copy.
+        /// The half that created the copy, the half with which it begins, and the copy.
         Copy(Begin, Begin, C),
-        /// A packet that has run: its outcome, and the copies that it made in egress.
+        /// A packet that has run: its outcome, and the copies that it created in egress.
         Done(Processed, Vec<(Begin, C)>),
     }
-    /// Returns what a packet that has passed ingress adds to the queue.
+    /// Returns the items that a packet adds to the queue after ingress.
     fn split<C>(generation: u32, step: Step<C>) -> Vec<(u32, Queued<C>)> {
         let (mut queue, mut later) = (Vec::new(), Vec::new());
         for Made { made_in, begin, copy, .. } in step.copies {
@@ -228,13 +228,13 @@ pub(crate) fn refusal(why: Refusal) -> DropReason {
     }
 }
 
-/// A copy in the form of the engine that made it.
+/// A copy in the form of the engine that created it.
 pub(crate) enum Copied {
     Jit(p4jet_jit::Copied),
     Interp(Box<Interpreted>),
 }
 
-/// A copy that the interpreter made.
+/// A copy that the interpreter created.
 pub(crate) struct Interpreted {
     pub copy: p4jet_interp::Copied,
     /// Its identity in the packet log, if it is logged.

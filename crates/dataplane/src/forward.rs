@@ -43,7 +43,7 @@ const HOLD_LOOK: Duration = Duration::from_millis(50);
 pub struct ForwardStats {
     /// Packets received.
     pub received: u64,
-    /// Copies made. At every moment `received + copies + taken_over` is the sum of `done`, `sent`, `dropped`,
+    /// Copies created. At every moment `received + copies + taken_over` is the sum of `done`, `sent`, `dropped`,
     /// `no_port`, `not_sent`, `waiting` and `handed_over`.
     pub copies: u64,
     /// Packets handed to other workers, and taken over from them. Both are 0 in the sum of all workers, where packets
@@ -359,7 +359,7 @@ impl Forwarder {
         std::mem::replace(&mut self.sample, sample)
     }
 
-    /// Returns what it has counted of the program's lookups and drops.
+    /// Returns the counts of the program's lookups and drops.
     pub(crate) fn counted(&self) -> Counted {
         let workers = self.retiring.iter().map(|retiring| &retiring.worker).chain([&self.worker]);
         let counts = |worker: &Worker| Some((Arc::clone(worker.switch()), worker.tallies()?.clone()));

@@ -39,7 +39,7 @@ static SEEN: Seen = Seen {
     file_bytes: AtomicUsize::new(0),
 };
 
-/// One look at a time.
+/// Held during a look, so that only one is in progress.
 static LOOKING: Mutex<()> = Mutex::new(());
 
 thread_local! {

@@ -501,7 +501,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lost_comes_after_what_is_not() {
+    fn lost_counts_follow_messages() {
         let topics = Topics { ports: true, ..Topics::default() };
         let queue = Queue {
             topics,

@@ -194,7 +194,7 @@ struct State {
     last_id: u32,
     traces: BTreeMap<u32, Tracing>,
     captures: Vec<Capture>,
-    /// The switch that the traces' filters were made for.
+    /// The switch for which the traces' filters were created.
     switch: Option<Arc<Switch>>,
     tracer: Option<Sender<Found>>,
 }

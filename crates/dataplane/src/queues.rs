@@ -33,7 +33,7 @@ pub const QUEUED_BYTES_MAX: usize = 512 << 20;
 const PACKET_BYTES: usize = 512;
 /// Bytes per turn and unit of weight.
 const QUANTUM: u64 = 512;
-/// Interval at which a busy link is asked for room.
+/// Interval at which a busy link is checked for room.
 const LOOK_AT_LINK: Duration = Duration::from_millis(1);
 const PS_PER_S: u128 = 1_000_000_000_000;
 
@@ -335,7 +335,7 @@ impl<C> OutputPort<C> {
         if self.limited { 0 } else { self.room.unwrap_or(0) }
     }
 
-    /// Returns the maximum number of packets in a queue, beside those that leave at once.
+    /// Returns the maximum number of packets in a queue, not counting those that leave at once.
     fn depth_max(&self, queue: usize) -> usize {
         let depth = match self.room {
             Some(_) => self.settings.queues[queue].depth.unwrap_or(DEPTH_WITH_RATE),
@@ -361,7 +361,7 @@ impl<C> OutputPort<C> {
         self.free_at.max(queues.min().unwrap_or(u128::MAX))
     }
 
-    /// Returns the queue that is served next and the time of that, if it has come.
+    /// Returns the queue that is due next and its due time, if that has been reached.
     fn pick(&mut self, now: u128) -> Option<(usize, u128)> {
         let due = self.due();
         if due > now {

@@ -22,7 +22,7 @@ pub struct Carried {
     pub lost: Vec<String>,
 }
 
-/// A program that is to replace that of a switch, with its machine code if that is compiled already.
+/// A program that will replace that of a switch, with its machine code if that is compiled already.
 #[derive(Clone)]
 pub struct Successor {
     program: ir::Program,
@@ -32,7 +32,7 @@ pub struct Successor {
     /// See [`Switch::set_lowered`].
     lowered: Option<Arc<ir::Program>>,
     code: Option<Code>,
-    /// The switch that it is to replace.
+    /// The switch that it will replace.
     of: Weak<Switch>,
 }
 
@@ -159,7 +159,7 @@ fn same_tables(old: Side<'_>, new: Side<'_>) -> Vec<Option<ir::TableId>> {
 }
 
 impl Switch {
-    /// Creates a switch with another program that replaces this one. Both share what is unchanged, so workers may run
+    /// Creates a switch with another program that replaces this one. Both share the unchanged state, so workers may run
     /// either program until the last has switched. The control plane must not change this switch after the call.
     pub fn succeed(self: &Arc<Self>, program: ir::Program) -> Result<(Arc<Switch>, Carried), String> {
         self.succeed_by(Successor::new(self, program, self.is_counted(), None)?)

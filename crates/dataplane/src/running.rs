@@ -545,7 +545,7 @@ impl Running {
         self.ports();
     }
 
-    /// Describes what a worker is stuck at, if one is.
+    /// Describes the activity of a stuck worker, if one is stuck.
     pub fn stuck(&self) -> Option<String> {
         self.mailboxes.not_stuck().err().map(|error| error.to_string())
     }
@@ -601,7 +601,7 @@ impl Running {
         Ok(reloaded)
     }
 
-    /// Makes a switch with another program and a state of its own, for [`Self::start_over`]. No packet comes to it before.
+    /// Creates a switch with another program and a separate state, for [`Self::start_over`]. It receives no packet before.
     pub fn begin(&self, next: Successor) -> Result<Arc<Switch>, RunError> {
         self.switch().begin_by(next).map_err(RunError::Program)
     }
@@ -689,7 +689,7 @@ impl Running {
         self.change_over(next).map(|(new, _)| new)
     }
 
-    /// Switches all workers to another program (one that gets stuck meanwhile, when it continues), or none.
+    /// Switches all workers to another program, or none. A worker that gets stuck meanwhile switches when it continues.
     fn change_over(&self, next: Successor) -> Result<(Arc<Switch>, Carried), RunError> {
         let (new, carried) = self.switch().succeed_by(next).map_err(RunError::Program)?;
         self.change_over_to(Arc::clone(&new))?;

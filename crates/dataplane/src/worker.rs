@@ -123,7 +123,7 @@ pub struct Worker {
     headroom: usize,
     /// The copies in the batch; empty if ports received its packets.
     running: Vec<Copied>,
-    /// Copies that the batch has made, each with the index of its maker in the batch.
+    /// Copies that the batch has created, each with the index of its maker in the batch.
     made: Vec<(usize, Copied)>,
     waiting: WaitingCopies,
     budgets: Budgets,
@@ -258,8 +258,8 @@ impl Worker {
         }
     }
 
-    /// Switches to other code of the same program ([`Switch::code_for_seen`]) and returns true. Returns false if it
-    /// is the interpreter, or if copies wait: only the code that made a copy can run it.
+    /// Switches to other code of the same program ([`Switch::code_for_seen`]) and returns true. Returns false if the
+    /// worker interprets, or if copies wait: only the code that created a copy can run it.
     pub fn change_code(&mut self, code: &Arc<Compiled>) -> bool {
         let engine = self.place.switch().engine(code, self.place.index());
         self.change_engine(engine).is_ok()
@@ -267,7 +267,7 @@ impl Worker {
 
     /// Switches to the engine `new`. Creating and dropping an engine takes long, so the caller does both: the result
     /// is the replaced engine, if that was machine code, or the refused one. A worker that interprets until machine
-    /// code is ready always switches; it continues to interpret the copies that the interpreter made.
+    /// code is ready always switches; it continues to interpret the copies that the interpreter created.
     pub(crate) fn change_engine(&mut self, mut new: Box<Engine>) -> Result<Option<Box<Engine>>, Box<Engine>> {
         let idle = self.made.is_empty() && self.waiting.copies.is_empty() && self.queueing.is_none();
         match &mut self.engine {
@@ -419,7 +419,7 @@ impl Worker {
         !batch.is_empty()
     }
 
-    /// Runs the batch: received packets, or the copies in `running`, which it empties. Adds the copies that they make
+    /// Runs the batch: received packets, or the copies in `running`, which it empties. Adds the copies that they create
     /// to `made`.
     fn run(&mut self, pool: &mut Pool, batch: &mut Batch) {
         assert!(pool.headroom() >= self.headroom, "the pool belongs to another worker");
@@ -451,7 +451,7 @@ impl Worker {
         }
         let packets = batch.packets_mut();
         // SAFETY: the pool has the headroom and slack; the views stay valid until the guard is dropped; the
-        // environment belongs to the same switch; this engine made all copies.
+        // environment belongs to the same switch; this engine created all copies.
         unsafe {
             if self.running.is_empty() {
                 engine.run(packets, &self.pinned, &mut self.env, now);
@@ -558,7 +558,7 @@ impl Worker {
         }
     }
 
-    /// Queues the copies that a batch has made.
+    /// Queues the copies that a batch has created.
     fn queue_copies(&mut self, mut makers: [Maker; BATCH_MAX]) {
         self.moved.copies += self.made.len() as u64;
         if self.queueing.is_some() {
@@ -580,7 +580,7 @@ impl Worker {
         makers.iter().for_each(|maker| self.budgets.release(maker.budget));
     }
 
-    /// Queues the copies that a batch has made, in a program with output queues.
+    /// Queues the copies that a batch has created, in a program with output queues.
     fn enqueue(&mut self, makers: &mut [Maker; BATCH_MAX]) {
         if self.made.is_empty() {
             return;

@@ -22,9 +22,9 @@ pub struct Digest {
 pub struct DigestCounts {
     /// All sent messages.
     pub sent: u64,
-    /// Of these, messages sent without a subscriber.
+    /// The part of them that was sent without a subscriber.
     pub without_subscriber: u64,
-    /// Of these, messages lost because earlier ones had not been taken yet.
+    /// The part of them that was lost because earlier messages still waited.
     pub dropped: u64,
 }
 

@@ -52,7 +52,7 @@ fn log_msg(env: &mut Env<'_>, site: &CallSite, args: &[u64], _: &mut [u64]) {
     let mut values = arguments(site, args);
     let mut line = String::new();
     let mut rest = format;
-    // As in bmv2, the text between the braces does not matter.
+    // Like bmv2, ignores the text between the braces.
     while let Some((before, inside)) = rest.split_once('{') {
         line.push_str(before);
         match (inside.split_once('}'), values.next()) {

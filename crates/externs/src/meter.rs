@@ -43,7 +43,7 @@ pub(crate) struct Meters {
     cells: Apart<AtomicU64>,
     stride: u32,
     bytes: bool,
-    /// Packets and bytes of each colour, a line for each cell. Nothing is counted before somebody asks for the first time.
+    /// Packets and bytes of each colour, a line for each cell. Counting starts with the first call of [`Self::counts`].
     colours: OnceLock<Apart<AtomicU64>>,
 }
 
@@ -126,7 +126,7 @@ impl Meters {
         colour
     }
 
-    /// Packets and bytes of each colour in a cell, since somebody has asked for those of any cell.
+    /// Packets and bytes of each colour in a cell, counted since the first call for any cell.
     pub fn counts(&self, name: &str, index: u32) -> Result<[CounterValue; 3], StateError> {
         if self.stride == 0 {
             return Ok([CounterValue::default(); 3]);
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_counted_once_somebody_asks() {
+    fn colours_are_counted_after_the_first_request() {
         let meters = Meters::new("m", 2, false).unwrap();
         let rate = |burst| Rate { per_us: 0.0, burst };
         meters.set_rates(1, Some([rate(2), rate(5)]));

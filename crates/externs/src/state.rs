@@ -283,7 +283,7 @@ fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
 }
 
 impl State {
-    /// Creates state for these instances, all 0, with counters for `workers` workers. Memory is committed as it is
+    /// Creates state for these instances, all 0, with counters for `workers` workers. Memory is committed when it is
     /// written.
     pub fn new(instances: &[InstanceSpec], workers: usize) -> Result<State, StateError> {
         let shared = Shared {

@@ -288,7 +288,7 @@ fn too_large() {
 }
 
 #[test]
-fn every_function_has_a_name_of_its_own_and_a_computation() {
+fn every_function_has_a_unique_name_and_a_computation() {
     for function in Function::all() {
         assert_eq!(function.to_string().parse(), Ok(function.clone()));
         assert!(CallSite::new(function.clone(), None, vec![], vec![], vec![]).is_ok(), "{function}");
@@ -397,7 +397,7 @@ fn meter(env: &mut Env<'_>, name: &str, args: &[u64], bytes: u32) -> u32 {
 /// A meter as RFC 2698 describes it, with buckets that are filled step by step.
 struct Model {
     rates: Rates,
-    /// Committed and peak: tokens, and those made since the start.
+    /// Committed and peak: tokens, and the tokens added since the start.
     buckets: [(u64, u64); 2],
 }
 
@@ -550,7 +550,7 @@ fn digests_are_taken_while_they_are_sent() {
         let sender = scope.spawn(|| {
             let mut env = state.env(0);
             for value in 0..100_000u32 {
-                // Of all lengths, so that they cross the end of the ring everywhere.
+                // Messages of all lengths, so that they cross the end of the ring at every position.
                 let args = vec![(BigUint::from(value), 32 + 64 * (value % 5))];
                 let call_it =
                     Call { name: "digest.send", instance: Some(0), args, outs: vec![], text: vec![] };

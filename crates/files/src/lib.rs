@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Opens a file for reading. A named FIFO has no content until somebody writes to it, so it is refused; a pipe that this
+/// Opens a file for reading. A named FIFO has no content until a process writes to it, so it is refused; a pipe that this
 /// process inherited (`/dev/stdin`, `<(command)`) is accepted.
 pub fn open(path: &Path) -> io::Result<File> {
     if is_inherited(path) {
@@ -49,7 +49,7 @@ pub fn read_from(file: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Creates a file, or empties it. It accepts a device such as `/dev/null`, a pipe that this process inherited
-/// (`/dev/stdout`), and a FIFO that somebody reads, but not a FIFO without a reader, for which opening would wait.
+/// (`/dev/stdout`), and a FIFO with a reader, but not a FIFO without one, for which opening would wait.
 pub fn create(path: &Path) -> io::Result<File> {
     output(path, OpenOptions::new().write(true).truncate(true))
 }
@@ -64,7 +64,7 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     create(path)?.write_all(content.as_ref())
 }
 
-/// Refuses whatever [`create`] would refuse, and every FIFO. Creates nothing.
+/// Refuses everything that [`create`] would refuse, and every FIFO. Creates nothing.
 pub fn check_output(path: &Path) -> io::Result<()> {
     if is_inherited(path) {
         return Ok(());
@@ -75,7 +75,7 @@ pub fn check_output(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Checks a file that a rename is to replace: refuses a device, a FIFO, a directory or a socket of that name. A symbolic link
+/// Checks a file that a rename will replace: refuses a device, a FIFO, a directory or a socket of that name. A symbolic link
 /// is followed.
 pub fn check_replaceable(path: &Path) -> io::Result<()> {
     match path.metadata() {

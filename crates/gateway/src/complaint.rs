@@ -6,7 +6,7 @@ use std::ops::Range;
 /// A mistake in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// The message: what was found, and what was expected.
+    /// The message: found, and expected.
     pub message: String,
     /// Its byte range in the file.
     pub span: Range<usize>,

@@ -140,7 +140,7 @@ struct Link {
 
 struct Controller {
     options: Options,
-    /// The stamp of the file that was read, and of the one that was seen last.
+    /// The stamps of the file when it was last read and when it was last seen.
     stamp: Option<(SystemTime, u64)>,
     seen: Option<(SystemTime, u64)>,
     text: String,
@@ -181,7 +181,7 @@ enum Dirty {
     Everything,
 }
 
-/// The reason why changes were not made.
+/// The reason why changes failed.
 enum Failed {
     /// The connection failed.
     Gone(io::Error),
@@ -434,7 +434,7 @@ impl Controller {
                 self.connect();
             }
             Some(_) => {}
-            // It was refused: there may have been too many connections.
+            // The subscription was refused, perhaps because of too many connections.
             None => {
                 if let Ok(listener) = self.listen() {
                     self.report(Level::Info, "switch", "stations are learned again");
@@ -591,7 +591,7 @@ impl Controller {
             return self.complain("station", text);
         }
         let [macs, stations] = station_entries(network, mac, location);
-        // First the entry for frames to it: once it is known as a source, the switch no longer reports it.
+        // The entry for frames to the station comes first: once the switch knows the station as a source, it no longer reports it.
         let done = link.put(macs).and_then(|news| link.put(stations).map(|_| news));
         match done {
             Ok(news) => {

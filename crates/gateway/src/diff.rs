@@ -36,7 +36,7 @@ pub struct Change {
     pub act: Act,
     /// The update. An object that it refers to as new is created by the change at that position.
     pub update: NamedUpdate,
-    /// For users: what it concerns, and the previous state.
+    /// For users: the object, and its previous state.
     pub about: String,
     /// The slot of a pool that changes: pool, number, and the new action.
     pub slot: Option<(u16, usize, Call)>,

@@ -50,7 +50,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // The thread ends by itself, after a check in progress.
+        // The thread ends after a check in progress.
         self.thread.thread().unpark();
     }
 }

@@ -1,6 +1,6 @@
 //! ICMP of both versions: computes the answer to a frame that the switch hands to its controller.
 //!
-//! The answer returns the way the packet came: MAC addresses are swapped, and the header before the frame
+//! The answer returns by the path of the packet: MAC addresses are swapped, and the header before the frame
 //! (`packet_io_t` in programs/vxlan_gateway) names the port and VLAN, or the tunnel. The switch encapsulates: it alone
 //! knows the headers that it puts before a frame, its VXLAN port, TTLs and counters.
 
@@ -472,7 +472,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Returns the headers of an answer. It may be fragmented, because the MTU on the way back may be smaller.
+/// Returns the headers of an answer. The answer may be fragmented, because the MTU of the return path may be smaller.
 fn ipv4(message: &Message, kind: &Icmpv4Type, from: Ipv4Addr, to: Ipv4Addr, identification: u16) -> Vec<u8> {
     let icmp = Icmpv4Header::with_checksum(kind.clone(), &message.rest);
     let mut ip = Ipv4Header {

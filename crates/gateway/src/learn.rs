@@ -48,7 +48,7 @@ pub(crate) struct Listener {
 const NAP: Duration = Duration::from_secs(1);
 
 impl Listener {
-    /// Starts the listener. It ends by itself when the switch is gone.
+    /// Starts the listener, which ends when the switch is gone.
     pub fn start(client: Client, to: SyncSender<Learned>) -> io::Result<Listener> {
         let mut messages = client.subscribe(Topics { digests: true, ..Topics::default() })?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -58,7 +58,7 @@ impl Listener {
                 match messages.next(Some(NAP)) {
                     Ok(None) => {}
                     Ok(Some(message)) => {
-                        // If there are too many, its next frame causes another digest.
+                        // If the queue is full, the next frame of the station causes another digest.
                         if let Some(learned) = Learned::new(&message) {
                             let _ = to.try_send(learned);
                         }

@@ -63,7 +63,7 @@ fn errors_are_clear() {
         std::fs::write(path, &now).unwrap();
     }
     assert!(golden.split("#### ").skip(1).count() > 30, "the cases are there");
-    assert_eq!(now, golden, "UPDATE=1 writes what is said now");
+    assert_eq!(now, golden, "UPDATE=1 writes the present messages");
 }
 
 #[test]

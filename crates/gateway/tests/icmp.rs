@@ -313,7 +313,7 @@ fn the_way_back() {
     let packet = v4("203.0.113.5", "192.0.2.31", 17, &payload).bytes();
     let icmp = icmp4(11, 0, &[&[0; 4], &packet[..]].concat());
     let (client, blue) = ("203.0.113.5", "192.0.2.1");
-    // Whatever network the switch names: it may be that of the way out.
+    // The network that the switch names does not matter: it may be that of the egress.
     let io = |port, vtep, vni| Io { network: 2, mtu: 1450, vtep, vni, ..at_port(TTL, port) };
     // A tenant's port, and one with a tag, whose priority is kept.
     gives(
@@ -369,7 +369,7 @@ fn the_way_back() {
 }
 
 #[test]
-fn what_the_rfcs_forbid() {
+fn answers_that_the_rfcs_forbid() {
     let ask = |packet: &[u8]| at_port(TTL, 0).before(&ethernet(EXTERNAL_MAC, CLIENT_MAC, None, packet));
     let (client, vip) = ("203.0.113.5", "198.51.100.1");
     let payload = udp(20);
@@ -391,7 +391,7 @@ fn what_the_rfcs_forbid() {
     assert!(
         answer(&ask(&V4 { fragment: 0x2000, ..v4(client, vip, 17, &payload) }.bytes()), &own(), 7).is_ok()
     );
-    // From an address that is not one host, to one that is more than one; from ourselves.
+    // From an address that is not that of one host, to several hosts, and from the gateway itself.
     for from in
         ["0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "198.51.100.254"]
     {
@@ -423,7 +423,7 @@ fn what_the_rfcs_forbid() {
             }
         }
     }
-    // Extension headers that end too early hide what it is.
+    // Truncated extension headers hide the protocol.
     is_silent(&ask(&v6(client, vip, 0, 1, 60, &[58, 9, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0])), Silence::Forbidden);
     let fragment = |offset: u8| [&[17, 0, 0, offset << 3 | 1, 0, 0, 0, 9], &payload[..]].concat();
     is_silent(&ask(&v6(client, vip, 0, 1, 44, &fragment(1))), Silence::Forbidden);
@@ -538,7 +538,7 @@ fn frames_that_are_not_from_the_switch() {
     is_silent(&six, Silence::Malformed);
 }
 
-/// Number of mutated frames; each is a few edits from one that is answered.
+/// Number of mutated frames; each differs by a few edits from a frame that is answered.
 const CASES: u64 = if cfg!(debug_assertions) { 20_000 } else { 200_000 };
 
 fn seeds() -> Vec<Vec<u8>> {

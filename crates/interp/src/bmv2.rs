@@ -67,7 +67,7 @@ fn roles(p: &Program) -> Vec<Role> {
 
 impl Trace {
     /// Writes the trace line by line as bmv2 does, without time and packet number; like there, one call may pass several
-    /// lines. `said` has the messages of the program's `log_msg` calls.
+    /// lines. `said` holds the messages of the program's `log_msg` calls.
     pub fn write_bmv2_lines(
         &self,
         program: &Program,

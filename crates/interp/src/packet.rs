@@ -17,7 +17,7 @@ impl Frame {
         self.bytes.len() as u64 * 8 - self.cursor
     }
 
-    /// The number that `width` bits at `offset` after the cursor form. They are there.
+    /// The number in the `width` bits at `offset` after the cursor, which must lie within the packet.
     pub fn bits(&self, offset: u64, width: u32) -> BigUint {
         if width == 0 {
             return BigUint::ZERO;

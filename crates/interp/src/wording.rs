@@ -99,7 +99,7 @@ impl<'a> Wording<'a> {
         }
     }
 
-    /// Returns the name of a field; `None` if there is none.
+    /// Returns the name of a field; `None` if it has none.
     pub(crate) fn name(&self, field: FieldId) -> Option<Cow<'a, str>> {
         let p = self.p;
         if let FieldKind::Valid(header) = p.fields[field.index()].kind {

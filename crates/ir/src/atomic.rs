@@ -247,7 +247,7 @@ fn block_parts(program: &Program, block: BlockId, parts: &mut Vec<Part>) {
         }
         node.terminator.for_each_target(&mut |next| work.push((next, part)));
     }
-    // Maps each part to the first one that is the same.
+    // Maps each part to the first equal one.
     let mut first: Vec<usize> = (0..parts.len()).collect();
     for (a, b) in same {
         let (from, to) = (first[a].max(first[b]), first[a].min(first[b]));

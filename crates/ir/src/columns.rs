@@ -3,8 +3,8 @@
 //! indices address a single column. So a program grows with its text plus its stacks, not with their product. (One
 //! `switch` arm per element was tried first: 128 elements and four statements took two minutes to compile.)
 //!
-//! The walks in `walk.rs` report all fields of a column as read or possibly written, so analyses need no case of their
-//! own; [`Op::for_each_replaced`] says what a statement certainly overwrites.
+//! The walks in `walk.rs` report all fields of a column as read or possibly written, so analyses need no separate
+//! case; [`Op::for_each_replaced`] reports the fields that a statement certainly overwrites.
 //!
 //! This module determines how the columns of a program overlap. Executors that store the fields of a column at a fixed
 //! distance must be able to do so for all columns at once. So of two columns that share fields, one must be a part of

@@ -76,7 +76,7 @@ impl DropReason {
             DropReason::CopiesFull => "too many copies of packets wait in its worker",
             DropReason::QueueFull => "its output queue is full",
             DropReason::NoQueue => {
-                "there is no such output queue (its priority is too high, or there are too many ports)"
+                "the output queue does not exist (its priority is too high, or there are too many ports)"
             }
         }
     }

@@ -106,7 +106,7 @@ functions! {
 pub struct Hash {
     /// The algorithm of the hash.
     pub algorithm: Algorithm,
-    /// The first argument is the CRC of earlier data, 0 if there are none: the result is the CRC of all data. CRCs only.
+    /// The first argument is the CRC of earlier data, or 0 without any; the result is the CRC of all data. CRCs only.
     pub continues: bool,
     /// The packet's payload follows the data.
     pub payload: bool,
@@ -146,11 +146,11 @@ macro_rules! algorithms {
 algorithms! {
     /// CRC-16/ARC.
     Crc16 = "crc16", Pure;
-    /// A CRC with 16 bits whose parameters are set at run time, under the name that the first text gives.
+    /// A CRC with 16 bits whose parameters are set at run time under the name in the first text.
     Crc16Custom = "crc16_custom", Outside;
     /// CRC-32 (Ethernet).
     Crc32 = "crc32", Pure;
-    /// A CRC with 32 bits whose parameters are set at run time, under the name that the first text gives.
+    /// A CRC with 32 bits whose parameters are set at run time under the name in the first text.
     Crc32Custom = "crc32_custom", Outside;
     /// RFC 1071 checksum.
     Csum16 = "csum16", Pure;
@@ -158,7 +158,7 @@ algorithms! {
     Xor16 = "xor16", Pure;
     /// The first 8 bytes as a number.
     Identity = "identity", Pure;
-    /// A random number, whatever the data.
+    /// A random number, independent of the data.
     Random = "random_hash", Outside;
 }
 

@@ -130,7 +130,7 @@ pub struct Program {
     pub drop_reasons: Vec<String>,
     /// Types whose values controllers see under other names (`@p4runtime_translation`), with their width in packets.
     pub translated: Vec<(String, u32)>,
-    /// The field, of width 32, with the place ([`Loc`]) that asked for a drop that is carried out later; 0 if only the
+    /// The field, of width 32, with the place ([`Loc`]) that requested a later drop; 0 if only the
     /// [`Terminator::Drop`] has a place. Set by [`passes::place_drops`].
     pub drop_place: Option<FieldId>,
     /// The number of loop turns that the packet has taken, of width 32. Only [`Terminator::Turn`] reads and writes it, and

@@ -1139,7 +1139,7 @@ fn tokens(text: &str) -> Result<Vec<Spanned>, TextError> {
 // ---------------------------------------------------------------------------------------------------------------------
 // Parser
 
-/// Reads a program. The result is what the text says; [`crate::verify::verify`] checks whether it is valid.
+/// Reads a program. [`crate::verify::verify`] checks whether it is valid.
 pub fn parse(text: &str) -> Result<Program, TextError> {
     let tokens = tokens(text)?;
     let names = Declared::collect(&tokens);

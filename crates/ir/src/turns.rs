@@ -107,7 +107,7 @@ pub fn count(program: &mut Program) {
     }
 }
 
-/// Returns the terminator of a graph for spent turns. Adds [`Program::turns`] and what it needs to the program.
+/// Returns the terminator of a graph for spent turns. Adds [`Program::turns`] to the program.
 fn spent(program: &mut Program, graph: CfgId) -> Terminator {
     if program.turns.is_none() {
         program.turns = Some(FieldId(program.fields.len() as u32));
@@ -627,7 +627,7 @@ impl Prover<'_> {
         Some((last - first) / least + 2)
     }
 
-    /// Returns the value that a field has wherever control enters the part, if it is known.
+    /// Returns the value of a field at every entry of the part, if known.
     fn start(&self, part: &Part, field: FieldId) -> Option<BigUint> {
         if part.nodes.contains_key(&NodeId(0)) {
             return None;

@@ -515,7 +515,7 @@ impl Verifier<'_> {
                     self.check(!left_open, || "it ends within an atomic part".to_string());
                 }
                 None => {
-                    self.error("atomic parts that depend on the way or end without a beginning".to_string())
+                    self.error("atomic parts that depend on the path or end without a beginning".to_string())
                 }
             }
         }

@@ -43,7 +43,7 @@ mod tests {
     use cranelift_codegen::ir::{InstBuilder, types};
 
     #[test]
-    fn what_is_before_or_behind_cold_blocks_alone_is_cold() {
+    fn blocks_only_before_or_after_cold_blocks_are_cold() {
         let mut func = Function::new();
         let blocks: [Block; 6] = std::array::from_fn(|_| func.dfg.make_block());
         let [entry, to_cold, warm, cold, from_cold, last] = blocks;

@@ -5,7 +5,7 @@ use crate::blocks::{callers, passed, remove_param};
 use cranelift_codegen::entity::SecondaryMap;
 use cranelift_codegen::ir::{Block, Function, Value};
 
-/// The values that are passed for a parameter, as far as they are known.
+/// The known values that are passed for a parameter.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Passed {
     /// No value yet, or the value is no parameter.
@@ -74,7 +74,7 @@ mod tests {
     use cranelift_codegen::ir::{BlockArg, InstBuilder, types};
 
     #[test]
-    fn what_blocks_pass_each_other_in_a_circle_goes() {
+    fn values_passed_in_a_circle_are_removed() {
         let mut func = Function::new();
         let [entry, one, other, done] = std::array::from_fn(|_| func.dfg.make_block());
         let first = func.dfg.append_block_param(entry, types::I64);

@@ -121,7 +121,7 @@ impl Copied {
         self.0.about.begin
     }
 
-    /// The half of the pipeline that made the copy.
+    /// The half of the pipeline that created the copy.
     pub fn made_in(&self) -> Begin {
         self.0.about.made_in
     }
@@ -141,7 +141,7 @@ impl Copied {
         self.0.about.queued = Some(queued);
     }
 
-    /// The number of the packet that made it, in its batch.
+    /// The number of its maker in the batch.
     pub fn maker(&self) -> usize {
         self.0.about.maker as usize
     }
@@ -287,7 +287,7 @@ impl Copies {
     }
 }
 
-/// Puts what a copy inherits into the PHV with which it begins.
+/// Stores the inherited slots of a copy in its first PHV.
 ///
 /// # Safety
 /// `phv` has room for the image of the layout.

@@ -53,7 +53,7 @@ pub struct StatementSite {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HotPath(pub Vec<(Position, Option<ActionId>)>);
 
-/// The places where stages begin with any table sizes. Jumps never skip such a place.
+/// The places where stages begin for any table sizes. Jumps never skip these places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stops {
     /// Nowhere.
@@ -336,7 +336,7 @@ impl<'a> Graph<'a> {
         self.hot_edges_of(place)?.first()?.action
     }
 
-    /// True if a stage begins at a place whatever the tables are.
+    /// True if a stage begins at a place for any table sizes.
     pub fn stops_at(&self, place: Place) -> bool {
         let position = self.positions[place];
         let Some(step) = position.step.index().checked_sub(1) else { return false };
@@ -428,7 +428,7 @@ impl<'a> Graph<'a> {
             .then(|| self.program.block_emitted_bytes_max(block))
     }
 
-    /// True if a packet may come to a node again, in a block or in an action.
+    /// True if a packet may reach a node again, in a block or in an action.
     pub fn may_loop(&self) -> bool {
         let leads_back = |body: &p4jet_ir::Cfg| {
             body.nodes.iter().enumerate().any(|(number, node)| {

@@ -79,7 +79,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of a frame that generated code may read whatever the frame's length: buffers must have as many.
+/// Bytes that generated code may read from a frame of any length: buffers must have at least this size.
 pub const FRAME_READABLE_BYTES: usize = analysis::extracts::READABLE_BYTES as usize;
 
 /// Tables of fewer entries are looked up without a cut: they stay in the first-level caches.
@@ -118,7 +118,7 @@ pub struct Compiled {
     /// True if code stores which packet it processes.
     may_loop: bool,
     listing: Option<String>,
-    /// The text of the compilation plan, if it was asked for.
+    /// The text of the compilation plan, if requested.
     plan: Option<String>,
     /// The stages of each thread; of one unless they are cut for several.
     threads: Vec<Range<usize>>,
@@ -215,7 +215,7 @@ fn internal(error: impl std::fmt::Display) -> Error {
     Error { message: format!("internal error in code generation (please report): {error}"), loc: Loc(0) }
 }
 
-/// Nodes and statements of a program beyond which machine code is refused, actions counted wherever a table runs them.
+/// Nodes and statements of a program beyond which machine code is refused; actions count once per table that runs them.
 const SIZE_MAX: usize = 500_000;
 
 /// Nodes times slots beyond which machine code is refused: a set of slots for each node takes 128 MiB then, and there are up to four.
@@ -440,7 +440,7 @@ impl Compiled {
         let targets = Targets { optimising: module.isa(), quick: &*quick, optimised_max };
         compile_all(targets, &mut functions, cancel)?;
         for ((stage, stage_plan), (id, cx)) in plan.stages.iter().zip(&functions) {
-            let code = cx.compiled_code().ok_or_else(|| internal("no code was made"))?;
+            let code = cx.compiled_code().ok_or_else(|| internal("no code was generated"))?;
             let relocations: Vec<_> =
                 code.buffer.relocs().iter().map(|r| ModuleReloc::from_mach_reloc(r, &cx.func, *id)).collect();
             let alignment = code.buffer.alignment.max(module.isa().function_alignment().minimum);
@@ -680,7 +680,7 @@ fn compile_all(
     })
 }
 
-/// Cranelift has no prefetch instruction: a function of two instructions that clobbers nothing stands in.
+/// Cranelift has no prefetch instruction: a function of two instructions that clobbers nothing replaces it.
 fn declare_prefetch(module: &mut JITModule) -> Result<Option<FuncId>, Error> {
     if cfg!(not(target_arch = "x86_64")) {
         return Ok(None);
@@ -833,7 +833,7 @@ impl Engine {
     /// of them, in order ([`Copied::push`]).
     ///
     /// # Safety
-    /// The conditions of [`Self::run`]; an engine of the same code made the copies.
+    /// The conditions of [`Self::run`]; an engine of the same code created the copies.
     pub unsafe fn run_copies<'c>(
         &mut self,
         packets: &mut [Packet],
@@ -929,11 +929,11 @@ impl Engine {
         let (number, first) = match begin {
             Begin::Ingress => (0, self.compiled.stages[0]),
             Begin::Egress => {
-                let code = self.compiled.egress.expect("the engine made copies that begin there");
+                let code = self.compiled.egress.expect("copies begin there, so the code exists");
                 (self.compiled.stages.len(), code)
             }
         };
-        // SAFETY: the caller's promises, and memory sized by the layout the code was made with.
+        // SAFETY: the caller's promises, and memory sized by the layout of the code.
         unsafe {
             let mut ctx = self.begin(packets, true, of_copies, views, env, now_us);
             let _inside = Inside::enter(&raw const ctx, &raw const *self.compiled);
@@ -1043,7 +1043,7 @@ impl Engine {
                     }
                 }
             }
-            // SAFETY: the caller's promises, and memory sized by the layout the code was made with.
+            // SAFETY: the caller's promises, and memory sized by the layout of the code.
             unsafe { self.compiled.stages[stage](ctx, packets.as_mut_ptr(), count) };
             if measured {
                 start = self.times[stage].add(start, count);

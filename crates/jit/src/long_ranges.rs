@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_far_away_is_stored_and_loaded_once() {
+    fn values_used_far_away_are_stored_and_loaded_once() {
         let count = |func: &Function, opcode| {
             let insts = func.layout.blocks().flat_map(|block| func.layout.block_insts(block));
             insts.filter(|inst| func.dfg.insts[*inst].opcode() == opcode).count()

@@ -76,7 +76,7 @@ mod tests {
     use cranelift_codegen::ir::BlockArg;
 
     #[test]
-    fn what_one_of_two_blocks_gets_is_stored_before_the_branch() {
+    fn a_value_for_one_of_two_blocks_is_stored_before_the_branch() {
         let mut func = Function::new();
         let [entry, one, other] = std::array::from_fn(|_| func.dfg.make_block());
         let first = func.dfg.append_block_param(entry, types::I64);

@@ -7,7 +7,7 @@ use cranelift_codegen::ir::{Block, Function, Value, ValueDef};
 use cranelift_codegen::packed_option::PackedOption;
 use std::collections::{BTreeMap, HashMap};
 
-/// The number of times that each block argument is looked at, on average. Finding more is not worth the time.
+/// The average number of visits of each block argument. Finding more is not worth the time.
 const LOOKS_MAX: usize = 16;
 
 /// A parameter of a block: the block's place in the order of blocks, and its number.
@@ -38,7 +38,7 @@ struct Search<'f> {
     passed_on: HashMap<Value, Vec<Param>>,
     found: BTreeMap<Param, Value>,
     work: Vec<Param>,
-    /// The number of values that may still be looked at.
+    /// The number of values that may still be visited.
     left: usize,
 }
 
@@ -123,7 +123,7 @@ impl<'f> Search<'f> {
     }
 
     /// The value that all callers of a block pass as this parameter, leaving out those that pass the parameter itself on; and
-    /// how many callers were looked at.
+    /// the number of visited callers.
     fn only_value(&mut self, callers: &[Caller], number: usize, param: Value) -> (Option<Value>, usize) {
         let dfg = &self.func.dfg;
         let mut only = None;
@@ -145,7 +145,7 @@ mod tests {
     use cranelift_codegen::ir::{BlockArg, InstBuilder, types};
 
     #[test]
-    fn what_a_loop_passes_round_stays_and_what_it_passes_on_goes() {
+    fn loop_carried_values_stay_and_passed_on_values_go() {
         let mut func = Function::new();
         let [entry, head, one, other, both] = std::array::from_fn(|_| func.dfg.make_block());
         let first = func.dfg.append_block_param(entry, types::I64);

@@ -14,7 +14,7 @@ pub struct StageTime {
 }
 
 impl StageTime {
-    /// Adds what has passed since `start`; gives the time now.
+    /// Adds the time since `start`; returns the present time.
     pub(crate) fn add(&mut self, start: u64, packets: u64) -> u64 {
         let now = ticks();
         self.ticks += now.wrapping_sub(start);

@@ -1,7 +1,7 @@
 //! Calls: arguments, inlining of functions, actions and controls, dispatch to core.p4 and the architecture.
 //!
 //! P4_16 "calling convention": arguments are evaluated from left to right, `in` and `inout` are copied in, the body runs,
-//! and `out` and `inout` are copied out from left to right, after `exit` too. Where the callee cannot tell the
+//! and `out` and `inout` are copied out from left to right, after `exit` too. Where the callee cannot see a
 //! difference, the parameter is the argument itself and nothing is copied.
 
 use std::collections::HashSet;
@@ -23,14 +23,14 @@ use crate::value::{Storage, Value};
 /// The way in which parameters are bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passing {
-    /// Of a function: it sees nothing of the caller but its parameters, which may be the arguments.
+    /// A function: it sees nothing of the caller except its parameters, which may be the arguments.
     Function,
-    /// Of an action: it may see the arguments under other names, those of its control.
+    /// An action: it may see the arguments under other names, those of its control.
     Action,
-    /// Of a parser or control applied at one place: like a function, but the parameters remain bound, because its tables'
+    /// A parser or control applied at one place: like a function, but the parameters remain bound, because its tables'
     /// actions exist only once.
     BlockOnce,
-    /// Of a parser or control applied at several places: parameters have storage of their own.
+    /// A parser or control applied at several places: parameters have separate storage.
     BlockMany,
 }
 

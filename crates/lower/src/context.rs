@@ -760,7 +760,7 @@ impl<'a> Lowerer<'a> {
         self.lookup(|s| s.vars.get(&var).cloned())
     }
 
-    /// Returns what a variable refers to, without a copy.
+    /// Returns the binding of a variable without copying it.
     pub(crate) fn binding_of(&self, var: typed::VarId) -> Option<&Binding> {
         let mut at = Some(self.scope);
         while let Some(id) = at {

@@ -115,7 +115,7 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// Adds extern state to the program, under a name that is made unique among all state. It is an error if two
+    /// Adds extern state to the program, under a name unique among all state. It is an error if two
     /// instances of one kind have one name.
     pub fn add_instance(&mut self, name: &str, kind: ir::InstanceKind, span: Span) -> ir::InstanceId {
         let control_kind = match kind {

@@ -50,7 +50,7 @@ impl Lowerer<'_> {
         match target {
             Target::State(i) => self.goto(nodes[i as usize]),
             Target::Accept => self.jump(accept),
-            // P4_16 "the reject state": the error is the one that `verify` set; here there is none.
+            // P4_16 "the reject state": the error is that of `verify`; here there is none.
             Target::Reject => self.reject(0),
         }
     }

@@ -1,5 +1,5 @@
-//! Facts about the whole program that lowering needs before it starts: what applies what, what is declared where, and
-//! whether evaluating an expression has effects.
+//! Facts about the whole program that lowering needs before it starts: applied blocks, places of declarations, and whether
+//! evaluating an expression has effects.
 
 use std::collections::{HashMap, HashSet};
 

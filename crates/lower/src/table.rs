@@ -60,7 +60,7 @@ impl Lowerer<'_> {
         applied
     }
 
-    /// Returns the value that a table matches: 0 for a field of an invalid header, whatever its value.
+    /// Returns the value that a table matches: 0 for a field of an invalid header, regardless of its value.
     ///
     /// This is what bmv2's `MatchKeyBuilder` does for keys that name a field, with or without a constant mask. p4c copies
     /// any other expression to a temporary first, so it has the field's value.

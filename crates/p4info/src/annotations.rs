@@ -15,9 +15,9 @@ use crate::proto::config::{
 /// The contents of an object's annotations.
 #[derive(Default)]
 pub struct Shown {
-    /// Those that are shown as text.
+    /// Annotations shown as text.
     pub texts: Vec<String>,
-    /// Those in brackets.
+    /// Structured annotations: `@name[…]`.
     pub structured: Vec<StructuredAnnotation>,
     /// `@brief` and `@description`.
     pub doc: Option<Documentation>,
@@ -27,7 +27,7 @@ pub struct Shown {
 /// between any two tokens.
 const LISTS: [&str; 3] = ["command_line", "field_list", "synchronous"];
 
-/// Returns what annotations say, but for those with a field of their own: `@name`, `@id`, and the `hidden` ones.
+/// Returns the contents of annotations, without those that P4Info has fields for: `@name`, `@id`, and the `hidden` ones.
 pub fn shown(
     program: &Program,
     annotations: &[Annotation],

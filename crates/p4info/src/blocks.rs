@@ -1,5 +1,4 @@
-//! The instances of a program: which parsers, controls and extern objects there are, under which full names, and which
-//! of them are applied.
+//! The instances of a program: its parsers, controls and extern objects, their full names, and which of them are applied.
 //!
 //! Names are those of the control plane: those of the architecture's blocks start with the name of the block's type, those
 //! of inner controls also with the instance's name. `lower` gives its objects the same names.
@@ -289,7 +288,7 @@ impl<'a> Blocks<'a> {
         Const::Object(ObjectId(self.objects.len() - 1))
     }
 
-    /// Makes the scope of a parser or control, and its instances.
+    /// Creates the scope of a parser or control, and its instances.
     fn enter(
         &mut self,
         (type_params, params): (&[TypeParamId], &[p4jet_analysis::typed::Param]),

@@ -46,7 +46,7 @@ pub(crate) fn initial(generator: &mut Generator<'_>, tables: &[FoundTable]) -> W
             let entity = Some(Entity { entity: Some(EntityKind::TableEntry(out)) });
             updates.push(Update { r#type: UpdateType::Insert as i32, entity });
         }
-        // As p4c has them: the one that wins first.
+        // In the order of p4c: the winner first.
         let descending = table.const_entries || table.largest_priority_wins;
         updates[start..].sort_by_key(|update| match &update.entity {
             Some(Entity { entity: Some(EntityKind::TableEntry(entry)) }) if descending => {
@@ -70,7 +70,7 @@ fn priority(table: &Table, entry: &Entry, i: usize) -> i32 {
     given.unwrap_or_else(|| i32::try_from(by_order).unwrap_or(i32::MAX))
 }
 
-/// Returns what an entry demands of a field; `None` if it takes all values.
+/// Returns the match of an entry for one field; `None` if it matches all values.
 fn field_match(
     generator: &mut Generator<'_>,
     set: &KeySet,

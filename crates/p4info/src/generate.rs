@@ -34,7 +34,7 @@ const SIZE_DEFAULT: i64 = 1_024;
 /// The match kind of keys that select a member of a group and are not part of the key.
 const SELECTOR: &str = "selector";
 
-/// Annotations of action profiles that have a field of their own.
+/// Annotations of action profiles that P4Info has fields for.
 const PROFILE_ANNOTATIONS: [&str; 3] = ["max_group_size", "selector_size_semantics", "max_member_weight"];
 
 /// An architecture's names for the objects that P4Info describes.
@@ -167,12 +167,12 @@ struct Resource {
 #[derive(Default)]
 struct Found {
     tables: Vec<FoundTable>,
-    /// With whether a table lists it: otherwise it has no parameters for the control plane.
+    /// An action, and whether a table lists it: otherwise it has no parameters for the control plane.
     actions: Vec<(String, ActionId, ScopeId, bool)>,
     externs: Vec<ExternObject>,
     value_sets: Vec<(String, ScopeId, ValueSetId)>,
     digests: Vec<(String, Type, Span)>,
-    /// By full name of the table.
+    /// Keyed by the full name of the table.
     profiles: HashMap<String, Resource>,
     counters: HashMap<String, Resource>,
     meters: HashMap<String, Resource>,
@@ -205,7 +205,7 @@ impl<'a> Generator<'a> {
     }
 
     // -----------------------------------------------------------------------------------------------------------------
-    // Which objects there are
+    // The objects
 
     fn collect(&mut self) -> Found {
         let mut found = Found::default();
@@ -252,7 +252,7 @@ impl<'a> Generator<'a> {
             (Prefix::DirectMeter, &found.meters),
         ] {
             for resource in resources.values().filter(|r| r.in_place) {
-                // Without `@id`, so that it cannot be wrong.
+                // It has no `@id`, so the call cannot fail.
                 let _ = self.symbols.add(kind, &resource.name, None);
             }
         }
@@ -338,8 +338,7 @@ impl<'a> Generator<'a> {
             }
             BadId::Taken => {
                 let text = format!("the `@id` of `{name}` is that of another object of its kind");
-                Diagnostic::error("annotation", span, text)
-                    .note("each object of a kind needs an id of its own")
+                Diagnostic::error("annotation", span, text).note("each object of a kind needs a different id")
             }
             BadId::Zero => Diagnostic::error("annotation", span, format!("the `@id` of `{name}` is 0"))
                 .note("an id is a number from 1 to 0xffffff, perhaps with the byte of its kind before it"),
@@ -385,9 +384,9 @@ impl<'a> Generator<'a> {
             true => {
                 let own = table.property_annotations.iter().find(|(name, _)| name == property);
                 match own.and_then(|(_, annotations)| find(annotations, "name")).and_then(annotations::text) {
-                    // As p4c has it: without the names of the controls around.
+                    // Like p4c, without the names of the enclosing controls.
                     Some(name) => full_name("", &name),
-                    // As commands call it.
+                    // The name that runtime commands use.
                     None => format!("{table_name}.{property}"),
                 }
             }
@@ -396,7 +395,7 @@ impl<'a> Generator<'a> {
     }
 
     // -----------------------------------------------------------------------------------------------------------------
-    // What they are
+    // Their descriptions
 
     fn describe(&mut self, found: &Found) {
         for table in &found.tables {
@@ -474,7 +473,7 @@ impl<'a> Generator<'a> {
                     let span = find(annotations, "id").map_or(span, |a| a.span);
                     self.error(
                         Diagnostic::error("annotation", span, text)
-                            .note("each field, parameter or key needs a positive number of its own"),
+                            .note("each field, parameter or key needs a different positive number"),
                     );
                 }
             }
@@ -505,7 +504,7 @@ impl<'a> Generator<'a> {
         }
         self.types.info.get_or_insert_default();
         let preamble = Some(self.preamble(Prefix::Table, &found.name, &table.annotations, &[]));
-        // What is hidden cannot be named.
+        // A hidden object has no name for clients.
         let hidden = |id: ActionId| find(&program.actions[id.index()].annotations, "hidden").is_some();
         let default = self.action_name(table.default.action, found.scope);
         let default =

@@ -29,10 +29,10 @@ impl Ord for Prefix {
     }
 }
 
-/// Why an `@id` cannot be an id.
+/// The reason why an `@id` cannot be an id.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BadId {
-    /// Its highest byte is that of another kind; this would be right.
+    /// Its highest byte is that of another kind; the variant holds the right one.
     Prefix(u32),
     /// Another object has it.
     Taken,
@@ -41,7 +41,7 @@ pub enum BadId {
 }
 
 impl Symbols {
-    /// Adds an object, unless it is known; `id` is what `@id` says.
+    /// Adds an object, unless it is known; `id` is the number in `@id`.
     pub fn add(&mut self, kind: Prefix, name: &str, id: Option<u32>) -> Result<(), BadId> {
         let names = self.names.entry(kind).or_default();
         if names.contains_key(name) {
@@ -69,7 +69,7 @@ impl Symbols {
         for (kind, names) in &mut self.names {
             let prefix = (*kind as u32) << SUFFIX_BITS;
             let mut taken: HashSet<u32> = names.values().flatten().copied().collect();
-            // In the order of their names, so that collisions end the same way wherever objects are declared.
+            // In the order of their names, so that ids do not depend on where objects are declared when hashes collide.
             for (name, id) in names.iter_mut() {
                 let id = id.get_or_insert_with(|| {
                     let mut hash = hash(name.as_bytes());

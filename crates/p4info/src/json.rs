@@ -1,5 +1,5 @@
 //! protobuf's JSON form, as `MessageToJsonString` writes it: names in camel case, byte strings in base64, numbers of 64
-//! bits as texts, and nothing that has its default value.
+//! bits as texts, and no field that has its default value.
 //!
 //! A `google.protobuf.Any` is written by its fields, not by the fields of the message inside.
 

@@ -7,11 +7,11 @@
 //!               ─ text, json, or binary (prost)
 //! ```
 //!
-//! [`generate`] makes the messages, [`Format`] writes them. The messages of the whole protocol are in [`proto`], so that the
+//! [`generate`] creates the messages, [`Format`] writes them. The messages of the whole protocol are in [`proto`], so that the
 //! server and its clients use the same ones. P4Info equals p4c's, which a conformance test checks
 //! (`tests/conformance/p4info.rs`); docs/p4info.md names the exceptions.
 //!
-//! Everything is bounded: at most 200,000 instances and applied tables, 100 levels of instances and calls.
+//! Bounds: at most 200,000 instances and applied tables, 100 levels of instances and calls.
 
 mod annotations;
 mod blocks;
@@ -50,7 +50,7 @@ impl Format {
     }
 }
 
-/// The file of p4lang/p4runtime that defines a message, which p4c's text form names.
+/// The file of p4lang/p4runtime that defines a message; p4c's text form names it.
 fn proto_file(message: &str) -> &'static str {
     match message {
         name if name.starts_with("p4.config.v1.") => "p4/config/v1/p4info.proto",

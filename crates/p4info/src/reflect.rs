@@ -1,6 +1,6 @@
 //! The names, numbers and values of a message's fields, for the text and JSON forms.
 //!
-//! The macros in [`crate::proto`] implement [`Reflect`] next to each message, so no format has code for any one of them.
+//! The macros in [`crate::proto`] implement [`Reflect`] next to each message, so the formats have no code for single messages.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub trait Reflect {
     /// Returns the full name in protobuf: `p4.config.v1.Table`.
     fn full_name(&self) -> &'static str;
 
-    /// Shows each value that is present, in order of declaration: each element of a repeated field by itself.
+    /// Visits each value that is present, in order of declaration; the elements of a repeated field one by one.
     fn visit<'a>(&'a self, visit: &mut dyn FnMut(Field<'a>));
 
     /// Returns the place of a new value of a field: of a new element if it is repeated. `None` if there is no such field.
@@ -23,7 +23,7 @@ pub trait Reflect {
     /// Returns the binary form.
     fn encode(&self) -> Vec<u8>;
 
-    /// Adds what a binary form says.
+    /// Adds the contents of a binary form.
     fn merge(&mut self, bytes: Bytes) -> Result<(), prost::DecodeError>;
 }
 
@@ -46,7 +46,7 @@ pub enum Label<'a> {
     Single,
     /// Any number.
     Repeated,
-    /// One for each key; this is the key.
+    /// One for each key; the variant holds the key.
     Map(&'a str),
 }
 
@@ -83,7 +83,7 @@ pub enum Slot<'a> {
 
 /// A map from strings to messages.
 pub trait Entries {
-    /// Returns the message of a key, which is made if there is none.
+    /// Returns the message of a key; creates it if there is none.
     fn entry(&mut self, key: String) -> &mut dyn Reflect;
 }
 

@@ -39,7 +39,7 @@ fn fields(message: &dyn Reflect, depth: usize, out: &mut String) {
     }
 }
 
-/// Writes a value behind the name of its field.
+/// Writes a value after the name of its field.
 fn put(value: Value<'_>, depth: usize, out: &mut String) {
     // Writing to a string cannot fail.
     let _ = match value {
@@ -98,7 +98,7 @@ fn quote(bytes: &[u8], out: &mut String) {
 /// Deepest nesting of messages that is read.
 const DEPTH_MAX: u32 = 100;
 
-/// Adds what a text says to a message. The error names the line.
+/// Adds the contents of a text to a message. The error names the line.
 pub fn parse(text: &str, message: &mut dyn Reflect) -> Result<(), String> {
     let mut reader = Reader { text: text.as_bytes(), at: 0 };
     reader.message(message, None, 0).map_err(|why| {

@@ -55,7 +55,7 @@ fn translation(annotations: &[Annotation]) -> Option<Translation> {
 pub struct Types<'a> {
     /// The program.
     pub program: &'a Program,
-    /// The types that objects refer to; present as soon as there is anything that could refer to one.
+    /// The types that objects refer to; present once an object exists that could refer to one.
     pub info: Option<P4TypeInfo>,
     /// Errors for types that P4Info cannot express.
     pub errors: Vec<Diagnostic>,
@@ -85,7 +85,7 @@ impl Types<'_> {
         }
     }
 
-    /// Returns the name of a `type`, and sees to it that [`Self::info`] describes it.
+    /// Returns the name of a `type`, and ensures that [`Self::info`] describes it.
     pub fn named(&mut self, ty: &Type, span: Span) -> Option<P4NamedType> {
         self.spec(ty, span);
         match ty {
@@ -103,7 +103,7 @@ impl Types<'_> {
         self.info.get_or_insert_default()
     }
 
-    /// Returns the description of a type, and sees to it that [`Self::info`] has those to which it refers.
+    /// Returns the description of a type, and ensures that [`Self::info`] has those it refers to.
     pub fn spec(&mut self, ty: &Type, span: Span) -> P4DataTypeSpec {
         let program = self.program;
         let spec = match ty {
@@ -310,11 +310,11 @@ pub struct FlatField<'a> {
     pub name: String,
     /// Its type.
     pub ty: Type,
-    /// Its annotations, then those of the structs around that it does not have itself.
+    /// Its annotations, then those of the enclosing structs that it lacks.
     pub annotations: Vec<&'a Annotation>,
 }
 
-/// Returns the fields of a header; those of structs in it one by one.
+/// Returns the fields of a header, with the fields of structs in it one by one.
 pub fn flat_fields<'a>(program: &'a Program, header: &'a Struct, args: &[Type]) -> Vec<FlatField<'a>> {
     let mut out = Vec::new();
     flatten(program, header, args, "", &[], &mut out);

@@ -1,4 +1,4 @@
-//! P4Info of our own programs, and its errors. `UPDATE=1 cargo test -p p4jet-p4info --test golden` writes the expected files.
+//! P4Info of test programs, and its errors. `UPDATE=1 cargo test -p p4jet-p4info --test golden` writes the expected files.
 
 use p4jet_p4info::{Format, Generated, generate};
 use p4jet_syntax::diagnostic::Severity;
@@ -78,7 +78,7 @@ fn error(locals: &str, apply: &str, main: &str) -> String {
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn errors_name_a_remedy() {
     let table = |annotation: &str, name: &str| {
         format!("{annotation} table {name} {{ key = {{ h.h.f: exact; }} actions = {{ NoAction; }} }}")
     };

@@ -1,4 +1,4 @@
-//! Every message, with random values in every field, is the same after it was written and read.
+//! Every message, with random values in every field, survives writing and reading unchanged.
 
 use bytes::Bytes;
 use p4jet_p4info::proto;

@@ -3,10 +3,10 @@
 //!     P4RUNTIME_PYTHON=/path/to/python cargo test -p p4jet-p4info --test python -- --nocapture
 //!
 //! where that Python has `p4runtime`, `protobuf<4` and `googleapis-common-protos<1.57`. It reads our binary, text and JSON and
-//! compares its own binary with ours; we read its binary and write the same again. Without the variable nothing is run, and
-//! that is said.
+//! compares its own binary with ours; we read its binary and write it again unchanged. Without the variable the test prints that
+//! it is skipped.
 //!
-//! The bytes are the same, but for the order of fields in messages with a oneof whose numbers enclose that of another
+//! The bytes are equal except for the order of fields in messages with a oneof whose numbers enclose that of another
 //! field: Google writes fields in the order of their numbers, prost writes a oneof at its smallest number.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ use random::{DEPTH, Random, fill};
 /// Messages in which prost and Google order fields differently.
 const OTHER_ORDER: [&str; 2] = ["p4.config.v1.MatchField", "p4.v1.Replica"];
 
-/// True if a message, or one inside, is of a kind.
+/// True if a message, or a message in it, is of a kind.
 fn any(message: &dyn Reflect, is: &dyn Fn(&dyn Reflect) -> bool) -> bool {
     let mut found = is(message);
     message.visit(&mut |field| {

@@ -10,7 +10,7 @@ use p4jet_ir::TableId;
 use p4jet_p4info::proto::v1::{self, UpdateType};
 use p4jet_tables::EntryHandle;
 
-/// Refuses what can only be modified.
+/// Refuses an INSERT or DELETE of an entity that can only be modified.
 fn only_modified(kind: UpdateType, what: &str, name: &str) -> Result<()> {
     match kind {
         UpdateType::Modify => Ok(()),
@@ -78,14 +78,14 @@ impl Writer<'_> {
         };
         self.make(update)?;
         if entry.counter_data.is_some() {
-            // The cells are there.
+            // The cells exist.
             let state = self.control.switch().state();
             cells.for_each(|cell| drop(state.meter_reset_counts(meter_id.0, cell)));
         }
         Ok(())
     }
 
-    /// The entry that a direct counter or meter belongs to; no handle for the default entry.
+    /// The entry of a direct counter or meter; no handle for the default entry.
     fn entry_of(&self, given: Option<&v1::TableEntry>) -> Result<(&Table, Option<EntryHandle>)> {
         let Some(given) = given else {
             return Err(Refusal::invalid(Reason::Form, "`table_entry` is unset"));

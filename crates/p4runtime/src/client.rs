@@ -27,7 +27,7 @@ use tokio_stream::StreamExt;
 use tonic::body::Body;
 use tonic::{Request, Status, Streaming};
 
-/// A connection in the form that tonic needs.
+/// A connection in the form required by tonic.
 #[derive(Clone)]
 struct Channel(http2::SendRequest<Body>);
 

@@ -79,7 +79,7 @@ pub struct BadConstraint {
     pub line: usize,
     /// Column, from 1.
     pub column: usize,
-    /// What was found and what was expected.
+    /// The message: found, and expected.
     pub message: String,
 }
 
@@ -882,7 +882,7 @@ mod tests {
     }
 
     #[test]
-    fn says_which_condition_fails_with_which_values() {
+    fn names_the_false_condition_and_its_values() {
         let text = |constraint: &str| check(constraint).unwrap_err().to_string();
         assert_eq!(
             text("true; (hdr.ipv4.valid == 1 &&\n   route::prefix_length   > 24)"),
@@ -979,7 +979,7 @@ mod tests {
         assert!(refused(&"(".repeat(TEXT_MAX)).contains("nested deeper"));
         assert!(refused(&"!".repeat(TEXT_MAX)).contains("signs in a row"));
         assert!(refused(&"true;".repeat(TEXT_MAX)).contains("expected at most"));
-        // As long as allowed, not nested.
+        // The maximum length, not nested.
         for sign in ["&&", "||", ";"] {
             assert_eq!(check(&format!("{}true", format!("true{sign}").repeat(10_000))), Ok(()));
         }

@@ -21,9 +21,9 @@ const WIDTH_MAX: u32 = 1 << 20;
 #[derive(Clone, Copy)]
 pub(crate) struct Types<'a> {
     pub info: &'a P4TypeInfo,
-    /// The program's own widths of types that are translated, and its error codes.
+    /// The program's widths of translated types, and its error codes.
     pub program: &'a Program,
-    /// The URIs of types that are translated to texts; the index of one is the number of its space.
+    /// The URIs of types that are translated to texts; the index is the number of the space.
     pub uris: &'a [String],
     pub texts: &'a Texts,
     /// True if headers have a validity bit. Without it, they are valid.
@@ -42,13 +42,13 @@ enum Bits<'a> {
     Tuple(Vec<&'a P4DataTypeSpec>),
     /// The widths of a header's fields, and whether a field is signed.
     Header(Vec<(u32, bool)>),
-    /// An enum without representation: the names of its members, whose numbers are their places.
+    /// An enum without representation: the names of its members, numbered in this order.
     Named(&'a [EnumMember]),
     Error,
     Translated(Field),
 }
 
-/// The bits of an enum without representation, and of an error.
+/// The width of an enum without representation, and of an error.
 const ENUM_BITS: u32 = 32;
 
 fn bits_of<'a>(spec: &'a P4DataTypeSpec, types: &Types<'a>, depth: u32) -> Option<Bits<'a>> {
@@ -237,7 +237,7 @@ fn signed(bytes: &[u8], width: u32) -> Result<BigUint> {
     bits.to_biguint().ok_or_else(|| bad_value(bytes, width, "does not fit"))
 }
 
-/// The value of this type with these bits.
+/// Converts bits to a value of this type.
 pub(crate) fn show(spec: &P4DataTypeSpec, types: &Types<'_>, bits: &BigUint) -> Result<P4Data> {
     show_within(spec, types, bits, DEPTH_MAX)
 }
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn g_21_headers_say_if_they_are_valid() {
+    fn g_21_headers_have_a_validity() {
         let field = |bitwidth| HeaderMember {
             name: "f".to_string(),
             type_spec: Some(P4BitstringLikeTypeSpec {
@@ -388,7 +388,7 @@ mod tests {
             for wrong in [header(true, &[&[3]]), header(false, &[&[3], &[1]]), header(true, &[&[16], &[1]])] {
                 assert!(read(&spec, types, &wrong).is_err());
             }
-            // Those of a digest are valid.
+            // Headers in a digest are valid.
             let types = Types { has_validity: false, ..*types };
             assert_eq!(width(&spec, &types), Some(16));
             assert_eq!(show(&spec, &types, &0x3102u32.into()).unwrap(), header(true, &[&[3], &[1, 2]]));

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Maximum size of a list in bytes.
 const LIST_BYTES_MAX: usize = 1 << 20;
-/// Maximum number of digests of each kind that are remembered until they are acknowledged. Later ones may be sent again.
+/// Maximum number of digests of each kind that wait for an acknowledgement. Later ones may be sent again.
 const REMEMBERED_MAX: usize = 1 << 18;
 
 /// The digests that clients have configured, by id.
@@ -40,13 +40,15 @@ impl Pipeline {
         let mut wanted = self.wanted();
         let is_there = wanted.contains_key(&entry.digest_id);
         match (kind, is_there) {
-            (UpdateType::Insert, true) => {
-                Err(Refusal::new(Code::AlreadyExists, Reason::Exists, format!("`{name}` is sent already")))
-            }
+            (UpdateType::Insert, true) => Err(Refusal::new(
+                Code::AlreadyExists,
+                Reason::Exists,
+                format!("`{name}` has a DigestEntry already"),
+            )),
             (UpdateType::Modify | UpdateType::Delete, false) => Err(Refusal::new(
                 Code::NotFound,
                 Reason::Absent,
-                format!("`{name}` is not sent: INSERT comes first"),
+                format!("`{name}` has no DigestEntry: INSERT it first"),
             )),
             (UpdateType::Delete, true) => {
                 wanted.remove(&entry.digest_id);
@@ -59,7 +61,7 @@ impl Pipeline {
         }
     }
 
-    /// The digests that are sent, or the one with this id.
+    /// All configured digests, or the one with this id.
     pub(crate) fn read_digests(&self, role: &RoleView, id: u32) -> Result<Vec<v1::DigestEntry>> {
         if id != 0 {
             let name = self.digest(id)?;
@@ -99,7 +101,7 @@ impl Pipeline {
 }
 
 impl Writer<'_> {
-    /// Makes an update of a digest.
+    /// Applies an update of a digest.
     pub(crate) fn digest_entry(&mut self, kind: UpdateType, entry: &v1::DigestEntry) -> Result<()> {
         self.pipeline.write_digest(self.role, kind, entry)?;
         let config = (kind != UpdateType::Delete).then(|| entry.config.clone().unwrap_or_default());
@@ -117,7 +119,7 @@ pub(crate) struct Lists(HashMap<u32, List>);
 #[derive(Debug, Default)]
 struct List {
     data: Vec<P4Data>,
-    /// The messages in it, encoded.
+    /// The encoded messages of the list.
     distinct: HashSet<Bytes>,
     bytes: usize,
     since: Option<Instant>,
@@ -129,7 +131,7 @@ struct List {
 }
 
 impl Lists {
-    /// Adds a message. Returns the list if that makes it full.
+    /// Adds a message. Returns the list if it is full now.
     pub fn take(
         &mut self,
         id: u32,
@@ -179,7 +181,7 @@ impl Lists {
         }
     }
 
-    /// Forgets all messages, but not the numbers of lists.
+    /// Forgets all messages but keeps the numbering of lists.
     pub fn forget(&mut self) {
         for list in self.0.values_mut() {
             *list = List { id: list.id, ..List::default() };
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn dg_3_what_is_not_acknowledged_is_not_sent_again() {
+    fn dg_3_unacknowledged_digests_are_not_sent_again() {
         let (mut lists, now) = (Lists::default(), Instant::now());
         let config = config(0, 1, 1_000_000);
         let take =

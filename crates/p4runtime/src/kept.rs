@@ -1,5 +1,5 @@
-//! What the server keeps in the notes of the control, so that it survives a restart with a state file and a reload: numbers of texts,
-//! configurations of digests, highest election ids of roles.
+//! State that the server keeps in the notes of the control, so that it survives reloads, and restarts with a state file: numbers of
+//! texts, configurations of digests, highest election ids of roles.
 
 use crate::digests::Wanted;
 use crate::notes::note;
@@ -9,12 +9,12 @@ use crate::write::Writer;
 use p4jet_control::{Control, Noted, SharedControl, Update};
 use p4jet_p4info::proto::v1;
 
-/// The names of notes begin so. The number of a text and its URI follow.
+/// Prefix of the names of notes about texts; the number of the text and its URI follow.
 const TEXT: &str = "p4runtime text ";
-/// The name of a role follows.
+/// Prefix of the names of notes about roles; the name of the role follows.
 const ROLE: &str = "p4runtime role ";
 
-/// The names and contents of all notes whose name begins with `prefix`, without it.
+/// The contents of all notes whose name begins with `prefix`, with the rest of the name.
 fn own(control: &Control, prefix: &str) -> Vec<(String, Box<[u8]>)> {
     let range = Noted::Own(prefix.into())..=Noted::Own(format!("{prefix}{}", char::MAX).into());
     let of = |of: Noted| {
@@ -25,7 +25,7 @@ fn own(control: &Control, prefix: &str) -> Vec<(String, Box<[u8]>)> {
 }
 
 impl Pipeline {
-    /// Takes over what was kept: numbers of texts and wanted digests.
+    /// Restores the numbers of texts and the wanted digests.
     pub(crate) fn take_kept(&self, control: &Control) {
         for (name, text) in own(control, TEXT) {
             let known = name.split_once(' ').and_then(|(number, uri)| {
@@ -49,11 +49,11 @@ impl Pipeline {
 }
 
 impl Writer<'_> {
-    /// Keeps the numbers that texts have got.
+    /// Keeps the newly assigned numbers of texts.
     pub(crate) fn keep_texts(&mut self) -> Result<()> {
         for (space, number, text) in self.pipeline.texts.take_new() {
             let name = format!("{TEXT}{number} {}", self.pipeline.uris()[space]);
-            // A note without content would be none.
+            // `=`, because an empty note would be deleted.
             let note = Some(format!("={text}").into_bytes().into_boxed_slice());
             self.make(Update::Note { of: Noted::Own(name.into()), note })?;
         }
@@ -67,7 +67,7 @@ pub(crate) fn highest_ids(control: &Control) -> Vec<(String, u128)> {
     own(control, ROLE).into_iter().filter_map(id).collect()
 }
 
-/// Keeps the highest election ids of roles. The text says if the state could not be kept.
+/// Keeps the highest election ids of roles. Returns a warning if the state file could not be written.
 pub(crate) fn keep_highest_ids(switch: &SharedControl, ids: &[(String, u128)]) -> Result<Option<String>> {
     let control = switch.control();
     let new = ids.iter().filter_map(|(name, id)| {

@@ -1,8 +1,8 @@
 //! P4Runtime: the server of a switch.
 //!
-//! * [`server`]: gRPC on threads of its own; [`client`]: a small client for tests and measurements.
-//! * [`programs`]: programs as clients bring them.
-//! * [`pipeline`]: a P4Info made ready for requests: its ids as those of the running program.
+//! * [`server`]: the gRPC server and its threads; [`client`]: a small client for tests and measurements.
+//! * [`programs`]: programs in the forms that clients send.
+//! * [`pipeline`]: a P4Info whose ids are resolved to objects of the running program.
 //! * [`write`](mod@write): updates of entities, [`read`](mod@read): reads of entities.
 //! * [`links`]: ports that groups and copies watch.
 //! * [`session`]: client arbitration, the state machine that decides which client may write.

@@ -1,7 +1,7 @@
 //! Ports that are watched: the watch ports of members, and the ports of copies that have backups.
 //!
-//! What clients wrote is in the notes of groups and sessions. What packets see follows from it and from the ports that are up: it is
-//! set by the Write, and again when a port changes ([`follow`]).
+//! The notes of groups and sessions hold what clients wrote. The members and copies that packets use follow from the notes and from
+//! the ports that are up: a Write sets them, and so does a change of a port ([`follow`]).
 
 use crate::notes::note;
 use crate::profiles::{handle_in, places};
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 pub(crate) struct Ports(Option<HashMap<u32, bool>>);
 
 impl Ports {
-    /// The ports of a switch. Its workers answer between two batches of packets.
+    /// Asks the workers for their ports; they answer between two batches of packets.
     pub fn of(switch: &SharedControl) -> Ports {
         let ports = switch.ports().ok();
         Ports(ports.map(|ports| ports.into_iter().map(|port| (port.port, port.up)).collect()))
@@ -68,7 +68,7 @@ pub(crate) fn check_watch(ports: &Ports, watch: Option<&WatchKind>) -> Result<()
     }
 }
 
-/// True if updates depend on ports that are up.
+/// True if updates depend on the state of ports.
 pub(crate) fn depend_on_ports(updates: &[v1::Update]) -> bool {
     updates.iter().any(|update| match update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) {
         Some(EntityKind::ActionProfileGroup(group)) => {
@@ -102,7 +102,7 @@ pub(crate) fn port_of(kind: Option<&PortKind>) -> Option<u32> {
     }
 }
 
-/// True if one of the copies, or one of its backups, has a port that is meant.
+/// True if a copy with backups uses the changed port; with `None`, if any copy has backups.
 fn has_backups(replicas: &[v1::Replica], changed: Option<u32>) -> bool {
     let concerned = |replica: &v1::Replica| {
         let ports = replica.backup_replicas.iter().map(|backup| port(&backup.port));
@@ -112,11 +112,11 @@ fn has_backups(replicas: &[v1::Replica], changed: Option<u32>) -> bool {
     replicas.iter().any(|replica| !replica.backup_replicas.is_empty() && concerned(replica))
 }
 
-/// The changes that follow from the state of ports: all, or those that concern a port that has changed. The text says if the state
-/// could not be kept.
+/// Applies the state of ports to groups and copies: all, or those that concern the changed port. Returns a warning if the state file
+/// could not be written.
 ///
 /// # Errors
-/// A change was refused, and none was made.
+/// A change was refused; none has taken effect.
 pub fn follow(switch: &SharedControl, changed: Option<u32>) -> Result<Option<String>> {
     let control = switch.control();
     let first = Noted::Group(p4jet_ir::InstanceId(0), 0);

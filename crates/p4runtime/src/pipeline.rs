@@ -1,7 +1,7 @@
-//! A P4Info made ready for requests.
+//! A P4Info whose ids are resolved to objects of the running program.
 //!
 //! A [`Pipeline`] pairs each object of a P4Info with the object of the program that has its name, once, so that updates need no
-//! names. Where the two disagree, the P4Info is refused with all reasons.
+//! names. A P4Info that does not fit the program is refused with all reasons.
 
 use crate::constraints::{Constraint, Field as Named, Kind, Subject};
 use crate::refusal::{Code, Reason, Refusal, Result, choices};
@@ -21,15 +21,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
-/// A P4Info whose ids stand for objects of a program.
+/// A P4Info whose ids are resolved to objects of a program.
 pub struct Pipeline {
     p4info: P4Info,
     /// See [`shape_of`].
     shape: u64,
-    /// The switch that was last seen to have the program.
+    /// The switch that last ran the program.
     known: Mutex<Weak<Switch>>,
     pub(crate) texts: Texts,
-    /// The URIs of its spaces.
+    /// The URIs of the spaces of `texts`.
     uris: Vec<String>,
     pub(crate) tables: BTreeMap<u32, Table>,
     pub(crate) actions: BTreeMap<u32, Action>,
@@ -39,7 +39,7 @@ pub struct Pipeline {
     pub(crate) registers: BTreeMap<u32, Register>,
     pub(crate) value_sets: BTreeMap<u32, ValueSet>,
     pub(crate) digests: BTreeMap<u32, String>,
-    /// The fields of the headers of packets to and from controllers, by the name of the header.
+    /// The fields of packet-in and packet-out headers, by the name of the header.
     pub(crate) packet_fields: BTreeMap<String, Vec<Field>>,
     /// The digests that clients want.
     wanted: Mutex<crate::digests::Wanted>,
@@ -55,7 +55,7 @@ pub(crate) struct Table {
     /// True if entries have a priority.
     pub has_priority: bool,
     pub actions: Vec<Listed>,
-    /// By the action's index in the table's list: its index in `actions`.
+    /// Maps an action's index in the program's list to its index in `actions`.
     pub by_index: Vec<Option<usize>>,
     /// Id of the action profile.
     pub profile: Option<u32>,
@@ -67,7 +67,7 @@ pub(crate) struct Table {
     pub counter: Option<InstanceId>,
     pub meter: Option<InstanceId>,
     pub meter_type: MeterType,
-    /// The role to which it belongs (`@p4runtime_role`).
+    /// The role it belongs to (`@p4runtime_role`).
     pub role: Option<String>,
     pub constraint: Option<Constraint>,
 }
@@ -76,7 +76,7 @@ pub(crate) struct Table {
 pub(crate) struct Key {
     pub field: Field,
     pub kind: MatchKind,
-    /// Its place in the key of the program.
+    /// Its position in the key of the program.
     pub place: usize,
     /// The largest value.
     pub max: BigUint,
@@ -102,7 +102,7 @@ pub(crate) struct Action {
 /// A parameter of an action.
 pub(crate) struct Param {
     pub field: Field,
-    /// Its place among the parameters of the program.
+    /// Its position among the parameters of the program.
     pub place: usize,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Param {
 pub(crate) struct Profile {
     pub name: String,
     pub instance: InstanceId,
-    /// Ids of its tables. Members may have the actions of the first one, which are those of all.
+    /// Ids of its tables. All have the same actions.
     pub tables: Vec<u32>,
     pub selector: bool,
     pub size: i64,
@@ -226,14 +226,14 @@ impl Pipeline {
         &self.p4info
     }
 
-    /// The control of the running program, if that is the program of this pipeline.
+    /// The control of the running program, if this pipeline belongs to that program.
     pub(crate) fn control(&self, switch: &SharedControl) -> Result<Control> {
         let control = switch.control();
         self.check_program(&control)?;
         Ok(control)
     }
 
-    /// Refuses another program than that of this pipeline.
+    /// Refuses a program that this pipeline does not belong to.
     pub(crate) fn check_program(&self, control: &Control) -> Result<()> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::ptr::eq(known.as_ptr(), std::sync::Arc::as_ptr(control.switch())) {
@@ -311,7 +311,7 @@ fn unknown_array(kind: &str, id: u32, all: &BTreeMap<u32, Array>) -> Refusal {
 }
 
 impl Pipeline {
-    /// What a role may touch here. R-3: one without configuration may touch everything, unless the P4Info gives tables to roles.
+    /// The objects that a role may access. R-3: without configuration all of them, unless the P4Info assigns tables to roles.
     pub(crate) fn view(&self, role: &RoleView) -> RoleView {
         let has_marks = self.tables.values().any(|table| table.role.is_some());
         match role.ids.is_none() && !has_marks {
@@ -322,14 +322,14 @@ impl Pipeline {
 }
 
 impl RoleView {
-    /// True if the role may touch an object.
+    /// True if the role may access an object.
     pub(crate) fn covers(&self, id: u32, owner: Option<&str>) -> bool {
         let granted = owner.is_none() && self.ids.as_ref().is_some_and(|ids| ids.contains(&id));
-        // The default role may touch everything; another one what is marked with its name, or granted by its configuration.
+        // The default role may access everything; other roles the objects that carry their name or that their configuration grants.
         self.name.is_empty() || owner == Some(&self.name) || granted
     }
 
-    /// Refuses what the role may not touch.
+    /// Refuses objects that the role may not access.
     pub(crate) fn check(&self, id: u32, name: &str, owner: Option<&str>) -> Result<()> {
         if self.covers(id, owner) {
             return Ok(());
@@ -340,7 +340,7 @@ impl RoleView {
     }
 }
 
-/// A number that changes with anything of a program on which a pipeline relies.
+/// A hash of everything in a program that a pipeline relies on.
 fn shape_of(program: &Program) -> u64 {
     let mut hasher = DefaultHasher::new();
     for table in &program.tables {
@@ -379,7 +379,7 @@ fn name_of(preamble: &Option<Preamble>) -> String {
     preamble.as_ref().map_or_else(String::new, |preamble| preamble.name.clone())
 }
 
-/// The text of the annotation `@name("…")`, if there is one. Several strings are lines of it.
+/// The text of the annotation `@name("…")`, if present. Several strings become lines.
 pub(crate) fn annotation_text(annotations: &[String], name: &str) -> Option<String> {
     let body = annotations.iter().find_map(|annotation| {
         let rest = annotation.trim().strip_prefix('@')?.strip_prefix(name)?.trim_start();
@@ -423,7 +423,7 @@ impl Maker<'_> {
         self.reasons.push(why);
     }
 
-    /// Ids: not 0, of the right kind, each once; names each once in a kind.
+    /// Checks ids and names: ids are not 0, of the right kind and unique; names are unique within a kind.
     fn check_ids(&mut self) {
         fn all<T>(list: &[T], preamble: impl Fn(&T) -> &Option<Preamble>) -> Vec<(u32, String, String)> {
             let of = |object| {
@@ -474,11 +474,11 @@ impl Maker<'_> {
         }
     }
 
-    /// How clients name the values of a type.
+    /// The form in which clients send values of a type.
     fn outside(&mut self, type_name: Option<&P4NamedType>, width: u32) -> Outside {
         let types = self.info.type_info.as_ref();
         let mut name = type_name.map(|named| named.name.as_str());
-        // A chain of types has an end, unless the message is nonsense.
+        // Bounded, because a wrong message may have a cycle of types.
         for _ in 0..100 {
             let Some(new) = name.and_then(|name| types?.new_types.get(name)) else { break };
             match &new.representation {
@@ -504,7 +504,7 @@ impl Maker<'_> {
         Outside::Same
     }
 
-    /// Finds the types that are translated to texts, also those that only registers and digests have.
+    /// Finds the types that are translated to texts, including those that only registers and digests use.
     fn text_types(&mut self) {
         let Some(types) = &self.info.type_info else { return };
         for name in types.new_types.keys() {
@@ -515,14 +515,14 @@ impl Maker<'_> {
         }
     }
 
-    /// The width in the program of a type that is translated.
+    /// The width of a translated type in the program.
     fn translated_width(&self, type_name: Option<&P4NamedType>) -> Option<u32> {
         let name = &type_name?.name;
         let found = self.program.translated.iter().find(|(translated, _)| translated == name);
         found.map(|(_, width)| *width)
     }
 
-    /// Refuses demands that the switch cannot meet. Numbers of 0 demand nothing.
+    /// Refuses requirements that the switch cannot meet; 0 requires nothing.
     fn check_platform(&mut self) {
         let package = self.info.pkg_info.as_ref();
         let Some(demands) = package.and_then(|package| package.platform_properties.as_ref()) else { return };
@@ -608,7 +608,7 @@ impl Maker<'_> {
             let name = &preamble.name;
             let ir = self.program.actions.iter().position(|ir| ir.control_name == *name);
             let mut params = Vec::new();
-            // An action that no table lists is not in the program; nobody can use it.
+            // The program lacks actions that no table lists; no request can use them.
             if let Some(ir) = ir {
                 let ir = p4jet_ir::ActionId(ir as u32);
                 let fields = &self.program.actions[ir.index()].params;
@@ -654,7 +654,7 @@ impl Maker<'_> {
             let Some(preamble) = &profile.preamble else { continue };
             let by_name =
                 self.instance(&preamble.name, |kind| matches!(kind, InstanceKind::ActionProfile { .. }));
-            // A profile that a table's property constructs may have another name; its tables lead to it.
+            // A profile that a table's property constructs may have another name, so it is found by its tables.
             let by_table = || {
                 let id = profile.table_ids.first()?;
                 let table = self.info.tables.iter().find(|table| id_of(&table.preamble) == *id)?;
@@ -696,7 +696,7 @@ impl Maker<'_> {
         profiles
     }
 
-    /// The fields of a key, each with its place in the program's.
+    /// The fields of a key, each with its position in the program's key.
     fn keys(
         &mut self,
         name: &str,
@@ -910,7 +910,7 @@ impl Maker<'_> {
         arrays
     }
 
-    /// Direct counters and meters are found by their tables.
+    /// Finds direct counters and meters by their tables.
     fn check_directs(&mut self) {
         let counters = self.info.direct_counters.iter().map(|c| (&c.preamble, c.direct_table_id));
         let meters = self.info.direct_meters.iter().map(|m| (&m.preamble, m.direct_table_id));

@@ -1,8 +1,8 @@
 //! Members and groups of action profiles, and one shots.
 //!
-//! Members and groups have the client's ids as handles ([`handle_of_id`]). A one shot is a group of its own with members of its
-//! own. The note of a group is an `ActionProfileGroup` with the weights and ports as they were given, in their order; that of a one
-//! shot has the group id 0.
+//! The client's ids of members and groups are their handles ([`handle_of_id`]). Each one shot has a separate group with separate
+//! members. The note of a group is an `ActionProfileGroup` with the weights and ports as the client sent them, in order; the note of
+//! a one shot has the group id 0.
 
 use crate::links::{Ports, check_watch, watched};
 use crate::notes::note;
@@ -16,10 +16,10 @@ use p4jet_p4info::proto::v1::{self, ActionSelectionMode, GroupMember, SizeSemant
 use p4jet_tables::ActionProfile;
 use std::collections::HashSet;
 
-/// The number of a group in the note of a one shot.
+/// The group id in the note of a one shot.
 const ONE_SHOT: u32 = 0;
 
-/// How a profile is used now.
+/// The present use of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Unused,
@@ -36,12 +36,12 @@ pub(crate) fn group_note(
     note(control, &Noted::Group(profile.instance, handle))
 }
 
-/// True if a group was made by a one shot.
+/// True if a group belongs to a one shot.
 pub(crate) fn is_one_shot(control: &Control, profile: &Profile, handle: u32) -> bool {
     group_note(control, profile, handle).is_some_and(|note| note.group_id == ONE_SHOT)
 }
 
-/// How many places a member has in its group's list: none while the port that it watches is down.
+/// The number of places that a member has in its group's list: none while its watch port is down.
 pub(crate) fn places(ports: &Ports, weight: i32, watch: Option<&WatchKind>) -> u32 {
     let is_up = watched(watch).is_none_or(|port| ports.is_up(port));
     if is_up { weight.max(1) as u32 } else { 0 }
@@ -57,7 +57,7 @@ pub(crate) fn store(control: &Control, profile: &Profile) -> Result<ActionProfil
     Ok(control.profile(control.schema().profile_table(profile.instance)?)?)
 }
 
-/// How a profile is used now: as long as there is a one shot, all of it belongs to one shots.
+/// The present use of a profile: while one shots exist, all its members and groups belong to them.
 pub(crate) fn style(control: &Control, profile: &Profile) -> Result<Style> {
     let store = store(control, profile)?;
     if let Some((group, _)) = store.groups_from(0, 1).0.first() {
@@ -70,7 +70,7 @@ pub(crate) fn style(control: &Control, profile: &Profile) -> Result<Style> {
 }
 
 impl Pipeline {
-    /// The first table of a profile, whose list of actions is that of all.
+    /// The first table of a profile; all have the same list of actions.
     pub(crate) fn profile_table(&self, profile: &Profile) -> Result<&Table> {
         let table = profile.tables.iter().find_map(|id| self.tables.get(id));
         table.ok_or_else(|| {
@@ -79,7 +79,7 @@ impl Pipeline {
         })
     }
 
-    /// One shot as it was written. `store` is the profile of the table, which may be locked.
+    /// The one shot as the client wrote it. `store` is the profile of the table, which may be locked.
     pub(crate) fn show_one_shot(
         &self,
         control: &Control,
@@ -117,7 +117,7 @@ impl Writer<'_> {
         Err(Refusal::invalid(Reason::Form, why))
     }
 
-    /// Refuses ids of members and groups in a table whose selector has one shots: theirs have no ids.
+    /// Refuses ids of members and groups in a table whose selector has one shots, which have no ids.
     pub(crate) fn check_named(&self, table: &Table) -> Result<()> {
         match table.profile.and_then(|id| self.pipeline.profiles.get(&id)) {
             Some(profile) if profile.selector => self.check_style(profile, Style::Members),
@@ -143,7 +143,7 @@ impl Writer<'_> {
         profile.is_none_or(|profile| self.check_room(profile, more).is_ok())
     }
 
-    /// Makes an update of a member.
+    /// Applies an update of a member.
     pub(crate) fn member(&mut self, kind: UpdateType, member: &v1::ActionProfileMember) -> Result<()> {
         let pipeline = self.pipeline;
         let profile = pipeline.profile(member.action_profile_id)?;
@@ -190,7 +190,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Makes an update of a group.
+    /// Applies an update of a group.
     pub(crate) fn group(&mut self, kind: UpdateType, group: &v1::ActionProfileGroup) -> Result<()> {
         let profile = self.pipeline.profile(group.action_profile_id)?;
         self.role.check(group.action_profile_id, &profile.name, None)?;
@@ -221,11 +221,11 @@ impl Writer<'_> {
         }
         let before = group_note(&self.control, profile, handle).map_or(0, |note| note.max_size);
         let max_size = match kind {
-            // Z-9: 0 says that it stays.
+            // Z-9: 0 keeps the size.
             UpdateType::Modify if found => {
                 if ![0, before].contains(&group.max_size) {
                     let why = format!(
-                        "`max_size` is {}, and it was {before} when the group was made",
+                        "`max_size` is {}, and it was {before} when the group was created",
                         group.max_size
                     );
                     return Err(invalid(why));
@@ -276,7 +276,7 @@ impl Writer<'_> {
         self.set_note(Noted::Group(instance, handle), &note)
     }
 
-    /// Checks the weights of a group or one shot. `limit` is its largest size, 0 for none; `counted` the largest weight if sizes
+    /// Checks the weights of a group or one shot. `limit` is its maximum size, or 0; `counted` is the maximum weight if sizes
     /// count members.
     fn check_weights(
         &self,
@@ -313,7 +313,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Makes the group of a one shot.
+    /// Creates the group of a one shot.
     pub(crate) fn one_shot(
         &mut self,
         table: &Table,
@@ -338,7 +338,7 @@ impl Writer<'_> {
         }
         let group = self.make(Update::CreateGroup { profile: instance })?.unwrap_or(0);
         self.make(Update::SetGroup { profile: instance, group: group.into(), members })?;
-        // A note of an empty set has something in it, too: it is known by being there.
+        // Not empty even for an empty set: the note marks the group as a one shot.
         let note = v1::ActionProfileGroup {
             action_profile_id: u32::MAX - set.action_selection_mode as u32,
             group_id: ONE_SHOT,
@@ -405,7 +405,7 @@ impl Writer<'_> {
         self.set_note(Noted::Group(instance, group), &note)
     }
 
-    /// Deletes the group of a one shot that no entry names any more, and its members.
+    /// Deletes the group of an unused one shot, and its members.
     pub(crate) fn delete_one_shot(&mut self, table: &Table, group: u32) -> Result<()> {
         let Some(profile) = table.profile.and_then(|id| self.pipeline.profiles.get(&id)) else {
             return Ok(());
@@ -419,7 +419,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The group of the one shot that an entry has.
+    /// The group of an entry's one shot.
     pub(crate) fn one_shot_of(&self, table: &Table, handle: p4jet_tables::EntryHandle) -> Option<u32> {
         let profile = self.pipeline.profiles.get(&table.profile?).filter(|profile| profile.selector)?;
         let entry = self.control.switch().table(table.table).get(handle)?;
@@ -428,7 +428,7 @@ impl Writer<'_> {
     }
 }
 
-/// A group as clients have it.
+/// A group in the form of P4Runtime.
 pub(crate) fn show_group(
     control: &Control,
     id: u32,

@@ -26,7 +26,7 @@ const FORMAT: u32 = 1;
 /// The contents of `p4_device_config`.
 #[derive(Clone, Debug)]
 pub enum DeviceConfig {
-    /// Nothing: keep the running program.
+    /// It is empty: keep the running program.
     Empty,
     /// A program.
     Program(Source),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn p_18_a_wrapped_program_comes_back() {
+    fn p_18_get_returns_a_wrapped_program() {
         let json = wrap(&source());
         assert!(json.starts_with("{\n  \"__meta__\""), "{json}");
         for bytes in [json.clone().into_bytes(), {

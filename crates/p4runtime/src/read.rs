@@ -1,7 +1,7 @@
 //! Reads of entities.
 //!
-//! Each pattern of a request becomes a list of [`Source`]s, which are read one after the other in pieces. All batches wait while a
-//! piece is read, so a reader sees each batch whole or not at all as long as all that it wants fits in one piece.
+//! Each pattern of a request becomes a list of [`Source`]s, which are read one after the other in pieces. Batches wait while a piece
+//! is read, so a Read that fits in one piece sees each batch completely or not at all.
 
 use crate::cells::index;
 use crate::notes::note;
@@ -17,15 +17,15 @@ use p4jet_ir::{CounterUnit, InstanceId, InstanceKind};
 use p4jet_p4info::proto::v1::{self, Entity, EntityKind, ReplicationType, TableAction, TableActionType};
 use p4jet_tables::{EntryHandle, KeyMatch};
 
-/// The most entities of a page.
+/// Maximum number of entities of a page.
 pub const PAGE_MAX: usize = 1024;
-/// The most entities that are read while batches wait: some 20 ms.
+/// Maximum number of entities that are read while batches wait: about 20 ms.
 const PIECE_MAX: usize = 16 * PAGE_MAX;
 
-/// Reads the entities that some patterns choose, page by page. `page` returns false if it wants no more.
+/// Reads the entities that match the patterns, page by page. `page` returns false to stop.
 ///
 /// # Errors
-/// One result per pattern, if some pattern is wrong: code 0 for those that are right, whose entities were read.
+/// One result per pattern, if a pattern is wrong: code 0 for the right ones, whose entities were read.
 pub fn read(
     pipeline: &Pipeline,
     switch: &SharedControl,
@@ -65,7 +65,7 @@ fn read_one(
             let mut out = Vec::new();
             let mut left = PIECE_MAX;
             while let Some(now) = source.filter(|_| left > 0) {
-                // Entities that a filter hides cost time, too.
+                // Entities that a filter rejects cost time, too.
                 let (next, looked_at) = pipeline.read_source(control, now, from, left, &mut out)?;
                 left = left.saturating_sub(looked_at.max(1));
                 match next {
@@ -85,32 +85,32 @@ fn read_one(
     Ok(true)
 }
 
-/// Something that is read.
+/// Entities to read.
 enum Source<'a> {
     Entries(&'a Table, Filter),
     Default(&'a Table, Filter),
     DirectCounters(&'a Table, Filter, InstanceId),
     DirectMeters(&'a Table, Filter, InstanceId),
     Counter(u32, InstanceId, std::ops::Range<u32>),
-    /// True if the counts of its colours are wanted.
+    /// The last value is true if the counts of its colours are wanted.
     Meter(u32, &'a Array, std::ops::Range<u32>, bool),
     Register(u32, &'a Register, std::ops::Range<u32>),
     ValueSet(u32, &'a ValueSet),
     Members(u32, &'a Profile, Option<u32>),
     Groups(u32, &'a Profile, Option<u32>),
     MulticastGroups,
-    /// One, which must be there.
+    /// One group, which must exist.
     MulticastGroup(u32),
     Sessions,
     Session(u32),
     Digest(v1::DigestEntry),
 }
 
-/// Which entries are wanted, and what of them.
+/// The wanted entries, and the wanted parts of them.
 #[derive(Clone, Default)]
 struct Filter {
     key: Option<Vec<KeyMatch>>,
-    /// 0 for any.
+    /// 0 matches any.
     priority: i32,
     action: Option<u32>,
     cookie: u64,
@@ -119,7 +119,7 @@ struct Filter {
     meter: bool,
     colours: bool,
     since_hit: bool,
-    /// True if a single entity is asked for, whose absence is an error.
+    /// True if a single entity is requested, whose absence is an error.
     single: bool,
 }
 
@@ -369,8 +369,8 @@ impl Pipeline {
         Ok(vec![source(table, filter, instance)])
     }
 
-    /// Reads entities of a source from a place on, at most about `max`. Returns the place where the next piece begins, if there is
-    /// one, and how many were looked at.
+    /// Reads entities of a source from a position, at most about `max`. Returns the position of the next piece, if any, and the number of
+    /// visited entities.
     fn read_source(
         &self,
         control: &Control,
@@ -546,7 +546,7 @@ impl Pipeline {
         }
     }
 
-    /// Calls `each` for the entries of a table that a filter lets through by key and priority.
+    /// Calls `each` for the entries of a table whose key and priority match the filter.
     fn each_entry(
         &self,
         control: &Control,
@@ -577,7 +577,7 @@ impl Pipeline {
         Ok((next, max))
     }
 
-    /// An entry without what it does.
+    /// An entry without its action.
     fn show_entry_key(&self, table: &Table, found: &Found<'_>) -> v1::TableEntry {
         v1::TableEntry {
             table_id: table.id,
@@ -587,7 +587,7 @@ impl Pipeline {
         }
     }
 
-    /// An entry that has been idle for as long as its timeout.
+    /// An entry whose idle timeout has expired.
     pub(crate) fn show_idle(
         &self,
         control: &Control,
@@ -727,7 +727,7 @@ fn each_cell(
     ((end < cells.end).then_some(end.into()), (end - begin) as usize)
 }
 
-/// A count; what the counter does not count is 0.
+/// A count; the number that the counter does not count is 0.
 fn show_count(control: &Control, counter: InstanceId, value: CounterValue) -> v1::CounterData {
     let (packets, bytes) = match control.program().instances[counter.index()].kind {
         InstanceKind::Counter { unit, .. } | InstanceKind::DirectCounter { unit, .. } => {
@@ -749,7 +749,7 @@ fn clone_session(session: v1::CloneSessionEntry) -> Entity {
     entity(EntityKind::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry { r#type }))
 }
 
-/// The refusal of a single entity that is not there.
+/// The refusal of a read of a single entity that does not exist.
 fn absent(what: String) -> Refusal {
     Refusal::new(Code::NotFound, Reason::Absent, what)
 }

@@ -78,7 +78,7 @@ pub struct Refusal {
     pub code: Code,
     /// The kind of refusal.
     pub reason: Reason,
-    /// What was found, what was expected and which choices exist.
+    /// The message: found, expected, and the valid choices.
     pub message: String,
 }
 

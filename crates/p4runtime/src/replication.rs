@@ -1,6 +1,6 @@
 //! Multicast groups and clone sessions.
 //!
-//! Their notes are the messages as they were written, so that ports come back in the kind in which they were given.
+//! Their notes are the messages as clients sent them, so that Reads return ports in the same form.
 
 use crate::links::{Ports, port, port_of};
 use crate::notes::{check_metadata, note};
@@ -15,7 +15,7 @@ use p4jet_p4info::proto::v1::{
 };
 use std::collections::HashSet;
 
-/// The most copies of a group or session.
+/// Maximum number of copies of a group or session.
 pub(crate) const REPLICAS_MAX: usize = 1 << 16;
 /// The highest class of service: the queues of a port.
 const CLASS_MAX: u32 = 7;
@@ -25,7 +25,7 @@ fn invalid<T>(what: &str, why: String) -> Result<T> {
 }
 
 impl Writer<'_> {
-    /// Makes an update of a multicast group or clone session.
+    /// Applies an update of a multicast group or clone session.
     pub(crate) fn replication(
         &mut self,
         kind: UpdateType,
@@ -140,7 +140,7 @@ impl Writer<'_> {
     }
 }
 
-/// The copies that are made while these ports are up. One with backups goes to the first port that is up, or is not made.
+/// The copies while these ports are up. A copy with backups goes to the first port that is up; if none is, it is left out.
 pub(crate) fn copies(ports: &Ports, replicas: &[Replica]) -> Vec<(u32, u32)> {
     let copy = |replica: &Replica| {
         let own = (port_of(replica.port_kind.as_ref())?, replica.instance);
@@ -171,9 +171,9 @@ fn shortest_ports(given: &[Replica]) -> Vec<Replica> {
     replicas
 }
 
-/// The update that makes a clone session with these copies.
+/// The update that creates a clone session with these copies.
 pub(crate) fn session_update(session: u32, entry: &CloneSessionEntry, replicas: Vec<(u32, u32)>) -> Update {
-    // No frame has more bytes.
+    // No frame is longer.
     let bytes_max = u32::try_from(entry.packet_length_bytes).ok().filter(|bytes| *bytes > 0);
     let bytes_max = bytes_max.map(|bytes| bytes.min(65_535));
     Update::SetReplicas { session, replicas, class_of_service: entry.class_of_service, bytes_max }
@@ -196,7 +196,7 @@ fn replica((port, instance): (u32, u32)) -> Replica {
     Replica { port_kind, instance, ..Replica::default() }
 }
 
-/// A multicast group as clients have it.
+/// A multicast group in the form of P4Runtime.
 pub(crate) fn show_group(control: &Control, group: u32) -> MulticastGroupEntry {
     if let Some(noted) = note::<MulticastGroupEntry>(control, &Noted::MulticastGroup(group)) {
         return MulticastGroupEntry { multicast_group_id: group, ..noted };
@@ -210,7 +210,7 @@ pub(crate) fn show_group(control: &Control, group: u32) -> MulticastGroupEntry {
     }
 }
 
-/// A clone session as clients have it.
+/// A clone session in the form of P4Runtime.
 pub(crate) fn show_session(control: &Control, number: u32, session: &Session) -> CloneSessionEntry {
     if let Some(noted) = note::<CloneSessionEntry>(control, &Noted::Session(number)) {
         return CloneSessionEntry { session_id: number, ..noted };

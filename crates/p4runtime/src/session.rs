@@ -38,7 +38,7 @@ pub struct Request {
     pub election_id: Option<ElectionId>,
 }
 
-/// A notification of a stream about its role.
+/// A notification to a stream about its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// The stream.
@@ -226,7 +226,7 @@ impl Sessions {
         notices
     }
 
-    /// Refuses the id of another device.
+    /// Refuses another device's id.
     ///
     /// # Errors
     /// The id of another device.
@@ -348,7 +348,7 @@ mod tests {
         let mut sessions = Sessions::new(RULES);
         sessions.update(StreamId(1), &request("", Some(7)));
         assert_eq!(sessions.close(StreamId(1)), []);
-        // nobody is promoted, and an id lower than one seen earlier stays backup.
+        // no client is promoted, and a client with an id lower than an earlier one stays backup.
         let arbitrated = sessions.update(StreamId(2), &request("", Some(6)));
         assert_eq!(standings(&arbitrated), [(2, Standing::NoPrimary)]);
         assert_eq!(arbitrated.notices[0].highest, Some(7));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn z_4_bmv2_takes_requests_without_election_id_while_nobody_has_a_stream() {
+    fn z_4_bmv2_accepts_requests_without_election_id_while_no_client_has_a_stream() {
         let strict = Sessions::new(RULES);
         assert_eq!(strict.check_primary(&request("", None)), Err(Refusal::NotPrimary));
         let mut sessions = Sessions::new(Rules { device: None, as_bmv2: true, ..RULES });
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_refused() {
+    fn excess_is_refused() {
         let mut sessions = Sessions::new(Rules { streams_max: 2, ..RULES });
         sessions.update(StreamId(1), &request("", Some(1)));
         sessions.update(StreamId(2), &request("", None));

@@ -17,7 +17,7 @@ use p4jet_p4info::proto::v1::{
 };
 use p4jet_tables::{ActionProfile, EntryHandle, KeyMatch};
 
-/// The largest priority: bmv2's, which runtime commands count from the other end.
+/// The largest priority: that of bmv2. Runtime commands show it minus the priority.
 pub(crate) const PRIORITY_MAX: u32 = i32::MAX as u32;
 
 /// The row of the direct counters and meters of a default entry.
@@ -44,7 +44,7 @@ fn is_within(value: &BigUint, mask: &BigUint) -> bool {
 impl Pipeline {
     /// The matches of a key, one for each field of the program's key.
     pub(crate) fn key(&self, name: &str, keys: &[Key], matches: &[FieldMatch]) -> Result<Vec<KeyMatch>> {
-        // No match of a client is this one.
+        // A placeholder: no client's match has this form.
         let mut out = vec![KeyMatch::Optional(None); keys.len()];
         for (n, given) in matches.iter().enumerate() {
             let key = match keys.get(n) {
@@ -87,7 +87,7 @@ impl Pipeline {
             let value = self.texts.read(field, bytes);
             value.map_err(|refusal| refusal.of(format!("match on `{}`", field.name)))
         };
-        // A translated value has no prefixes and no order: only the whole value can be meant.
+        // A translated value has no prefixes and no order, so only the whole value can be matched.
         let only_whole = |is_whole: bool| match field.outside {
             Outside::Same => Ok(()),
             _ if is_whole => Ok(()),
@@ -192,7 +192,7 @@ impl Pipeline {
         shown
     }
 
-    /// The priority as tables have it, where the smallest number wins.
+    /// The priority in tables, where the smallest number wins.
     pub(crate) fn priority(&self, table: &Table, given: i32) -> Result<u32> {
         match (table.has_priority, u32::try_from(given)) {
             (true, Ok(given)) if given > 0 => Ok(PRIORITY_MAX - given),
@@ -258,7 +258,7 @@ impl Pipeline {
         let params = || choices(action.params.iter().map(|p| (p.field.id, p.field.name.as_str())));
         let refuse = |why: String| Err(Refusal::invalid(Reason::Action, format!("action `{name}`: {why}")));
         let mut data = vec![BigUint::ZERO; action.params.len()];
-        // The usual order needs no notes of what was given.
+        // In the usual order no bookkeeping is needed.
         let in_order = given.params.len() == action.params.len()
             && given.params.iter().zip(&action.params).all(|(given, param)| given.param_id == param.field.id);
         if !in_order {
@@ -284,7 +284,7 @@ impl Pipeline {
         for (n, param) in action.params.iter().enumerate() {
             let argument = match in_order {
                 true => &given.params[n],
-                // It is there, as was checked.
+                // Present, as checked before.
                 false => match given.params.iter().find(|g| g.param_id == param.field.id) {
                     Some(argument) => argument,
                     None => continue,
@@ -297,7 +297,7 @@ impl Pipeline {
         Ok(data)
     }
 
-    /// An action as clients have it.
+    /// An action in the form of P4Runtime.
     pub(crate) fn show_action(&self, table: &Table, action: &p4jet_tables::Action) -> Option<v1::Action> {
         let listed = table.actions[(*table.by_index.get(action.action as usize)?)?];
         let declared = &self.actions[&listed.id];
@@ -308,7 +308,7 @@ impl Pipeline {
         Some(v1::Action { action_id: listed.id, params: params.collect() })
     }
 
-    /// What an entry does, as clients have it.
+    /// An entry's action in the form of P4Runtime.
     pub(crate) fn show_act(
         &self,
         control: &Control,
@@ -346,30 +346,30 @@ impl Pipeline {
     }
 }
 
-/// The handle of the member or group that a client calls `id`. Handles start at 0, which is no id.
+/// The handle of the member or group with a client's id. Handles start at 0, which is not a valid id.
 pub(crate) fn handle_of_id(id: u32) -> u32 {
     if id == u32::MAX { 0 } else { id }
 }
 
-/// The other way round.
+/// The inverse of [`handle_of_id`].
 pub(crate) fn id_of_handle(handle: u32) -> u32 {
     if handle == 0 { u32::MAX } else { handle }
 }
 
 impl Table {
-    /// The priority as clients have it, where the largest number wins.
+    /// The priority for clients, where the largest number wins.
     pub(crate) fn show_priority(&self, handle: EntryHandle, priority: u32) -> i32 {
         if !self.has_priority {
             return 0;
         }
-        // The entries of the program are numbered from 1, the most important one first.
+        // The program's entries have the priorities 1 to N, the winner first.
         if handle.0 < self.initial && (1..=self.initial).contains(&priority) {
             return (self.initial + 1 - priority) as i32;
         }
         PRIORITY_MAX.saturating_sub(priority).max(1) as i32
     }
 
-    /// The entry with a key and a client's priority, which `priority` is as tables have it.
+    /// The entry with a key and a client's priority; `priority` is the same in tables.
     pub(crate) fn find(
         &self,
         control: &Control,
@@ -395,8 +395,8 @@ impl Table {
 
 /// The rates of a configuration for a meter of this type.
 ///
-/// With a single rate, the peak bucket is both buckets of RFC 2697 together: what the committed bucket has no room for goes to the
-/// excess bucket.
+/// With a single rate, the peak bucket holds the tokens of both buckets of RFC 2697: the committed bucket overflows into the excess
+/// bucket.
 pub(crate) fn rates(kind: MeterType, config: &v1::MeterConfig) -> Result<Rates> {
     let invalid = |why: String| Err(Refusal::invalid(Reason::Value, format!("meter configuration: {why}")));
     let v1::MeterConfig { cir, cburst, pir, pburst, eburst } = *config;
@@ -421,7 +421,7 @@ pub(crate) fn rates(kind: MeterType, config: &v1::MeterConfig) -> Result<Rates> 
     Ok([rate(cir, cburst as u64), rate(pir, pburst as u64 + eburst as u64)])
 }
 
-/// The configuration that has these rates. Numbers below 2^52 come back as they were written.
+/// The configuration with these rates. Numbers below 2^52 are returned exactly.
 pub(crate) fn show_rates(kind: MeterType, rates: &Rates) -> v1::MeterConfig {
     let per_s = |rate: &Rate| (rate.per_us * 1e6).round() as i64;
     let [committed, peak] = rates;
@@ -478,23 +478,23 @@ fn no_direct(table: &Table, what: &str, field: &str) -> Refusal {
 /// The action of an entry, before it has an effect.
 enum Planned<'e> {
     Act(Act),
-    /// A one shot, whose members are not there yet.
+    /// A one shot, whose members do not exist yet.
     Set(&'e v1::ActionProfileActionSet, Vec<p4jet_tables::Action>),
 }
 
-/// What an update of an entry says besides key and action.
+/// The parts of an update of an entry besides key and action.
 struct Beside {
     timeout_ms: Option<u32>,
     meter: Option<(InstanceId, Option<Rates>)>,
     counter: Option<(InstanceId, CounterValue)>,
     /// The meter whose counts are set to 0.
     colours: Option<InstanceId>,
-    /// What is kept in a note.
+    /// The parts that are kept in a note.
     noted: v1::TableEntry,
 }
 
 impl Writer<'_> {
-    /// Makes an update of a table entry.
+    /// Applies an update of a table entry.
     pub(crate) fn table_entry(&mut self, kind: UpdateType, entry: &v1::TableEntry) -> Result<()> {
         let pipeline = self.pipeline;
         let table = pipeline.table(entry.table_id)?;
@@ -594,13 +594,13 @@ impl Writer<'_> {
         let mut beside = self.beside(table, entry)?;
         self.pipeline.check_constraint(table, key, entry.priority)?;
         let handle = self.found(table, key, entry.priority, priority)?;
-        // The full state is given: what is unset is back at its default.
+        // MODIFY gives the full state: unset parts return to their defaults.
         if table.idle_timeout {
             beside.timeout_ms.get_or_insert(0);
         }
         if let Some(meter) = table.meter {
             let (_, rates) = beside.meter.get_or_insert((meter, None));
-            // Rates that stay keep their tokens.
+            // Unchanged rates keep their tokens.
             if self.control.meter_rates(meter, handle.0).is_ok_and(|now| now == *rates) {
                 beside.meter = None;
             }
@@ -642,7 +642,7 @@ impl Writer<'_> {
         group.map_or(Ok(()), |group| self.delete_one_shot(table, group))
     }
 
-    /// What an entry is to do.
+    /// Creates an entry's action.
     fn act(&mut self, table: &Table, planned: Planned<'_>) -> Result<Act> {
         match planned {
             Planned::Act(act) => Ok(act),
@@ -699,7 +699,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Checks what an update says besides key and action.
+    /// Checks the parts of an update besides key and action.
     fn beside(&self, table: &Table, entry: &v1::TableEntry) -> Result<Beside> {
         let timeout_ms = self.timeout(table, entry.idle_timeout_ns)?;
         let meter = match (&entry.meter_config, table.meter) {
@@ -734,7 +734,7 @@ impl Writer<'_> {
         match ns {
             0 => Ok(None),
             _ if !table.idle_timeout => {
-                // A client's test compares these words.
+                // A test suite of clients compares these words.
                 let why = "idle_timeout_ns must be set to 0 for tables which do not support idle timeout";
                 Err(Refusal::invalid(Reason::Timeout, why))
             }
@@ -765,7 +765,7 @@ impl Writer<'_> {
 
     /// Sets the counts of a row's direct meter to 0.
     pub(crate) fn reset_colours(&self, meter: InstanceId, row: u32) {
-        // The cell is there: the row is.
+        // The cell exists because the row does.
         let _ = self.control.switch().state().meter_reset_counts(meter.0, row);
     }
 
@@ -797,7 +797,7 @@ impl Writer<'_> {
             (false, None) => None,
         };
         if let Some(why) = constant {
-            // Z-6: what is only about direct resources is no change of the action.
+            // Z-6: an update of only the direct resources does not change the action.
             let has_direct =
                 entry.meter_config.is_some() || beside.counter.is_some() || beside.colours.is_some();
             if entry.action.is_some() || !has_direct {
@@ -831,7 +831,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Sets what an update of a default entry says besides the action.
+    /// Sets the parts of a default entry besides the action.
     fn set_default_beside(&mut self, table: &Table, beside: &Beside) -> Result<()> {
         let cell = Cell::Index(DEFAULT_CELL);
         if let Some((meter, rates)) = beside.meter {

@@ -94,8 +94,8 @@ pub(crate) fn ones(width: u32) -> BigUint {
     (BigUint::from(1u32) << width) - 1u32
 }
 
-/// The texts that represent numbers: those of one `uri`. Texts of decimal digits represent their number; others get numbers from
-/// the highest down.
+/// The texts that represent numbers, by `uri`. A text of decimal digits represents that number; others get numbers from the highest
+/// down.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
     spaces: Mutex<Vec<Space>>,
@@ -146,10 +146,10 @@ impl Texts {
             return Ok((*number).into());
         }
         let named = |number: u64, other: &str| {
-            invalid(format!("the number {number} of the text `{text}` stands for the text `{other}` already"))
+            invalid(format!("the number {number} of the text `{text}` already represents the text `{other}`"))
         };
         if text.is_empty() || text == "0" {
-            // As SAI P4 has it, the text of what has no name is 0, too. The first of the two texts is the one that clients read.
+            // In SAI P4 the empty text is 0, too. Clients read the first of the two texts that was used.
             return match space.texts.get(&0) {
                 Some(other) if **other != *text => Err(named(0, other)),
                 Some(_) => Ok(BigUint::ZERO),
@@ -182,7 +182,7 @@ impl Texts {
         Ok(number.into())
     }
 
-    /// Takes over a number that a text has got before.
+    /// Restores the number of a text.
     pub fn know(&self, space: usize, text: &str, number: u64) {
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
         let space = &mut spaces[space];
@@ -193,7 +193,7 @@ impl Texts {
         }
     }
 
-    /// The texts that have got numbers since the last call: space, number and text.
+    /// The numbers assigned since the last call: space, number and text.
     pub fn take_new(&self) -> Vec<(usize, u64, String)> {
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = Vec::new();
@@ -277,7 +277,7 @@ mod tests {
             let texts = texts();
             assert_eq!(texts.number(0, first.as_bytes(), 8), Ok(BigUint::ZERO));
             let why = texts.number(0, second.as_bytes(), 8).unwrap_err().message;
-            assert!(why.contains(&format!("stands for the text `{first}` already")), "{why}");
+            assert!(why.contains(&format!("already represents the text `{first}`")), "{why}");
             assert_eq!(texts.text(0, &BigUint::ZERO), first);
             assert_eq!(texts.take_new(), [(0, 0, first.to_string())]);
         }

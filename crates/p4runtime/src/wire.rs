@@ -1,5 +1,5 @@
-//! protobuf's wire format without decoding messages: for bytes that must be kept unchanged, and to count the parts of a
-//! message before it is decoded.
+//! protobuf's wire format without decoded messages: keeps bytes unchanged, and counts the parts of a message before it is
+//! decoded.
 
 use bytes::{Buf, Bytes};
 
@@ -84,7 +84,7 @@ pub fn message_field(message: &Bytes, number: u32) -> Option<Bytes> {
     found
 }
 
-/// The last occurrence of a byte string field, which is the valid one.
+/// The last occurrence of a byte string field, which counts.
 pub fn bytes_field(message: &Bytes, number: u32) -> Bytes {
     let fields = Fields(message.clone()).flatten().filter(|field| field.number == number);
     let values = fields.filter_map(|field| match field.value {

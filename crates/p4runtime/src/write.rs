@@ -1,8 +1,8 @@
 //! Updates of entities.
 //!
-//! A request is one batch of the control, whose lock it holds: batches come one after the other. Each update is checked against the
-//! P4Info first, and then becomes one or several typed updates. If one of these fails, the others of the same P4Runtime update are
-//! taken back.
+//! A request is one batch of the control and holds its lock, so batches run one after the other. Each update is checked against the
+//! P4Info and then becomes one or more typed updates. If one of these fails, the others of the same P4Runtime update are rolled
+//! back.
 
 use crate::links::{Ports, depend_on_ports};
 use crate::pipeline::Pipeline;
@@ -14,12 +14,11 @@ use p4jet_p4info::proto::v1::{self, EntityKind, UpdateType};
 /// The outcome of a batch of updates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
-    /// Why the whole request was refused. Nothing has changed then, and the answer has no details.
+    /// The reason why the whole request was refused. Then nothing has changed, and the answer has no details.
     pub refused: Option<Refusal>,
-    /// One result per update, in order, with canonical code 0 and nothing else for each update that was made; `None` if all
-    /// were.
+    /// One result per update, in order; one with only canonical code 0 for each that succeeded. `None` if all did.
     pub errors: Option<Vec<v1::Error>>,
-    /// What else there is to say, for the log: the state could not be kept.
+    /// A warning for the log: the state file could not be written.
     pub note: Option<String>,
 }
 
@@ -80,7 +79,7 @@ pub fn write(
     }
 }
 
-/// The outcome of a batch of which nothing stays.
+/// The outcome of a batch that was rolled back.
 fn rolled_back(total: usize, place: usize, refusal: Refusal) -> Written {
     let aborted = |why: String| Refusal::new(Code::Aborted, Reason::Batch, why).into_error();
     let before = aborted(format!("rolled back: update {place} of the batch was refused"));
@@ -92,7 +91,7 @@ fn rolled_back(total: usize, place: usize, refusal: Refusal) -> Written {
 }
 
 impl<'a> Writer<'a> {
-    /// Carries the updates out, in their order. Returns the changes with one result per update, or why nothing was changed.
+    /// Carries out the updates in order. Returns the changes with one result per update, or the reason why nothing changed.
     fn carry_out(
         mut self,
         updates: Vec<v1::Update>,
@@ -114,7 +113,7 @@ impl<'a> Writer<'a> {
             };
             if all_or_nothing {
                 *self.pipeline.wanted() = wanted_digests;
-                // What could not be taken back is in its text.
+                // The text names changes that could not be rolled back.
                 let message = self.batch.take_back(CommandError::new(refusal.message)).message;
                 return Err(rolled_back(total, place, Refusal { message, ..refusal }));
             }
@@ -122,7 +121,7 @@ impl<'a> Writer<'a> {
             let errors = errors.get_or_insert_with(|| vec![v1::Error::default(); total]);
             errors[place] = Refusal { message, ..refusal }.into_error();
         }
-        // A number that stays unused when the batch is taken back is kept with the next one.
+        // The next batch keeps numbers that a rolled back batch assigned.
         self.keep_texts().map_err(Written::from)?;
         match self.batch.publish() {
             Ok(published) => Ok((published, errors)),
@@ -130,7 +129,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Makes several changes that each packet sees together.
+    /// Makes several changes that packets see all or none of.
     pub(crate) fn together(&mut self, changes: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         if self.held || self.switch.host().is_err() {
             return changes(self);

@@ -70,7 +70,7 @@ fn inserts(fixture: &Fixture, macs: &[u64]) -> Vec<Update> {
 }
 
 #[test]
-fn an_atomic_batch_is_made_while_packets_are_held() {
+fn an_atomic_batch_runs_while_packets_are_held() {
     let host = Arc::new(Holding::default());
     let fixture = fixture(Some(Arc::clone(&host)));
     let written = fixture.write(inserts(&fixture, &[1, 2, 3]), Atomicity::DataplaneAtomic);

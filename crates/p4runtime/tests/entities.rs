@@ -234,7 +234,7 @@ fn os_1_to_os_8_one_shots() {
 }
 
 #[test]
-fn os_3_sizes_count_members_where_the_profile_says_so() {
+fn os_3_sizes_count_members_if_the_profile_requires_it() {
     let f = Fixture::new();
     let entry = |dst, ports: &[(u64, i32)]| f.entry("counted", vec![exact(1, dst)], act(set(&f, ports)));
     assert_eq!(f.insert(entry(1, &[(1, 5), (2, 5), (3, 5)])), OK);
@@ -302,7 +302,7 @@ fn e_6_metadata_is_kept_and_filters() {
     assert_eq!(f.modify(f.l2(1, 2)), OK);
     assert!(f.all("l2").contains(&f.l2(1, 2)));
     assert_eq!(f.modify(entry.clone()), OK);
-    // Another entry in its place has none.
+    // A new entry in its place has none.
     assert_eq!(f.delete(entry.clone()), OK);
     assert_eq!(f.insert(f.l2(1, 1)), OK);
     assert!(f.all("l2").contains(&f.l2(1, 1)));
@@ -554,7 +554,7 @@ fn e_31_and_e_32_counter_and_meter_of_the_default_entry() {
     assert_eq!(read(), [left_out.clone()]);
     assert_eq!(f.modify(written.clone()), OK);
     assert_eq!(read(), std::slice::from_ref(&written));
-    // Not asked for, not shown.
+    // Not requested, not shown.
     assert_eq!(f.entries(default.clone()), [TableEntry { action: forward.clone(), ..default.clone() }]);
     // C-4, M-6.
     let counter = |data| {
@@ -836,7 +836,7 @@ fn x_1_there_are_no_externs() {
 }
 
 #[test]
-fn w_14_without_packets_to_hold_there_is_no_such_batch() {
+fn w_14_without_packets_to_hold_the_batch_is_refused() {
     let f = Fixture::new();
     let updates = vec![update(Insert, EntityKind::TableEntry(f.l2(1, 1)))];
     let written = f.write(updates, Atomicity::DataplaneAtomic);
@@ -844,7 +844,7 @@ fn w_14_without_packets_to_hold_there_is_no_such_batch() {
     assert!(f.all("l2").is_empty());
 }
 
-/// What a state file keeps is what a client wrote.
+/// A state file keeps everything that a client wrote.
 #[test]
 fn a_dump_keeps_what_clients_wrote() {
     let f = Fixture::new();

@@ -1,5 +1,5 @@
 //! Random updates, most of them right and the others wrong in one way, against an independent model of the specification
-//! (common/model.rs), which foretells the answer to each and what a Read shows afterwards.
+//! (common/model.rs), which predicts each answer and what a Read returns afterwards.
 //!
 //! UPDATES sets the number of updates, SEED the first random number. A failure names the seed.
 
@@ -84,7 +84,7 @@ impl Host for NoPackets {
     fn stop(&self) {}
 }
 
-/// Makes updates.
+/// Generates updates.
 struct Maker<'a> {
     random: Random,
     f: &'a Fixture,
@@ -260,7 +260,7 @@ impl Maker<'_> {
             controller_metadata: self.random.below(2) * 77,
             ..TableEntry::default()
         };
-        // An entry that is there, more often than not.
+        // Usually an existing entry.
         if kind != UpdateType::Insert
             && self.random.below(4) > 0
             && let Some((key, priority)) = model.some_key(table, self.random.next())
@@ -321,7 +321,7 @@ impl Maker<'_> {
         all
     }
 
-    /// An update that is right but for the state.
+    /// An update of the right form; the state may refuse it.
     fn update(&mut self, model: &Model) -> (UpdateType, EntityKind) {
         match self.random.below(20) {
             0 => {
@@ -453,7 +453,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Makes an update wrong in one way. False if this way does not suit it.
+    /// Makes an update wrong in one way. Returns false if this way does not apply to it.
     fn spoil(&mut self, way: usize, kind: &mut UpdateType, of: &mut EntityKind) -> bool {
         let is_delete = *kind == UpdateType::Delete;
         match (way, of) {
@@ -752,7 +752,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |n| n.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
-/// Everything that clients can read but counters without entries, in an order of its own.
+/// Everything that clients can read except counters without entries, sorted.
 fn read_all(f: &Fixture) -> Vec<String> {
     let shown = TableEntry {
         counter_data: Some(CounterData::default()),
@@ -786,9 +786,9 @@ fn compare(f: &Fixture, model: &Model, when: &str) {
     }
 }
 
-/// The answer to each update and what is read afterwards are those of the model.
+/// Each answer, and everything read afterwards, equals that of the model.
 #[test]
-fn random_updates_are_answered_as_the_specification_says() {
+fn random_updates_get_the_answers_of_the_specification() {
     let (updates, seed) = (number("UPDATES", 20_000), number("SEED", 1));
     let mut f = Fixture::new();
     f.switch = SharedControl::new(f.switch.control(), Some(Arc::new(NoPackets)));

@@ -1,4 +1,4 @@
-//! Watch ports and backups: what packets see follows the ports that are up.
+//! Watch ports and backups: packets use only ports that are up.
 
 mod common;
 
@@ -76,7 +76,7 @@ fn set_port(f: &Fixture, ports: &Ports, port: u32, up: bool) {
     assert_eq!(follow(&f.switch, Some(port)).unwrap(), None);
 }
 
-/// How often packets choose each port, of 12.
+/// How many of 12 packets choose each port.
 fn chosen(f: &Fixture) -> [usize; 4] {
     let control = f.switch.control();
     let table = control.switch().table(control.schema().table("spread").unwrap());
@@ -134,7 +134,7 @@ fn ap_8_members_follow_their_watch_ports() {
     assert_eq!(chosen(&f), [0, 3, 6, 3]);
     set_port(&f, &ports, 2, false);
     assert_eq!(chosen(&f), [0, 6, 0, 6]);
-    // What is read stays.
+    // Reads return the same as before.
     assert_eq!(read(), [entity()]);
     set_port(&f, &ports, 1, false);
     assert_eq!(chosen(&f), [0, 0, 0, 12]);
@@ -144,7 +144,7 @@ fn ap_8_members_follow_their_watch_ports() {
     let update = update(Modify, entity());
     assert_eq!(f.write(vec![update], v1::Atomicity::DataplaneAtomic).errors, None);
     assert_eq!(chosen(&f), [0, 0, 8, 4]);
-    // AP-9: nobody is left.
+    // AP-9: no member is left.
     let mut alone = group.clone();
     alone.members.truncate(1);
     assert_eq!(f.code(Modify, EntityKind::ActionProfileGroup(alone)), OK);
@@ -220,7 +220,7 @@ fn mc_9_backups_replace_ports_that_are_down() {
     assert_eq!(copies(), [(3, 6), (9, 2)]);
     set_port(&f, &ports, 3, false);
     assert_eq!(copies(), [(9, 2)]);
-    // A better one takes over again.
+    // The preferred port takes over again.
     set_port(&f, &ports, 2, true);
     assert_eq!(copies(), [(2, 5), (9, 2)]);
     set_port(&f, &ports, 1, true);

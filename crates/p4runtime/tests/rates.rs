@@ -1,4 +1,4 @@
-//! How fast batches of updates are decoded and carried out, on one core:
+//! The rate at which batches of updates are decoded and carried out, on one core:
 //! `cargo test --release -p p4jet-p4runtime --test rates -- --ignored --nocapture`.
 
 mod common;
@@ -7,7 +7,7 @@ use common::*;
 use p4jet_p4info::proto::v1::{Atomicity, EntityKind, TableEntry, UpdateType, WriteRequest};
 use prost::Message;
 
-/// Seconds that this thread has run on a core: others may use the machine, too.
+/// CPU time of this thread in seconds: other processes may use the machine, too.
 fn cpu_s() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
@@ -35,7 +35,7 @@ fn rate(f: &Fixture, what: &str, kind: UpdateType, entries: &[TableEntry], least
     println!("{what}: {:.0} entries/s in batches of {BATCH}, expected {least:.0}", rate);
 }
 
-/// Numbers without order.
+/// Numbers in no particular order.
 fn mixed(n: u64) -> u64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

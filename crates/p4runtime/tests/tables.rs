@@ -12,7 +12,7 @@ fn acl(f: &Fixture, matches: Vec<FieldMatch>, priority: i32) -> TableEntry {
     TableEntry { priority, ..f.entry("acl", matches, f.act("forward", &[1])) }
 }
 
-/// What `acl` needs besides: the flag, and a protocol without which its restriction asks for any TTL.
+/// Further fields that `acl` needs: the flag, and a protocol, without which its restriction requires any TTL.
 fn flag() -> Vec<FieldMatch> {
     vec![exact(5, 1)]
 }
@@ -44,7 +44,7 @@ fn g_1_ids_of_0_are_wrong() {
 }
 
 #[test]
-fn g_3_what_was_written_is_read() {
+fn g_3_reads_return_what_was_written() {
     let f = Fixture::new();
     let entries = [
         f.l2(0x1234, 5),
@@ -117,7 +117,7 @@ fn w_4_type_and_entity_are_set() {
 }
 
 #[test]
-fn w_5_insert_refuses_what_exists() {
+fn w_5_insert_refuses_existing_entities() {
     let f = Fixture::new();
     assert_eq!(f.insert(f.l2(1, 1)), OK);
     assert_eq!(f.insert(f.l2(1, 2)), EXISTS);
@@ -168,14 +168,14 @@ fn w_11_updates_come_in_order() {
 }
 
 #[test]
-fn w_12_the_others_are_made() {
+fn w_12_the_other_updates_take_effect() {
     let f = Fixture::new();
     use UpdateType::{Delete, Insert};
     let updates = l2_updates(&f, &[(Insert, 1), (Insert, 1), (Delete, 3), (Insert, 2)]);
     let errors = f.write(updates, Atomicity::ContinueOnError).errors.unwrap();
     let codes: Vec<i32> = errors.iter().map(|e| e.canonical_code).collect();
     assert_eq!(codes, [OK, EXISTS, NOT_FOUND, OK]);
-    // T-8: an entry for a success says nothing more.
+    // T-8: an error for a success has no other fields.
     assert_eq!(errors[0], v1::Error::default());
     assert_eq!(f.all("l2").len(), 2);
 }
@@ -302,14 +302,14 @@ fn e_11_exact_fields_are_there() {
 }
 
 #[test]
-fn e_12_dont_care_is_said_by_leaving_out() {
+fn e_12_dont_care_fields_are_left_out() {
     let f = Fixture::new();
     for wrong in [ternary(1, 0, 0), range(4, 0, 0xffff)] {
         assert_eq!(f.insert(acl(&f, with(flag(), vec![wrong]), 10)), INVALID);
     }
     assert_eq!(f.insert(f.entry("lpm_only", vec![lpm(1, 0, 0)], f.act("NoAction", &[]))), INVALID);
     assert_eq!(f.insert(acl(&f, flag(), 10)), OK);
-    // G-3: they are left out in answers.
+    // G-3: answers leave them out.
     assert_eq!(f.all("acl")[0].r#match, flag());
 }
 
@@ -402,7 +402,7 @@ fn e_23_each_parameter_is_given_once() {
 }
 
 #[test]
-fn e_30_the_default_entry_has_no_key_and_is_always_there() {
+fn e_30_the_default_entry_has_no_key_and_always_exists() {
     let f = Fixture::new();
     let default = TableEntry { is_default_action: true, ..f.entry("l2", Vec::new(), f.act("forward", &[4])) };
     assert_eq!(f.insert(default.clone()), INVALID);
@@ -606,7 +606,7 @@ fn e_62_idle_times_are_read_as_written() {
 }
 
 #[test]
-fn e_63_the_age_is_shown_if_asked_for() {
+fn e_63_the_age_is_shown_on_request() {
     let f = Fixture::new();
     assert_eq!(f.insert(aged(&f, 1)), OK);
     std::thread::sleep(std::time::Duration::from_millis(60));
@@ -731,7 +731,7 @@ fn cn_1_constraints_of_tables_and_actions() {
     assert_eq!(f.insert(classify(199)), OK);
     assert_eq!(f.modify(classify(255)), OK);
     assert_eq!(f.modify(classify(0)), INVALID);
-    // DELETE looks at the key only.
+    // DELETE uses only the key.
     assert_eq!(f.delete(classify(0)), OK);
 }
 

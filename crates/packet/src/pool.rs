@@ -102,7 +102,7 @@ impl Pool {
         // SAFETY: `offset` < HUGE_PAGE, which the mapping has beyond `bytes`.
         let base = unsafe { mapping.add(offset) };
         if huge {
-            // SAFETY: the range is inside our mapping. A refusal costs speed only, so the result is not looked at.
+            // SAFETY: the range is inside our mapping. A refusal costs only speed, so the result is ignored.
             unsafe {
                 libc::madvise(base.as_ptr().cast(), bytes.next_multiple_of(HUGE_PAGE), libc::MADV_HUGEPAGE)
             };

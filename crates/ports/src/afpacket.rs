@@ -59,7 +59,7 @@ const TAG_BYTES: usize = 4;
 const ADDRESSES_BYTES: usize = 12;
 /// The TPID if none is given: 802.1Q.
 const TPID_DEFAULT: u16 = 0x8100;
-/// The socket is asked for an error once in this many empty receives, because it costs a system call.
+/// Number of empty receives per check of the socket for an error, because the check costs a system call.
 const EMPTY_PER_LOOK: u32 = 16;
 /// A link is busy if the kernel has this many bytes, by its own count: the size of a socket's buffer
 /// (`net.core.wmem_default`), in which frames of bmv2 wait. It suffices for a link of 1 Gbit/s between two checks, but a delay
@@ -457,7 +457,7 @@ impl AfPacketPort {
         if status < 0 { 0 } else { usize::try_from(bytes).unwrap_or(0) }
     }
 
-    /// Checks for changes of the interface. One that is merely down will come back by itself.
+    /// Checks for changes of the interface. An interface that is merely down recovers without help.
     fn look(&mut self) {
         // Reading the error also clears it; otherwise poll(2) would report it for ever.
         self.look_at = Instant::now() + LOOK_EVERY;

@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_packets_are_read() {
         let frames = [vec![], vec![1; 60], vec![2; 1514], vec![3; 65000]];
         assert_eq!(read(&written(&frames)).unwrap(), frames);
     }
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where_and_what() {
+    fn errors_have_place_and_cause() {
         let frame: &[u8] = &[1; 60];
         let good = pcap(false, 0xa1b2_c3d4, 1, &[frame, frame]);
         check_error(

@@ -128,7 +128,7 @@ struct Counts {
     dropped: AtomicU64,
 }
 
-/// The controller's side of what the switch sends to a CPU port.
+/// The controller's end of the rings for frames that the switch sends to a CPU port.
 pub struct FromSwitch {
     rings: Vec<Consumer<u8>>,
     bell: Arc<Bell>,
@@ -136,7 +136,7 @@ pub struct FromSwitch {
     counts: Arc<Counts>,
 }
 
-/// The controller's side of what the switch receives from a CPU port.
+/// The controller's end of the rings for frames that the switch receives from a CPU port.
 pub struct ToSwitch {
     ring: Producer<u8>,
     bell: Arc<Bell>,
@@ -244,8 +244,8 @@ impl Port for ControllerPort {
 }
 
 impl FromSwitch {
-    /// Passes frames that the switch sent to `each`, those of a worker in their order, until there are none or `max` were
-    /// passed. If there are none, waits for some, for so long at most.
+    /// Passes frames that the switch sent to `each`, those of one worker in order, until none is left or `max` were passed. If
+    /// there are none, waits for frames, at most for `wait`.
     pub fn receive(&mut self, max: usize, wait: Duration, mut each: impl FnMut(&[u8])) -> usize {
         let mut count = self.drain(max, &mut each);
         if count > 0 {
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_dropped_and_counted() {
+    fn packets_without_room_are_dropped_and_counted() {
         let (mut handles, mut from, mut to) = controller_port(1, 1518).unwrap();
         let frame = [7; 1000];
         let room = CONTROLLER_RING_BYTES / (1000 + LENGTH_BYTES);

@@ -13,7 +13,7 @@ pub enum ErrorKind {
     Environment,
 }
 
-/// A port error: a message that names what was found, the likely cause and the remedy.
+/// A port error: a message that names the finding, the likely cause and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortError {
     kind: ErrorKind,

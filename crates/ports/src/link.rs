@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn random_loss_is_as_probable_as_asked_and_repeats() {
+    fn random_loss_has_the_requested_probability_and_repeats() {
         let lost = |line: &mut Line| -> Vec<bool> {
             (0..100_000).map(|_| line.accept(60, 0) == Fate::Lost).collect()
         };
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_keeps_the_order_unless_told_otherwise() {
+    fn jitter_keeps_the_order_by_default() {
         let times = |text: &str| -> Vec<u64> {
             let mut line = line(text);
             let time = |i| match line.accept(60, i * MS / 10) {
@@ -533,7 +533,7 @@ mod tests {
         assert!(out.iter().all(|(_, time)| *time >= Duration::from_millis(50)), "{out:?}");
         let stats = port.stats();
         assert_eq!((stats.tx_waiting, stats.tx_packets, stats.tx_bytes), (0, 200, 60_000));
-        // Buffers are reused, whatever the length.
+        // Buffers are reused for frames of any length.
         send(port, &frames(100, 500));
         send(port, &[vec![7; 20]]);
         assert_eq!(run(port, &handle, Instant::now()).len(), 101);
@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn any_handle_sends_what_another_had_held() {
+    fn any_handle_sends_frames_that_another_held() {
         let (mut handles, handle) = memory("delay=1ms", 2);
         send(&mut *handles[0], &frames(3, 60));
         assert_eq!(run(&mut *handles[1], &handle, Instant::now()).len(), 3);
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn finish_sends_what_is_held() {
+    fn finish_sends_held_frames() {
         let path = std::env::temp_dir().join(format!("p4jet-link-{}.pcap", std::process::id()));
         let port = PcapPort::open(None, Some(&path), false).unwrap();
         let mut handles = emulate(vec![Box::new(port)], &spec("delay=1000s,rate=1mbit"), 0);
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_fails_later_says_so() {
+    fn a_port_that_fails_later_is_reported() {
         let port = PcapPort::open(None, Some(Path::new("/dev/full")), false).unwrap();
         let mut handles = emulate(vec![Box::new(port)], &spec("delay=1ns"), 0);
         let port = &mut *handles[0];

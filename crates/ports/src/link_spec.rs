@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_ones_say_what_is_expected() {
+    fn wrong_values_name_the_expected_ones() {
         let time = "expected a time such as `5ms`, with the unit ns, us, ms or s";
         let loss = "expected a probability such as `0.01` or `1%`, or `1/100` for each 100th";
         let rate = "expected a rate such as `10mbit`, with the unit bit, kbit, mbit, gbit or pps";

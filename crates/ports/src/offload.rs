@@ -1,7 +1,7 @@
 //! Completes frames that the kernel left unfinished.
 //!
 //! A kernel that sends over a virtual link (veth, tap) leaves to "the hardware" what hardware usually does: the
-//! transport checksum contains only the sum over the pseudo header, and one TCP or UDP frame of up to 64 KiB stands for
+//! transport checksum contains only the sum over the pseudo header, and one TCP or UDP frame of up to 64 KiB represents
 //! many (GSO). This suffices for a receiving socket, but a switch handles frames as on a wire. So the port does here in
 //! software what the kernel's `skb_checksum_help` and `skb_gso_segment` do. The instructions come in a `virtio_net_hdr`
 //! (virtio 1.2, 5.1.6).
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_as_rfc_1071_says() {
+    fn sums_follow_rfc_1071() {
         // Its own example.
         assert_eq!(fold(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
         let bytes: Vec<u8> = (0..1000).map(|i| ((i * 77) >> 2) as u8).collect();

@@ -31,7 +31,7 @@ pub struct Sent {
 pub enum LinkStatus {
     /// The link is up, as far as the port knows.
     Up,
-    /// The port receives nothing and drops frames, for this reason. It recovers by itself.
+    /// The port receives nothing and drops frames, for this reason. It recovers automatically.
     Down(String),
 }
 
@@ -108,7 +108,7 @@ pub trait Port: Send {
     }
 
     /// Returns whether frames can flow. A port whose interface is down or deleted receives nothing and drops sent frames; it
-    /// looks for an interface of the same name by itself, and continues with it.
+    /// looks for an interface of the same name and continues with it.
     fn status(&self) -> LinkStatus {
         LinkStatus::Up
     }

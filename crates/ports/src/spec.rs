@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_ones_say_what_is_expected() {
+    fn wrong_values_name_the_expected_ones() {
         for (text, expect) in [
             (
                 "veth0",

@@ -1,6 +1,6 @@
 //! A TAP port and the kernel at its other end, in a namespace of the test's own.
 //!
-//! Needs root, `ip` and /dev/net/tun; says so and passes otherwise.
+//! Needs root, `ip` and /dev/net/tun, and is skipped with a message otherwise.
 
 // Reason: setns(2).
 #![allow(unsafe_code)]

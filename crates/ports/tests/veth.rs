@@ -2,7 +2,7 @@
 //! switch copies frames from one port to the other. What the kernels send must arrive intact, with all offloads
 //! enabled.
 //!
-//! Needs root and `ip`; says so and passes otherwise.
+//! Needs root and `ip`, and is skipped with a message otherwise.
 
 // Reason: sockets of kinds that std lacks.
 #![allow(unsafe_code)]
@@ -212,7 +212,7 @@ fn accept(listener: &TcpListener) -> (TcpStream, std::net::SocketAddr) {
 }
 
 fn raw_socket(domain: i32, protocol: i32) -> OwnedFd {
-    // SAFETY: numbers only; the descriptor that comes is ours.
+    // SAFETY: numbers only; the returned descriptor belongs to this process.
     unsafe {
         let fd = libc::socket(domain, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol);
         assert!(fd >= 0, "{}", std::io::Error::last_os_error());
@@ -341,7 +341,7 @@ fn tcp_arrives_intact_through_several_workers() {
     need_namespaces!();
     let network = Network::new(1500);
     let switch = network.start_workers(1522, 3);
-    // Each direction of a connection has a hash of its own: the probability that all 16 go to one worker is 1 in 3^15.
+    // Each direction of a connection has a separate hash: the probability that all 16 go to one worker is 1 in 3^15.
     for port in 0..8 {
         let address: &str = Box::leak(format!("10.77.0.2:{}", 7100 + port).into_boxed_str());
         tcp(&network, address, 5);
@@ -382,7 +382,7 @@ fn send_frame(interface: &str, frame: &[u8]) {
 fn send_frames<F: AsRef<[u8]>>(interface: &str, frames: impl IntoIterator<Item = F>) {
     let socket = raw_socket(libc::AF_PACKET, 0);
     let name = std::ffi::CString::new(interface).unwrap();
-    // SAFETY: all zeros are a good value; pointers and lengths describe what they are of.
+    // SAFETY: all zeros are a good value; pointers and lengths describe live objects.
     unsafe {
         let mut address: libc::sockaddr_ll = mem::zeroed();
         address.sll_family = libc::AF_PACKET as u16;

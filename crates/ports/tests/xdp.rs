@@ -1,6 +1,6 @@
 //! AF_XDP ports over veth pairs between namespaces, like veth.rs for AF_PACKET.
 //!
-//! Needs root and `ip`; says so and passes otherwise.
+//! Needs root and `ip`, and is skipped with a message otherwise.
 
 // Reason: sockets of kinds that std lacks.
 #![allow(unsafe_code)]
@@ -139,7 +139,7 @@ struct PacketSocket(OwnedFd);
 impl PacketSocket {
     fn new(interface: &str) -> PacketSocket {
         let name = std::ffi::CString::new(interface).unwrap();
-        // SAFETY: all zeros are a good value; pointers and lengths describe what they are of; the descriptor
+        // SAFETY: all zeros are a good value; pointers and lengths describe live objects; the descriptor
         // is ours.
         unsafe {
             let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);

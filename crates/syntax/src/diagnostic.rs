@@ -96,7 +96,7 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// Stable short name of the kind, lower-case with dashes: `unknown-name`, `type-mismatch`, `not-supported`, …
     pub code: &'static str,
-    /// The message: what was found, and what was expected.
+    /// The message: found, and expected.
     pub message: String,
     /// Source location.
     pub span: Span,
@@ -159,7 +159,7 @@ impl Diagnostic {
         self
     }
 
-    /// Adds what was probably meant.
+    /// Adds the choice that was probably meant.
     pub fn meant(mut self, near: impl std::fmt::Display) -> Self {
         self.notes.push(format!("did you mean `{near}`?"));
         self.choices.insert(0, near.to_string());

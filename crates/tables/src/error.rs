@@ -47,7 +47,7 @@ pub enum TableError {
     KeyWidth {
         /// Which key field.
         field: usize,
-        /// Bits needed for what was given.
+        /// Bits that the value needs.
         found: u64,
         /// Bits of the field.
         expected: u32,
@@ -88,7 +88,7 @@ pub enum TableError {
         action: u32,
         /// Which parameter.
         param: usize,
-        /// Bits needed for what was given.
+        /// Bits that the value needs.
         found: u64,
         /// Bits of the parameter.
         expected: u32,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Maximum wait of a change for readers. A reader holds its guard for one batch of packets: microseconds.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Pause between two looks at readers that have not finished after dozens of looks.
+/// Pause between two checks of readers that have not finished after dozens of checks.
 const PAUSE: Duration = Duration::from_micros(50);
 
 struct Node<T> {

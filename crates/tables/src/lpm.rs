@@ -630,7 +630,7 @@ impl Lpm {
         }
     }
 
-    /// Stores what the slots say in the entries of a node; which slots are empty does not change.
+    /// Stores the contents of the slots in the entries of a node; empty slots stay empty.
     fn store_rows(&self, node: usize, slots: &Slots) {
         let mut at = node + ENTRIES;
         for (word, mut bits) in self.bitmap(node).into_iter().enumerate() {

@@ -150,7 +150,7 @@ impl Region {
         let bytes = bytes.next_multiple_of(PAGE);
         // Room to start at the boundary of a large page, so that large pages can be used.
         let slack = if bytes >= HUGE { HUGE } else { 0 };
-        // SAFETY: an anonymous mapping anywhere; what is cut off at both ends is unused.
+        // SAFETY: an anonymous mapping anywhere; the parts cut off at both ends are unused.
         unsafe {
             let map = || {
                 libc::mmap(
@@ -235,7 +235,7 @@ impl Region {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / size_of::<*mut T>()) }
     }
 
-    /// Memory in use: what the system has committed.
+    /// Memory in use: the part that the system has committed.
     pub fn committed_bytes(&self) -> usize {
         if !self.mapped {
             return self.bytes;

@@ -15,7 +15,7 @@ pub(crate) const EMPTY: u32 = 0;
 pub(crate) const DELETED: u32 = u32::MAX;
 
 const CAPACITY_MIN: usize = 8;
-/// A longer probe makes the table grow, whatever its load.
+/// A longer probe makes the table grow, regardless of its load.
 const PROBE_MAX: usize = 96;
 /// When more than `LOAD_MOVE` of 100 slots are in use, entries move to a larger memory. There are never more than `LOAD_MAX`.
 const LOAD_MOVE: usize = 50;

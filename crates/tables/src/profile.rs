@@ -76,10 +76,10 @@ struct Member {
 struct Group {
     /// Its members with the number of places that each has in the list.
     members: BTreeMap<u32, u32>,
-    /// True if [`ActionProfile::set_group`] made it what it is: it may be empty, and its list has several places for a member.
+    /// True if [`ActionProfile::set_group`] set it: it may be empty, and its list may have several places for a member.
     weighted: bool,
     slot: u32,
-    /// Number of entries and defaults that name it.
+    /// Number of entries and default actions that name it.
     users: u32,
     /// True if something has named it, so that readers may be on their way to it.
     known: bool,
@@ -505,7 +505,7 @@ impl ActionProfile {
 
     /// Replaces the members of a group, each with its number of places in the selector's order: one with two is chosen twice as
     /// often as one with one, and one with none is never chosen. Readers see the old group or the new one. With `weighted`, entries
-    /// may name the group even if it is empty. Returns what it was.
+    /// may name the group even if it is empty. Returns the old value of this flag.
     pub fn set_group(
         &self,
         handle: u32,

@@ -82,7 +82,7 @@ impl Shape {
         fits(row_bits).then_some(Shape { width, buckets, seed, implied, tag_shift, row_bits, inside })
     }
 
-    /// Returns what a reader adds for each bucket. Two words that differ by less have the same key.
+    /// Returns the step that a reader adds for each bucket. Two words that differ by less have the same key.
     pub fn step(&self) -> u64 {
         1 << self.tag_shift
     }

@@ -3,7 +3,7 @@
 //! A lookup reads several things in sequence: the entry; in IPv4 tables, a route of /8 or shorter if no longer one
 //! matches; on a miss, the default action; the members of a group; the action of a member. Each of these reads sees one
 //! state, but a later read could see a newer state. So before the writer changes something that lookups read late, it
-//! waits for the readers that may have read something else before that changed. It waits only if something that lookups
+//! waits for the readers that may have read something else before its change. It waits only if something that lookups
 //! read first has changed since it last waited. If the readers have not passed after a second, the whole change fails.
 //! So no lookup meets a change of what it has read followed by a change of what it reads next: everything it reads
 //! existed at one moment, before the first change of what it has already read.

@@ -524,7 +524,7 @@ impl Table {
     }
 
     /// Removes a new entry as if it had never been inserted: the next entry of its slot gets the same handle.
-    /// `generation` is what the slot had before.
+    /// `generation` is the previous generation of the slot.
     pub fn undo_insert(&mut self, handle: EntryHandle, generation: u8) -> Result<(), TableError> {
         self.delete(handle)?;
         self.set_generation(handle.0 & (SLOTS_MAX - 1), generation);
@@ -982,9 +982,9 @@ impl Table {
         self.views.clone()
     }
 
-    /// Should be called after many changes. They are visible without it, but the call completes whatever makes the table
-    /// larger or faster, instead of leaving that to the next changes, and it frees replaced memory as far as readers have
-    /// passed.
+    /// Should be called after many changes. They are visible without it, but the call completes work that makes
+    /// the table larger or faster, instead of leaving it to later changes, and frees replaced memory that no reader uses any
+    /// more.
     pub fn publish(&mut self) {
         let stale = match &mut self.finder {
             Finder::Keyless | Finder::Lpm(_) => false,

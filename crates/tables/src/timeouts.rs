@@ -1,4 +1,4 @@
-//! Finds entries that no packet has hit for some time.
+//! Finds entries that no packet has hit for a given time.
 //!
 //! The last word of an entry's row holds the time of its last hit; workers write it. The writer keeps the timeouts and
 //! the time of the next check of each entry, so that checking costs nothing while no entry is due.

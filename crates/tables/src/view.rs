@@ -141,11 +141,11 @@ pub struct View {
     pub profile_rows: *const u64,
     /// The action profile, null if the table has none.
     profile: *const Shared,
-    /// Keeps alive what the pointers lead to.
+    /// Keeps the targets of the pointers alive.
     keep: Keep,
 }
 
-/// Owns what a view points to.
+/// Owns the memory that a view points to.
 struct Keep {
     rows: Arc<Region>,
     base: Option<Arc<Region>>,
@@ -299,7 +299,7 @@ impl View {
     }
 }
 
-/// Finds the words of the actions of rows; row 0 stands for the default row. A selector picks the member of a group with the
+/// Finds the words of the actions of rows; row 0 means the default row. A selector picks the member of a group with the
 /// number `selector % members`, in the order of their handles. Memory accesses overlap.
 ///
 /// # Safety

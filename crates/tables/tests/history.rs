@@ -770,7 +770,7 @@ fn groups() {
 // The checker itself.
 
 #[test]
-fn the_checker_finds_what_is_wrong() {
+fn the_checker_finds_faults() {
     // Answers 10, 20 and 30, changed at times 10 to 11 and 20 to 21.
     let timelines = [Timeline(vec![(0, 10), (1, 20), (2, 30)])];
     let changes = [(10, 11), (20, 21)];

@@ -24,7 +24,7 @@ type Times = Vec<Duration>;
 
 fn time<T>(times: &mut Times, change: impl FnOnce() -> Result<T, TableError>) -> T {
     let start = now();
-    let done = change().expect("the change is one that the table takes");
+    let done = change().expect("the table accepts the change");
     times.push(now() - start);
     done
 }

@@ -290,7 +290,7 @@ fn readers_see_members_that_were_or_are() {
                         assert_eq!(words[0] as u32, 1, "the group always has a member");
                         assert_eq!(words[1], words[2], "a mix of two versions");
                         assert_eq!(words[1] >> 32, 7, "a member that was never in the group");
-                        // An entry that is added and removed together with a member of its own.
+                        // An entry that is added and removed together with its member.
                         let row = lookup_fast(view, &[9]);
                         if row != 0 {
                             let words = view.selected(row, selector);

@@ -187,10 +187,19 @@ pub(crate) fn is_frame(word: &str) -> bool {
         || layer(first).is_some()
 }
 
-/// The layer that was probably meant by a word that names no file.
+/// The layer that was probably meant by a word that names neither a layer nor a file: one with a similar name, or whose name
+/// begins the word (`ethernet`).
 pub(crate) fn layer_meant(word: &str) -> Option<&'static str> {
     let first = word.split('/').next().unwrap_or(word);
-    nearest(first, LAYERS.iter().map(|layer| layer.name))
+    let names = || LAYERS.iter().map(|layer| layer.name).chain(["payload"]);
+    let begins = || {
+        let plain = first.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        names().filter(|name| plain && first.starts_with(name)).max_by_key(|name| name.len())
+    };
+    match first {
+        "ip4" | "ipv4" => Some("ip"),
+        _ => nearest(first, names()).or_else(begins),
+    }
 }
 
 fn parse_hex(text: &str) -> Result<Vec<u8>, String> {
@@ -238,15 +247,11 @@ fn build(text: &str) -> Result<Vec<u8>, String> {
     Ok(frame)
 }
 
-fn choices<'a>(word: &str, what: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
-    let hint = did_you_mean(word, names.clone());
-    let mark = if hint.is_empty() { ";" } else { ":" };
-    format!("{mark} {hint}{what}: {}", names.collect::<Vec<_>>().join(", "))
-}
-
 fn no_field<'a>(layer: &str, field: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
-    let choices = choices(field, &format!("fields of {layer}"), names);
-    format!("{layer} has no field `{field}`{choices}")
+    let hint = did_you_mean(field, names.clone());
+    let mark = if hint.is_empty() { ";" } else { ":" };
+    let names = names.collect::<Vec<_>>().join(", ");
+    format!("{layer} has no field `{field}`{mark} {hint}fields of {layer}: {names}")
 }
 
 fn parse(text: &str) -> Result<(Vec<Part>, Vec<u8>), String> {
@@ -268,7 +273,9 @@ fn parse(text: &str) -> Result<(Vec<Part>, Vec<u8>), String> {
             continue;
         }
         let Some(layer) = layer(name) else {
-            return Err(format!("unknown layer `{name}`{}", choices(name, "layers", names)));
+            let hint = layer_meant(name).map_or("; ".into(), |layer| format!(": did you mean `{layer}`? "));
+            let names = names.collect::<Vec<_>>().join(", ");
+            return Err(format!("unknown layer `{name}`{hint}layers: {names}"));
         };
         if parts.len() == LAYERS_MAX {
             return Err(format!("the packet has more than {LAYERS_MAX} layers"));
@@ -590,6 +597,11 @@ mod tests {
                 &["unknown layer `vlam`: did you mean `vlan`?", "layers: eth, vlan, arp, ip, ip6"]
                     as &[&str],
             ),
+            ("ippp dst=1.2.3.4", &["unknown layer `ippp`: did you mean `ip`? layers: eth"]),
+            ("ipv4 / tcp", &["did you mean `ip`?"]),
+            ("ipv6 / tcp", &["did you mean `ip6`?"]),
+            ("ethernet / ip", &["did you mean `eth`?"]),
+            ("gre / ip", &["unknown layer `gre`; layers: eth"]),
             ("tcp dprot=80", &["tcp has no field `dprot`: did you mean `dport`?", "fields of tcp: sport"]),
             ("tcp dport=65536", &["tcp dport=65536: expected a number from 0 to 65535"]),
             ("ip dst=10.0.0", &["expected an address such as 10.0.0.1"]),

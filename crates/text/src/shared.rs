@@ -42,7 +42,7 @@ impl Commands for SharedControl {
                 let ended = match done {
                     Ok((mut summary, last)) => match batch.commit() {
                         Ok(note) => {
-                            summary.note = note;
+                            summary.note = both_notes(summary.note, note);
                             return Ok(summary);
                         }
                         Err(error) => (last, error.into()),

@@ -32,6 +32,50 @@ fn adds_an_entry_as_bmv2_tells_it() {
     );
 }
 
+/// Like bmv2, p4jet clears the bits outside a prefix or mask; the note shows what the entry matches.
+#[test]
+fn a_note_shows_a_key_whose_bits_are_cleared() {
+    let control = control();
+    for (line, note) in [
+        (
+            "table_add ipv4_lpm deny 10.0.0.1/8 =>",
+            Some(
+                "hdr.ipv4.dst: `10.0.0.1/8` has bits outside the prefix, which are ignored: the entry matches 10.0.0.0/8",
+            ),
+        ),
+        ("table_add ipv4_lpm deny 0x0b000001/8 =>", Some("the entry matches 0xb000000/8")),
+        ("table_add ipv4_lpm deny 12.0.0.0/8 =>", None),
+        ("table_add ipv4_lpm deny 12.0.0.1/32 =>", None),
+        ("table_add ipv4_lpm deny 1.1.1.1/0 =>", Some("the entry matches 0.0.0.0/0")),
+        (
+            "table_add acl deny 10.0.0.1&&&255.0.0.0 0->1 0x17&&&0xf0 ::1 => 1",
+            Some(
+                "hdr.ipv4.src: `10.0.0.1&&&255.0.0.0` has bits outside the mask, which are ignored: the entry matches \
+                 10.0.0.0&&&255.0.0.0\nhdr.ipv4.proto: `0x17&&&0xf0` has bits outside the mask, which are ignored: \
+                 the entry matches 0x10&&&0xf0",
+            ),
+        ),
+        ("table_add acl deny 1.0.0.0&&&255.0.0.0 0->1 0x10&&&0xf0 ::1 => 1", None),
+    ] {
+        let reply = control.reply(line, false);
+        assert_eq!(reply.refused, None, "{line}");
+        match note {
+            Some(note) => {
+                assert!(reply.note.as_ref().is_some_and(|n| n.ends_with(note)), "{line}: {:?}", reply.note)
+            }
+            None => assert_eq!(reply.note, None, "{line}"),
+        }
+    }
+    // A file has one note for all lines.
+    let file = "table_clear ipv4_lpm\ntable_add ipv4_lpm deny 10.0.0.1/8 =>\ntable_add ipv4_lpm deny 11.1.0.0/8 =>\n";
+    let note = control.load("entries", file).unwrap().note.unwrap();
+    assert_eq!(
+        note,
+        "entries:2: hdr.ipv4.dst: `10.0.0.1/8` has bits outside the prefix, which are ignored: the entry matches \
+         10.0.0.0/8\nentries: also on 1 other line"
+    );
+}
+
 #[test]
 fn dumps_a_table() {
     let lines = "table_add ipv4_lpm forward 198.51.100.0/24 => 0x001122334455 3

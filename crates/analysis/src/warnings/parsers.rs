@@ -128,7 +128,7 @@ fn incomplete(
     if keys.iter().any(|key| number(&key.kind).is_some()) || !has_gap(program, keys, cases, steps) {
         return;
     }
-    // The keys from the first to the last, or the first if a macro made them.
+    // From the first key to the last, or only the first if they come from a macro.
     let span = match first.span.file == last.span.file && first.span.lo <= last.span.hi {
         true => Span { hi: last.span.hi, ..first.span },
         false => first.span,
@@ -245,7 +245,7 @@ impl Intervals {
     }
 }
 
-/// Returns the width of a `bit` type, whatever its name.
+/// Returns the width of a `bit` type, also under another name.
 fn width(program: &Program, ty: &Type) -> Option<u64> {
     match ty {
         Type::Bit(bits) => Some(u64::from(*bits)),

@@ -48,7 +48,7 @@ impl Blocks {
 
 // Headers that are set valid but never emitted.
 
-/// A field of a struct type, whatever the variable.
+/// A field of a struct type, in any variable.
 type Member = (StructId, u32);
 
 fn never_emitted(program: &Program, blocks: &Blocks, found: &mut Vec<Diagnostic>) {

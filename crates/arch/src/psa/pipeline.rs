@@ -262,7 +262,7 @@ fn number(cx: &Lowerer<'_>, field: FieldId, value: u32) -> Expr {
     Expr::constant(value, cx.ir.width(field))
 }
 
-/// Clears an `out` parameter for metadata, whatever values the packet brought.
+/// Clears an `out` parameter for metadata; values that the packet brought are lost.
 fn clear(cx: &mut Lowerer<'_>, storage: &Storage) {
     for field in storage.leaves() {
         cx.set(field, build::zero(cx.ir.width(field)));

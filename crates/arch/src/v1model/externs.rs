@@ -128,7 +128,7 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, object: ObjectId, ext: &str) 
             let index = call.scalar(cx, 0)?;
             cx.call_extern(Function::Count, state, vec![index], vec![], vec![]);
         }
-        // As in bmv2, the table counts every hit, whatever the action does.
+        // Like bmv2, the table counts every hit, regardless of the action.
         ("direct_counter", "count") => {}
         ("meter", "execute_meter") => {
             let index = call.scalar(cx, 0)?;

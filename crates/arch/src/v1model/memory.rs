@@ -43,7 +43,7 @@ pub(super) fn memory<'m>(cx: &'m mut Lowerer<'_>) -> &'m mut Memory {
     if !cx.memory.is::<Memory>() {
         cx.memory = Box::new(Memory::default());
     }
-    cx.memory.downcast_mut().expect("it was just made one")
+    cx.memory.downcast_mut().expect("its type was just checked")
 }
 
 impl Memory {

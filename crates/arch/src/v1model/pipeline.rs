@@ -36,7 +36,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     let [_, (hdr_name, hdr_ty), (meta_name, meta_ty), (_, standard_ty)] = &params[..] else {
         return cx.unsupported(span, "a v1model parser that does not have four parameters");
     };
-    // Whatever the name of the parameter in the program, this is the name that bmv2 users know.
+    // The name that bmv2 users know, regardless of the parameter's name in the program.
     let standard_storage = cx.storage(standard_ty, "standard_metadata", Role::Metadata, span)?;
     let member = |name: &str| cx.scalar_member(standard_ty, &standard_storage, name);
     let (Some(egress_spec), Some(egress_port)) = (member("egress_spec"), member("egress_port")) else {
@@ -106,7 +106,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
         cx.ir.intrinsics.extend(field.map(|f| (intrinsic, f)));
     }
 
-    // The packet leaves by the port that the traffic manager chose, whatever egress writes into `egress_port`.
+    // The packet leaves by the port that the traffic manager chose, even if egress writes `egress_port`.
     let egress_writes = Writes::of(&cx.ir, &[egress, compute]);
     let port = if egress_writes.has(standard.egress_port) {
         cx.field("$port", cx.ir.width(standard.egress_port), FieldKind::Metadata)

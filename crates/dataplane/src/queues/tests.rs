@@ -51,7 +51,7 @@ fn the_higher_number_is_served_first() {
 /// A packet of high priority that arrives after the time at which another one was due does not overtake that one,
 /// even if the worker looks later.
 #[test]
-fn what_is_served_does_not_depend_on_when_the_worker_looks() {
+fn served_packets_do_not_depend_on_polling() {
     let mut s = serving(|config| config.change(None, |port| port.rate = Some(Rate::Packets(1000))));
     (0..3).for_each(|i| s.enqueue((1, 0), i, 100, 0).expect("room"));
     s.enqueue((1, 7), 70, 100, 1_500_000).expect("room");
@@ -123,7 +123,7 @@ fn rates_hold_within_two_percent() {
 }
 
 #[test]
-fn what_does_not_fit_is_dropped_and_counted() {
+fn excess_packets_are_dropped_and_counted() {
     let mut s = serving(|config| {
         config.change(Some(4), |port| {
             port.queues[2] = QueueSettings { depth: Some(5), rate: Some(Rate::Packets(10)), weight: 0 };

@@ -3,8 +3,8 @@
 //! Before
 //! ```text
 //! meta.clone = 0x0:1
-//! meta.asked = meta.clone
-//! if meta.asked then n1 else n2
+//! meta.wanted = meta.clone
+//! if meta.wanted then n1 else n2
 //! ```
 //! After, if nothing else sets these fields
 //! ```text

@@ -1,16 +1,16 @@
 //! Combinations of valid headers: the headers that may be valid together at a program point.
 //!
-//! Facts about single headers are lost where paths meet. If headers come together, as those of a tunnel do, a combination keeps that: where
-//! one of them is known to be valid, all are.
+//! Facts about single headers are lost where paths meet. A combination keeps the fact that headers occur together, like those of a
+//! tunnel: where one of them is known to be valid, all are.
 
 /// A combination of valid headers: a bit for each, by header number.
 pub type Combination = u128;
 
-/// Combinations describe this many headers, the first of the program.
+/// Number of headers that combinations describe: the first of the program.
 pub const HEADERS_MAX: usize = 128;
 const _: () = assert!(HEADERS_MAX <= Combination::BITS as usize);
 
-/// The most combinations at a program point; if there are more, none is known.
+/// Maximum number of combinations at a program point; beyond it, nothing is known.
 pub const COMBINATIONS_MAX: usize = 32;
 
 /// The combinations that packets may have: in order, at least one. `None`: any.
@@ -54,7 +54,7 @@ impl Combinations {
         changed
     }
 
-    /// Makes a header valid or invalid in each combination; both where `value` is `None`.
+    /// Makes a header valid or invalid in each combination; with `None`, both.
     pub fn assign(&mut self, header: u32, value: impl Fn(Combination) -> Option<bool>) {
         let bit = 1 << header;
         self.replace(|combination, add| {
@@ -68,7 +68,7 @@ impl Combinations {
         });
     }
 
-    /// Makes one of these headers valid; `None` is one that combinations do not describe, or none.
+    /// Makes one of these headers valid; `None` means a header that combinations do not describe, or no header.
     pub fn assign_one_of(&mut self, headers: impl Iterator<Item = Option<u32>> + Clone) {
         self.replace(|combination, add| {
             headers.clone().for_each(|header| add(combination | header.map_or(0, |header| 1 << header)));

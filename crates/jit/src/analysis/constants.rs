@@ -108,7 +108,7 @@ pub enum Edge {
     /// The target of the terminator with this number, in the order of the terminator's targets; 0 if the condition of an `if` is
     /// tracked.
     Target(usize),
-    /// After this action of the table; whether by the action's `exit`.
+    /// After this action of the table; true if by `exit` of the action.
     Action(ListedAction, bool),
     /// No action ran, as the group had no members.
     NoAction,
@@ -193,7 +193,7 @@ impl<'a> Evaluator<'a> {
         self.known(facts, self.valid_slot(header)).map(|valid| valid == 1)
     }
 
-    /// Facts that know no value.
+    /// Facts without any known value.
     pub fn nothing(&self) -> Facts {
         Facts { values: vec![None; self.tracked.count], valid: Combinations::default() }
     }
@@ -235,7 +235,7 @@ impl<'a> Evaluator<'a> {
         self.tracked.bit[slot.index()]
     }
 
-    /// Makes the validity known that all combinations agree on.
+    /// Records the validity on which all combinations agree.
     fn agree(&self, facts: &mut Facts) {
         let (always, ever) = facts.valid.always_and_ever();
         for h in 0..self.graph.program.headers.len().min(HEADERS_MAX) {
@@ -274,7 +274,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// A statement on an element, if it is known which: as it is for that one. `Some(None)` if there is no such element.
+    /// The statement with the index resolved, if the index is known. `Some(None)` if the column has no such element.
     pub fn settled(&self, facts: &Facts, op: &Op) -> Option<Option<Op>> {
         Some(match op {
             Op::SetElement { column, index, value } => {
@@ -514,7 +514,7 @@ impl<'a> Evaluator<'a> {
         let mut condition = None;
         let node = self.graph.node(place);
         let mut facts = before.clone();
-        // The facts behind one of several edges, in memory that the next edge reuses.
+        // The facts after one of several edges, in memory that the next edge reuses.
         let mut there = Facts::default();
         let mut edge =
             |edge: Edge, to: Option<Place>, facts: &Facts| visit(edge, self.resolve(to, facts), facts);
@@ -554,7 +554,7 @@ impl<'a> Evaluator<'a> {
                 }
                 edge(Edge::Target(cases.len()), Some(self.graph.sibling(place, *default)), &facts);
             }
-            // No condition tests what a turn writes.
+            // No condition tests the field that a turn writes.
             Terminator::Turn { next, spent, .. } => {
                 edge(Edge::Target(0), Some(self.graph.sibling(place, *next)), &facts);
                 edge(Edge::Target(1), Some(self.graph.sibling(place, *spent)), &facts);
@@ -638,7 +638,7 @@ impl<'a> Evaluator<'a> {
             join,
             |place, before, edge| {
                 let before = before.as_ref().expect("a place is queued when facts reach it");
-                // The solver compares values as they are stored.
+                // The solver compares stored values.
                 let mut behind = None;
                 self.for_each_edge(place, before, &mut |_, to, facts| {
                     let Some(to) = to else { return };
@@ -667,7 +667,7 @@ fn may_exit(program: &Program, action: ActionId) -> bool {
 }
 
 impl Tracked {
-    /// The fields that branches test, validity, and what indices are computed from.
+    /// The fields that branches test, validity, and the fields that indices are computed from.
     fn of(graph: &Graph) -> Tracked {
         let program: &Program = graph.program;
         let mut tracked = vec![false; program.fields.len()];
@@ -698,7 +698,7 @@ impl Tracked {
             node.stmts.iter().for_each(|stmt| stmt.op.for_each_expr(&mut visit));
             node.terminator.for_each_expr(&mut visit);
         }
-        // What they are copied from is known then, too.
+        // The fields they are copied from are then tracked, too.
         follow_copies(program, indices, &mut tracked);
         // These get their values from outside.
         program.intrinsics.iter().for_each(|(_, f)| tracked[f.index()] = false);
@@ -732,7 +732,7 @@ impl Tracked {
     }
 }
 
-/// Marks the fields, and those from which statements compute their values. What a packet or an element gives is not known.
+/// Marks the fields, and those from which statements compute their values. Values from packets or elements are unknown.
 fn follow_copies(program: &Program, mut open: Vec<FieldId>, tracked: &mut [bool]) {
     let mut sources: HashMap<FieldId, Vec<FieldId>> = HashMap::new();
     if !open.is_empty() {
@@ -839,7 +839,7 @@ egress_port meta.port
     }
 
     #[test]
-    fn validity_that_a_statement_takes_away_is_not_implied() {
+    fn validity_that_a_statement_clears_is_not_implied() {
         let text = TWO_HEADERS.replace("    meta.port = 0x1:9\n", "    a.$valid$ = b.y[0:0]\n");
         let program = p4jet_ir::text::parse(&text).unwrap();
         let graph = Graph::new(&program, Stops::Nowhere, &[]);

@@ -1,8 +1,8 @@
-//! The way in which deparsers make frames.
+//! How deparsers build frames.
 //!
 //! If the headers that leave are those that arrived, perhaps with others before them or without the first ones, changed fields are
 //! written in place. Otherwise the headers are put together in a scratch area and copied before the payload. The payload never
-//! moves. The choice is made at compile time where possible.
+//! moves. Where possible, the compiler decides between the two.
 
 use super::effects::op_sets;
 use super::written::Written;
@@ -12,7 +12,7 @@ use cranelift_codegen::entity::{EntityRef, PrimaryMap};
 use p4jet_ir::{Begin, BlockKind, CopyFrame, FieldKind, HeaderId, Op, PacketCopy, ReplicaList, Terminator};
 use std::cell::Cell;
 
-/// The way in which a deparser builds the frame.
+/// How a deparser builds the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Every packet leaves with the headers that it arrived with, at their places: changed fields are written
@@ -41,7 +41,7 @@ impl Deparsers {
         &self.emits[step]
     }
 
-    /// True if frames stay where they are, as long as they are.
+    /// True if frames keep their place and length.
     pub fn frames_stay(&self, graph: &Graph) -> bool {
         self.modes.values().flatten().all(|mode| *mode == Mode::InPlace) && !graph.truncates()
     }

@@ -1,4 +1,4 @@
-//! Columns into which an index leads that is unknown at compile time: their fields have to lie in memory.
+//! Columns with an index that is unknown at compile time: their fields must lie in memory.
 
 use super::constants::{Constants, Evaluator, Facts};
 use crate::graph::Graph;

@@ -1,4 +1,4 @@
-//! Slots that copies inherit from the packet that makes them.
+//! Slots that copies inherit from the packet that creates them.
 
 use super::effects::copy_sets;
 use crate::graph::{Graph, Place};

@@ -192,7 +192,7 @@ fn with_origins(
     let origin = |slot| sources.origin(place, slot, defined, facts);
     let slots: Vec<Slot> = live.iter().collect();
     for slot in slots {
-        // Whether the frame has a field depends on the header's validity, live or not.
+        // The header's validity decides whether the frame has a field, live or not.
         if let Origin::Frame(at) = origin(slot) {
             live.insert_field(graph.program.headers[at.header.index()].valid);
             if !at.is_fixed {
@@ -274,7 +274,7 @@ impl<'s, 'a> Live<'s, 'a> {
         }
     }
 
-    /// Walks back from the end of a place and reports what is live after each statement.
+    /// Walks back from the end of a place and reports the live slots after each statement.
     fn before_statements(&self, place: Place, after: &mut dyn FnMut(usize, &SlotSet)) -> SlotSet {
         let (graph, inputs) = (self.graph(), self.inputs());
         let mut live = match self.problem.ends.get(&(place, At::Lookup)) {
@@ -421,7 +421,7 @@ impl<'s, 'a> Live<'s, 'a> {
                 let h = &graph.program.headers[header.index()];
                 let in_place = inputs.deparsers.mode_at(graph, place) == Some(Mode::InPlace);
                 let is_set = |f: &FieldId| is_changed(*f) && inputs.written.contains(*f);
-                // The deparser leaves the header as it is.
+                // The deparser leaves the header unchanged.
                 if in_place && !h.fields.iter().any(|f| is_set(&f.field)) {
                     return;
                 }

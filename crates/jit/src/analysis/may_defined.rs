@@ -97,13 +97,13 @@ pub fn may_defined(
             && graph.has_copies(begin)
         {
             for (from, copy) in graph.copies().filter(|(_, copy)| copy.begin == begin) {
-                // A copy that keeps its headers has what was set where it was made.
+                // A copy that keeps its headers has the slots that were set where it was created.
                 if !graph.keeps_headers(from, copy) {
                     before[place].union(&inherited_by(graph, copy));
                 }
             }
             if begin == Begin::Egress {
-                // Copies have the intrinsics of arrival only if they keep them, and those of queues of their own.
+                // Copies have the intrinsics of arrival only if they keep them; those of queues are set for each copy.
                 let others = graph.program.intrinsics.iter();
                 let others = others.filter(|(i, _)| *i != Intrinsic::EgressTimestamp);
                 others.for_each(|(_, f)| before[place].insert_field(*f));
@@ -149,9 +149,9 @@ pub fn may_defined(
 
 /// The slots that an action may set.
 struct InAction {
-    /// Those that it may set in any case.
+    /// Slots that it may set unconditionally.
     always: SlotSet,
-    /// Fields that it clears if their headers are invalid, with the validity of those.
+    /// Fields that it clears if their headers are invalid, each with the validity of its header.
     masked: Vec<(FieldId, FieldId)>,
 }
 
@@ -183,7 +183,7 @@ impl InAction {
     }
 }
 
-/// The steps of a visit that looks at a set of slots for each edge.
+/// The steps of a visit that checks a set of slots for each edge.
 pub fn set_steps(graph: &Graph, place: Place) -> usize {
     (1 + graph.edges(place)) * (32 + graph.slots.count() / 64)
 }

@@ -73,7 +73,7 @@ pub fn memos(graph: &Graph, inherited: &Inherited, worth_it: &[bool]) -> Memos {
         let mut places = applied.iter().filter(|(_, table)| *table == row_table).map(|(place, _)| *place);
         let row_place = places.next()?;
         let row_at = graph.position(row_place);
-        // Hot paths have places of their own for the same lookup, of which a packet comes to one.
+        // Hot paths have separate places for the same lookup; a packet reaches one of them.
         let is_one =
             places.all(|place| graph.position(place) == row_at) && !graph.is_in_cycle(graph.general(row_at));
         // A row that came with the packet from another thread may mean something else by now.

@@ -51,7 +51,7 @@ pub struct Analyses<'a> {
     pub deparsers: Deparsers,
     /// Constant facts.
     pub constants: Constants<'a>,
-    /// Whole columns into which an index leads that is unknown at compile time.
+    /// Whole columns with an index that is unknown at compile time.
     pub is_indexed: Vec<bool>,
     /// Needed fields.
     pub needed: SlotSet,
@@ -78,7 +78,7 @@ impl<'a> Analyses<'a> {
         let is_indexed = indexed::indexed(graph, &constants);
         let needed = needed::needed(graph, &written);
         let defined = may_defined::may_defined(graph, &constants, budget)?;
-        // Sums of what the frame still has need no fields.
+        // Sums of unchanged parts of the frame need no fields.
         let sums = sums::sums(graph, &extracts, &constants, &defined);
         Ok(Analyses {
             graph,

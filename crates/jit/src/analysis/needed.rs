@@ -1,4 +1,4 @@
-//! Needed fields: those whose value some code reads. The others get no home.
+//! Needed fields: those whose value some code reads. The others get no storage.
 
 use super::written::Written;
 use crate::graph::Graph;

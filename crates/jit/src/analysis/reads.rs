@@ -64,7 +64,7 @@ pub enum Settled<T> {
     AsWritten,
     /// An equivalent one.
     Instead(Box<T>),
-    /// None: it has no effect.
+    /// No statement: it has no effect.
     Nothing,
 }
 
@@ -86,13 +86,13 @@ pub struct Statement {
     pub op: Settled<Op>,
     /// The reads of the statement.
     pub reads: Reads,
-    /// The way in which it calls an extern function, if it does.
+    /// How it calls an extern function, if it does.
     pub call: Option<Call>,
     /// The sum, if it computes a checksum.
     pub sum: Option<Box<SumPlan>>,
     /// The cursor, if it is known.
     pub cursor: Option<u64>,
-    /// Slots that are constants, if the statement makes copies.
+    /// Slots that are constants, if the statement creates copies.
     pub known: Known,
 }
 
@@ -241,7 +241,7 @@ fn of_apply(inputs: ReadInputs, place: Place) -> Option<ApplyPlan> {
     Some(ApplyPlan { actions: actions.enumerate().map(of_action).collect(), none: jump(Edge::NoAction) })
 }
 
-/// A program point, with what holds there.
+/// A program point with its facts.
 struct Point<'a> {
     inputs: ReadInputs<'a>,
     place: Place,
@@ -258,7 +258,7 @@ impl<'a> Point<'a> {
         self.inputs.sources.eval
     }
 
-    /// Plans a node that begins at this point. `is_own`: whether it is the node of the place.
+    /// Plans a node that begins at this point. `is_own` is true for the node of the place.
     fn node(&mut self, node: &Node, is_own: bool) -> NodePlan {
         let mut stmts = Vec::with_capacity(node.stmts.len());
         for (number, stmt) in node.stmts.iter().enumerate() {
@@ -334,7 +334,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// Reads the slots that tell the position of a header, and its validity.
+    /// Reads the slots with the position of a header, and its validity.
     fn read_position(&self, at: super::extracts::InFrame, reads: &mut Vec<Read>) {
         self.read(self.graph().program.headers[at.header.index()].valid, reads);
         if !at.is_fixed {
@@ -342,7 +342,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// Reads a slot as it is.
+    /// Reads a slot.
     fn keep(&self, slot: Slot, reads: &mut Vec<Read>) {
         reads.push(Read { slot, source: self.inputs.sources.source_as_is(slot, &self.facts) });
     }

@@ -73,7 +73,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The source of a slot whose value is live as it is, in the frame or not.
+    /// The source of a slot whose own value is live, in the frame or not.
     pub fn source_as_is(&self, slot: Slot, facts: &Facts) -> Source {
         self.eval.known(facts, slot).map_or(Source::Kept, Source::Known)
     }

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 /// A sum over the frame is corrected for at most this many fields; for more, adding up again is as cheap.
 const CHANGED_MAX: usize = 2;
-/// If a program has more checksums than this, each is computed by itself.
+/// If a program has more checksums than this, each is computed separately.
 const SUMS_MAX: usize = 64;
 
 /// 2 or 4 bytes of a header in the frame.
@@ -38,7 +38,7 @@ pub enum Summand {
 pub enum Sum {
     /// The sum of the frame's words is kept in this slot.
     Kept(Slot),
-    /// The sum is in this slot, and these fields are no longer what the frame has.
+    /// The sum is in this slot, and these fields differ from the frame.
     Corrected(Slot, Vec<Changed>),
 }
 

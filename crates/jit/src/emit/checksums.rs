@@ -140,7 +140,7 @@ impl<'a> Codegen<'a, '_> {
         self.b.ins().ireduce(types::I16, s)
     }
 
-    /// The sum of words of a header in the frame, with their bytes swapped; 0 if the header is not there.
+    /// The sum of words of a header in the frame, with their bytes swapped; 0 if the frame lacks the header.
     fn frame_sum(&mut self, start: InFrame, words: &[Word]) -> Value {
         let (base, valid) = self.maybe_header_base(start);
         let mut sum = None;

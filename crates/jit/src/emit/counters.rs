@@ -28,7 +28,7 @@ impl<'a> Codegen<'a, '_> {
         self.b.ins().store(plain(), bytes, at, 8);
     }
 
-    /// Stores the time of this hit in the last of the row's `words`, unless it is there already. Nothing reads the time of row 0, a
+    /// Stores the time of this hit in the last of the row's `words`, unless it is stored already. Nothing reads the time of row 0, a
     /// miss.
     pub(super) fn note_hit(&mut self, row: Value, words: usize) {
         let last = 8 * (words as i32 - 1);

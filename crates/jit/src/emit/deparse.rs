@@ -326,7 +326,7 @@ impl<'a> Codegen<'a, '_> {
         }
     }
 
-    /// Puts the scratch memory in place of what was parsed.
+    /// Replaces the parsed headers by the scratch memory.
     pub(super) fn replace_front(&mut self) {
         let scratch =
             self.b.ins().load(types::I64, fixed(), self.current.ctx, offset_of!(Ctx, scratch) as i32);

@@ -16,7 +16,7 @@ pub(super) struct ElementAddress {
 }
 
 impl<'a> Codegen<'a, '_> {
-    /// The address of the element that an index finds in a column. If there is none, this is the address of a spare element that
+    /// The address of the element with an index in a column. If there is none, this is the address of a spare element that
     /// nothing reads.
     pub(super) fn element(
         &mut self,
@@ -54,7 +54,7 @@ impl<'a> Codegen<'a, '_> {
         ElementAddress { inside, address: self.b.ins().iadd_imm_s(at, first) }
     }
 
-    /// The value of the element that an index finds; 0 if there is none.
+    /// The value of the element with an index; 0 if there is none.
     pub(super) fn get_element(&mut self, column: &[FieldId], index: &Expr) -> Result<Limbs, Error> {
         let zero = self.iconst(0);
         let limbs = limb_count(self.program().width(column[0]));

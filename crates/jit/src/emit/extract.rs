@@ -39,7 +39,7 @@ impl<'a> Codegen<'a, '_> {
         self.b.switch_to_block(go_on);
     }
 
-    /// Makes sure that `bytes` lie behind the cursor; gives the cursor's address.
+    /// Checks that `bytes` follow the cursor; returns the cursor's address.
     pub(super) fn require(&mut self, bytes: u64, site: StatementSite) -> Value {
         let cursor = self.cursor();
         let end = self.b.ins().iadd_imm_u(cursor, bytes as i64);
@@ -263,7 +263,7 @@ impl<'a> Codegen<'a, '_> {
         }
     }
 
-    /// Cuts the frame, but not what is before the cursor.
+    /// Cuts the frame, but not before the cursor.
     pub(super) fn truncate(&mut self, bytes: &Expr) -> Result<(), Error> {
         let bytes = self.saturated_index(bytes)?;
         let cursor = self.cursor();

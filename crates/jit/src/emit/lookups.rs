@@ -63,7 +63,7 @@ impl<'a> Codegen<'a, '_> {
         self.b.ins().ushr(h, shift)
     }
 
-    /// The address of the bucket where the search for a key begins, and what is compared with its words.
+    /// The address of the bucket where the search for a key begins, and the value to compare with its words.
     pub(super) fn quotient_home(&mut self, table: TableId, key: Value) -> (Value, Value) {
         let seed = self.view_word(table, offset_of!(View, seed));
         let product = self.b.ins().imul(key, seed);
@@ -172,7 +172,7 @@ impl<'a> Codegen<'a, '_> {
                 self.b.ins().jump(done, &[BlockArg::Value(row)]);
                 self.b.switch_to_block(done);
                 let row = self.b.block_params(done)[0];
-                // Loaded last, and in any case: whether it is needed is hard to predict.
+                // Loaded last and unconditionally, because a branch on the need would be hard to predict.
                 let top = self.b.ins().ushr_imm_u(key, 24);
                 let at = self.b.ins().ishl_imm_u(top, 2);
                 let at = self.b.ins().iadd(aux, at);
@@ -186,7 +186,7 @@ impl<'a> Codegen<'a, '_> {
                 let done = self.b.create_block();
                 self.b.append_block_param(found, types::I64);
                 self.b.append_block_param(done, types::I64);
-                // The first bucket is looked into in no loop: what a loop needs would be there before it.
+                // The first bucket is checked outside the loop, so that most lookups skip the setup of the loop.
                 self.look_into_bucket(home, tag, step, found, done);
                 let again = self.b.create_block();
                 self.b.append_block_param(again, types::I64);
@@ -235,7 +235,7 @@ impl<'a> Codegen<'a, '_> {
                 let index = self.b.block_params(probe)[0];
                 let at = self.b.ins().imul_imm_u(index, 8 * (key.len() as i64 + 1));
                 let at = self.b.ins().iadd(base, at);
-                // The value word before the key: the writer stores them the other way round.
+                // The value word before the key: the writer stores them in the opposite order.
                 let word = self.b.ins().iadd_imm_u(at, 8 * key.len() as i64);
                 let row = self.load_row(word);
                 self.b.ins().brif(row, compare, &[], done, &[BlockArg::Value(row)]);
@@ -273,7 +273,7 @@ impl<'a> Codegen<'a, '_> {
         }
     }
 
-    /// A row number that the writer may change at any time; what is loaded after it is as new as it.
+    /// Loads a row number that the writer may change at any time; later loads are at least as new.
     pub(super) fn load_row(&mut self, at: Value) -> Value {
         // There every load is ordered, and this one extends as it loads.
         if cfg!(target_arch = "x86_64") {

@@ -13,7 +13,7 @@
 //! other packet of the batch runs.
 //!
 //! **Fields.** Inside a stage every field is an SSA value. The longest-lived fields of a large program stay in the PHV
-//! all the time. A field that no statement has set is read from the frame where it is needed, wherever its header lies;
+//! all the time. A field that no statement has set is read from the frame where it is needed, at any position of its header;
 //! only fields that some statement sets are written back. The fields of a column that is accessed with an unknown index
 //! lie in the PHV at a fixed stride, with a bounds check and a load or store for each access. Columns whose indices are
 //! all known at compile time stay in registers.
@@ -119,7 +119,7 @@ struct Codegen<'a, 'f> {
     buffers: HashMap<(Buffer, usize), StackSlot>,
     /// The sources of reads at the program point that is being emitted.
     reading: Reading<'a>,
-    /// The cursor at that program point, if it is known.
+    /// The cursor at that program point, if known.
     cursor: Option<u64>,
     /// The first read or jump that was emitted without a plan.
     unplanned: Option<String>,
@@ -170,7 +170,7 @@ struct Current {
 /// The blocks of the function.
 struct Blocks {
     places: HashMap<Place, Block>,
-    /// Places whose code is to be emitted.
+    /// Places whose code has not been emitted yet.
     work: Vec<Place>,
     /// Blocks where packets leave a hot path, and the places where they go.
     cold_exits: Vec<(Block, Place)>,

@@ -14,7 +14,7 @@ use std::mem::offset_of;
 pub(super) enum Once {
     /// A word of [`Ctx`], at this offset.
     Ctx(usize),
-    /// The PHVs' base, a queue …: what a word of [`Ctx`] points to, at this offset.
+    /// The target of the pointer at this offset of [`Ctx`]: the PHVs' base, a queue and so on.
     Indirect(usize, i32),
     /// A word of the view of a table, at this offset.
     View(TableId, usize),

@@ -91,7 +91,7 @@ impl<'a> Codegen<'a, '_> {
         self.get(self.slots().field(field))
     }
 
-    /// A field's value; 0 if nothing ever gives it another.
+    /// A field's value; 0 if the program never sets it.
     pub(super) fn get_or_zero(&mut self, field: FieldId) -> Limbs {
         if self.is_needed(field) {
             return self.get_field(field);

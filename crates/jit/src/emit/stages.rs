@@ -1,4 +1,4 @@
-//! The begin and the end of a stage: the loop over packets, cuts, and what is restored behind them.
+//! The begin and the end of a stage: the loop over packets, cuts, and the restored values after them.
 
 use super::once::Once;
 use super::slots::Reading;
@@ -265,7 +265,7 @@ impl<'a> Codegen<'a, '_> {
         self.set_word(field, value);
     }
 
-    /// Loads what a copy inherited from the PHV.
+    /// Loads the inherited slots of a copy from the PHV.
     fn load_image(&mut self) {
         let stage = self.stage;
         stage.inherited.iter().for_each(|(slot, offset)| self.restore(*slot, Restore::Phv(*offset)));
@@ -287,7 +287,7 @@ impl<'a> Codegen<'a, '_> {
         self.b.switch_to_block(go_on);
     }
 
-    /// Reloads fields from the frame: what a stage does not use is never loaded.
+    /// Reloads from the frame the fields that the stage uses.
     fn reload_from_frame(&mut self, reload: &'a Reload) {
         self.reading(Reading::AsIs(&reload.known), |cg| cg.reload_fields(reload));
     }
@@ -322,7 +322,7 @@ impl<'a> Codegen<'a, '_> {
         self.b.switch_to_block(done);
     }
 
-    /// Ends this stage for the packet: it waits for the next one, with the key of its lookup or what was found.
+    /// Ends this stage for the packet: it waits for the next one, with the key or the result of its lookup.
     pub(super) fn cut(&mut self, cut: CutId, words: &[Value], selector: Value) {
         let plan = &self.plan.cuts[cut];
         for (i, &limb) in words.iter().chain(plan.has_selector.then_some(&selector)).enumerate() {

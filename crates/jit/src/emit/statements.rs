@@ -9,7 +9,7 @@ use cranelift_codegen::ir::InstBuilder;
 use p4jet_ir::{Expr, FieldId, Loc, Op};
 
 impl<'a> Codegen<'a, '_> {
-    /// Emits a statement: `op` is what is left of it, `number` its number in the node.
+    /// Emits a statement: `op` is its simplified form, `number` its number in the node.
     pub(super) fn statement(
         &mut self,
         op: &'a Op,

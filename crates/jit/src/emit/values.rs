@@ -381,7 +381,7 @@ impl Codegen<'_, '_> {
     }
 
     /// P4_16: a left or logical right shift by the width or more gives 0, an arithmetic right shift the sign. Cranelift
-    /// takes counts modulo 64, so the count is looked at first.
+    /// takes counts modulo 64, so the count is compared first.
     fn shift(&mut self, op: BinaryOp, x: &Limbs, width: u32, count: Value) -> Limbs {
         if x.len() > 1 {
             let op = match op {
@@ -522,7 +522,7 @@ impl Codegen<'_, '_> {
         self.reload(out, n)
     }
 
-    /// Stores limbs in a stack buffer; gives its address.
+    /// Stores limbs in a stack buffer; returns its address.
     pub(super) fn spill(&mut self, purpose: Buffer, limbs: &[Value]) -> Value {
         let address = self.buffer(purpose, limbs.len());
         for (i, &limb) in limbs.iter().enumerate() {

@@ -56,7 +56,7 @@ fn of_copy(graph: &Graph, phv: &PhvLayout, place: Place, copy: &PacketCopy, know
     let value = |slot: Slot| match (set.get(&slot), known.get(slot)) {
         (Some(number), _) => Value::Set(*number),
         (None, _) if !keeps(graph, place, copy, slot) => Value::Zero,
-        // The image has the slot as it is, also where reads get it from the frame.
+        // The image has the unchanged slot, also where reads get it from the frame.
         (None, Some(known)) => Value::Known(known),
         (None, None) => Value::Kept,
     };

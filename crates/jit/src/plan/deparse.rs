@@ -14,7 +14,7 @@ use std::collections::HashMap;
 pub struct EmitPlan {
     /// The header.
     pub header: HeaderId,
-    /// The validity of the header, if it is known.
+    /// The validity of the header, if known.
     pub valid: Option<bool>,
     /// True if some parser extracts the header.
     pub is_extracted: bool,
@@ -22,7 +22,7 @@ pub struct EmitPlan {
     pub has_offset: Option<bool>,
     /// The offset of the header in the frame, if every extraction puts it at the same one.
     pub fixed_offset: Option<u32>,
-    /// Fields that may not be what the frame has.
+    /// Fields that may differ from the frame.
     pub changed: SlotSet,
     /// True if the validity of the header may have changed.
     pub valid_changed: bool,
@@ -35,13 +35,13 @@ pub struct EmitPlan {
 /// The work where a deparser ends.
 #[derive(Clone, Debug)]
 pub struct EndPlan {
-    /// The way in which the frame is made.
+    /// How the frame is built.
     pub kind: EndKind,
-    /// The cursor, if it is known.
+    /// The cursor, if known.
     pub cursor: Option<u64>,
 }
 
-/// The way in which the frame is made.
+/// How the frame is built.
 #[derive(Clone, Debug)]
 pub enum EndKind {
     /// Changed fields are written back in place.
@@ -62,7 +62,7 @@ pub enum EndKind {
 /// The ends of deparsers, and the emits that append to the scratch memory.
 pub type Plans = (HashMap<Place, EndPlan>, HashMap<StatementSite, EmitPlan>);
 
-/// Decides how frames are made.
+/// Decides how frames are built.
 pub fn plans(analyses: &Analyses) -> Plans {
     let graph = analyses.graph;
     let (mut ends, mut emits) = (HashMap::new(), HashMap::new());

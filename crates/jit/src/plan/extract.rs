@@ -12,7 +12,7 @@ use std::collections::HashMap;
 /// Slots times statements of a place beyond which all needed fields are loaded instead of those that are live.
 const LIVE_AFTER_BITS_MAX: usize = 1 << 27;
 
-/// For each extraction: whether it loads each field of the header.
+/// The fields that each extraction loads.
 pub type Loads = HashMap<StatementSite, Box<[bool]>>;
 
 /// Decides which fields extractions load.

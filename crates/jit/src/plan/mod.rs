@@ -3,7 +3,7 @@
 //!
 //! * every read: where a value comes from at each use (`Source`) and where each slot lies ([`Home`]);
 //! * every jump: where each edge leads, past tests whose result is known;
-//! * every cut: why the pipeline is cut, what a stage stores at its end, and how the next stage gets each value back;
+//! * every cut: its reason, the values that a stage stores at its end, and how the next stage gets each value back;
 //! * how the action of a row is chosen, which extern calls are inline, which values copies inherit;
 //! * how each frame is put together, which fields an extraction loads, which checksums are corrected.
 //!
@@ -88,9 +88,9 @@ pub struct Plan<'a> {
     pub intrinsics: [Vec<(Intrinsic, FieldId)>; 2],
     /// True if ingress or egress needs the time.
     pub reads_time: bool,
-    /// True if frames stay where they are, as long as they are.
+    /// True if frames keep their place and length.
     pub frames_stay: bool,
-    /// True if a packet may come to a node again.
+    /// True if a packet may reach a node again.
     pub may_loop: bool,
 }
 

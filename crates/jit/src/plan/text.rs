@@ -1,4 +1,4 @@
-//! The text form of a plan: for each stage what it restores, the places that it reaches with their statements, and the cuts where it
+//! The text form of a plan: for each stage the restored values, the places that it reaches with their statements, and the cuts where it
 //! ends.
 //!
 //! ```text

@@ -9,13 +9,13 @@ use super::google::{Any, Status};
 // Write and Read
 
 enumeration! {
-    /// The handling of a batch in which an update fails ("Batch Atomicity").
+    /// How a batch is handled in which an update fails ("Batch Atomicity").
     Atomicity {
-        /// The others are made.
+        /// The other updates take effect.
         CONTINUE_ON_ERROR as ContinueOnError = 0,
-        /// None is made; packets may see some for a while.
+        /// No update takes effect; packets may see some for a while.
         ROLLBACK_ON_ERROR as RollbackOnError = 1,
-        /// None is made, and each packet sees all or none.
+        /// No update takes effect, and each packet sees all or none.
         DATAPLANE_ATOMIC as DataplaneAtomic = 2,
     }
 }
@@ -39,7 +39,7 @@ message! {
 }
 
 message! {
-    /// All updates were made.
+    /// All updates took effect.
     "p4.v1.WriteResponse" WriteResponse {}
 }
 
@@ -56,7 +56,7 @@ message! {
 }
 
 message! {
-    /// Some of the entities asked for.
+    /// Some of the requested entities.
     "p4.v1.ReadResponse" ReadResponse {
         /// The entities.
         entities: repeated message Entity = 1,
@@ -66,13 +66,13 @@ message! {
 enumeration! {
     /// The kind of an update.
     UpdateType {
-        /// Nothing: an error.
+        /// Not set, which is an error.
         UNSPECIFIED as Unspecified = 0,
-        /// Adds an entity that is not there.
+        /// Adds an entity that does not exist.
         INSERT as Insert = 1,
-        /// Changes an entity that is there.
+        /// Changes an entity that exists.
         MODIFY as Modify = 2,
-        /// Removes an entity that is there.
+        /// Removes an entity that exists.
         DELETE as Delete = 3,
     }
 }
@@ -300,7 +300,7 @@ message! {
 // Action profiles
 
 enumeration! {
-    /// The way in which a group chooses a member.
+    /// How a group chooses a member.
     ActionSelectionMode {
         /// The mode of the selector.
         DEFAULT_MODE_DETERMINED_BY_ACTION_SELECTOR as DefaultModeDeterminedByActionSelector = 0,
@@ -331,7 +331,7 @@ message! {
         group_action: message Action = 5,
         /// The actions.
         action_profile_actions: repeated message ActionProfileAction = 1,
-        /// The way in which a member is chosen.
+        /// How a member is chosen.
         action_selection_mode: enumeration ActionSelectionMode = 2,
         /// The unit of the size.
         size_semantics: enumeration SizeSemantics = 3,
@@ -393,7 +393,7 @@ message! {
         group_id: uint32 = 2,
         /// The members.
         members: repeated message GroupMember = 3,
-        /// Maximum size, fixed when the group is made; 0 is the selector's.
+        /// Maximum size, fixed when the group is created; 0 is the selector's.
         max_size: int32 = 4,
     }
 }
@@ -486,11 +486,11 @@ message! {
 message! {
     /// Values of a meter's counters.
     "p4.v1.MeterCounterData" MeterCounterData {
-        /// Of green packets.
+        /// The count of green packets.
         green: message CounterData = 1,
-        /// Of yellow packets.
+        /// The count of yellow packets.
         yellow: message CounterData = 2,
-        /// Of red packets.
+        /// The count of red packets.
         red: message CounterData = 3,
     }
 }
@@ -514,7 +514,7 @@ message! {
 }
 
 message! {
-    /// A copy that is made if those before it cannot be sent.
+    /// A copy that is sent if those before it cannot be sent.
     "p4.v1.BackupReplica" BackupReplica {
         /// Port.
         port: bytes = 1,
@@ -713,7 +713,7 @@ message! {
         list_id: uint64 = 2,
         /// The data.
         data: repeated message P4Data = 3,
-        /// The time at which the list was made, in nanoseconds since 1970.
+        /// The time at which the list was created, in nanoseconds since 1970.
         timestamp: int64 = 4,
     }
 }
@@ -760,13 +760,13 @@ message! {
     "p4.v1.IdleTimeoutNotification" IdleTimeoutNotification {
         /// The entries, by their keys.
         table_entry: repeated message TableEntry = 1,
-        /// The time at which the message was made, in nanoseconds since 1970.
+        /// The time at which the message was created, in nanoseconds since 1970.
         timestamp: int64 = 2,
     }
 }
 
 oneof! {
-    /// The message that was wrong.
+    /// The rejected message.
     StreamErrorDetails {
         /// A packet.
         packet_out as PacketOut: message PacketOutError = 5,
@@ -794,7 +794,7 @@ message! {
 }
 
 message! {
-    /// A packet that was wrong.
+    /// A rejected packet.
     "p4.v1.PacketOutError" PacketOutError {
         /// The packet.
         packet_out: message PacketOut = 1,
@@ -802,7 +802,7 @@ message! {
 }
 
 message! {
-    /// An acknowledgement that was wrong.
+    /// A rejected acknowledgement.
     "p4.v1.DigestListAckError" DigestListAckError {
         /// The acknowledgement.
         digest_list_ack: message DigestListAck = 1,
@@ -810,7 +810,7 @@ message! {
 }
 
 message! {
-    /// Another message that was wrong.
+    /// Another rejected message.
     "p4.v1.StreamOtherError" StreamOtherError {
         /// The message.
         other: message Any = 1,
@@ -833,17 +833,17 @@ message! {
 enumeration! {
     /// The use of a pipeline configuration ("P4 Forwarding-Pipeline Configuration").
     ConfigAction {
-        /// Nothing: an error.
+        /// Not set, which is an error.
         UNSPECIFIED as Unspecified = 0,
-        /// It is checked.
+        /// Checks the configuration.
         VERIFY as Verify = 1,
-        /// It is checked and kept for COMMIT.
+        /// Checks the configuration and keeps it for COMMIT.
         VERIFY_AND_SAVE as VerifyAndSave = 2,
-        /// It runs, without the state of the one before.
+        /// Runs the configuration without the previous state.
         VERIFY_AND_COMMIT as VerifyAndCommit = 3,
-        /// The one that was kept runs.
+        /// Runs the kept configuration.
         COMMIT as Commit = 4,
-        /// It runs, with the state of the one before.
+        /// Runs the configuration with the previous state.
         RECONCILE_AND_COMMIT as ReconcileAndCommit = 5,
     }
 }
@@ -861,13 +861,13 @@ message! {
         election_id: message Uint128 = 3,
         /// The use of the configuration.
         action: enumeration ConfigAction = 4,
-        /// With what.
+        /// The configuration.
         config: message ForwardingPipelineConfig = 5,
     }
 }
 
 message! {
-    /// It was done.
+    /// The answer if it succeeded.
     "p4.v1.SetForwardingPipelineConfigResponse" SetForwardingPipelineConfigResponse {}
 }
 
@@ -918,7 +918,7 @@ message! {
 message! {
     /// The program of a device.
     "p4.v1.GetForwardingPipelineConfigResponse" GetForwardingPipelineConfigResponse {
-        /// The fields that were asked for.
+        /// The requested fields.
         config: message ForwardingPipelineConfig = 1,
     }
 }
@@ -934,7 +934,7 @@ message! {
         space: string = 3,
         /// Code of the target.
         code: int32 = 4,
-        /// More of the target.
+        /// Details of the target.
         details: message Any = 5,
     }
 }
@@ -958,7 +958,7 @@ enumeration! {
 message! {
     /// Asks what a server can do ("Capabilities RPC").
     "p4.v1.CapabilitiesRequest" CapabilitiesRequest {
-        /// And this device; 0 is none.
+        /// The device; 0 is none.
         device_id: uint64 = 1,
     }
 }
@@ -979,29 +979,29 @@ message! {
 oneof! {
     /// A value.
     DataValue {
-        /// Of `bit<W>` or `int<W>`.
+        /// A `bit<W>` or `int<W>`.
         bitstring as Bitstring: bytes = 1,
-        /// Of `varbit<W>`.
+        /// A `varbit<W>`.
         varbit as Varbit: message P4Varbit = 2,
-        /// Of `bool`.
+        /// A `bool`.
         bool as Bool: bool = 3,
-        /// Of a tuple.
+        /// A tuple.
         tuple as Tuple: message P4StructLike = 4,
-        /// Of a struct.
+        /// A struct.
         r#struct as Struct: message P4StructLike = 5,
-        /// Of a header.
+        /// A header.
         header as Header: message P4Header = 6,
-        /// Of a header union.
+        /// A header union.
         header_union as HeaderUnion: message P4HeaderUnion = 7,
-        /// Of a stack of headers.
+        /// A stack of headers.
         header_stack as HeaderStack: message P4HeaderStack = 8,
-        /// Of a stack of header unions.
+        /// A stack of header unions.
         header_union_stack as HeaderUnionStack: message P4HeaderUnionStack = 9,
-        /// Of an enum without representation: the member's name.
+        /// A member of an enum without representation, by name.
         r#enum as Enum: string = 10,
-        /// Of `error`: the member's name.
+        /// An `error`, by name.
         error as Error: string = 11,
-        /// Of an enum with a representation.
+        /// A value of an enum with a representation.
         enum_value as EnumValue: bytes = 12,
     }
 }
@@ -1009,7 +1009,7 @@ oneof! {
 message! {
     /// A value ("P4Data in p4runtime.proto").
     "p4.v1.P4Data" P4Data {
-        /// Of which type.
+        /// The value, by type.
         data: oneof DataValue(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12),
     }
 }

@@ -29,7 +29,7 @@ impl Random {
     }
 }
 
-/// Levels of messages in messages; below, fields stay empty.
+/// Levels of nested messages; fields of deeper ones stay empty.
 pub const DEPTH: u32 = 5;
 
 /// Fills a message.

@@ -1,8 +1,8 @@
 //! The device that the server offers: who controls it, which pipeline configuration it has, and the order of changes.
 //!
-//! Changes are made by one thread, in the order of their arrival: updates of entities, new pipeline configurations.
-//! So a Write waits for the compilation of a pipeline, but arbitration, packets and Reads do not. The answers of short changes that
-//! follow each other are given together, so that the server's thread is woken once for all of them.
+//! One thread makes all changes in the order of their arrival: updates of entities and new pipeline configurations. So a Write waits
+//! for the compilation of a pipeline, but arbitration, packets and Reads do not. The answers to short changes that follow each other
+//! are sent together, so that the server's thread wakes once for all of them.
 
 use super::API_VERSION;
 use super::outbox::Outbox;
@@ -29,23 +29,23 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tonic::{Code, Status};
 
-/// Changes that may wait.
+/// Maximum number of waiting changes.
 pub const JOBS_MAX: usize = 1024;
-/// The most bytes of a P4Info.
+/// Maximum size of a P4Info in bytes.
 pub const P4INFO_BYTES_MAX: usize = 8 << 20;
-/// The most messages and byte strings in a Write, which bounds the memory that it takes once decoded.
+/// Maximum number of messages and byte strings in a Write, which bounds the memory of the decoded Write.
 pub const FIELDS_MAX: usize = 1 << 23;
-/// The most updates of a Write.
+/// Maximum number of updates of a Write.
 pub const UPDATES_MAX: usize = 500_000;
-/// How long the compilation of a program from the network may take.
+/// Maximum time for the compilation of a program from the network.
 pub const COMPILE_WAIT: Duration = Duration::from_secs(60);
 /// Bytes of an answer of a Read with several entities: by default, clients take at most 4 MiB.
 const ANSWER_BYTES: usize = 1 << 20;
-/// The most streams of all roles.
+/// Maximum number of streams of all roles.
 pub const STREAMS_MAX: usize = 1024;
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind the locks is changed as a whole.
+    // A panic leaves no half-done change behind: the locked values are replaced as a whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -53,13 +53,13 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Configured {
     /// The P4Info's bytes as the client sent them.
     pub p4info: Bytes,
-    /// The client's bytes; empty for a program that came otherwise.
+    /// The client's bytes; empty for a program that no client sent.
     pub device_config: Bytes,
     /// The client's cookie.
     pub cookie: Option<u64>,
     /// Its objects.
     pub pipeline: Arc<Pipeline>,
-    /// The headers of packets to and from controllers.
+    /// The packet-in and packet-out headers.
     headers: Arc<Headers>,
 }
 
@@ -78,7 +78,7 @@ impl Configured {
         Ok(Configured { p4info, device_config, cookie, pipeline, headers })
     }
 
-    /// The header in front of a controller's packet.
+    /// The packet-out header of a controller's packet.
     ///
     /// # Errors
     /// The metadata is not that of the header.
@@ -96,11 +96,11 @@ impl Configured {
     }
 }
 
-/// A configuration that waits for COMMIT. Reads and Writes are of it.
+/// A configuration that waits for COMMIT. Reads and Writes apply to it.
 struct Saved {
     configured: Arc<Configured>,
     ready: Ready,
-    /// Control of its switch, through which no packet comes yet.
+    /// Control of its switch, which receives no packets yet.
     switch: SharedControl,
 }
 
@@ -108,7 +108,7 @@ struct Saved {
 struct Configs {
     running: Option<Arc<Configured>>,
     saved: Option<Saved>,
-    /// The switch of a server that began without a program, or whose program has no P4Info.
+    /// The switch of a server that started without a program, or whose program has no P4Info.
     none: Option<Weak<Switch>>,
 }
 
@@ -116,11 +116,11 @@ struct Configs {
 pub struct Stream {
     /// Its messages.
     pub outbox: Arc<Outbox>,
-    /// The role as the client gave it, with the device id.
+    /// The device id, and the role as the client named it.
     role: Option<(u64, Option<v1::Role>)>,
 }
 
-/// Who controls the device.
+/// The streams and their roles.
 struct Arbitration {
     sessions: Sessions,
     roles: Roles,
@@ -178,24 +178,24 @@ pub struct Device {
     pub switch: SharedControl,
     arbitration: Mutex<Arbitration>,
     configs: Mutex<Configs>,
-    /// The running configuration as it was last seen, for those who must not wait for a batch of changes.
+    /// The running configuration as last seen, for users that must not wait for a batch of changes.
     known: Mutex<Option<Arc<Configured>>>,
     jobs: SyncSender<Job>,
     /// Jobs that wait or run.
     pending: Arc<AtomicUsize>,
     streams: AtomicU64,
-    /// Where lines for the log go.
+    /// Writes a line to the log.
     pub log: Arc<dyn Fn(String) + Send + Sync>,
     /// The lists of digests.
     pub lists: Mutex<Lists>,
-    /// Numbers of what was dropped.
+    /// Counts of dropped packets and digests.
     pub counts: Counts,
 }
 
-/// Numbers of what was dropped.
+/// Counts of dropped packets and digests.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Packets for controllers that no controller took.
+    /// Packets that no controller took.
     pub packet_ins_dropped: AtomicU64,
     /// Packets for controllers without the header that the P4Info names.
     pub packet_ins_short: AtomicU64,
@@ -205,7 +205,7 @@ pub struct Counts {
     pub digests_dropped: AtomicU64,
 }
 
-/// The id that a message gives.
+/// The election id in a message.
 pub fn election_id(id: Option<&v1::Uint128>) -> Option<u128> {
     id.map(|id| u128::from(id.high) << 64 | u128::from(id.low))
 }
@@ -217,7 +217,7 @@ pub fn refused(refusal: &Refusal) -> Status {
             Status::not_found(format!("there is no device {found}; this switch is device {own}"))
         }
         Refusal::Role(role) if role.len() > ROLE_NAME_MAX => {
-            Status::not_found("no role has such a long name")
+            Status::not_found(format!("the name of a role has at most {ROLE_NAME_MAX} bytes"))
         }
         Refusal::Role(role) => Status::not_found(format!("no client has opened a stream for role `{role}`")),
         Refusal::Invalid(why) => Status::invalid_argument(why.clone()),
@@ -236,7 +236,7 @@ pub fn refused(refusal: &Refusal) -> Status {
 }
 
 impl Device {
-    /// Offers a switch. `has_program` is false if it runs no program of the user's.
+    /// Serves a switch. `has_program` is false if it started without a program.
     pub fn new(
         switch: SharedControl,
         rules: Rules,
@@ -270,7 +270,7 @@ impl Device {
         Ok((device, Answers(answers)))
     }
 
-    /// Refuses the id of another device.
+    /// Refuses another device's id.
     pub fn check_device(&self, id: u64) -> Result<(), Status> {
         lock(&self.arbitration).sessions.check_device(id).map_err(|refusal| refused(&refusal))
     }
@@ -285,7 +285,7 @@ impl Device {
         Ok(arbitration.roles.view(&request.role))
     }
 
-    /// Carries out a change after those that came before it. Others that are short may delay the answer to a short one a little.
+    /// Carries out a change after all earlier ones. The answer to a short change may wait a little for other short changes.
     pub async fn change<T: Send + 'static>(
         self: &Arc<Self>,
         is_short: bool,
@@ -318,7 +318,7 @@ impl Device {
     // ------------------------------------------------------------------------------------------------------------------------
     // Arbitration
 
-    /// Takes a stream up. It has no role yet.
+    /// Registers a stream, which has no role yet.
     pub fn open(&self) -> Result<(StreamId, Arc<Outbox>), Status> {
         let mut arbitration = lock(&self.arbitration);
         if arbitration.streams.len() >= STREAMS_MAX {
@@ -331,7 +331,7 @@ impl Device {
         Ok((id, outbox))
     }
 
-    /// A stream has ended, in whatever way.
+    /// Deregisters a stream that has ended for any reason.
     pub fn close(&self, stream: StreamId) {
         let mut arbitration = lock(&self.arbitration);
         arbitration.streams.remove(&stream);
@@ -339,7 +339,7 @@ impl Device {
         arbitration.notify(&notices);
     }
 
-    /// Takes an arbitration update.
+    /// Handles an arbitration update.
     ///
     /// # Errors
     /// The status with which the stream ends.
@@ -383,10 +383,10 @@ impl Device {
                 }
                 self.keep_ids(&arbitration);
             }
-            // What a primary before this one has begun comes to its end before this one hears of its role.
+            // Requests that the previous primary started are finished before the new primary is notified.
             let takes_over = arbitration.sessions.is_primary(stream) && !was_primary;
             if takes_over {
-                // The new primary has seen none of them.
+                // The new primary has seen none of the digests.
                 lock(&self.lists).forget();
             }
             if !takes_over || self.pending.load(Ordering::Acquire) == 0 {
@@ -396,7 +396,7 @@ impl Device {
             arbitrated.notices.retain(|notice| notice.stream != stream);
             arbitration.notify(&arbitrated.notices);
         }
-        // Requests of the old primary that have not begun are refused as they come to their turn.
+        // Requests of the old primary that have not started are refused at their turn.
         self.change(true, |_| Ok(())).await?;
         let arbitration = lock(&self.arbitration);
         if let Some(notice) = arbitration.sessions.notice(stream) {
@@ -405,11 +405,11 @@ impl Device {
         Ok(())
     }
 
-    /// Keeps the highest election ids, as soon as changes that wait are made.
+    /// Keeps the highest election ids, after the waiting changes.
     fn keep_ids(&self, arbitration: &Arbitration) {
         let ids = arbitration.sessions.highest_ids();
         let (switch, log) = (self.switch.clone(), Arc::clone(&self.log));
-        // Without room it is done after the next update.
+        // If the queue is full, the next arbitration update keeps them.
         let change = Box::new(move || {
             if let Ok(Some(note)) = kept::keep_highest_ids(&switch, &ids) {
                 log(note);
@@ -440,7 +440,7 @@ impl Device {
         all
     }
 
-    /// What a role may read and write.
+    /// The objects that a role may read and write.
     pub fn view(&self, role: &str) -> RoleView {
         lock(&self.arbitration).roles.view(role)
     }
@@ -459,7 +459,7 @@ impl Device {
     // ------------------------------------------------------------------------------------------------------------------------
     // Pipeline configurations
 
-    /// The configuration that Reads and Writes are of, and control of its switch. `None` without one.
+    /// The configuration that Reads and Writes apply to, and control of its switch. `None` without one.
     pub fn active(&self) -> Option<(Arc<Configured>, SharedControl)> {
         let mut configs = lock(&self.configs);
         if let Some(saved) = &configs.saved {
@@ -469,12 +469,12 @@ impl Device {
         Some((running, self.switch.clone()))
     }
 
-    /// The configuration of the program that runs, as it was last seen.
+    /// The configuration of the running program as last seen.
     pub fn known(&self) -> Option<Arc<Configured>> {
         lock(&self.known).clone()
     }
 
-    /// The configuration of the program that runs. Waits for a batch that is being carried out.
+    /// The configuration of the running program. Waits for a batch in progress.
     pub fn running(&self) -> Option<Arc<Configured>> {
         self.running_of(&mut lock(&self.configs))
     }
@@ -492,8 +492,8 @@ impl Device {
         running
     }
 
-    /// If another program was loaded by other means, the client's P4Info stays if it fits that program, and is replaced by the
-    /// program's own otherwise.
+    /// If `ctl load` replaced the program, the client's P4Info stays if it fits the new program; otherwise the program's own
+    /// replaces it.
     fn find_running(&self, configs: &mut Configs) -> Option<Arc<Configured>> {
         let control = self.switch.control();
         if let Some(running) = configs.running.as_ref().filter(|running| running.is_of(&control)) {
@@ -504,7 +504,7 @@ impl Device {
             return None;
         }
         let own = match self.switch.p4info() {
-            // Yet another program was loaded meanwhile: the next request sees it.
+            // Another program was loaded meanwhile: the next request sees it.
             Ok((switch, _)) if !Arc::ptr_eq(&switch, control.switch()) => return None,
             Ok((_, p4info)) => Bytes::from(p4info),
             Err(error) => {
@@ -572,7 +572,7 @@ impl Device {
             }
             let saved = lock(&self.configs).saved.take();
             let saved =
-                saved.ok_or_else(|| Status::not_found("no config was saved: VERIFY_AND_SAVE comes first"))?;
+                saved.ok_or_else(|| Status::not_found("no config was saved: send VERIFY_AND_SAVE first"))?;
             return self.run(saved.configured, saved.ready, Keep::Own, Some(&saved.switch));
         }
         let Some(config) = config else {
@@ -637,7 +637,7 @@ impl Device {
         }
     }
 
-    /// Runs a program. `aside` is control of its state, if that was written to before.
+    /// Runs a program. `aside` is control of its state, if clients wrote to it before COMMIT.
     fn run(
         &self,
         configured: Arc<Configured>,
@@ -651,7 +651,7 @@ impl Device {
         let own = config::P4Info::decode(&ready.p4info[..]).unwrap_or_default();
         let loaded = self.switch.run_pipeline(ready, keep, aside, |control| {
             configured.pipeline.take_kept(control);
-            // With the old state, the tables are others than those that the configuration was made for.
+            // With the old state, the tables are not those for which the configuration was created.
             refitted = Some(match configured.is_of(control) {
                 true => Ok(Arc::clone(&configured)),
                 false => {
@@ -665,7 +665,7 @@ impl Device {
             Keep::Old => Status::invalid_argument(format!("the state cannot be kept: {}", error.message)),
             Keep::Own => Status::internal(error.message),
         })?;
-        // The lists of the old program's digests.
+        // They contain digests of the old program.
         lock(&self.lists).clear();
         (configs.running, configs.saved, configs.none) = (refitted.and_then(Result::ok), None, None);
         lock(&self.known).clone_from(&configs.running);
@@ -850,7 +850,7 @@ impl Arbitration {
     }
 }
 
-/// Cancels a compilation after a while, unless it is dropped before.
+/// Cancels a compilation after a while, unless it is dropped earlier.
 struct CancelAfter {
     _until_dropped: SyncSender<()>,
 }
@@ -867,7 +867,7 @@ impl CancelAfter {
     }
 }
 
-/// The status for bytes that are no such message.
+/// The status for bytes that cannot be decoded as the message.
 pub fn malformed(error: prost::DecodeError) -> Status {
     Status::invalid_argument(format!("the request cannot be decoded: {error}"))
 }
@@ -877,7 +877,7 @@ pub fn no_pipeline() -> Status {
     Status::failed_precondition("No forwarding pipeline config set for this device")
 }
 
-/// The most reasons that a refusal lists.
+/// Maximum number of reasons that a refusal lists.
 const REASONS_MAX: usize = 20;
 
 fn unfit(why: Vec<String>) -> Status {
@@ -892,13 +892,13 @@ fn unfit(why: Vec<String>) -> Status {
 /// The type of the details of a failed batch.
 const ERROR_TYPE: &str = "type.googleapis.com/p4.v1.Error";
 
-/// The status of a request of which some parts failed: details with one error for each part.
+/// The status of a request that failed in part: its details have one error for each part.
 pub fn failed(what: &str, parts: &str, errors: Vec<v1::Error>) -> Status {
     let bad = errors.iter().filter(|error| error.canonical_code != 0).count();
     let message = format!("{what}: {bad} of {} {parts}", errors.len());
     let any = |error: v1::Error| google::Any {
         type_url: ERROR_TYPE.to_string(),
-        // Clients read at most some kilobytes: successes take none of them.
+        // Clients read only a few kilobytes, so successes are empty.
         value: if error.canonical_code == 0 { Bytes::new() } else { error.encode_to_vec().into() },
     };
     let code = Code::Unknown;

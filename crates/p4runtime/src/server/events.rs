@@ -1,4 +1,4 @@
-//! Notifications that the server sends unasked: digests and idle entries.
+//! Notifications: digests and idle entries.
 
 use super::device::{Device, lock};
 use p4jet_control::{Control, Entity, Event, Selector, Subscription, Topics};
@@ -31,7 +31,7 @@ pub fn run(device: &Weak<Device>, mut events: Subscription, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) && !events.has_ended() {
         let event = events.next_event(wait);
         let Some(device) = device.upgrade() else { return };
-        // Also notices programs that were loaded by other means.
+        // Also notices programs loaded by `ctl load`.
         device.running();
         let control = device.switch.control();
         if !std::ptr::eq(of.as_ptr(), Arc::as_ptr(control.switch())) {
@@ -74,7 +74,7 @@ pub fn subscribe(device: &Device) -> Option<Subscription> {
 }
 
 impl Device {
-    /// Makes groups and copies follow the state of ports: of all, or of one that has changed.
+    /// Applies the state of all ports, or of the changed one, to groups and copies.
     pub(super) fn follow_ports(&self, changed: Option<u32>) {
         match crate::links::follow(&self.switch, changed) {
             Ok(None) => {}
@@ -98,7 +98,7 @@ impl Device {
         self.send_lists(list.into_iter().collect());
     }
 
-    /// Sends the lists that are due. Returns when the next one is.
+    /// Sends the lists that are due. Returns the time of the next one.
     fn send_due_lists(&self, now: Instant) -> Option<Instant> {
         let configured = self.running()?;
         let (due, next) = lock(&self.lists).due(&configured.pipeline.wanted(), now);
@@ -121,7 +121,7 @@ impl Device {
         let Some(configured) = self.running() else { return };
         let Some(entry) = configured.pipeline.show_idle(&self.switch.control(), table, entry) else { return };
         let table = entry.table_id;
-        // One entry each: some clients look at the first one only.
+        // One entry per notification: some clients read only the first.
         let timeout = v1::IdleTimeoutNotification { table_entry: vec![entry], timestamp: super::now_ns() };
         let update = Some(v1::StreamResponse::IdleTimeoutNotification(timeout));
         self.send_to_primaries(table, v1::StreamMessageResponse { update });
@@ -153,7 +153,7 @@ impl Device {
         idle.values().min().copied()
     }
 
-    /// Sends a message about an object to the primaries whose roles include the object. False if none takes it.
+    /// Sends a message about an object to the primaries whose roles include it. Returns false if none takes it.
     fn send_to_primaries(&self, id: u32, message: v1::StreamMessageResponse) -> bool {
         let primaries = self.primaries_of(id);
         let message = bytes::Bytes::from(message.encode_to_vec());

@@ -13,7 +13,7 @@ use tokio::time::Sleep;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Request, Response, Status, Streaming};
 
-/// The codec of all methods: messages are bytes. Requests are decoded by the methods, which keep parts of them as they came.
+/// The codec of all methods: messages are bytes. The methods decode requests and keep parts of them unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Raw;
 
@@ -124,7 +124,7 @@ const PREFIX_BYTES: usize = 5;
 
 /// Requests of at most this many bytes need no permit.
 pub const SMALL_BYTES: usize = 16 << 10;
-/// The unit of permits for larger ones, in bytes.
+/// Bytes per permit of larger ones.
 const PERMIT_BYTES: usize = 4 << 10;
 
 /// The memory for large requests of all clients.
@@ -137,10 +137,10 @@ impl Budget {
         Budget(Arc::new(Semaphore::new(bytes / PERMIT_BYTES)))
     }
 
-    /// Room for a request that has come, as long as it is worked on.
+    /// Reserves room for a request until it is finished.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no room.
     pub fn hold(&self, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Status> {
         if bytes <= SMALL_BYTES {
             return Ok(None);
@@ -155,23 +155,23 @@ impl Budget {
     }
 }
 
-/// How long a client may take between two parts of a request that is not a stream, and for all of it.
+/// Maximum time between two parts of a request that is not a stream, and for the whole request.
 pub const PART_WAIT: Duration = Duration::from_secs(30);
 const REQUEST_WAIT: Duration = Duration::from_secs(300);
 
-/// The body of a request. It checks the length that a message announces before anything reserves memory for it, and ends
-/// the request if its rest does not come.
+/// The body of a request. It checks the announced length of a message before memory is reserved for it, and ends the request
+/// if the rest does not arrive in time.
 pub struct Admitted<B> {
     body: B,
     budget: Budget,
-    /// What of the present message's prefix has come.
+    /// The received part of the present message's prefix.
     prefix: [u8; PREFIX_BYTES],
     prefix_len: usize,
-    /// How much of the present message has not come yet.
+    /// The number of missing bytes of the present message.
     rest: usize,
     bytes_max: usize,
     permit: Option<OwnedSemaphorePermit>,
-    /// None for streams, which may be silent.
+    /// `None` for streams, which may be silent.
     wait: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
@@ -257,10 +257,9 @@ where
             }
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => match &mut this.wait {
-                Some((_, sleep)) => sleep
-                    .as_mut()
-                    .poll(context)
-                    .map(|()| Some(Err(Status::deadline_exceeded("the rest of the request did not come")))),
+                Some((_, sleep)) => sleep.as_mut().poll(context).map(|()| {
+                    Some(Err(Status::deadline_exceeded("the rest of the request did not arrive in time")))
+                }),
                 None => Poll::Pending,
             },
         }
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn announced_lengths_are_checked_before_the_message_comes() {
+    fn announced_lengths_are_checked_before_the_message_arrives() {
         let budget = Budget::new(1 << 20);
         let mut body = admitted(&budget);
         // Byte by byte, two messages.
@@ -323,7 +322,7 @@ mod tests {
         drop(one);
         let mut three = admitted(&budget);
         three.follow(&[0, 0, 0x0c, 0, 0]).unwrap();
-        // A small one needs no room.
+        // A small request needs no permit.
         admitted(&budget).follow(&[0, 0, 0, 0x40, 0]).unwrap();
     }
 }

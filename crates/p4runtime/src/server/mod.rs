@@ -1,8 +1,8 @@
-//! The P4Runtime server: gRPC on threads of its own. The packet path knows nothing of it.
+//! The P4Runtime server: gRPC on separate threads. The packet path does not know it.
 //!
 //! * `grpc`: messages as bytes over HTTP/2, and the admission of requests.
-//! * `device`: who controls the switch, which pipeline configuration it has, and the order of changes.
-//! * `streams`: what clients say on their streams. `outbox`: what waits for them there.
+//! * `device`: the clients' roles, the pipeline configuration, and the order of changes.
+//! * `streams`: messages from clients on their streams. `outbox`: messages that wait for them.
 //! * `in_process`: a server without sockets.
 //! * `packets`: packets to and from controllers. `events`: digests, and entries that have been idle.
 //!
@@ -49,31 +49,31 @@ use tonic::body::Body;
 /// The version of P4Runtime that the server offers.
 pub const API_VERSION: &str = "1.5.0";
 
-/// Clients that are connected at a time.
+/// Maximum number of connected clients.
 pub const CONNECTIONS_MAX: usize = 64;
-/// Requests and streams of a client at a time.
+/// Maximum number of simultaneous requests and streams of a client.
 pub const CALLS_MAX: u32 = 256;
-/// The largest request, in bytes.
+/// Maximum size of a request in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 256 << 20;
-/// The largest message on a stream, and the largest request other than Write and SetForwardingPipelineConfig.
+/// Maximum size of a message on a stream, and of a request other than Write and SetForwardingPipelineConfig.
 pub const SMALL_MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// Large requests of all clients together, in bytes.
+/// Maximum size of all large requests together, in bytes.
 pub const REQUESTS_BYTES_MAX: usize = 512 << 20;
-/// Reads at a time.
+/// Maximum number of simultaneous Reads.
 pub const READS_MAX: usize = 64;
-/// Threads for requests that wait for a batch, besides Reads.
+/// Number of threads for requests that wait for a batch, besides Reads.
 const OTHERS_MAX: usize = 4;
 /// Writes of at most this many bytes are answered together with others.
 const SHORT_BYTES: usize = 4 << 10;
 /// Answers of a Read that wait for its client.
 const PAGES_MAX: usize = 2;
-/// How long a Read waits for a client that does not take its answers.
+/// Maximum time that a Read waits for a client that does not read its answers.
 const READ_WAIT: Duration = Duration::from_secs(30);
-/// How long a new connection may take until it speaks HTTP/2.
+/// Maximum time until a new connection speaks HTTP/2.
 const GREETING_WAIT: Duration = Duration::from_secs(10);
-/// How often an idle client is asked whether it is there, and how long it may take to answer.
+/// Interval of HTTP/2 pings to an idle client, and the maximum time for its answer.
 const PING: Duration = Duration::from_secs(10);
-/// Bytes of a client's requests that nothing has read yet: of one request, and of all.
+/// Maximum number of unread bytes of a client's requests: of one request, and of all.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 /// Bytes of an answer that wait for its client within HTTP/2.
@@ -92,13 +92,13 @@ pub struct Tls {
     pub client_authorities: Option<PathBuf>,
 }
 
-/// What a server offers, and where.
+/// The options of a server.
 pub struct Options {
     /// Where it listens.
     pub address: SocketAddr,
-    /// How it arbitrates, and which device it is.
+    /// The rules of arbitration and the device id.
     pub rules: Rules,
-    /// True if the switch runs a program of the user's.
+    /// False if the switch started without a program.
     pub has_program: bool,
     /// TLS instead of plain text.
     pub tls: Option<Tls>,
@@ -108,7 +108,7 @@ pub struct Options {
     pub log: Arc<dyn Fn(String) + Send + Sync>,
 }
 
-/// A server. Dropped, it ends.
+/// A running server; dropping it ends it.
 pub struct Server {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -203,19 +203,19 @@ pub(crate) fn now_ns() -> i64 {
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// What all connections share.
+/// The state shared by all connections.
 struct Shared {
     device: Arc<Device>,
     to_switch: Option<packets::ToSwitch>,
     budget: Budget,
     reads: Arc<Semaphore>,
     connections: AtomicUsize,
-    /// True once the log has heard of refused connections, until there is room again.
+    /// True from the log line about a refused connection until a connection ends.
     refused: AtomicBool,
     log: Arc<dyn Fn(String) + Send + Sync>,
 }
 
-/// A connection, as long as it is counted.
+/// A counted connection.
 struct Connection(Arc<Shared>);
 
 impl Drop for Connection {
@@ -228,7 +228,7 @@ impl Drop for Connection {
 async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<tokio_rustls::TlsAcceptor>) {
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
-            // There are no descriptors left: some connection ends some time.
+            // No descriptor is left; try again when a connection may have ended.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -258,10 +258,10 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<tokio_ru
     }
 }
 
-/// How a client of HTTP/2 begins.
+/// The first bytes that a client of HTTP/2 sends.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Waits for the beginning of a connection. False if it is not that of HTTP/2, or does not come.
+/// Waits for the first bytes of a connection. False if they are not those of HTTP/2, or do not arrive.
 async fn speaks_http2(stream: &TcpStream) -> bool {
     let greeting = async {
         let mut seen = [0; PREFACE.len()];
@@ -270,7 +270,7 @@ async fn speaks_http2(stream: &TcpStream) -> bool {
                 Ok(0) | Err(_) => return false,
                 Ok(count) if seen[..count] != PREFACE[..count] => return false,
                 Ok(count) if count == PREFACE.len() => return true,
-                // `peek` does not wait for more than there is.
+                // `peek` returns at once if a part has arrived.
                 Ok(_) => tokio::time::sleep(Duration::from_millis(5)).await,
             }
         }
@@ -331,7 +331,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
             let get = |raw| {
                 let shared = Arc::clone(&shared);
                 async move {
-                    // It may wait for a batch.
+                    // This may wait for a batch.
                     let get = tokio::task::spawn_blocking(move || shared.device.get_pipeline(&raw));
                     get.await.unwrap_or_else(|_| Err(Status::internal("bug in p4jet: the request failed")))
                 }
@@ -354,7 +354,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         }
         "/grpc.health.v1.Health/Watch" => {
             let watch = |raw: Bytes| async move {
-                // An unknown service may be added some time: SERVICE_UNKNOWN, and the stream stays open.
+                // The health protocol: an unknown service gets SERVICE_UNKNOWN, and the stream stays open.
                 Ok(Watch(Some(health(&raw).unwrap_or(Bytes::from_static(&[1 << 3, 3])))))
             };
             grpc.server_streaming(StreamMethod(watch), request).await
@@ -363,7 +363,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     })
 }
 
-/// The answer to a HealthCheckRequest, whose only field is the name of a service: that it serves.
+/// The answer to a HealthCheckRequest, whose only field is the name of a service: SERVING.
 fn health(request: &Bytes) -> Result<Bytes, Status> {
     match &wire::bytes_field(request, 1)[..] {
         b"" | b"p4.v1.P4Runtime" => Ok(Bytes::from_static(&[1 << 3, 1])),
@@ -429,7 +429,7 @@ async fn read(shared: Arc<Shared>, raw: Bytes) -> Result<Pages, Status> {
     let (to_client, pages) = mpsc::channel(PAGES_MAX);
     let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || {
-        // A client that takes nothing for a while loses its Read; what it has holds little memory.
+        // The Read of a client that does not read is ended; until then it holds little memory.
         let send = |page| {
             let sending = tokio::time::timeout(READ_WAIT, to_client.send(page));
             matches!(runtime.block_on(sending), Ok(Ok(())))

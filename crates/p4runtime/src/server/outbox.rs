@@ -16,7 +16,7 @@ pub const PACKETS_MAX: usize = 8192;
 /// Maximum number of waiting bytes for a client, of packets and of other messages.
 pub const BYTES_MAX: usize = 4 << 20;
 
-/// A queue to one client: packets wait apart from other messages, which overtake them.
+/// A queue to one client: packets wait separately from other messages, which overtake them.
 #[derive(Default)]
 pub struct Outbox(Mutex<Waiting>);
 

@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The headers that carry metadata of packets from and to controllers.
+/// The packet-in and packet-out headers, which carry metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
-    /// In front of packets to controllers.
+    /// The packet-in header.
     packet_in: Option<Layout>,
-    /// In front of packets of controllers.
+    /// The packet-out header.
     packet_out: Option<Layout>,
 }
 
-/// The fields of such a header, packed in their order, the highest bit first.
+/// The fields of a header, packed in order, highest bit first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Layout {
     fields: Vec<Field>,
@@ -174,7 +174,7 @@ fn take_bits(from: &[u8], end: usize, width: usize, to: &mut Vec<u8>) {
 }
 
 impl Headers {
-    /// The headers of a pipeline, which fit those of the program's own P4Info.
+    /// The headers of a pipeline, which match those of the program's own P4Info.
     pub fn new(pipeline: &Pipeline, own: &config::P4Info) -> Result<Headers, String> {
         let layout = |name| Layout::new(name, pipeline.p4info(), pipeline.packet_fields.get(name), own);
         Ok(Headers { packet_in: layout("packet_in")?, packet_out: layout("packet_out")? })
@@ -208,12 +208,12 @@ impl Headers {
     }
 }
 
-/// Packets that are brought to controllers at once.
+/// Maximum number of packets that are delivered together.
 const AT_ONCE: usize = 64;
-/// How long the thread waits for packets before it looks whether the server has ended.
+/// Maximum time that the thread waits for packets before it checks whether the server has ended.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// Brings packets from a CPU port to the primary of the default role, until `stop` is set or the port is closed.
+/// Delivers packets from a CPU port to primaries until `stop` is set or the port is closed.
 pub fn bring(device: &Weak<Device>, mut from: FromSwitch, stop: &AtomicBool) {
     let mut frames: Vec<Vec<u8>> = Vec::new();
     while !stop.load(Ordering::Relaxed) && !from.is_abandoned() {

@@ -22,9 +22,9 @@ pub struct Roles(HashMap<String, Arc<Role>>);
 /// A configuration of a role.
 #[derive(Debug)]
 pub struct Role {
-    /// As the primary gave it.
+    /// The message as the primary sent it.
     pub given: Any,
-    /// The ids that it grants, and those of them that other roles must not have.
+    /// The granted ids, and those of them that other roles must not have.
     ids: BTreeSet<u32>,
     exclusive: BTreeSet<u32>,
     packets: bool,
@@ -79,7 +79,7 @@ fn shortest(value: &Bytes) -> &[u8] {
 }
 
 impl Roles {
-    /// Refuses a configuration that grants exclusively what another role has, or the other way round.
+    /// Refuses a configuration that has an id which it or another role claims exclusively.
     ///
     /// # Errors
     /// The id, and the other role.
@@ -96,7 +96,7 @@ impl Roles {
         Ok(())
     }
 
-    /// Sets the configuration of a role; none takes it away.
+    /// Sets or, with `None`, removes the configuration of a role.
     pub fn set(&mut self, role: &str, new: Option<Role>) {
         match new {
             Some(new) => drop(self.0.insert(role.to_string(), Arc::new(new))),
@@ -109,7 +109,7 @@ impl Roles {
         self.0.get(role)
     }
 
-    /// What a role may read and write.
+    /// The objects that a role may read and write.
     pub fn view(&self, role: &str) -> RoleView {
         RoleView { name: role.to_string(), ids: self.0.get(role).map(|role| role.ids.clone()) }
     }

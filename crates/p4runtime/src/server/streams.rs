@@ -1,4 +1,4 @@
-//! StreamChannel: what clients say on their streams.
+//! StreamChannel: messages from clients on their streams.
 
 use super::device::{Device, lock};
 use super::outbox::{Outbox, Outgoing};
@@ -15,10 +15,10 @@ use tonic::{Code, Status, Streaming};
 /// The stream to a client.
 pub type ToClient = Outgoing<Box<dyn FnMut() + Send>>;
 
-/// Takes up a client's stream.
+/// Accepts a client's stream.
 ///
 /// # Errors
-/// There are too many.
+/// There are too many streams.
 pub fn open(
     device: &Arc<Device>,
     to_switch: Option<ToSwitch>,
@@ -123,12 +123,12 @@ impl Stream {
         match to_switch.put(&header, &packet.payload) {
             true => Ok(()),
             false => {
-                Err((Code::ResourceExhausted, "packets come faster than the switch takes them".to_string()))
+                Err((Code::ResourceExhausted, "packets arrive faster than the switch takes them".to_string()))
             }
         }
     }
 
-    /// A client has a list of digests.
+    /// Handles a client's acknowledgement of a list of digests.
     fn acknowledge(&self, ack: v1::DigestListAck) {
         // DG-6: those of others do not count.
         if !self.device.may_send(self.id) {
@@ -145,7 +145,7 @@ impl Stream {
         self.send_error(Code::InvalidArgument, why, v1::StreamErrorDetails::DigestListAck(details));
     }
 
-    /// Reports a message that had no effect to its client, if there is room.
+    /// Reports to the client a message that had no effect, if there is room.
     fn send_error(&self, code: Code, message: String, details: v1::StreamErrorDetails) {
         let error = v1::StreamError {
             canonical_code: code as i32,

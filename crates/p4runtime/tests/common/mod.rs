@@ -125,7 +125,7 @@ impl Fixture {
         write::write(&self.pipeline, &self.switch, &self.role, updates, atomicity)
     }
 
-    /// Makes one update. Returns its error; code 0 for none.
+    /// Applies one update. Returns its error; code 0 for success.
     pub fn update(&self, kind: UpdateType, kind_of: EntityKind) -> v1::Error {
         let written = self.write(vec![update(kind, kind_of)], v1::Atomicity::ContinueOnError);
         assert_eq!(written.refused, None);

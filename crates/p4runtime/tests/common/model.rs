@@ -1,5 +1,5 @@
-//! What a P4Runtime server with common/entities.p4 answers to a Write, and what it then holds: a second implementation of the
-//! specification, by hand and for this program only.
+//! A model of a P4Runtime server with common/entities.p4: its answers to Writes and its state. A second implementation of the
+//! specification, written by hand for this program only.
 
 use crate::common::Fixture;
 use bytes::Bytes;
@@ -63,7 +63,7 @@ pub struct TableSpec {
     pub is_const: bool,
     /// It has a direct counter, a direct meter, and idle timeouts.
     pub direct: bool,
-    /// How many values of a field are tried.
+    /// The number of values of a field that are tried.
     pub few: u64,
 }
 
@@ -322,7 +322,7 @@ impl Faults {
         }
     }
 
-    /// The codes of which one is the answer, if something is wrong.
+    /// The possible codes of the answer, if something is wrong.
     fn codes(self) -> Result<(), Vec<i32>> {
         match (self.form.is_empty(), self.state.is_empty()) {
             (true, true) => Ok(()),
@@ -578,14 +578,14 @@ impl Model {
         all.iter().position(|one| name(one) == *wanted)
     }
 
-    /// The key of an entry that is there.
+    /// The key of an existing entry.
     pub fn some_key(&self, table: usize, random: u64) -> Option<(Vec<FieldMatch>, i32)> {
         let entries = &self.tables[table];
         let ((key, priority), _) = entries.iter().nth((random as usize).checked_rem(entries.len())?)?;
         Some((show_key(TABLES[table].keys, key), *priority))
     }
 
-    /// How many entries a table has.
+    /// The number of entries of a table.
     pub fn len(&self, table: usize) -> usize {
         self.tables[table].len()
     }
@@ -691,7 +691,7 @@ impl Model {
         }
     }
 
-    /// The codes of which one is the answer to an update; `[0]` if it is made.
+    /// The possible codes of the answer to an update; `[0]` if it succeeds.
     pub fn update(&mut self, kind: UpdateType, of: &EntityKind) -> Vec<i32> {
         if kind == UpdateType::Unspecified {
             return vec![INVALID];
@@ -1055,7 +1055,7 @@ impl Model {
         }
     }
 
-    /// All that clients read, as [`super::read_all`] has it.
+    /// Everything that clients can read, in the form of [`super::read_all`].
     pub fn show(&self) -> Vec<String> {
         let ids: Ids = self.ids.iter().map(|(id, name)| (*name, *id)).collect();
         let mut all = Vec::new();
@@ -1115,7 +1115,7 @@ type Ids = HashMap<&'static str, u32>;
 /// The keys of the value sets `known` and `kinds`.
 const SETS: [&[Key]; 2] = [&[key(Kind::Ternary, 8), key(Kind::Exact, 32)], &[key(Kind::Exact, 16)]];
 
-/// Entities as texts, in an order of their own.
+/// Entities as texts, sorted.
 pub fn in_order(all: Vec<EntityKind>) -> Vec<String> {
     let text = |mut of: EntityKind| {
         if let EntityKind::ValueSetEntry(set) = &mut of {

@@ -31,13 +31,13 @@ struct Instruction(u8, u8, i16, i32);
 /// Where the kernel runs the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// In the driver, before the kernel creates a packet of its own for the frame.
+    /// In the driver, before the kernel creates a packet for the frame.
     Native,
     /// After that: any driver, but slower. Native mode was refused with this error.
     Generic(i32),
 }
 
-/// The program on an interface. It is removed when this is dropped or the process ends, for whatever reason.
+/// The program on an interface. It is removed when this is dropped or the process ends for any reason.
 #[derive(Debug)]
 pub(crate) struct Program {
     map: OwnedFd,

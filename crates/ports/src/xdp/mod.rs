@@ -5,7 +5,7 @@
 //! (socket.rs). Each queue has its own socket and memory; handle `q % receivers` receives queue `q`. The kernel,
 //! including its stack and tcpdump, no longer sees the frames of these queues.
 //!
-//! Program and sockets belong to descriptors, so everything is restored when the process ends, for whatever reason.
+//! Program and sockets belong to descriptors, so everything is restored when the process ends for any reason.
 //! Nothing else on the interface is changed except promiscuous mode, which ends in the same way.
 //!
 //! **Frames arrive as on a wire**, or nearly: XDP does not report what a kernel at the other end of a veth has left
@@ -383,7 +383,7 @@ impl Interface {
         Ok((Device { frame_max, completes, notices, watch, _program: program }, parts))
     }
 
-    /// Makes the handles continue with what was opened.
+    /// Makes the handles continue with the new sockets.
     fn take_on(&self, state: &mut State, (device, parts): (Device, Vec<Part>)) {
         self.completes.store(device.completes, Ordering::Relaxed);
         (state.device, state.parts) = (Some(device), parts);
@@ -451,7 +451,7 @@ impl Interface {
 
 /// Opening and closing wait in the kernel for tens of milliseconds, during which a worker has other ports to serve.
 ///
-/// False if no thread can be started. Then dropping `work` closes what it would have closed.
+/// False if no thread can be started. Then dropping `work` closes the sockets.
 fn aside(work: impl FnOnce() + Send + 'static) -> bool {
     p4jet_threads::spawn("xdp", work).is_ok()
 }

@@ -34,7 +34,7 @@ impl Parser<'_> {
                         self.fail::<()>(Diagnostic::error("syntax", self.span(), "this `}` closes nothing"));
                 }
                 self.bump();
-                // A superfluous brace is one error, whatever follows its block.
+                // A superfluous brace is one error, regardless of the text after its block.
                 if self.at(Kind::RBrace) {
                     self.error_at = Some(self.pos);
                 }
@@ -440,7 +440,7 @@ impl Parser<'_> {
         Ok(MethodDecl { annotations, is_abstract, is_constructor, proto, span: self.since(start) })
     }
 
-    /// `functionPrototype` after its return type, and whatever belongs to the function's scope
+    /// `functionPrototype` after its return type, and the rest of the function's scope
     fn prototype<T>(
         &mut self,
         ret: TypeRef,

@@ -434,7 +434,7 @@ impl Parser<'_> {
                 Diagnostic::error("syntax", token.span, format!("unknown word `{text}`"))
                     .meant(keyword.text()),
             );
-            // Unless there were too many errors.
+            // Unless the limit of errors was reached.
             if !self.at(Kind::Eof) {
                 self.tokens[self.pos].kind = Kind::Keyword(keyword);
             }

@@ -41,7 +41,7 @@ const BLANKS: [char; 5] = [' ', '\t', '\r', '\x0b', '\x0c'];
 struct Closed {
     /// Place of the quote in the line.
     at: usize,
-    /// Bytes after it that `cpp` leaves as they are.
+    /// Number of bytes after it that `cpp` leaves unchanged.
     unexpanded: usize,
 }
 
@@ -53,7 +53,7 @@ impl Preprocessor<'_> {
     }
 
     /// Returns the literal that starts at the quote of `first`, on a line on which an earlier one was closed: `cpp` takes
-    /// what is between them for a literal, and the inside of this one for text.
+    /// the text between the two for a literal, and the inside of this one for text outside literals.
     pub(super) fn inverted_string(&mut self, first: Token) -> Token {
         let Some(file) = self.files.last_mut() else { return first };
         file.lexer.reopen_string();
@@ -61,7 +61,7 @@ impl Preprocessor<'_> {
         self.string_from(first, String::new(), Some(line))
     }
 
-    /// Reads a literal line by line; `line` is what is left of the current one, if that is not read yet.
+    /// Reads a literal line by line; `line` is the unread rest of the current line, if any.
     fn string_from(&mut self, first: Token, mut text: String, mut line: Option<String>) -> Token {
         loop {
             if text.len() > STRING_BYTES_MAX {
@@ -72,7 +72,7 @@ impl Preprocessor<'_> {
             let active = file.conditions.last().is_none_or(|c| c.active);
             let is_start = line.is_none();
             let Some(line) = line.take().or_else(|| file.lexer.start_line()) else {
-                // The quote that closes it stands in lines that a conditional leaves out.
+                // The closing quote is in lines that a conditional skips.
                 self.diagnostics.push(
                     Diagnostic::error("unterminated-string", first.span, "this string is never closed")
                         .note("a `\"` after it is between directives that skip it"),
@@ -149,7 +149,7 @@ impl Preprocessor<'_> {
         let mut at = line.len() - line.trim_start_matches(BLANKS).len();
         text.extend(std::iter::repeat_n(' ', at));
         while at < bytes.len() {
-            // Up to the next part that is left as it is.
+            // Up to the next part that stays unchanged.
             let rest = &line[at..];
             let special = |(i, b): (usize, &u8)| {
                 let comment = *b == b'/' && matches!(rest.as_bytes().get(i + 1), Some(b'/' | b'*'));

@@ -68,7 +68,7 @@ const DEPTH_MAX: usize = 40;
 const HUGE_BYTES_MIN: usize = 1 << 20;
 /// Memory comes in cache lines.
 const LINE_WORDS: usize = 8;
-/// Where the references to the trees are: the tree of all rules, and the tree of later rules that would be in too many leaves
+/// Positions of the references to the trees: the tree of all rules, and the tree of later rules that would be in too many leaves
 /// of the first.
 const ROOTS: [usize; 2] = [0, 1];
 /// Maximum number of leaves of the first tree to which a rule is added.

@@ -2,7 +2,8 @@
 
 use super::{Answerer, Command, LineParser, Reply, Result};
 use crate::error::{LineError, LoadError};
-use p4jet_control::{CommandError, Control, MemoryClaim, Update, claim_for_lines, guarded};
+use p4jet_control::{CommandError, Control, MemoryClaim, Update, claim_for_lines, count, guarded};
+use std::fmt::Write;
 
 /// The result of a file of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,7 @@ pub struct LoadSummary {
 /// A file of commands, checked against a program.
 pub(crate) struct Prepared<'a> {
     steps: Vec<Step<'a>>,
+    note: Option<String>,
 }
 
 impl<'a> Prepared<'a> {
@@ -29,6 +31,7 @@ impl<'a> Prepared<'a> {
             claim_for_lines(text, control.entries()).map_err(|e| LoadError::new(name, text, 1, e.into()))?;
         let mut parser = LineParser::new(control.program(), control.schema());
         let mut changes = 0;
+        let (mut note, mut more) = (None, 0);
         // Room for one line too many is harmless, and most lines are commands.
         let mut steps: Vec<Step<'_>> = Vec::with_capacity(text.bytes().filter(|b| *b == b'\n').count() + 1);
         for (line, number) in text.lines().zip(1..) {
@@ -37,13 +40,22 @@ impl<'a> Prepared<'a> {
                 Ok(Command::Change(change)) => {
                     parser.note_maker(number, changes, &change.update);
                     changes += 1;
+                    match change.note {
+                        None => {}
+                        Some(_) if note.is_some() => more += 1,
+                        Some(first) => note = Some(format!("{name}:{number}: {first}")),
+                    }
                     steps.push(Step::Change(number, change.update));
                 }
                 Ok(command) => steps.push(Step::Read(number, Box::new(command))),
                 Err(e) => return Err(LoadError::new(name, text, number, e)),
             }
         }
-        Ok(Prepared { steps })
+        if let Some(note) = note.as_mut().filter(|_| more > 0) {
+            let lines = count(more, "other line");
+            let _ = write!(note, "\n{name}: also on {lines}");
+        }
+        Ok(Prepared { steps, note })
     }
 
     /// The number of its commands.
@@ -59,7 +71,7 @@ pub(crate) fn carry_out(
     prepared: Prepared<'_>,
     mut write: impl FnMut(Update) -> std::result::Result<Option<u32>, CommandError>,
 ) -> std::result::Result<(LoadSummary, usize), (usize, LineError)> {
-    let mut summary = LoadSummary::default();
+    let mut summary = LoadSummary { note: prepared.note, ..LoadSummary::default() };
     let mut last = 1;
     for step in prepared.steps {
         let number = match step {

@@ -68,7 +68,7 @@ impl Sheet {
         Sheet { svg: String::new(), width: 0.0, x: GAP_X, y: GAP_X, height: 0.0 }
     }
 
-    /// Adds a picture in a row of its own.
+    /// Adds a picture in a separate row.
     pub fn add_row(&mut self, title: &str, drawn: Drawn) {
         self.end_row();
         self.add(title, drawn);

@@ -134,7 +134,7 @@ struct Walker<'a> {
     known: HashMap<Span, usize>,
     structure: Counts,
     metadata: HashMap<StructId, Metadata>,
-    /// Variables, as opposed to parameters: they are not metadata, whatever their type.
+    /// Variables, as opposed to parameters: they are not metadata, regardless of their type.
     locals: HashSet<VarId>,
     seen: Seen,
     /// The current site.
@@ -365,7 +365,7 @@ impl<'a> Walker<'a> {
             return;
         }
         self.structure[What::Tables] += 1;
-        // Reads of keys belong to the table, wherever it is applied.
+        // Reads of keys belong to the table, not to the place that applies it.
         self.at(table.span, |w| {
             table.keys.iter().for_each(|key| w.read(&key.expr));
             let bound = |w: &mut Self, action: &'a ActionRef| {

@@ -247,7 +247,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// True if a packet had this outcome, with whatever entry.
+    /// True if a packet had this outcome, with any entry.
     fn is_covered(&self, edge: &Edge) -> bool {
         self.covered.contains(edge) || self.covered.contains(&(edge.0, edge.1, edge.2 | THERE))
     }
@@ -446,5 +446,5 @@ fn difference(program: &Program, expected: &[Event], found: &[Event]) -> String 
         Some(event) => report::words(program, event),
     };
     let at = expected.iter().zip(found).take_while(|(a, b)| a == b).count();
-    format!("it comes to {} instead of {}", say(found.get(at)), say(expected.get(at)))
+    format!("it reaches {} instead of {}", say(found.get(at)), say(expected.get(at)))
 }

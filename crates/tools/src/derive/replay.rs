@@ -13,7 +13,7 @@ type Sets = Rc<HashSet<FieldId>>;
 /// A packet's path with the branches that it did not take.
 pub(super) struct Replay {
     edges: Vec<Edge>,
-    /// The visited nodes, with the number of decisions made before.
+    /// The visited nodes, with the number of earlier decisions.
     nodes: Vec<(Graph, NodeId, usize)>,
     others: Vec<Other>,
     /// Decisions whose outcome followed from earlier ones, with the fields set only on their other branches.
@@ -40,7 +40,7 @@ impl Map<'_> {
         loop {
             let (nodes, made) = (walker.way.nodes.len(), walker.way.edges.len());
             let next = self.walk(&mut walker, usize::MAX);
-            // Determined decisions are made between two forks.
+            // Between two forks, all decisions are determined.
             let mut at = made;
             for (graph, node) in &walker.way.nodes[nodes..] {
                 replay.nodes.push((*graph, *node, at));
@@ -115,8 +115,8 @@ pub(super) fn comes_to(way: &[Edge], decision: &Edge) -> bool {
 }
 
 impl Replay {
-    /// Returns the decision that must be made to reach a sought one: that itself, or the last one that leads away from
-    /// it.
+    /// Returns the decision to change in order to reach a wanted one: the wanted one itself, or the last one that leads away
+    /// from it.
     pub fn on_the_way_to(&self, map: &Map, wanted: Edge) -> Option<Edge> {
         if comes_to(&self.edges, &wanted) {
             return Some(wanted);
@@ -155,7 +155,7 @@ impl Replay {
         let Some(at) = self.edges.iter().position(|edge| (edge.0, edge.1) == (wanted.0, wanted.1)) else {
             return Vec::new();
         };
-        // Relevant fields, each at a time given by the number of decisions made before.
+        // Relevant fields, each at a time given by the number of earlier decisions.
         let mut open: Vec<(FieldId, usize)> = Vec::new();
         let (mut turns, mut matter, mut asked) = (HashSet::new(), HashSet::new(), HashSet::new());
         let mut ask = |number: usize, open: &mut Vec<(FieldId, usize)>| {
@@ -170,7 +170,7 @@ impl Replay {
             if !matter.insert(field) {
                 continue;
             }
-            // Where it would have got another value.
+            // Where it would have received another value.
             let settled =
                 self.settled.iter().filter(|(number, sets)| *number < before && sets.contains(&field));
             settled.for_each(|(number, _)| ask(*number, &mut open));

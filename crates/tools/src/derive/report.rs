@@ -84,7 +84,7 @@ pub(super) fn words(program: &Program, event: &Event) -> String {
     }
 }
 
-/// Runs all packets again, each set on a switch of its own, and counts.
+/// Runs all packets again, each set on a fresh switch, and counts.
 pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
     let program = search.map.program;
     let mut derived = Derived {
@@ -168,7 +168,7 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
         let why = || match failed.get(edge) {
             Some(why) => *why,
             None if visited.contains(&(edge.0, edge.1)) => SETTLED,
-            None => "no packet comes there",
+            None => "no packet reaches it",
         };
         derived.decisions.push(Decision {
             what: what.clone(),
@@ -358,8 +358,9 @@ impl Derived {
             "Paths through the parser that were not followed:",
             self.paths_lost.iter().map(|(states, why)| format!("{}: {why}", states.join(" "))).collect(),
         );
-        let not_made = self.decisions.iter().filter_map(|d| Some(format!("{}: {}", d.what, d.why.as_ref()?)));
-        list("Not made:", not_made.collect());
+        let decisions =
+            self.decisions.iter().filter_map(|d| Some(format!("{}: {}", d.what, d.why.as_ref()?)));
+        list("Decisions not taken:", decisions.collect());
         let not_taken: BTreeSet<String> =
             self.not_taken.iter().map(|(what, why)| format!("{what}: {why}")).collect();
         list("Paths through the parser that no packet takes:", not_taken.into_iter().collect());

@@ -129,7 +129,7 @@ impl Set {
         Ok(())
     }
 
-    /// True if such a group or session exists without a packet that needs it.
+    /// True if the group or session exists without a packet that needs it.
     fn is_configured(&self, (list, id): (ReplicaList, u32)) -> bool {
         let destinations = self.switch.state().destinations();
         match list {

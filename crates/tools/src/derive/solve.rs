@@ -257,8 +257,8 @@ impl<'a> Solver<'a> {
         Step::Choice(choices, complete)
     }
 
-    /// Adds ways to make a goal true: leaving the open bits as they are, changing one of them or, if there are few, any;
-    /// returns true if there are no others.
+    /// Adds choices that make a goal true: the open bits unchanged, one of them changed or, if they are few, any of their values.
+    /// Returns true if no other choice exists.
     fn other_values(&mut self, goal: &Goal, choices: &mut Vec<Vec<Goal>>) -> bool {
         let mut open: Vec<(FieldId, u64)> = Vec::new();
         support(self.vars, goal.expr(), &mut |var, mask| {
@@ -414,7 +414,7 @@ impl<'a> Solver<'a> {
                 if both {
                     return Step::Goals(goals.into());
                 }
-                // First one that already holds.
+                // A goal that already holds comes first.
                 let [a, b] = goals;
                 let swap = b.holds_for(&self.now(b.expr())) && !a.holds_for(&self.now(a.expr()));
                 Step::Choice(if swap { vec![vec![b], vec![a]] } else { vec![vec![a], vec![b]] }, true)

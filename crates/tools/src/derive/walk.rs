@@ -23,7 +23,7 @@ type Stretch = (Graph, NodeId, NodeId);
 
 /// Maximum number of nodes on the path of one packet.
 const NODES_MAX: u32 = 100_000;
-/// Larger expressions are not repeated wherever their value is used.
+/// Larger expressions are computed once instead of repeated at each use.
 const SIZE_MAX: usize = 200;
 /// Maximum number of copies that are followed.
 const COPIES_MAX: u32 = 4;
@@ -424,7 +424,7 @@ impl<'a> Map<'a> {
         let visits = Rc::make_mut(&mut walker.visits).entry((graph, walker.node)).or_default();
         *visits += 1;
         if *visits > self.visits_max {
-            return Err(format!("it comes to the same decision more than {} times", self.visits_max));
+            return Err(format!("it reaches the same decision more than {} times", self.visits_max));
         }
         Ok(())
     }

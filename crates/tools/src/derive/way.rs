@@ -113,7 +113,7 @@ struct Computed {
 enum How {
     /// A call of a pure function.
     Call(CallSite, Vec<Expr>),
-    /// An expression that is too large to be repeated wherever it is used.
+    /// An expression that is too large to be repeated at each use.
     Value(Expr),
 }
 

@@ -120,7 +120,7 @@ impl Shape<'_> {
         };
         sum.add(&u32::from(protocol).to_be_bytes()).add(&(length as u32).to_be_bytes());
         let checksum = match sum.add(&out[start..]).checksum() {
-            // 0 would mean that there is none (RFC 768); in TCP both values are equivalent.
+            // 0 would mean that there is no checksum (RFC 768); in TCP both values are equivalent.
             0 if self.transport == Transport::Udp => 0xffff,
             checksum => checksum,
         };

@@ -1,6 +1,6 @@
 //! Captures of common protocols, and the entries with which shipped programs forward them.
 //!
-//! Everything follows from the seed. Packet `i` of a capture belongs to flow `i`, whatever its size, and no two flows
+//! The seed determines everything. Packet `i` of a capture belongs to flow `i`, regardless of its size, and no two flows
 //! are equal. Nothing is stored: a capture may be larger than memory.
 
 mod entries;
@@ -109,7 +109,7 @@ pub struct Options {
     pub programs: Option<Vec<String>>,
     /// The folder of the files; created if it does not exist.
     pub folder: PathBuf,
-    /// The prefix of their names; `None` for one that describes the contents.
+    /// The prefix of their names; `None` for a prefix that describes the contents.
     pub name: Option<String>,
 }
 
@@ -422,7 +422,7 @@ mod tests {
 
     /// With FCS; the minimum of VXLAN is that of BB-Gen.
     #[test]
-    fn sizes_are_raised_to_what_the_headers_take() {
+    fn sizes_are_raised_to_fit_the_headers() {
         let min = |protocol, transport| {
             Shape { protocol, transport, vni: 0, payload: &[] }.bytes_min() as u32 + FCS_BYTES
         };

@@ -7,7 +7,7 @@ mod replication;
 mod value_sets;
 
 use super::parse::{Change, Command, LineParser};
-use super::{Reply, Result, data, list, show};
+use super::{Reply, Result, both_notes, data, list, show};
 use crate::error::LineError;
 use num_bigint::BigUint;
 use p4jet_control::{Act, Cell, Control, Entity, EntryRef, PAGE_MAX, Ref, Schema, Selector, Update};
@@ -184,6 +184,7 @@ impl<'c> Answerer<'c> {
             _ => String::new(),
         };
         let (done, note) = write(change.update)?;
+        let note = both_notes(change.note, note);
         let made = match done {
             Ok(made) => made,
             Err(error) => return Some(Reply { text, note, ..error.into() }),
@@ -245,7 +246,7 @@ impl<'c> Answerer<'c> {
     fn announce(self, change: &Change<'_>) -> String {
         let program = self.program();
         let kind = |table: &TableId| self.schema().shapes[table.index()].match_kind;
-        let Change { update, object, action } = change;
+        let Change { update, object, action, note: _ } = change;
         match update {
             Update::Insert { table, key, act: Act::Action(call), .. } => {
                 let ir = &program.tables[table.index()];

@@ -9,19 +9,23 @@ mod value_sets;
 
 use self::host::HostCommand;
 use self::queues::configures_queues;
-use super::list;
+use super::{both_notes, list};
 use crate::error::LineError;
+use num_bigint::BigUint;
 use num_traits::Zero;
 use p4jet_control::names::{NameIndex, unknown};
 use p4jet_control::schema::{
     PRIORITY_MAX, Schema, check_default_action, check_entries_open, check_entry_action, check_entry_open,
     check_timeouts, index_error, param_names,
 };
-use p4jet_control::value::{describe_key, key_match, parse_int, parse_u64, parse_value};
+use p4jet_control::value::{
+    bytes_of, describe_key, hex_bytes, key_match_masked, parse_int, parse_u64, parse_value,
+};
 use p4jet_control::{Act, Cell, CommandError, EntryRef, Ref, Subject, Update, count};
 use p4jet_externs::{CounterValue, CrcParams};
-use p4jet_ir::{InstanceId, InstanceKind, Program, Table, TableId};
+use p4jet_ir::{InstanceId, InstanceKind, Key, Program, Table, TableId};
 use p4jet_tables::{Action, EntryHandle, KeyMatch};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 /// Maximum number of cells that `register_read` prints without an index: more could be gigabytes of text.
@@ -90,11 +94,13 @@ pub(crate) struct Change<'a> {
     pub object: &'a str,
     /// The action.
     pub action: &'a str,
+    /// A note for standard error, if the update differs from what the line says.
+    pub note: Option<String>,
 }
 
 impl<'a> Change<'a> {
     pub(super) fn new(update: Update) -> Change<'a> {
-        Change { update, object: "", action: "" }
+        Change { update, object: "", action: "", note: None }
     }
 }
 
@@ -183,6 +189,32 @@ impl<'a> Line<'_, 'a> {
         let at = self.tokens.get(count).map_or(self.end, |token| token.at);
         at..at
     }
+}
+
+/// The note on a value with bits outside its prefix or mask. Addresses are written as the user wrote them.
+fn masked_note(field: &Key, text: &str, found: &KeyMatch) -> String {
+    let write = |value: &BigUint, like: &str| match field.width {
+        32 if like.contains('.') => {
+            Ipv4Addr::from_bits(value.iter_u32_digits().next().unwrap_or(0)).to_string()
+        }
+        128 if like.contains(':') => {
+            let mut bytes = [0; 16];
+            bytes.copy_from_slice(&bytes_of(value, 128));
+            Ipv6Addr::from(bytes).to_string()
+        }
+        48 if like.contains(':') => hex_bytes(value, 48),
+        _ => format!("{value:#x}"),
+    };
+    let (outside, matches) = match found {
+        KeyMatch::Lpm { value, prefix_len } => ("prefix", format!("{}/{prefix_len}", write(value, text))),
+        KeyMatch::Ternary { value, mask } => {
+            let (first, second) = text.split_once("&&&").unwrap_or((text, text));
+            ("mask", format!("{}&&&{}", write(value, first), write(mask, second)))
+        }
+        _ => unreachable!("only prefixes and masks clear bits"),
+    };
+    let name = &field.name;
+    format!("{name}: `{text}` has bits outside the {outside}, which are ignored: the entry matches {matches}")
 }
 
 pub(super) fn number(token: Token<'_>, what: &str, max: u64) -> Parsed<u64> {
@@ -479,7 +511,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         check_entries_open(ir)?;
         check_entry_action(self.program, ir, action.id)
             .map_err(|e| LineError::from(e).at(line.tokens[2].span()))?;
-        let key = self.match_key(line, table.id, key.clone(), key.end)?;
+        let (key, note) = self.match_key(line, table.id, key.clone(), key.end)?;
         // The last word is the priority. If one word is missing, the error names the priority.
         if needs_priority && rest.len() <= expected {
             if rest.len() == expected {
@@ -494,7 +526,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         };
         let call = self.action_data(line, table.id, action, rest.start..params_end)?;
         let update = Update::Insert { table: table.id, key, priority, act: Act::Action(call) };
-        Ok(Command::Change(Change { update, object: table.typed, action: action.typed }))
+        Ok(Command::Change(Change { update, object: table.typed, action: action.typed, note }))
     }
 
     pub(super) fn priority(&self, token: Token<'_>, table: TableId) -> Parsed<u32> {
@@ -525,7 +557,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
             .map_err(|e| LineError::from(e).at(line.tokens[2].span()))?;
         let call = self.action_data(line, table.id, action, params_after(line, 3))?;
         let update = Update::SetDefault { table: table.id, act: Act::Action(call) };
-        Ok(Command::Change(Change { update, object: table.typed, action: action.typed }))
+        Ok(Command::Change(Change { object: table.typed, action: action.typed, ..Change::new(update) }))
     }
 
     fn table_modify(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
@@ -540,7 +572,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let call = self.action_data(line, table.id, action, params_after(line, 4))?;
         let update =
             Update::Modify { table: table.id, entry: EntryRef::Handle(handle), act: Act::Action(call) };
-        Ok(Command::Change(Change { update, object: table.typed, action: action.typed }))
+        Ok(Command::Change(Change { object: table.typed, action: action.typed, ..Change::new(update) }))
     }
 
     fn dump_entry_from_key(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
@@ -558,17 +590,18 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 priority = self.priority(line.tokens[end], table)?;
             }
         }
-        let key = self.match_key(line, table, 2..end, end)?;
+        let (key, _) = self.match_key(line, table, 2..end, end)?;
         Ok(Command::TableDumpEntryFromKey { table, key, priority })
     }
 
+    /// The key, and a note if bits of it are ignored.
     pub(super) fn match_key(
         &self,
         line: &Line<'_, 'a>,
         table: TableId,
         words: Range<usize>,
         stop: usize,
-    ) -> Parsed<Vec<KeyMatch>> {
+    ) -> Parsed<(Vec<KeyMatch>, Option<String>)> {
         let table = &self.program.tables[table.index()];
         if words.len() != table.keys.len() {
             let keys: Vec<_> =
@@ -580,15 +613,19 @@ impl<'p, 'a> LineParser<'p, 'a> {
             let at = if found > count { line.tokens[words.start + count].span() } else { line.after(stop) };
             return Err(LineError::new(message).at(at));
         }
-        let mut key = Vec::with_capacity(table.keys.len());
+        let (mut key, mut note) = (Vec::with_capacity(table.keys.len()), None);
         for (field, token) in table.keys.iter().zip(&line.tokens[words]) {
-            key.push(key_match(field, token.text).map_err(|why| {
+            let (found, masked) = key_match_masked(field, token.text).map_err(|why| {
                 let message =
                     format!("Invalid match key: field {} ({}): {why}", field.name, describe_key(field));
                 LineError::new(message).at(token.span())
-            })?);
+            })?;
+            if masked {
+                note = both_notes(note, Some(masked_note(field, token.text, &found)));
+            }
+            key.push(found);
         }
-        Ok(key)
+        Ok((key, note))
     }
 
     pub(super) fn action_data(

@@ -1,6 +1,6 @@
 //! Action profiles: members, groups, and the entries that name them.
 
-use super::{Command, Line, LineParser, Named, Parsed, Token, key_and_rest, number};
+use super::{Change, Command, Line, LineParser, Named, Parsed, Token, key_and_rest, number};
 use crate::error::LineError;
 use p4jet_control::names::unknown;
 use p4jet_control::schema::{check_entries_open, check_selector};
@@ -176,7 +176,7 @@ impl<'a> LineParser<'_, 'a> {
                 let words = (ir.keys.len(), 1 + usize::from(needs_priority));
                 let (key, rest) = key_and_rest(line, 2, words, &of, &takes)?;
                 check_entries_open(ir)?;
-                let key = self.match_key(line, table.id, key.clone(), key.end)?;
+                let (key, note) = self.match_key(line, table.id, key.clone(), key.end)?;
                 let act = named(line.get(rest.start, what)?)?;
                 let priority = if needs_priority {
                     let token = line.tokens.get(rest.start + 1).copied();
@@ -187,7 +187,8 @@ impl<'a> LineParser<'_, 'a> {
                     line.ends_after(rest.start + 1)?;
                     0
                 };
-                Ok(Update::Insert { table: table.id, key, priority, act }.into())
+                let update = Update::Insert { table: table.id, key, priority, act };
+                Ok(Command::Change(Change { note, ..Change::new(update) }))
             }
         }
     }
