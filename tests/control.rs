@@ -1026,8 +1026,13 @@ struct Short {
 impl Short {
     fn start() -> Short {
         let dir = TempDir::new("memory");
-        let socket = dir.file("switch.sock");
         dir.write("tables.p4", TABLES);
+        Short::of(dir)
+    }
+
+    /// Runs `tables.p4` in this folder.
+    fn of(dir: TempDir) -> Short {
+        let socket = dir.file("switch.sock");
         let mut command = p4jet();
         command.args(["run", &dir.file("tables.p4"), "--no-adapt", "--stay", "--control", &socket]);
         let switch = Switch::start(command.args(["-i", "1@mem", "-i", "2@mem"]));
@@ -1045,11 +1050,17 @@ impl Short {
 
     /// Limits the process to its present address space plus this many MiB; `None` lifts the limit.
     fn leave_free(&self, mib: Option<u64>) {
+        let used = self.memory("VmSize:");
+        limit(self.switch.child.id(), libc::RLIMIT_AS, mib.map(|mib| used + (mib << 20)));
+    }
+
+    /// A figure of the process's status, in bytes.
+    fn memory(&self, figure: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.switch.child.id())).unwrap();
-        let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+        let size = status.lines().find_map(|line| line.strip_prefix(figure));
         let size = size.unwrap_or_else(|| panic!("the switch has ended:\n{status}"));
-        let used_kib: u64 = size.split_whitespace().next().unwrap().parse().unwrap();
-        limit(self.switch.child.id(), libc::RLIMIT_AS, mib.map(|mib| (used_kib << 10) + (mib << 20)));
+        let kib: u64 = size.split_whitespace().next().unwrap().parse().unwrap();
+        kib << 10
     }
 
     fn number(&mut self, line: &str, of: Option<&str>) -> u64 {
@@ -1232,6 +1243,85 @@ fn without_memory_long_answers_and_batches_are_refused() {
         }
     }
     assert!(refused > 0, "it never ran out of memory");
+}
+
+/// Arrays of cells that are 0 take no memory in a reset; others take it before anything changes.
+#[test]
+fn without_memory_a_reset_of_large_arrays_is_refused() {
+    let dir = TempDir::new("large-arrays");
+    let mut text = TABLES.to_string();
+    for (old, new) in [
+        ("struct meta { }", "struct meta { bit<32> colour; }"),
+        (
+            "    action drop()",
+            "    counter(8388608, CounterType.packets) unused; meter(1048576, MeterType.packets) used;
+    register<bit<2048>>(16384) broad;
+    action drop()",
+        ),
+        (
+            "        if (hdr.key.which == 0)",
+            "        unused.count(32w0); used.execute_meter(32w0, m.colour); broad.write(32w0, 1);
+        if (hdr.key.which == 0)",
+        ),
+    ] {
+        assert!(text.contains(old));
+        text = text.replacen(old, new, 1);
+    }
+    dir.write("tables.p4", &text);
+    let mut short = Short::of(dir);
+    let mut ok = |line: &str, free_mib| {
+        short.leave_free(free_mib);
+        let answer = short.client.command(line, false).unwrap_or_else(|e| panic!("{line}: {e}"));
+        short.leave_free(None);
+        answer.error.map(|error| error.text)
+    };
+    assert_eq!(ok("reset_state", Some(16)), None, "all cells are 0");
+    assert_eq!(ok("meter_array_set_rates used 1:2 3:4", None), None);
+    let error = ok("reset_state", Some(16)).expect("the rates of a million cells do not fit");
+    assert!(error.contains("no memory: the former state"), "{error}");
+    assert_eq!(ok("reset_state", Some(256)), None);
+    // What a command reads is text, JSON, and the line that is sent.
+    for cell in 0..1000 {
+        assert_eq!(ok(&format!("register_write broad {cell} {}", "9".repeat(600)), None), None);
+    }
+    for line in ["register_read broad", "dump"] {
+        let error = ok(line, Some(4)).expect("a long answer does not fit");
+        assert!(error.contains("no memory: this request with its answer"), "{line}: {error}");
+        assert_eq!(ok(line, None), None);
+    }
+}
+
+/// When no memory is left, requests of all kinds fail or succeed one by one, and the switch continues.
+#[test]
+fn without_memory_small_requests_do_not_end_the_switch() {
+    let mut short = Short::start();
+    let (mut refused, mut done) = (0, 0);
+    for free_kib in [0, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384] {
+        let data = short.memory("VmData:");
+        limit(short.switch.child.id(), libc::RLIMIT_DATA, Some(data + (free_kib << 10)));
+        for number in 0..40 {
+            let key = (free_kib << 8) + number;
+            for line in [
+                &format!("table_add small out_by {key} => 2"),
+                &format!("mc_node_create {} 1 2 3", number + 1),
+                "stats",
+                "show_tables",
+                "dump",
+                &format!("inject 1 {}", "00".repeat(200)),
+                &format!("port_add mem {}", number + 3),
+                &format!("port_remove {}", number + 3),
+            ] {
+                let answer = short.client.command(line, true);
+                match answer.unwrap_or_else(|e| panic!("{free_kib} KiB: {line}: {e}")).ok {
+                    true => done += 1,
+                    false => refused += 1,
+                }
+            }
+        }
+        limit(short.switch.child.id(), libc::RLIMIT_DATA, None);
+    }
+    assert!(refused > 100 && done > 100, "{refused} requests were refused, and {done} carried out");
+    assert!(short.number("stats", Some("received")) > 0);
 }
 
 /// A connection that sends lines.
