@@ -6,13 +6,13 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Memory that must be free for a file of commands, however short it is.
+/// Memory that must be free for any file of commands.
 const FREE_BYTES_MIN: usize = 1 << 20;
-/// The same for each of its lines: what it becomes when it is read, and what its entry takes in a table.
+/// Memory for each of its lines: the parsed command and the entry in a table.
 const FREE_BYTES_PER_LINE: usize = 1 << 10;
-/// The same for each byte of its text.
+/// Memory for each byte of its text.
 const FREE_BYTES_PER_BYTE: usize = 8;
-/// The same for each entry that tables have already: indices that grow are copied.
+/// Memory for each entry that tables have already, because growing indices are copied.
 const FREE_BYTES_PER_ENTRY: usize = 128;
 
 /// Runs a function. A panic in it becomes an error; the caller undoes what the function has done.

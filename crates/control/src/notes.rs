@@ -1,6 +1,6 @@
 //! Notes of clients about objects: bytes that mean nothing here, such as P4Runtime's metadata.
 //!
-//! A note lives as long as its object, and no longer: what deletes the object, or gives it other contents, deletes the note.
+//! A note is deleted when its object is deleted or gets other contents.
 //! A client that changes the contents sets the note again afterwards.
 
 use crate::update::{Ref, Update};

@@ -239,7 +239,7 @@ impl SharedControl {
         }))
     }
 
-    /// The control of the running program, for reading: nobody waits. A change made through it is not kept.
+    /// The control of the running program, for reading, which delays no other client. Changes made through it are not kept.
     pub fn control(&self) -> Control {
         lock(&self.0.kept).control.clone()
     }

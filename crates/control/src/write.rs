@@ -2,7 +2,8 @@
 //!
 //! An undo step is an [`Update`] where one restores the old state exactly. Others hold what no client may set: the generation of a
 //! slot, the age of an entry among those of equal priority, the time at which an idle time was set, positions in groups. The step
-//! for a new entry, by far the most frequent one, is a few bytes, because a batch may have a million of them.
+//! for a new entry, by far the most frequent one, is a few bytes, because a batch may have a million of them. One thing is not
+//! restored: a meter whose rates are set has full buckets afterwards.
 
 use crate::error::{CommandError, NO_MEMORY, Subject, count};
 use crate::guard::{
@@ -331,7 +332,7 @@ pub struct Batch {
     memory: Option<MemoryClaim>,
 }
 
-/// Memory to undo the deletion of a multicast node, a group or a clone session.
+/// Memory to undo the deletion of a member, a group, a multicast node or a clone session.
 const UNDO_BYTES_PER_OBJECT: usize = 512;
 
 /// The number of undo steps for which a batch has room from the start.

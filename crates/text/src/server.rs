@@ -268,7 +268,7 @@ impl Server {
     ) -> io::Result<Server> {
         if !address.ip().to_canonical().is_loopback() && users != Users::All {
             let why = format!(
-                "{address} can be reached from other machines, whose users nobody can tell apart: add \
+                "{address} can be reached from other machines, whose users p4jet cannot identify: add \
                  `--allow-users all` to let everybody control the switch, or listen on 127.0.0.1"
             );
             return Err(io::Error::new(ErrorKind::PermissionDenied, why));
@@ -751,7 +751,7 @@ impl Requests<'_> {
                 Ok(0) => return Next::End,
                 Ok(n) => {
                     if self.buffer.try_reserve(n).is_err() {
-                        return Next::Refused("there is no memory for so long a request".into());
+                        return Next::Refused("no memory for a request of this length".into());
                     }
                     self.buffer.extend_from_slice(&chunk[..n]);
                 }

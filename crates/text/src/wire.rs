@@ -357,7 +357,7 @@ impl<'de> Deserialize<'de> for Updates {
                         && (updates.try_reserve(UPDATES_CHECKED).is_err()
                             || p4jet_threads::check_mappable(UPDATES_CHECKED * UPDATE_BYTES).is_err())
                     {
-                        return Err(A::Error::custom("there is no memory for so many updates"));
+                        return Err(A::Error::custom("no memory for the updates of this request"));
                     }
                     let next = elements.next_element().map_err(named)?;
                     let Some(update) = next else { break };

@@ -12,7 +12,7 @@ fn one(line: &str) -> String {
 }
 
 #[test]
-fn adds_an_entry_as_bmv2_tells_it() {
+fn prints_new_entries_as_bmv2_does() {
     assert_eq!(
         one("table_add ipv4_lpm forward 198.51.100.0/24 => 00:11:22:33:44:55 3"),
         "Adding entry to lpm match table ipv4_lpm\n\
@@ -261,7 +261,7 @@ fn crc_parameters() {
 }
 
 #[test]
-fn errors_tell_what_was_found_and_expected() {
+fn errors_name_what_was_found_and_expected() {
     let cases = [
         ("table_ad x", "*** Unknown syntax: table_ad: did you mean `table_add`? (`help` lists the commands)"),
         (
@@ -452,7 +452,7 @@ fn a_file_may_read() {
                    table_dump_entry ipv4_lpm 0\ntable_dump_entry_from_key ipv4_lpm 10.0.0.0/8\nregister_read wide\n\
                    register_read wide 1\ntable_num_entries ipv4_lpm";
     let summary = control.load("s1.txt", reading).unwrap();
-    // What the prompt prints for each, without what it says of changes.
+    // The output of the prompt for each command, without that for changes.
     let lines =
         reading.lines().filter(|line| !line.starts_with("table_add") && !line.starts_with("counter_write"));
     let expected = session(&control, &lines.collect::<Vec<_>>().join("\n"));
@@ -558,7 +558,7 @@ fn the_prompt_runs_commands_of_the_system() {
     assert_eq!(failed, 1);
     let expected = "RuntimeCmd: one\nRuntimeCmd: two\nRuntimeCmd: RuntimeCmd: ";
     assert_eq!(String::from_utf8(out).unwrap().split_once('\n').unwrap().1, expected);
-    // Nowhere else.
+    // Only at the prompt.
     assert!(control().execute("!echo one").is_err());
     assert!(control().execute("shell echo one").is_err());
 }
@@ -595,7 +595,7 @@ fn const_entries_stay_among_others() {
     let out = session(&control, "table_clear fixed\ntable_num_entries fixed\ntable_dump_entry fixed 1");
     assert!(out.contains("00000801") || out.contains("0801"), "{out}");
     assert!(!session(&control, "table_dump_entry fixed 0").contains("0800"), "{out}");
-    // What comes after has another handle than the entry that was deleted, and is not const.
+    // The next entry does not get the handle of the deleted one, and is not const.
     assert!(session(&control, "table_add fixed out 0x0800 => 1").contains("has been added"));
 }
 
@@ -628,7 +628,7 @@ fn timeouts_of_entries() {
     assert!(!life(&control).contains("Life"));
 }
 
-/// Runs a test alone in its process: readers that do not let go hold up all tables of a process.
+/// Runs a test alone in its process, because slow readers delay the tables of the whole process.
 fn alone(name: &str, test: impl FnOnce()) {
     const ALONE: &str = "P4JET_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -652,7 +652,7 @@ fn a_file_is_taken_back_though_readers_are_slow() {
             std::thread::sleep(std::time::Duration::from_millis(2500));
         });
         is_pinned.recv().unwrap();
-        // The short route can go only when those readers have passed that may have missed the longer one.
+        // The short route is deleted only after readers have passed that may have missed the longer one.
         let file = "table_add ipv4_lpm deny 10.0.0.0/8 =>\n\
                     table_add ipv4_lpm deny 10.1.0.0/16 =>\n\
                     table_add ipv4_lpm deny 10.1.0.0/16 =>\n";
@@ -684,7 +684,7 @@ fn a_reset_that_readers_hold_up_changes_nothing() {
     });
 }
 
-/// `$3` is the handle that line 3 of a file gives, whatever it is.
+/// `$3` denotes the handle that line 3 of a file gives.
 #[test]
 fn lines_name_what_earlier_lines_make() {
     let control = control();
@@ -700,7 +700,7 @@ fn lines_name_what_earlier_lines_make() {
         assert!(control.execute("table_dump route").unwrap().contains("Index: group("));
         assert!(control.execute("table_dump l2").unwrap().contains("ingress.out - 0004"));
         control.execute("reset_state").unwrap();
-        // So that other handles are free the next time.
+        // Other handles are free in the next round.
         control.execute("act_prof_create_member ecmp out 7").unwrap();
         control.execute("mc_node_create 9 1").unwrap();
     }

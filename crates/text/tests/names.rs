@@ -7,7 +7,7 @@ use p4jet_control::NamedUpdate;
 use p4jet_text::read_command;
 use std::collections::BTreeSet;
 
-/// Each command that changes something says the same when it is named, written and read again.
+/// The update of each command survives naming, writing and reading.
 #[test]
 fn updates_survive_their_names() {
     let control = control();
@@ -17,14 +17,14 @@ fn updates_survive_their_names() {
         let json = serde_json::to_string(&control.named(&update)).unwrap();
         let read: NamedUpdate = serde_json::from_str(&json).unwrap_or_else(|e| panic!("{json}: {e}"));
         assert_eq!(control.resolve(&read).unwrap(), update, "{json}");
-        // What it says as a command is the same command.
+        // Its text form is that command.
         let text = read.to_string();
         if !text.starts_with('{') {
             assert_eq!(read_command(&control, &text).unwrap(), Some(update), "{text}");
         }
         kinds.insert(json.split('"').nth(1).unwrap().to_string());
     }
-    // All that there are.
+    // All kinds of updates.
     assert_eq!(kinds.len(), 39, "{kinds:?}");
     assert_eq!(read_command(&control, "table_dump l2").unwrap(), None);
     assert!(read_command(&control, "table_add l3").is_err());

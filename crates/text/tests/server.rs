@@ -26,10 +26,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes, unless it hangs.
+/// Fails a test that hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A folder that goes with the test.
+/// A folder that is deleted after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -75,7 +75,7 @@ fn tcp(control: SharedControl, limits: Limits, rights: Rights) -> io::Result<Ser
     Server::tcp(control, "127.0.0.1:0".parse().unwrap(), limits, Users::default(), rights)
 }
 
-/// What the switch says to bytes, until it ends the connection.
+/// Sends bytes; returns the switch's output until it ends the connection.
 fn said(path: &Path, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(path).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -85,7 +85,7 @@ fn said(path: &Path, bytes: &[u8]) -> String {
     text
 }
 
-/// That the switch still works for others, and soon.
+/// Checks that the switch still answers others quickly.
 fn assert_serves(path: &Path) {
     let start = Instant::now();
     let mut client = Client::unix(path).unwrap();
@@ -111,7 +111,7 @@ fn the_same_text_at_the_prompt_in_a_file_and_over_both_sockets() {
     assert_eq!(screen(&mut Client::tcp(local(&server)).unwrap()), expected);
     assert_eq!(screen(&mut shared()), expected);
 
-    // What reads prints the same from a file; changes print nothing there.
+    // Reading commands print the same output from a file; changes print nothing there.
     let file = "table_add l2 deny 5 =>\ntable_dump l2\nshow_tables";
     let summary = Client::unix(&folder.socket()).unwrap().load("file", file).unwrap().unwrap();
     assert_eq!((summary.commands, summary.entries_added), (3, 1));
@@ -162,7 +162,7 @@ fn answers_tell_codes_and_places() {
         assert!(error.text.contains("run only at the prompt"), "{}", error.text);
     }
     assert_eq!(client.complete("table_dump l", 12), (11, vec!["ingress.l2".to_string()]));
-    // What is no character boundary is no place.
+    // A position within a character completes nothing.
     assert_eq!(client.complete("é", 1).1, Vec::<String>::new());
 }
 
@@ -179,11 +179,11 @@ fn the_socket_is_private_and_goes_with_the_switch() {
     assert!(!path.exists());
     assert!(client.command("help", false).is_err(), "it let its clients go");
 
-    // One that was killed leaves its socket behind.
+    // A killed switch leaves its socket behind.
     drop(UnixListener::bind(&path).unwrap());
     let server = Server::unix(shared(), &path, Limits::default()).unwrap();
     assert_serves(&path);
-    // Not its own any more: the path is somebody else's.
+    // A server leaves a socket alone that another process has put in its place.
     fs::remove_file(&path).unwrap();
     fs::write(&path, "precious").unwrap();
     drop(server);
@@ -218,7 +218,7 @@ fn garbage_is_answered_and_ends_the_connection() {
         let answer: Answer = serde_json::from_str(&text).unwrap();
         assert!(!answer.ok && answer.error.unwrap().text.starts_with("not a request: "), "{text}");
     }
-    // What a web page can make a browser send changes nothing.
+    // Requests that a web page can make a browser send change nothing.
     let post = "POST / HTTP/1.1\r\nHost: localhost\r\n\r\n{\"command\":\"table_add l2 deny 1 =>\"}\n";
     assert_eq!(said(&path, post.as_bytes()).lines().count(), 1);
     let mut bytes = vec![0u8; 100_000];
@@ -233,7 +233,7 @@ fn garbage_is_answered_and_ends_the_connection() {
     assert_serves(&path);
 }
 
-/// A Thrift client sends no line, and waits for an answer.
+/// A Thrift client waits for an answer without sending a line.
 #[test]
 fn a_thrift_client_gets_an_error_at_once() {
     let (folder, _server) = start(Limits { wait: DEADLINE, ..Limits::default() });
@@ -271,14 +271,14 @@ fn half_requests_and_silence_end_in_time() {
         assert!(text.contains("no whole request came within 300ms"), "{text}");
         assert!(start.elapsed() < DEADLINE);
     }
-    // Byte by byte it takes no longer.
+    // Sending byte by byte does not extend the time.
     let mut slow = UnixStream::connect(&path).unwrap();
     let start = Instant::now();
     while slow.write_all(b" ").is_ok() {
         assert!(start.elapsed() < DEADLINE);
         thread::sleep(Duration::from_millis(20));
     }
-    // Who has asked something may think about it.
+    // A client that has sent a request may pause.
     let mut client = Client::unix(&path).unwrap();
     client.command("help", false).unwrap();
     thread::sleep(Duration::from_millis(700));
@@ -302,11 +302,11 @@ fn a_flood_of_connections_is_refused_and_passes() {
         let mut line = String::new();
         let _ = BufReader::new(stream).read_line(&mut line);
         refused += usize::from(line.contains("8 clients of user "));
-        // Those who were let in were there, and only when they were silent for long.
+        // Only clients that are silent for long lose their places.
         friend.command("table_num_entries l2", false).unwrap();
     }
     assert!(refused >= 200, "{refused}");
-    // The operator learns of it: once, and at most every ten seconds again.
+    // The operator gets one message, and another one after ten seconds at the earliest.
     let said = host.refused.lock().unwrap().clone();
     assert!((1..=1 + begin.elapsed().as_secs() / 10).contains(&(said.len() as u64)), "{said:?}");
     assert!(
@@ -322,7 +322,7 @@ fn a_flood_of_connections_is_refused_and_passes() {
     }
 }
 
-/// Clients that connect and say nothing, or half of something, or do not read, cannot keep others out.
+/// Clients that send nothing, send half a request, or do not read their answers cannot lock others out.
 #[test]
 fn silent_clients_give_way() {
     let silent = Duration::from_millis(100);
@@ -335,7 +335,7 @@ fn silent_clients_give_way() {
             stream.write_all(bytes).unwrap();
             stream
         };
-        // One that has asked something before; one in the middle of a request; one that never reads what it asked for.
+        // A client that has sent a request before, one in the middle of a request, and one that never reads its answer.
         let mut held: Vec<UnixStream> = Vec::new();
         held.push(connect(b"{\"command\":\"help\"}\n"));
         held.push(connect(b"{\"command\":\"he"));
@@ -406,7 +406,7 @@ fn a_burst_of_lines_is_answered_in_order() {
         writer.write_all(b"{\"command\":\"register_read cells 0\"}\n").unwrap();
     });
     let mut answers = BufReader::new(stream).lines();
-    // Meanwhile others are served.
+    // Other clients are served meanwhile.
     assert_serves(&path);
     for _ in 0..LINES {
         let line = answers.next().unwrap().unwrap();
@@ -424,7 +424,7 @@ fn who_never_reads_is_dropped() {
     let mut deaf = UnixStream::connect(&path).unwrap();
     deaf.set_write_timeout(Some(DEADLINE)).unwrap();
     let start = Instant::now();
-    // Nobody can send for ever: answers fill the socket, then the connection ends.
+    // A client that only sends is disconnected once unread answers fill its socket.
     while deaf.write_all(b"{\"command\":\"help\"}\n").is_ok() {
         assert!(start.elapsed() < DEADLINE);
     }
@@ -453,7 +453,7 @@ fn many_clients_at_once_do_not_mix() {
                 }
             });
         }
-        // Files in between, each of which is undone.
+        // Files meanwhile, each of which is undone.
         let path = &path;
         scope.spawn(move || {
             let mut connection = Client::unix(path).unwrap();
@@ -466,15 +466,15 @@ fn many_clients_at_once_do_not_mix() {
     assert_serves(&path);
 }
 
-/// Ports by name, and a program that is always the same.
+/// A host with ports that exist only by name, and one program.
 #[derive(Default)]
 struct Stub {
     queues_tried: AtomicUsize,
     ports: Mutex<Vec<PortStats>>,
     stopped: AtomicBool,
-    /// Programs that are never done.
+    /// Number of running compilations of a program that never compiles.
     compiling: AtomicUsize,
-    /// Of the last call that had some.
+    /// The rights of the latest call that had some.
     had_all_rights: Mutex<Option<bool>>,
     /// Its messages about refused clients.
     refused: Mutex<Vec<String>>,
@@ -586,7 +586,7 @@ fn wait_for_compilations(host: &Stub, count: usize) {
 }
 
 #[test]
-fn a_compilation_keeps_nobody_waiting_and_ends_with_its_client() {
+fn a_compilation_delays_no_other_client_and_ends_with_its_own() {
     let host = Arc::new(Stub::default());
     let folder = Folder::new();
     let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
@@ -599,13 +599,13 @@ fn a_compilation_keeps_nobody_waiting_and_ends_with_its_client() {
     let mut local = UnixStream::connect(folder.socket()).unwrap();
     local.write_all(request("endless.p4").as_bytes()).unwrap();
     wait_for_compilations(&host, 1);
-    // A client that will send nothing more may still wait for the answer.
+    // A client that has ended its side of the connection may still wait for the answer.
     local.shutdown(std::net::Shutdown::Write).unwrap();
     let mut remote = std::net::TcpStream::connect(server.address()).unwrap();
     remote.write_all(request("endless.p4").as_bytes()).unwrap();
     wait_for_compilations(&host, 2);
 
-    // Others go on meanwhile.
+    // Other clients continue meanwhile.
     let mut client = Client::unix(&folder.socket()).unwrap();
     let mut done = |line: &str| client.command(line, false).unwrap();
     assert!(done("table_num_entries l2").ok);
@@ -613,7 +613,7 @@ fn a_compilation_keeps_nobody_waiting_and_ends_with_its_client() {
     assert!(done("load good.p4").ok);
     assert!(done("load_new_config_file good.p4").ok);
 
-    // But not any number of them.
+    // The number of compilations is limited.
     let more: Vec<_> = (3..=4)
         .map(|count| {
             let mut more = UnixStream::connect(folder.socket()).unwrap();
@@ -736,7 +736,7 @@ fn another_server_is_no_switch() {
     });
     let error = Client::tcp(address).unwrap().command("help", false).unwrap_err();
     assert!(error.to_string().contains("it is no p4jet that answers"), "{error}");
-    // Nobody listens any more, or not for long.
+    // The server is gone, or about to go.
     if let Ok(mut client) = Client::tcp(address) {
         assert!(client.command("help", false).is_err());
     }
@@ -787,7 +787,7 @@ fn typed_reads_over_a_connection() {
     let schema = client.schema().unwrap().unwrap();
     let l2 = schema.table("l2").unwrap();
     assert_eq!((l2.key[0].width, l2.actions[0].params[0].name.as_str()), (48, "port"), "{l2:?}");
-    // This switch has no process around it that counts.
+    // A switch without a host has no statistics.
     assert!(client.stats().unwrap().unwrap_err().message.starts_with("not supported: stats"));
     assert!(client.command("stats", false).unwrap().error.is_some());
 }

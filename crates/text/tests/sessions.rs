@@ -83,7 +83,7 @@ fn scripts() -> Vec<PathBuf> {
     scripts
 }
 
-/// What stands on the screen after somebody has typed `commands`.
+/// The screen after `commands` were typed.
 fn screen(commands: &str) -> String {
     let mut out = Vec::new();
     prompt::interact_with(&mut control(), commands.as_bytes(), &mut out).unwrap();
@@ -162,7 +162,7 @@ set_crc16_parameters calc 1 2 3 true false
 set_crc32_parameters sum 4 5 6 false true
 ";
 
-/// Every change, each of which a bad line behind it takes back.
+/// Every kind of change; a wrong line after it undoes each.
 const CHANGES: [&str; 31] = [
     "act_prof_create_member hops deny",
     "act_prof_modify_member hops deny 0",
@@ -203,7 +203,7 @@ fn a_bad_line_takes_every_change_back() {
     control.load("setup", SETUP).unwrap();
     let before = everything(&control);
     let taken_back = |control: &p4jet_control::Control, changes: &str| {
-        // The second of two equal entries is refused when all before it is done.
+        // The second of two equal entries is refused after everything before it has been applied.
         let text = format!("{changes}\ntable_add l2 deny 77 =>\ntable_add l2 deny 77 =>");
         let error = control.load("changes", &text).unwrap_err();
         assert!(error.to_string().contains("DUPLICATE_ENTRY"), "{changes}: {error}");
@@ -211,13 +211,13 @@ fn a_bad_line_takes_every_change_back() {
     for change in CHANGES {
         taken_back(&control, change);
         assert_eq!(everything(&control), before, "{change}");
-        // It would have made a difference.
+        // Without the wrong line, it changes something.
         let other = common::control();
         other.load("setup", SETUP).unwrap();
         other.load("change", change).unwrap();
         assert_ne!(everything(&other), before, "{change}");
     }
-    // Those that do not stand in each other's way, all at once.
+    // All changes that do not conflict, in one file.
     taken_back(&control, &CHANGES[11..].join("\n"));
     assert_eq!(everything(&control), before);
 }

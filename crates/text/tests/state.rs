@@ -1,6 +1,6 @@
-//! What the control plane set, as JSON and back; state files of switches that come to sudden ends.
+//! Dumps and restores of the configuration, and state files of switches that are killed.
 //!
-//! Blind spot: what a power cut leaves.
+//! Blind spot: state files after a power cut.
 
 mod common;
 
@@ -13,14 +13,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A folder that goes with the test.
+/// A folder that is deleted after the test.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Folder {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        // In memory, where that is possible: each start waits for the disk.
+        // In memory if possible, because each start waits for the disk.
         let memory = PathBuf::from("/dev/shm");
         let folder = if memory.is_dir() { memory } else { std::env::temp_dir() };
         let path = folder.join(format!("p4jet-state-{}-{number}", std::process::id()));
@@ -43,7 +43,7 @@ impl Drop for Folder {
     }
 }
 
-/// Something of every sort.
+/// State of every kind.
 const SETUP: &str = "\
 table_add l2 out 0x0a => 3
 table_add l2 deny 0x0b =>
@@ -106,8 +106,7 @@ fn dump(control: &Control) -> String {
     control.execute("dump counters").unwrap()
 }
 
-/// A dump without the places of deleted entries: what was added and taken back has left its place with another
-/// generation.
+/// A dump without the generations of free slots, which an undone insertion may advance.
 fn entries(dump: &str) -> String {
     let mut pieces = dump.split(",\"generations\":{");
     let first = pieces.next().unwrap_or("").to_string();
@@ -130,7 +129,7 @@ fn begun(folder: &Folder) -> (SharedControl, Vec<String>) {
 }
 
 #[test]
-fn what_was_dumped_comes_back() {
+fn dumps_are_restored() {
     let first = control();
     assert_eq!(session(&first, SETUP).matches('!').count(), 0);
     let text = dump(&first);
@@ -141,7 +140,7 @@ fn what_was_dumped_comes_back() {
         assert!(text.contains(&part), "{part}\n{text}");
     }
     let second = shared(control());
-    // It does not matter what was there.
+    // Earlier contents do not matter.
     second
         .load(
             "other",
@@ -152,14 +151,14 @@ fn what_was_dumped_comes_back() {
     assert_eq!(second.reply("dump counters", false).text, text);
     for table in ["next_hop", "route", "near", "l2", "acl", "ipv4_lpm"] {
         let line = format!("table_dump {table}");
-        // Since when nothing has hit an entry is another matter.
+        // The idle time starts again.
         let ageless = |text: &str| -> String {
             text.lines().map(|line| line.split_once("ms since hit").map_or(line, |(_, life)| life)).collect()
         };
         let (text, before) = (second.reply(&line, false).text, first.execute(&line).unwrap());
         assert_eq!(ageless(&text), ageless(&before), "{table}");
     }
-    // And what is added next gets the handle that it would have got.
+    // The next entry gets the handle that it would have got.
     for line in ["act_prof_create_member ecmp out 3", "mc_node_create 1 1", "table_add l2 deny 0x1f =>"] {
         assert_eq!(second.reply(line, false).text, first.execute(line).unwrap(), "{line}");
     }
@@ -199,7 +198,7 @@ fn all_or_nothing() {
 
 #[test]
 fn killed_at_any_byte() {
-    // Lines one by one, and some at once, each followed by the journal and what a dump says.
+    // Single lines and files, each with the journal and the dump after it.
     let folder = Folder::new();
     let (first, _) = begun(&folder);
     let journal = || fs::read(folder.journal()).unwrap();
@@ -234,7 +233,7 @@ fn killed_at_any_byte() {
             fs::write(again.file(), &snapshot).unwrap();
             fs::write(again.journal(), [&was[..header], &is[header..was.len() + part]].concat()).unwrap();
             let (second, lost) = begun(&again);
-            // A line that lacks only its end is whole.
+            // A line that lacks only its line end is complete.
             let whole = part + 1 >= written;
             assert_eq!(
                 dumped(&second),
@@ -249,7 +248,7 @@ fn killed_at_any_byte() {
     }
 }
 
-/// A program so small that it can start some thousand times.
+/// A small program, which can start thousands of times in a test.
 const SMALL: &str = "\
 program small
 errors NoError, PacketTooShort, HeaderTooShort
@@ -293,7 +292,7 @@ fn small_control() -> Control {
     Control::new(Switch::new(p4jet_ir::text::parse(SMALL).unwrap()).unwrap())
 }
 
-/// Some state, of which a part is in the journal.
+/// State, a part of which is in the journal.
 fn small(folder: &Folder) -> String {
     let control = shared(small_control());
     assert_eq!(control.keep(&folder.file(), read_command).unwrap(), [""; 0]);
@@ -308,8 +307,8 @@ fn small(folder: &Folder) -> String {
     dumped(&control)
 }
 
-/// Starts with these files, of which one may be missing, and compares with what they held at first: either all of it is
-/// there, or something is said, and then the files are kept as they were.
+/// Starts with these files, one of which may be missing. Either all of their original state is there, or there is a report and
+/// the files are kept unchanged.
 fn nothing_is_lost_silently(base: &Control, files: [Option<&[u8]>; 2], state: &str, what: &str) -> bool {
     let folder = Folder::new();
     let paths = [folder.file(), folder.journal()];
@@ -322,7 +321,7 @@ fn nothing_is_lost_silently(base: &Control, files: [Option<&[u8]>; 2], state: &s
     assert_eq!(control.reply("reset_state", false).refused, None);
     match control.keep(&folder.file(), read_command) {
         Ok(report) if report.is_empty() => {
-            // The tables are those of the cases before, and what damage did to their handles stays.
+            // The tables are shared with earlier cases, whose damage may have advanced their generations.
             let now = dumped(&control);
             let as_if_whole = |text: &str| {
                 text.replace(",\"generation_min\":64", "")
@@ -391,7 +390,7 @@ fn damage_is_never_silent() {
             assert!(with(which, Some(&bytes[..at]), &what) || at + 1 == bytes.len(), "{what}: not noticed");
         }
         assert!(with(which, None, &format!("no {name} file")));
-        // Every line is missing once, and comes twice once.
+        // Each line is removed once and duplicated once.
         let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
         for at in 0..lines.len() {
             let without = [&lines[..at], &lines[at + 1..]].concat().concat();
@@ -400,7 +399,7 @@ fn damage_is_never_silent() {
             assert!(with(which, Some(&twice), &format!("line {at} twice in the {name} file")));
         }
     }
-    // One of them comes from before, or from after.
+    // One of the two files is older or newer than the other.
     let control = shared(small_control());
     assert_eq!(control.keep(&folder.file(), read_command).unwrap(), [""; 0]);
     assert_eq!(control.reply("table_add l2 deny 0x0d =>", false).refused, None);
@@ -416,7 +415,7 @@ fn damage_is_never_silent() {
     assert!(!nothing_is_lost_silently(base, files.map(Some), &state, "both from before"));
 }
 
-/// A state file that was cut inside its first line: the changes of the journal are there.
+/// If the state file is cut within its first line, the changes of the journal are restored.
 #[test]
 fn the_journal_outlives_its_state_file() {
     let folder = Folder::new();
@@ -439,7 +438,7 @@ fn the_journal_outlives_its_state_file() {
 }
 
 #[test]
-fn what_is_kept_is_never_replaced() {
+fn kept_files_are_never_replaced() {
     let folder = Folder::new();
     small(&folder);
     let mut damaged = fs::read(folder.file()).unwrap();
@@ -455,8 +454,8 @@ fn what_is_kept_is_never_replaced() {
     }
 }
 
-/// A state file that is something else, or has something else where another file is to be, is refused by its name, stays as it
-/// is, and leaves nothing beside it.
+/// A state file that is not a regular file, or beside which another file of a state has this fault, is refused by its name. Nothing
+/// is changed or created.
 #[test]
 fn only_regular_files_are_replaced() {
     let mkfifo = |path: &Path| {
@@ -484,12 +483,12 @@ fn only_regular_files_are_replaced() {
         refused("a socket");
         fs::remove_file(&path).unwrap();
         if name == "state" {
-            // A link, so that nothing can happen to the device.
+            // A link protects the device itself.
             std::os::unix::fs::symlink("/dev/null", &path).unwrap();
             refused("a device");
         }
     }
-    // What appears later is refused, too.
+    // A file that appears later is refused, too.
     let folder = Folder::new();
     let control = shared(small_control());
     assert_eq!(control.keep(&folder.file(), read_command).unwrap(), [""; 0]);
@@ -498,7 +497,7 @@ fn only_regular_files_are_replaced() {
     assert!(error.contains("state.new: it is a directory"), "{error}");
 }
 
-/// Changes that damage took away may have given handles, and deleted some: none of them comes again.
+/// Changes lost by damage may have given or deleted handles: none of these is given again.
 #[test]
 fn handles_do_not_come_again_after_damage() {
     const HANDLE: &str = "handle ";
@@ -552,7 +551,7 @@ fn handles_do_not_come_again_after_damage() {
                 assert!(!given.contains(&new), "{what}: handle {new} again");
                 given.push(new);
             }
-            // Handles of entries that are deleted from now on do not lead back to earlier ones either.
+            // Later deletions do not lead to these handles either.
             let last = *given.last().unwrap();
             assert_eq!(control.reply(&format!("table_delete l2 {last}"), false).refused, None);
             let new = handle(&control, &add(100 * start + 50));
@@ -582,7 +581,7 @@ fn no_link_is_followed() {
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
 }
 
-/// A handle that was deleted names nothing, however often the switch starts again, and never another entry.
+/// A deleted handle never names another entry, however often the switch restarts.
 #[test]
 fn deleted_handles_stay_deleted() {
     let folder = Folder::new();
@@ -591,7 +590,7 @@ fn deleted_handles_stay_deleted() {
         reply.data.unwrap()["handle"].as_u64().unwrap()
     };
     let (control, _) = begun(&folder);
-    // The first slot keeps its entry, so that the table does not begin again.
+    // The first slot keeps its entry, so that the table never becomes empty.
     let mut given = vec![handle(&control, 1)];
     for key in 2..5 {
         given.push(handle(&control, key));
@@ -606,9 +605,9 @@ fn deleted_handles_stay_deleted() {
         control = begun(&folder).0;
         assert_eq!(dumped(&control), text);
     }
-    // Nor does a file that fails bring them back.
+    // A file that fails does not bring them back.
     control.load("fails", "table_clear l2\ntable_add l2 deny 77 =>\ntable_add l2 deny 77 =>").unwrap_err();
-    // Nor what a dump from before them says.
+    // An older dump does not bring them back.
     let before = dumped(&control);
     let later = handle(&control, 9);
     assert!(!given.contains(&later));
@@ -624,7 +623,7 @@ fn deleted_handles_stay_deleted() {
     }
 }
 
-/// As p4jet wrote them before lines had checksums.
+/// Files that p4jet wrote before lines had checksums.
 #[test]
 fn earlier_files_are_read() {
     let folder = Folder::new();
@@ -654,7 +653,7 @@ fn earlier_files_are_read() {
 }
 
 #[test]
-fn begun_again_and_again() {
+fn restarted_again_and_again() {
     let folder = Folder::new();
     let mut last = None;
     for line in SETUP.lines().filter(|line| !line.starts_with("counter")) {
@@ -674,7 +673,7 @@ fn begun_again_and_again() {
     let lost = begun(&folder).1;
     assert!(lost[0].contains("the journal is older, so changes since it was written are lost"), "{lost:?}");
     assert_eq!(begun(&folder).1, [""; 0]);
-    // Nor may two switches have the same file.
+    // Two switches cannot use one file.
     let (_control, _) = begun(&folder);
     let error = shared(common::control()).keep(&folder.file(), read_command).unwrap_err();
     assert!(error.to_string().contains("another switch"), "{error}");
@@ -730,7 +729,7 @@ fn changes_after_a_restore_that_cannot_be_written_are_reported() {
     let (control, lost) = begun(&folder);
     assert_eq!(table_entries(&control), old, "the last state that could be written");
     assert!(lost.iter().any(|line| line.contains("3 changes")), "{lost:?}");
-    // Once the file can be written again, so are all changes.
+    // Once the file can be written again, it has all changes.
     drop(control);
     let (control, _) = begun(&folder);
     fs::create_dir(&obstacle).unwrap();
@@ -780,13 +779,13 @@ fn another_program_keeps_what_fits() {
     assert!(lost.iter().any(|line| line.contains("ingress.cells: its cells have 8 bits")), "{lost:?}");
     assert_eq!(other.reply("table_num_entries ipv4_lpm", false).text, "3\n");
     assert_eq!(other.reply("table_num_entries route", false).text, "1\n");
-    // What was there is kept, and can be begun with.
+    // The old files are kept and can be used again.
     let old = PathBuf::from(format!("{}.old", folder.file().display()));
     assert_eq!(lost.last().unwrap(), &format!("the file as it was is kept as {}", old.display()));
     let old_journal = PathBuf::from(format!("{}.journal", old.display()));
     assert_eq!([&old, &old_journal].map(|path| fs::read(path).unwrap()), before);
     assert_eq!(shared(common::control()).keep(&old, read_command).unwrap(), [""; 0]);
-    // What is kept is never replaced.
+    // Kept files are never replaced.
     drop(other);
     fs::write(folder.file(), &before[0]).unwrap();
     fs::write(folder.journal(), &before[1]).unwrap();
@@ -796,7 +795,7 @@ fn another_program_keeps_what_fits() {
 }
 
 #[test]
-fn a_state_of_another_program_is_told_and_an_empty_one_is_none() {
+fn a_state_of_another_program_is_reported_and_an_empty_one_is_ignored() {
     let folder = Folder::new();
     fs::write(folder.file(), "").unwrap();
     let (control, report) = begun(&folder);
@@ -811,7 +810,7 @@ fn a_state_of_another_program_is_told_and_an_empty_one_is_none() {
 }
 
 #[test]
-fn files_are_those_of_who_asks() {
+fn files_belong_to_the_client() {
     use p4jet_text::client::Client;
     use p4jet_text::prompt::Commander;
     use p4jet_text::server::{Limits, Server};
@@ -838,7 +837,7 @@ fn files_are_those_of_who_asks() {
         assert!(ask(commander, "restore", &folder.0.join("none")).is_some());
         assert_eq!(entries(&commander.reply("dump").unwrap().text), entries(&before));
     }
-    // The switch itself writes no file that somebody names.
+    // The switch itself writes no file that a client names.
     assert!(control.clone().reply("serialize_state x", false).refused.is_some());
 }
 

@@ -77,7 +77,7 @@ meter_array_set_rates m 0.000006:7 0.00008:9
 }
 
 #[test]
-fn errors_tell_place_found_and_expected() {
+fn errors_name_place_found_and_expected() {
     let cases = [
         ("pakcet 0 00", 1, "found `pakcet`, expected a statement: did you mean `packet`?"),
         ("%", 1, "found `%`, expected a statement such as `add`, `packet` or `expect`"),
@@ -172,7 +172,7 @@ fn compares_port_by_port_in_order() {
 }
 
 #[test]
-fn tells_why_nothing_came() {
+fn explains_why_no_packet_came() {
     check(
         "packet 0 00 aa\nexpect 1 aa",
         "FAIL t: line 2: port 1, packet 1: expected a packet, none came (the packet of line 1 was dropped: no route)",
@@ -215,7 +215,7 @@ fn shows_expected_and_got() {
     let outcome = outcome("packet 3 02 001122\nexpect 1 0012\nexpect 1 00");
     let failure = "line 2: port 1, packet 1: byte 1 is 11, expected 12";
     assert_eq!(outcome.report("t"), format!("FAIL t: {failure} (and 1 more)"));
-    // Both are printed, one behind the other: nothing is there twice.
+    // Both are printed, without repetition.
     assert_eq!(
         outcome.details(),
         "  expected 0012\n  got      001122\n             ^^ byte 1\n\
@@ -254,7 +254,7 @@ fn traces_show_the_tables_that_the_packet_met() {
             "FAIL t: line 7: port 4, packet 1: hdr.eth.src is 00:00:00:00:00:02, expected 00:00:00:00:00:03"
         );
         let details = outcome.details();
-        // It met the first entry, whose action data is 4, not the one that the table holds in the end.
+        // The packet matched the first entry, whose action data is 4, not the entry that the table has at the end.
         assert!(details.contains("action ingress.out(port = 4)\n"), "{details}");
         assert!(details.contains("leave by port 4\n") && !details.contains("note:"), "{details}");
         assert_eq!(made.get(), 1);
