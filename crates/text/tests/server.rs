@@ -818,10 +818,13 @@ fn long_requests_wait_for_each_other() {
     let shared = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
     let limits = Limits { line: 1000, wait: Duration::from_secs(2), ..Limits::default() };
     let _server = Server::unix(shared, &path, limits).unwrap();
+    // Only a request that does not arrive in one piece counts as long.
+    let padding = "x".repeat(100_000);
     let file = |first: u32| -> String {
-        (first..first + 100).map(|key| format!("table_add ipv4_lpm deny {key}/32 =>\n")).collect()
+        let lines = (first..first + 100).map(|key| format!("table_add ipv4_lpm deny {key}/32 =>\n"));
+        format!("# {padding}\n{}", lines.collect::<String>())
     };
-    let texts = [("endless.p4".into(), "x".repeat(2000))].into();
+    let texts = [("endless.p4".into(), padding.clone())].into();
     let endless = Request::Program { path: "endless.p4".into(), texts, aside: false };
     let compiling = || {
         let mut client = UnixStream::connect(&path).unwrap();
