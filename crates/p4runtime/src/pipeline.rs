@@ -55,7 +55,7 @@ pub(crate) struct Table {
     /// True if entries have a priority.
     pub has_priority: bool,
     pub actions: Vec<Listed>,
-    /// Maps an action's index in the program's list to its index in `actions`.
+    /// Maps an action's index in the list of the program's table to its index in `actions`.
     pub by_index: Vec<Option<usize>>,
     /// Id of the action profile.
     pub profile: Option<u32>,

@@ -505,7 +505,7 @@ impl ActionProfile {
 
     /// Replaces the members of a group, each with its number of places in the selector's order: one with two is chosen twice as
     /// often as one with one, and one with none is never chosen. Readers see the old group or the new one. With `weighted`, entries
-    /// may name the group even if it is empty. Returns the old value of this flag.
+    /// may name the group even if it is empty. Returns the old members and the old value of `weighted`.
     pub fn set_group(
         &self,
         handle: u32,

@@ -451,7 +451,7 @@ impl Interface {
 
 /// Opening and closing wait in the kernel for tens of milliseconds, during which a worker has other ports to serve.
 ///
-/// False if no thread can be started. Then dropping `work` closes the sockets.
+/// False if no thread can be started. Then dropping `work` closes the sockets that it holds.
 fn aside(work: impl FnOnce() + Send + 'static) -> bool {
     p4jet_threads::spawn("xdp", work).is_ok()
 }
