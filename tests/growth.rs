@@ -284,6 +284,64 @@ fn code_generation_time_grows_with_the_program() {
     }
 }
 
+/// Many equal things: no pass compares each with all others, or follows all of them from each.
+#[test]
+fn compile_time_does_not_grow_with_the_square_of_the_program() {
+    let actions = |n: usize| times(n, |i| format!("action a{i}(bit<32> v) {{ m.x = v; }}"));
+    let table = |n: usize| {
+        let names = times(n, |i| format!("a{i};"));
+        format!("table t {{ key = {{ h.e.d: exact; }} actions = {{ {names} }} }}")
+    };
+    let programs = [
+        (
+            "branches",
+            Parts {
+                statements: times(20_000, |i| format!("if (m.x == {i}) {{ m.y = {i}; }}")),
+                ..Parts::default()
+            },
+        ),
+        (
+            "exits",
+            Parts {
+                statements: times(20_000, |i| format!("if (m.x == {i}) {{ exit; }}")),
+                ..Parts::default()
+            },
+        ),
+        (
+            "messages",
+            Parts {
+                statements: times(15_000, |i| format!("log_msg(\"x = {{}} {i}\", {{ m.x }});")),
+                ..Parts::default()
+            },
+        ),
+        (
+            "actions_with_data",
+            Parts {
+                declarations: actions(45_000) + &table(45_000),
+                statements: "t.apply();".into(),
+                ..Parts::default()
+            },
+        ),
+        (
+            "match_kinds",
+            Parts {
+                top: format!("match_kind {{ {} last }}", times(90_000, |i| format!("k{i},"))),
+                ..Parts::default()
+            },
+        ),
+    ];
+    for (name, parts) in programs {
+        check_for("jit", name, &parts).expect_status(0);
+    }
+    let parts = Parts {
+        declarations: actions(8_000) + &table(8_000),
+        statements: times(8_000, |i| format!("if (m.x == {i}) {{ t.apply(); }}")),
+        ..Parts::default()
+    };
+    let output = check_for("jit", "actions_at_many_places", &parts).expect_status(1);
+    output.says(&["machine code for a program of", "at most 500000", "--engine interp"]);
+}
+
 /// Returns `n` states, each of which leads to three others, possibly earlier ones.
 fn states_back_and_forth(n: usize, state: impl Fn(usize) -> String) -> String {
     let far = |i: usize, way: usize| (31 * i * i + 977 * way * (i + 1) + 13) % n;
