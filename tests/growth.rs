@@ -2,7 +2,7 @@
 //! respect are compiled with limits on processor time and memory, which do not depend on other processes of the machine. The
 //! limits are several times what is needed, and a small part of what a quadratic or exponential step would need.
 
-use crate::common::{Output, TempDir, root, run, run_command};
+use crate::common::{self, Output, TempDir, root, run, run_command};
 use std::fmt::Write;
 use std::process::Command;
 
@@ -340,6 +340,30 @@ fn compile_time_does_not_grow_with_the_square_of_the_program() {
     };
     let output = check_for("jit", "actions_at_many_places", &parts).expect_status(1);
     output.says(&["machine code for a program of", "at most 500000", "--engine interp"]);
+}
+
+/// `check` prints warnings, `trace` only their number.
+#[test]
+fn a_trace_counts_warnings() {
+    let dir = TempDir::new("counted");
+    let parts = Parts { statements: times(3, |i| format!("bit<8> unused{i};")), ..Parts::default() };
+    let program = dir.write("counted.p4", parts.text());
+    run(&["check", &program]).expect_status(0).says(&["unused0", "unused2"]);
+    let output = run(&["trace", &program, "020000000001", "020000000002", "0800"]).expect_status(0);
+    assert_eq!(output.stderr, format!("3 warnings; `p4jet check {program}` shows them\n"));
+}
+
+/// The complexity of a program with large tables fits into 6 GB of address space.
+#[test]
+fn complexity_does_not_reserve_the_memory_of_large_tables() {
+    let program = common::program("vxlan_gateway");
+    let dir = TempDir::new("picture");
+    let picture = dir.file("picture.svg");
+    let limits = "ulimit -v 6000000; exec \"$0\" \"$@\"";
+    let program = program.to_str().expect("UTF-8");
+    let p4jet = env!("CARGO_BIN_EXE_p4jet");
+    let arguments = ["-c", limits, p4jet, "check", program, "--complexity", "--svg", &picture];
+    run_command(Command::new("sh").args(arguments)).expect_status(0);
 }
 
 /// Returns `n` states, each of which leads to three others, possibly earlier ones.
