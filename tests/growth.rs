@@ -2,7 +2,7 @@
 //! respect are compiled with limits on processor time and memory, which do not depend on other processes of the machine. The
 //! limits are several times what is needed, and a small part of what a quadratic or exponential step would need.
 
-use crate::common::{Output, TempDir, root, run, run_command};
+use crate::common::{self, Output, TempDir, root, run, run_command};
 use std::fmt::Write;
 use std::process::Command;
 
@@ -282,6 +282,88 @@ fn code_generation_time_grows_with_the_program() {
     for (name, parts) in programs {
         check_for("jit", name, &parts).expect_status(0);
     }
+}
+
+/// Many equal things: no pass compares each with all others, or follows all of them from each.
+#[test]
+fn compile_time_does_not_grow_with_the_square_of_the_program() {
+    let actions = |n: usize| times(n, |i| format!("action a{i}(bit<32> v) {{ m.x = v; }}"));
+    let table = |n: usize| {
+        let names = times(n, |i| format!("a{i};"));
+        format!("table t {{ key = {{ h.e.d: exact; }} actions = {{ {names} }} }}")
+    };
+    let programs = [
+        (
+            "branches",
+            Parts {
+                statements: times(20_000, |i| format!("if (m.x == {i}) {{ m.y = {i}; }}")),
+                ..Parts::default()
+            },
+        ),
+        (
+            "exits",
+            Parts {
+                statements: times(20_000, |i| format!("if (m.x == {i}) {{ exit; }}")),
+                ..Parts::default()
+            },
+        ),
+        (
+            "messages",
+            Parts {
+                statements: times(15_000, |i| format!("log_msg(\"x = {{}} {i}\", {{ m.x }});")),
+                ..Parts::default()
+            },
+        ),
+        (
+            "actions_with_data",
+            Parts {
+                declarations: actions(45_000) + &table(45_000),
+                statements: "t.apply();".into(),
+                ..Parts::default()
+            },
+        ),
+        (
+            "match_kinds",
+            Parts {
+                top: format!("match_kind {{ {} last }}", times(90_000, |i| format!("k{i},"))),
+                ..Parts::default()
+            },
+        ),
+    ];
+    for (name, parts) in programs {
+        check_for("jit", name, &parts).expect_status(0);
+    }
+    let parts = Parts {
+        declarations: actions(8_000) + &table(8_000),
+        statements: times(8_000, |i| format!("if (m.x == {i}) {{ t.apply(); }}")),
+        ..Parts::default()
+    };
+    let output = check_for("jit", "actions_at_many_places", &parts).expect_status(1);
+    output.says(&["machine code for a program of", "at most 500000", "--engine interp"]);
+}
+
+/// `check` prints warnings, `trace` only their number.
+#[test]
+fn a_trace_counts_warnings() {
+    let dir = TempDir::new("counted");
+    let parts = Parts { statements: times(3, |i| format!("bit<8> unused{i};")), ..Parts::default() };
+    let program = dir.write("counted.p4", parts.text());
+    run(&["check", &program]).expect_status(0).says(&["unused0", "unused2"]);
+    let output = run(&["trace", &program, "020000000001", "020000000002", "0800"]).expect_status(0);
+    assert_eq!(output.stderr, format!("3 warnings; `p4jet check {program}` shows them\n"));
+}
+
+/// The complexity of a program with large tables fits into 6 GB of address space.
+#[test]
+fn complexity_does_not_reserve_the_memory_of_large_tables() {
+    let program = common::program("vxlan_gateway");
+    let dir = TempDir::new("picture");
+    let picture = dir.file("picture.svg");
+    let limits = "ulimit -v 6000000; exec \"$0\" \"$@\"";
+    let program = program.to_str().expect("UTF-8");
+    let p4jet = env!("CARGO_BIN_EXE_p4jet");
+    let arguments = ["-c", limits, p4jet, "check", program, "--complexity", "--svg", &picture];
+    run_command(Command::new("sh").args(arguments)).expect_status(0);
 }
 
 /// Returns `n` states, each of which leads to three others, possibly earlier ones.

@@ -107,7 +107,7 @@ impl Checker {
                     return;
                 }
                 let wrong = tokens.first().map_or(annotation.span, |t| t.span);
-                let kinds = suggest::list(&self.prog.match_kinds);
+                let kinds = suggest::list(&Vec::from_iter(&self.prog.match_kinds));
                 self.report(
                     Diagnostic::error("annotation", wrong, "the value of `@match` must be a match kind")
                         .note(format!("match kinds: {kinds}")),

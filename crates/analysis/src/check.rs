@@ -7,7 +7,7 @@ use p4jet_suggest as suggest;
 use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::{SourceMap, Span};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Maximum nesting depth of expressions, types or statements.
 pub(crate) const DEPTH_MAX: u32 = 2_000;
@@ -109,7 +109,7 @@ pub(crate) struct Checker {
     /// Number of names that may still be examined to find the intended one.
     names_left: usize,
     /// Match kinds that the user's files declare.
-    pub(crate) own_match_kinds: Vec<String>,
+    pub(crate) own_match_kinds: HashSet<String>,
     /// Parsers, controls and packages that share a name, by the first of them: their numbers and constructor
     /// parameters.
     pub(crate) overloads: HashMap<(u8, u32), Vec<Overload>>,
@@ -172,7 +172,7 @@ impl Checker {
             control_names: HashMap::new(),
             names_left: NAMES_MAX,
             error_type_reported: false,
-            own_match_kinds: Vec::new(),
+            own_match_kinds: HashSet::new(),
             overloads: HashMap::new(),
             dont_care_params: None,
             declared: Vec::new(),

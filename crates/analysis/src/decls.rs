@@ -108,15 +108,14 @@ impl Checker {
             DeclKind::Error(_) => {}
             DeclKind::MatchKind(names) => {
                 for name in names {
-                    if self.prog.match_kinds.contains(&name.text) {
+                    if !self.prog.match_kinds.insert(name.text.clone()) {
                         let text = format!("match kind `{}` exists already", name.text);
                         self.error("duplicate-declaration", name.span, text);
                     } else {
                         let file = self.prog.sources.files.get(name.span.file.0 as usize);
                         if !file.is_some_and(|f| f.builtin) {
-                            self.own_match_kinds.push(name.text.clone());
+                            self.own_match_kinds.insert(name.text.clone());
                         }
-                        self.prog.match_kinds.push(name.text.clone());
                     }
                 }
             }

@@ -224,7 +224,7 @@ impl Checker {
     fn path(&mut self, path: &ast::Path, span: Span) -> Expr {
         // Members of match_kind are values (P4_16, "The match kind type").
         if self.scopes.lookup(&path.name.text, path.global).is_none()
-            && let Some(i) = self.prog.match_kinds.iter().position(|k| *k == path.name.text)
+            && let Some(i) = self.prog.match_kinds.get_index_of(&path.name.text)
         {
             return Expr { ty: Type::MatchKind, kind: ExprKind::EnumMember(i as u32), span };
         }

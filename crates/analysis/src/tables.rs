@@ -372,7 +372,7 @@ impl Checker {
                 format!("unknown match kind `{kind}`"),
             );
             diagnostic = diagnostic.suggest(kind, self.prog.match_kinds.iter().map(String::as_str));
-            diagnostic = diagnostic.choices("match kinds", &self.prog.match_kinds);
+            diagnostic = diagnostic.choices("match kinds", &Vec::from_iter(&self.prog.match_kinds));
             self.report(diagnostic);
         }
         let name = match text_annotation(&element.annotations, "name") {

@@ -6,6 +6,7 @@
 //! there was no error, so lowering may rely on all of this.
 
 use crate::shapes::Shape;
+use indexmap::IndexSet;
 use num_bigint::BigInt;
 use p4jet_syntax::ast::{Annotation, BinaryOp, Direction, StructKind, UnaryOp};
 use p4jet_syntax::span::{SourceMap, Span};
@@ -72,7 +73,7 @@ pub struct Program {
     /// All members of `error` in order of declaration; the code is the index (`NoError` is 0).
     pub errors: Vec<String>,
     /// All members of `match_kind`.
-    pub match_kinds: Vec<String>,
+    pub match_kinds: IndexSet<String>,
     /// Types of extern objects.
     pub externs: Vec<Extern>,
     /// Functions of the program and extern functions.

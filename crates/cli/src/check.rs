@@ -135,12 +135,6 @@ fn complexity(args: &Args, compiled: &Compiled) -> Result<(), Failure> {
         p4jet_files::write(path, text)
             .map_err(|e| Failure::Environment(format!("cannot write {}: {e}", path.display())))
     };
-    if let Some(path) = &args.dot {
-        write(path, complexity::dot(&compiled.typed))?;
-    }
-    if let Some(path) = &args.svg {
-        write(path, complexity::svg(&compiled.typed))?;
-    }
     let options =
         derive::Options { port: None, paths_max: PATHS_MAX, visits_max: VISITS_MAX, seed: 1, commands: None };
     let found = complexity::complexity(&compiled.lowered, &compiled.typed, &options);
@@ -148,6 +142,12 @@ fn complexity(args: &Args, compiled: &Compiled) -> Result<(), Failure> {
         p4jet_tools::Error::Input(why) => compiled.refused(why),
         other => other.into(),
     })?;
+    if let Some(path) = &args.dot {
+        write(path, complexity::dot(&compiled.typed))?;
+    }
+    if let Some(path) = &args.svg {
+        write(path, complexity::svg(&compiled.typed))?;
+    }
     if args.json {
         say!("{}", found.to_json())
     } else {

@@ -109,6 +109,20 @@ pub fn compile(args: &ProgramArgs) -> Result<Compiled, Failure> {
     front_end(args)?.lower(&args.source.arch)
 }
 
+/// Compiles the program of `args`, like [`compile`], for commands that users repeat: instead of the warnings, one line on standard
+/// error states how many there are.
+pub fn compile_counting_warnings(args: &ProgramArgs) -> Result<Compiled, Failure> {
+    let mut typed = front_end(args)?;
+    let warnings = typed.warnings.extract_if(.., |d| d.severity != Severity::Error);
+    let count = warnings.filter(|d| d.severity == Severity::Warning).count();
+    let compiled = typed.lower(&args.source.arch)?;
+    if count > 0 {
+        let s = if count == 1 { "" } else { "s" };
+        eprintln!("{count} warning{s}; `p4jet check {}` shows them", args.program.display());
+    }
+    Ok(compiled)
+}
+
 /// Compiles the program of `args`, which is among `files`.
 pub fn compile_from(args: &ProgramArgs, files: Files) -> Result<Compiled, Failure> {
     front_end_from(args, files)?.lower(&args.source.arch)

@@ -39,7 +39,7 @@ pub struct Args {
 
 /// Runs each file on a fresh switch.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let compiled = compile::compile(&args.program)?;
+    let compiled = compile::compile_counting_warnings(&args.program)?;
     // For scripts that configure output queues.
     let queued = compiled.queued()?;
     let executors: &[Executor] = match args.engine {

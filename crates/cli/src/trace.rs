@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some(_) => None,
         None => Some(packet::frame(&args.frame.join(" ")).map_err(Failure::Usage)?),
     };
-    let compiled = compile::compile(&args.program)?;
+    let compiled = compile::compile_counting_warnings(&args.program)?;
     let commands = args.commands.as_deref();
     let switch_on = |engine| {
         compile::switch_with(

@@ -24,6 +24,7 @@
 
 use num_bigint::BigUint;
 use p4jet_ir::Function;
+use std::hash::{Hash, Hasher};
 
 mod apart;
 mod bits;
@@ -113,14 +114,25 @@ impl CallSite {
     }
 }
 
+impl CallSite {
+    /// Everything that determines the results of a call; the computation follows from the function.
+    fn key(&self) -> (&Function, Option<u32>, &[u32], &[u32], &[String]) {
+        (&self.function, self.instance, &self.arg_widths, &self.out_widths, &self.text)
+    }
+}
+
 /// Two sites are equal if their calls compute the same results.
 impl PartialEq for CallSite {
     fn eq(&self, other: &CallSite) -> bool {
-        self.function == other.function
-            && self.instance == other.instance
-            && self.arg_widths == other.arg_widths
-            && self.out_widths == other.out_widths
-            && self.text == other.text
+        self.key() == other.key()
+    }
+}
+
+impl Eq for CallSite {}
+
+impl Hash for CallSite {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
     }
 }
 

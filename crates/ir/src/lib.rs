@@ -36,6 +36,7 @@ use num_bigint::BigUint;
 
 pub mod atomic;
 pub mod columns;
+mod components;
 mod drops;
 pub mod eval;
 mod function;
@@ -983,59 +984,22 @@ impl Cfg {
     /// Returns for each node whether control may return to it, in linear time: by Tarjan's algorithm for strongly connected
     /// components.
     pub fn on_cycles(&self) -> Vec<bool> {
-        const NEW: u32 = u32::MAX;
-        let n = self.nodes.len();
-        let targets: Vec<Vec<usize>> = self
-            .nodes
-            .iter()
-            .map(|node| {
-                let mut targets = Vec::new();
-                node.terminator.for_each_target(&mut |to| targets.push(to.index()));
-                targets
-            })
-            .collect();
-        let (mut order, mut low) = (vec![NEW; n], vec![0; n]);
-        let (mut open, mut is_open) = (Vec::new(), vec![false; n]);
-        let mut result = vec![false; n];
-        let mut next = 0;
-        for start in 0..n {
-            if order[start] != NEW {
-                continue;
-            }
-            // The nodes on the path, with the number of targets that have been followed.
-            let mut way = vec![(start, 0)];
-            while let Some((at, followed)) = way.pop() {
-                if followed == 0 {
-                    (order[at], low[at]) = (next, next);
-                    next += 1;
-                    open.push(at);
-                    is_open[at] = true;
-                } else {
-                    let child = targets[at][followed - 1];
-                    if is_open[child] {
-                        low[at] = low[at].min(low[child]);
-                    }
-                }
-                if let Some(&to) = targets[at].get(followed) {
-                    way.push((at, followed + 1));
-                    if order[to] == NEW {
-                        way.push((to, 0));
-                    }
-                    continue;
-                }
-                if low[at] != order[at] {
-                    continue;
-                }
-                let first = open.iter().rposition(|node| *node == at).unwrap_or(0);
-                let component = open.split_off(first);
-                let cycle = component.len() > 1 || targets[at].contains(&at);
-                for node in component {
-                    is_open[node] = false;
-                    result[node] = cycle;
-                }
-            }
+        let targets: Vec<Vec<u32>> = self.nodes.iter().map(Node::targets).collect();
+        let mut result = vec![false; self.nodes.len()];
+        for component in components::components(&targets) {
+            let is_cycle = component.len() > 1 || targets[component[0] as usize].contains(&component[0]);
+            component.into_iter().for_each(|node| result[node as usize] = is_cycle);
         }
         result
+    }
+}
+
+impl Node {
+    /// The indices of its targets, in order.
+    fn targets(&self) -> Vec<u32> {
+        let mut targets = Vec::new();
+        self.terminator.for_each_target(&mut |to| targets.push(to.0));
+        targets
     }
 }
 

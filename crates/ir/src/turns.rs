@@ -36,6 +36,7 @@ use std::collections::{HashMap, HashSet};
 use num_bigint::{BigInt, BigUint};
 use num_traits::{One, Signed, ToPrimitive, Zero};
 
+use crate::components::components;
 use crate::*;
 
 /// Maximum number of counted turns of a packet, and of turns of all bounded loops of a program.
@@ -140,10 +141,10 @@ fn count_part(body: &mut Cfg, nodes: &[NodeId], spent: &Terminator) {
             continue;
         }
         open[start.index()] = true;
-        let mut way = vec![(start, targets(&body.nodes[start.index()]))];
+        let mut way = vec![(start, body.nodes[start.index()].targets())];
         while let Some((at, next)) = way.last_mut() {
             let at = *at;
-            match next.pop() {
+            match next.pop().map(NodeId) {
                 None => {
                     open[at.index()] = false;
                     way.pop();
@@ -153,7 +154,7 @@ fn count_part(body: &mut Cfg, nodes: &[NodeId], spent: &Terminator) {
                 Some(to) => {
                     if !std::mem::replace(&mut seen[to.index()], true) {
                         open[to.index()] = true;
-                        way.push((to, targets(&body.nodes[to.index()])));
+                        way.push((to, body.nodes[to.index()].targets()));
                     }
                 }
             }
@@ -209,18 +210,24 @@ pub fn uncounted(program: &Program) -> Vec<Uncounted> {
             fields
         })
         .collect();
-    // How often the actions of tables run: once for each place that applies the table, unless it is in a loop.
-    let mut applied = vec![0u64; program.actions.len()];
-    let mut looped = vec![false; program.actions.len()];
+    // How often the tables are applied, and so how often their actions run, unless that is in a loop.
+    let mut places = vec![(0u64, false); program.tables.len()];
     for block in &program.blocks {
         let on_cycle = block.body.on_cycles();
         for (index, node) in block.body.nodes.iter().enumerate() {
             if let Terminator::Apply { table, .. } = node.terminator {
-                for action in &program.tables[table.index()].actions {
-                    applied[action.action.index()] += 1;
-                    looped[action.action.index()] |= on_cycle[index];
-                }
+                let (applied, looped) = &mut places[table.index()];
+                *applied += 1;
+                *looped |= on_cycle[index];
             }
+        }
+    }
+    let mut applied = vec![0u64; program.actions.len()];
+    let mut looped = vec![false; program.actions.len()];
+    for (table, places) in program.tables.iter().zip(&places) {
+        for action in &table.actions {
+            applied[action.action.index()] += places.0;
+            looped[action.action.index()] |= places.1;
         }
     }
     let work_of_actions: Vec<u64> = program
@@ -228,6 +235,10 @@ pub fn uncounted(program: &Program) -> Vec<Uncounted> {
         .iter()
         .map(|action| heaviest_path(&works(program, &action.body, &[]), &Part::whole(&action.body)))
         .collect();
+    let work_of = |table: &Table| {
+        table.actions.iter().filter_map(|action| work_of_actions.get(action.action.index()).copied()).max()
+    };
+    let work_of_tables: Vec<u64> = program.tables.iter().map(|t| work_of(t).unwrap_or(0)).collect();
     let mut left = u64::from(if program.copies() { COPY_TURNS_MAX } else { TURNS_MAX });
     let mut found = Vec::new();
     for graph in program.cfgs() {
@@ -238,11 +249,11 @@ pub fn uncounted(program: &Program) -> Vec<Uncounted> {
             CfgId::Block(_) => Some(1),
         };
         let whole = Part::whole(body);
-        let work = works(program, body, &work_of_actions);
+        let work = works(program, body, &work_of_tables);
         let mut prover = Prover {
             program,
             body,
-            sources: whole.sources(),
+            sources: whole.sources(body.nodes.len()),
             written: &written,
             work: &work,
             graph,
@@ -254,28 +265,24 @@ pub fn uncounted(program: &Program) -> Vec<Uncounted> {
     found
 }
 
-fn targets(node: &Node) -> Vec<NodeId> {
-    let mut targets = Vec::new();
-    node.terminator.for_each_target(&mut |n| targets.push(n));
-    targets
-}
-
-fn works(program: &Program, body: &Cfg, actions: &[u64]) -> Vec<u64> {
-    body.nodes.iter().map(|node| program.work(node, actions)).collect()
+/// Returns the work of each node; `tables` has that of the heaviest action of each table.
+fn works(program: &Program, body: &Cfg, tables: &[u64]) -> Vec<u64> {
+    body.nodes.iter().map(|node| program.work(node, tables)).collect()
 }
 
 /// Returns the maximum work of a walk through a part that visits no node twice; a remaining cycle counts as one visit of
 /// each of its nodes.
 fn heaviest_path(work: &[u64], part: &Part) -> u64 {
-    let mut heaviest: HashMap<NodeId, u64> = HashMap::new();
+    let mut heaviest = vec![0; part.nodes.len()];
     let mut most = 0;
-    // Targets before sources.
-    for component in part.components() {
-        let behind = component.iter().flat_map(|at| &part.nodes[at]).filter_map(|to| heaviest.get(to)).max();
-        let own = component.iter().fold(0u64, |sum, at| sum.saturating_add(work[at.index()]));
-        let path = own.saturating_add(behind.copied().unwrap_or(0));
+    // Targets before sources. Nodes of the component itself still have 0.
+    for component in components(&part.next) {
+        let of = |at: &u32| part.next[*at as usize].iter().map(|to| heaviest[*to as usize]).max();
+        let behind = component.iter().filter_map(of).max().unwrap_or(0);
+        let own = |at: &u32| work[part.nodes[*at as usize].index()];
+        let path = component.iter().map(own).fold(behind, u64::saturating_add);
         most = most.max(path);
-        heaviest.extend(component.into_iter().map(|at| (at, path)));
+        component.into_iter().for_each(|at| heaviest[at as usize] = path);
     }
     most
 }
@@ -285,64 +292,86 @@ fn weight(work: u64) -> u32 {
     work.div_ceil(WORK_PER_TURN).clamp(1, u64::from(TURNS_MAX) + 1) as u32
 }
 
-/// Some nodes of a graph with the edges between them.
+/// Some nodes of a graph with edges between them.
+#[derive(Clone)]
 struct Part {
-    nodes: HashMap<NodeId, Vec<NodeId>>,
+    /// In ascending order.
+    nodes: Vec<NodeId>,
+    /// For each node: the indices in `nodes` of its targets.
+    next: Vec<Vec<u32>>,
 }
 
 impl Part {
     /// Returns all reachable nodes.
     fn whole(body: &Cfg) -> Part {
-        let mut nodes = HashMap::new();
-        let mut work = vec![NodeId(0)];
+        let mut targets: Vec<Option<Vec<u32>>> = vec![None; body.nodes.len()];
+        let mut work = vec![0u32];
         while let Some(at) = work.pop() {
-            if let std::collections::hash_map::Entry::Vacant(entry) = nodes.entry(at) {
-                work.extend(entry.insert(targets(&body.nodes[at.index()])).iter());
+            if targets[at as usize].is_none() {
+                work.extend(targets[at as usize].insert(body.nodes[at as usize].targets()).iter());
             }
         }
-        Part { nodes }
+        let mut index = Vec::with_capacity(targets.len());
+        let mut nodes = Vec::new();
+        for (node, targets) in targets.iter().enumerate() {
+            index.push(nodes.len() as u32);
+            nodes.extend(targets.is_some().then_some(NodeId(node as u32)));
+        }
+        let mut next: Vec<Vec<u32>> = targets.into_iter().flatten().collect();
+        next.iter_mut().flatten().for_each(|to| *to = index[*to as usize]);
+        Part { nodes, next }
     }
 
-    /// Returns the predecessors of each node.
-    fn sources(&self) -> HashMap<NodeId, Vec<NodeId>> {
-        let mut sources: HashMap<NodeId, Vec<NodeId>> = HashMap::new();
-        for (from, next) in &self.nodes {
-            next.iter().for_each(|to| sources.entry(*to).or_default().push(*from));
+    /// Returns the predecessors of each node of the graph, which has `count` nodes.
+    fn sources(&self, count: usize) -> Vec<Vec<NodeId>> {
+        let mut sources = vec![Vec::new(); count];
+        for (from, next) in self.nodes.iter().zip(&self.next) {
+            next.iter().for_each(|to| sources[self.nodes[*to as usize].index()].push(*from));
         }
         sources
     }
 
-    /// Returns the strongly connected components; each follows those that it leads to.
-    fn components(&self) -> Vec<Vec<NodeId>> {
-        let mut graph = petgraph::graph::DiGraph::<NodeId, ()>::new();
-        let mut order: Vec<NodeId> = self.nodes.keys().copied().collect();
-        order.sort_unstable();
-        let index: HashMap<NodeId, _> = order.iter().map(|n| (*n, graph.add_node(*n))).collect();
-        for from in &order {
-            for to in &self.nodes[from] {
-                if let Some(to) = index.get(to) {
-                    graph.add_edge(index[from], *to, ());
-                }
-            }
+    /// Returns the index of a node in `nodes`.
+    fn index(&self, node: NodeId) -> Option<u32> {
+        self.nodes.binary_search(&node).ok().map(|index| index as u32)
+    }
+
+    /// Returns the targets of the node with this index.
+    fn targets(&self, at: u32) -> impl Iterator<Item = NodeId> {
+        self.next[at as usize].iter().map(|to| self.nodes[*to as usize])
+    }
+
+    /// Removes an edge.
+    fn cut(&mut self, (from, to): (NodeId, NodeId)) {
+        if let (Some(from), Some(to)) = (self.index(from), self.index(to)) {
+            self.next[from as usize].retain(|other| *other != to);
         }
-        let components = petgraph::algo::kosaraju_scc(&graph);
-        components.into_iter().map(|component| component.iter().map(|n| graph[*n]).collect()).collect()
     }
 
     /// Returns the strongly connected parts that have a cycle, ordered by their lowest nodes.
     fn cyclic(&self) -> Vec<Part> {
+        // The component of each node, and its index there.
+        let mut component_of = vec![(usize::MAX, 0); self.nodes.len()];
         let mut parts = Vec::new();
-        for component in self.components() {
-            let inside: HashSet<NodeId> = component.into_iter().collect();
-            let of = |n: &NodeId| -> Vec<NodeId> {
-                self.nodes[n].iter().copied().filter(|to| inside.contains(to)).collect()
+        for (number, mut component) in components(&self.next).into_iter().enumerate() {
+            component.sort_unstable();
+            for (index, at) in component.iter().enumerate() {
+                component_of[*at as usize] = (number, index as u32);
+            }
+            let inside = |to: &u32| {
+                let (of, index) = component_of[*to as usize];
+                (of == number).then_some(index)
             };
-            let nodes: HashMap<NodeId, Vec<NodeId>> = inside.iter().map(|n| (*n, of(n))).collect();
-            if nodes.len() > 1 || nodes.values().any(|next| !next.is_empty()) {
-                parts.push(Part { nodes });
+            let next: Vec<Vec<u32>> = component
+                .iter()
+                .map(|at| self.next[*at as usize].iter().filter_map(inside).collect())
+                .collect();
+            if next.len() > 1 || !next[0].is_empty() {
+                let nodes = component.iter().map(|at| self.nodes[*at as usize]).collect();
+                parts.push(Part { nodes, next });
             }
         }
-        parts.sort_by_key(|part| part.nodes.keys().min().copied());
+        parts.sort_by_key(|part| part.nodes[0]);
         parts
     }
 
@@ -354,16 +383,18 @@ impl Part {
         closed: &dyn Fn(NodeId) -> bool,
         sought: &dyn Fn(NodeId) -> bool,
     ) -> bool {
-        let mut seen = HashSet::new();
-        let mut work = starts.to_vec();
-        while let Some(at) = work.pop() {
-            if !seen.insert(at) || closed(at) {
+        let mut seen = vec![false; self.nodes.len()];
+        let mut work: Vec<u32> = starts.iter().filter_map(|start| self.index(*start)).collect();
+        while let Some(index) = work.pop() {
+            let at = self.nodes[index as usize];
+            if std::mem::replace(&mut seen[index as usize], true) || closed(at) {
                 continue;
             }
             if sought(at) {
                 return true;
             }
-            work.extend(self.nodes[&at].iter().copied().filter(|to| Some((at, *to)) != without));
+            let next = self.next[index as usize].iter();
+            work.extend(next.filter(|to| Some((at, self.nodes[**to as usize])) != without));
         }
         false
     }
@@ -379,8 +410,8 @@ struct Steps {
 struct Prover<'a> {
     program: &'a Program,
     body: &'a Cfg,
-    /// The reachable predecessors of each reachable node.
-    sources: HashMap<NodeId, Vec<NodeId>>,
+    /// The reachable predecessors of each node.
+    sources: Vec<Vec<NodeId>>,
     /// The fields that each action writes.
     written: &'a [HashSet<FieldId>],
     /// The work of each node.
@@ -406,13 +437,12 @@ impl Prover<'_> {
                 && weighed <= *self.left
             {
                 *self.left -= weighed;
-                part.nodes.entry(guard.0).or_default().retain(|to| *to != guard.1);
+                part.cut(guard);
                 let inner = all + runs;
                 work.extend(part.cyclic().into_iter().rev().map(|part| (part, Some(inner))));
                 continue;
             }
-            let mut nodes: Vec<NodeId> = part.nodes.keys().copied().collect();
-            nodes.sort_unstable();
+            let nodes = part.nodes.clone();
             let lightest = self.cut_turns(&mut part);
             let progresses = self.cut_progress(&mut part);
             let needed = weight(heaviest_path(self.work, &part));
@@ -429,19 +459,20 @@ impl Prover<'_> {
 
     /// Returns the maximum work of one turn of a part whose guard continues by this edge.
     fn work_without(&self, part: &Part, guard: (NodeId, NodeId)) -> u64 {
-        let mut nodes = part.nodes.clone();
-        nodes.entry(guard.0).or_default().retain(|to| *to != guard.1);
-        heaviest_path(self.work, &Part { nodes })
+        let mut part = part.clone();
+        part.cut(guard);
+        heaviest_path(self.work, &part)
     }
 
     /// Removes the outgoing edges of turns from a part. Returns the minimum weight of these turns, if there are any.
     fn cut_turns(&self, part: &mut Part) -> Option<u32> {
         let mut lightest = None;
-        for (at, next) in &mut part.nodes {
+        let Part { nodes, next } = part;
+        for (at, next) in nodes.iter().zip(next) {
             if let Terminator::Turn { weight, next: on, spent } = self.body.nodes[at.index()].terminator {
                 let before = next.len();
                 // The code after spent turns must end without them.
-                next.retain(|to| *to == spent);
+                next.retain(|to| nodes[*to as usize] == spent);
                 if on != spent && next.len() < before {
                     lightest = Some(lightest.map_or(weight, |least: u32| least.min(weight)));
                 }
@@ -453,15 +484,14 @@ impl Prover<'_> {
     /// Removes the edges after each advance in the frame from a part. Does nothing if there are none, or if too much work
     /// lies between them.
     fn cut_progress(&self, part: &mut Part) -> bool {
-        let mut nodes = part.nodes.clone();
+        let mut rest = part.clone();
         let mut cut = false;
-        for (at, next) in &mut nodes {
+        for (at, next) in rest.nodes.iter().zip(&mut rest.next) {
             if self.progresses(&self.body.nodes[at.index()]) {
                 cut |= !next.is_empty();
                 next.clear();
             }
         }
-        let rest = Part { nodes };
         let is_free = cut && heaviest_path(self.work, &rest) <= PROGRESS_WORK_MAX;
         if is_free {
             *part = rest;
@@ -487,10 +517,8 @@ impl Prover<'_> {
         if steps.is_empty() {
             return None;
         }
-        let mut nodes: Vec<NodeId> = part.nodes.keys().copied().collect();
-        nodes.sort_unstable();
         let mut tried = 0;
-        for at in nodes {
+        for (index, at) in (0..).zip(part.nodes.iter().copied()) {
             let Terminator::If { cond, then, otherwise } = &self.body.nodes[at.index()].terminator else {
                 continue;
             };
@@ -498,7 +526,7 @@ impl Prover<'_> {
                 continue;
             }
             for (to, holds) in [(*then, true), (*otherwise, false)] {
-                if !part.nodes[&at].contains(&to) {
+                if !part.targets(index).any(|target| target == to) {
                     continue;
                 }
                 for (field, steps) in asked(cond).into_iter().filter_map(|f| Some((f, steps.get(&f)?))) {
@@ -529,7 +557,8 @@ impl Prover<'_> {
         let behind: Vec<NodeId> = steps
             .nodes
             .iter()
-            .flat_map(|step| part.nodes[step].iter().map(|to| (*step, *to)))
+            .filter_map(|step| Some((*step, part.index(*step)?)))
+            .flat_map(|(step, index)| part.targets(index).map(move |to| (step, to)))
             .filter(|edge| *edge != guard)
             .map(|(_, to)| to)
             .collect();
@@ -540,7 +569,8 @@ impl Prover<'_> {
     fn steps(&self, part: &Part) -> HashMap<FieldId, Steps> {
         let mut by_node: HashMap<FieldId, HashMap<NodeId, BigInt>> = HashMap::new();
         let mut other: HashSet<FieldId> = HashSet::new();
-        for at in part.nodes.keys() {
+        let mut tables: HashSet<TableId> = HashSet::new();
+        for at in &part.nodes {
             let node = &self.body.nodes[at.index()];
             let mut copies = HashMap::new();
             for stmt in &node.stmts {
@@ -564,7 +594,9 @@ impl Prover<'_> {
             node.terminator.for_each_result(&mut |f| {
                 other.insert(f);
             });
-            if let Terminator::Apply { table, .. } = node.terminator {
+            if let Terminator::Apply { table, .. } = node.terminator
+                && tables.insert(table)
+            {
                 for action in &self.program.tables[table.index()].actions {
                     other.extend(&self.written[action.action.index()]);
                 }
@@ -629,17 +661,16 @@ impl Prover<'_> {
 
     /// Returns the value of a field at every entry of the part, if known.
     fn start(&self, part: &Part, field: FieldId) -> Option<BigUint> {
-        if part.nodes.contains_key(&NodeId(0)) {
+        if part.nodes.first() == Some(&NodeId(0)) {
             return None;
         }
         let mut known: Option<BigUint> = None;
         let enters: HashSet<NodeId> = part
             .nodes
-            .keys()
-            .filter_map(|at| self.sources.get(at))
-            .flatten()
+            .iter()
+            .flat_map(|at| &self.sources[at.index()])
             .copied()
-            .filter(|from| !part.nodes.contains_key(from))
+            .filter(|from| part.index(*from).is_none())
             .collect();
         for from in enters {
             let node = &self.body.nodes[from.index()];

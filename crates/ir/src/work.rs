@@ -13,15 +13,13 @@ const LOOKUP_UNITS: u64 = 32;
 const COPY_UNITS: u64 = 256;
 
 impl Program {
-    /// Returns the work of one visit of a node, including the action that its table runs. `actions` has the work of
-    /// each action.
-    pub(crate) fn work(&self, node: &Node, actions: &[u64]) -> u64 {
+    /// Returns the work of one visit of a node, including the action that its table runs. `tables` has the work of the
+    /// heaviest action of each table.
+    pub(crate) fn work(&self, node: &Node, tables: &[u64]) -> u64 {
         let stmts: u64 = node.stmts.iter().map(|stmt| self.op_work(&stmt.op)).sum();
         let end = match &node.terminator {
             Terminator::Apply { table, keys, selector, .. } => {
-                let actions_of_table = self.tables[table.index()].actions.iter();
-                let action =
-                    actions_of_table.map(|a| actions.get(a.action.index()).copied().unwrap_or(0)).max();
+                let action = tables.get(table.index()).copied();
                 let keys: u64 = keys.iter().chain(selector).map(|key| self.expr_work(key)).sum();
                 LOOKUP_UNITS + keys + action.unwrap_or(0)
             }

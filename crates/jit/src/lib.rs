@@ -478,7 +478,7 @@ impl Compiled {
             _code: module,
             stages,
             egress,
-            sites: sites.calls,
+            sites: sites.calls.into_iter().collect(),
             copies: CopyLayout::new(&graph, &plan.memory, sites.copies),
             batch_work: std::iter::once(None)
                 .chain(plan.cuts.values().map(plan::CutPlan::batch_work))

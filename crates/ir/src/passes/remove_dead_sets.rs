@@ -18,69 +18,78 @@
 //! is read; where a packet is dropped, nothing is. An emit reads all fields of a header. Unused results of `Apply` are
 //! removed too. Extern calls, extracts and lookaheads remain, because they have other effects.
 
-use crate::{Begin, BlockId, Cfg, FieldId, Keep, Node, Op, Program, TableId, Terminator};
+use crate::{Begin, BlockId, Cfg, FieldId, Keep, Node, Op, Program, Terminator};
+
+/// Most nodes, times fields, of which the live ones are kept: half a gigabyte. Larger programs keep their dead sets; machine
+/// code for them is refused.
+const LIVENESS_BITS_MAX: usize = 1 << 32;
 
 /// The pass.
 pub fn remove_dead_sets(program: &mut Program) {
-    let liveness = Liveness::of(program);
-    let headers = std::mem::take(&mut program.headers);
-    for (index, action) in program.actions.iter_mut().enumerate() {
-        let ends = &liveness.action_ends[index];
-        for (node, live) in action.body.nodes.iter_mut().zip(&liveness.action_nodes[index]) {
-            sweep(node, live, ends, &headers);
+    let numbers = Numbers::of(program);
+    let graphs = program.actions.iter().map(|a| &a.body).chain(program.blocks.iter().map(|b| &b.body));
+    let nodes: usize = graphs.map(|graph| graph.nodes.len()).sum();
+    if nodes.saturating_mul(numbers.count) > LIVENESS_BITS_MAX {
+        return;
+    }
+    let liveness = Liveness::of(program, &numbers);
+    let of_actions = program.actions.iter().zip(&liveness.actions).map(|(action, live)| (&action.body, live));
+    let of_blocks = program.blocks.iter().zip(&liveness.blocks).map(|(block, live)| (&block.body, live));
+    let dead: Vec<Vec<Dead>> =
+        of_actions.chain(of_blocks).map(|(body, live)| liveness.dead(program, body, live)).collect();
+    for (graph, dead) in super::graphs_mut(program).zip(dead) {
+        for (node, dead) in graph.nodes.iter_mut().zip(dead) {
+            sweep(node, dead);
         }
     }
-    for (index, block) in program.blocks.iter_mut().enumerate() {
-        let ends = &liveness.block_ends[index];
-        for (node, live) in block.body.nodes.iter_mut().zip(&liveness.block_nodes[index]) {
-            sweep(node, live, ends, &headers);
-        }
-    }
-    program.headers = headers;
 }
 
-/// Removes dead sets of one node.
-fn sweep(node: &mut Node, live: &NodeLive, ends: &Ends, headers: &[crate::Header]) {
+/// What a node does in vain: each statement, and each result of its lookup.
+struct Dead {
+    stmts: Vec<bool>,
+    results: Vec<FieldId>,
+}
+
+fn sweep(node: &mut Node, dead: Dead) {
     if let Terminator::Apply { hit, action_run, entry, .. } = &mut node.terminator {
         for result in [hit, action_run, entry] {
-            if result.is_some_and(|f| !live.results.has(f)) {
+            if result.is_some_and(|f| dead.results.contains(&f)) {
                 *result = None;
             }
         }
     }
-    let mut after = live.before_terminator.clone();
-    let mut dead = vec![false; node.stmts.len()];
-    for (index, stmt) in node.stmts.iter().enumerate().rev() {
-        match &stmt.op {
-            Op::Set { dest, .. } if !after.has(*dest) => dead[index] = true,
-            Op::SetElement { column, .. } if !column.iter().any(|f| after.has(*f)) => dead[index] = true,
-            op => step(op, &mut after, ends, headers),
-        }
-    }
-    let mut dead = dead.into_iter();
+    let mut dead = dead.stmts.into_iter();
     node.stmts.retain(|_| dead.next() == Some(false));
 }
 
-/// Updates the live fields from after a statement to before it.
-fn step(op: &Op, live: &mut FieldSet, ends: &Ends, headers: &[crate::Header]) {
-    op.for_each_replaced(headers, &mut |f| live.remove(f));
-    if op.may_reject() {
-        live.add_all(&ends.rejected);
-    }
-    op.for_each_read(headers, &mut |f| live.add(f));
-    if let Op::Copy(copy) = op
-        && copy.keep == Keep::All
-    {
-        live.add_all(match copy.begin {
-            Begin::Ingress => &ends.ingress,
-            Begin::Egress => &ends.egress,
-        });
+/// The number of each field in sets. The action data of different actions has the same numbers, because an action reads only
+/// its own: otherwise the sets of a program with many actions would grow with the square of their number.
+struct Numbers {
+    of: Vec<u32>,
+    count: usize,
+}
+
+impl Numbers {
+    fn of(program: &Program) -> Numbers {
+        const NONE: u32 = u32::MAX;
+        let mut of = vec![NONE; program.fields.len()];
+        let mut data_max = 0;
+        for action in &program.actions {
+            data_max = data_max.max(action.params.len() as u32);
+            (0..).zip(&action.params).for_each(|(number, param)| of[param.index()] = number);
+        }
+        let mut count = data_max;
+        for number in of.iter_mut().filter(|number| **number == NONE) {
+            *number = count;
+            count += 1;
+        }
+        Numbers { of, count: count as usize }
     }
 }
 
-/// The fields that are live where control leaves a graph.
-#[derive(Clone, PartialEq)]
-struct Ends {
+/// The fields that are live at the ends of a graph and on entry to its nodes.
+#[derive(Clone, Default)]
+struct Live {
     returned: FieldSet,
     exited: FieldSet,
     rejected: FieldSet,
@@ -88,54 +97,41 @@ struct Ends {
     ingress: FieldSet,
     /// At the start of egress, for such copies and for [`Terminator::Egress`].
     egress: FieldSet,
+    nodes: Vec<FieldSet>,
 }
 
-struct NodeLive {
-    /// On entry.
-    entry: FieldSet,
-    /// After all statements, before the terminator.
-    before_terminator: FieldSet,
-    /// For `Apply`: after the lookup, before the action.
-    results: FieldSet,
+/// The fields that are live around the action of a table, wherever it is applied.
+#[derive(Clone, Default)]
+struct Around {
+    /// After the lookup, before the action.
+    before: FieldSet,
+    returned: FieldSet,
+    exited: FieldSet,
 }
 
-struct Liveness {
-    action_nodes: Vec<Vec<NodeLive>>,
-    action_ends: Vec<Ends>,
-    block_nodes: Vec<Vec<NodeLive>>,
-    block_ends: Vec<Ends>,
+struct Liveness<'a> {
+    numbers: &'a Numbers,
+    actions: Vec<Live>,
+    blocks: Vec<Live>,
+    tables: Vec<Around>,
 }
 
-impl Liveness {
-    fn of(program: &Program) -> Liveness {
-        let empty = FieldSet::new(program.fields.len());
-        let ends = Ends {
-            returned: empty.clone(),
-            exited: empty.clone(),
-            rejected: empty.clone(),
-            ingress: empty.clone(),
-            egress: empty.clone(),
-        };
-        let nodes = |body: &Cfg| -> Vec<NodeLive> {
-            let node = || NodeLive {
-                entry: empty.clone(),
-                before_terminator: empty.clone(),
-                results: empty.clone(),
-            };
-            body.nodes.iter().map(|_| node()).collect()
-        };
+impl Liveness<'_> {
+    fn of<'a>(program: &Program, numbers: &'a Numbers) -> Liveness<'a> {
+        let live =
+            |body: &Cfg| Live { nodes: vec![FieldSet::default(); body.nodes.len()], ..Live::default() };
         let mut liveness = Liveness {
-            action_nodes: program.actions.iter().map(|a| nodes(&a.body)).collect(),
-            action_ends: vec![ends.clone(); program.actions.len()],
-            block_nodes: program.blocks.iter().map(|b| nodes(&b.body)).collect(),
-            block_ends: vec![ends; program.blocks.len()],
+            numbers,
+            actions: program.actions.iter().map(|a| live(&a.body)).collect(),
+            blocks: program.blocks.iter().map(|b| live(&b.body)).collect(),
+            tables: vec![Around::default(); program.tables.len()],
         };
         // A block that is never run could run anywhere.
-        for (index, ends) in liveness.block_ends.iter_mut().enumerate() {
+        for (index, live) in liveness.blocks.iter_mut().enumerate() {
             let id = BlockId(index as u32);
             if !program.ingress.contains(&id) && !program.egress.contains(&id) {
-                for live in [&mut ends.returned, &mut ends.rejected, &mut ends.ingress, &mut ends.egress] {
-                    live.fill();
+                for live in [&mut live.returned, &mut live.rejected, &mut live.ingress, &mut live.egress] {
+                    live.fill(numbers.count);
                 }
             }
         }
@@ -147,140 +143,189 @@ impl Liveness {
     /// Walks everything backwards once. True if anything changed.
     fn round(&mut self, program: &Program) -> bool {
         let mut changed = false;
-        let mut after = FieldSet::new(program.fields.len());
+        let mut after = FieldSet::default();
         if let Some(port) = program.egress_port {
-            after.add(port);
+            self.add(&mut after, port);
         }
         let order: Vec<BlockId> = program.ingress.iter().chain(&program.egress).copied().collect();
         for id in order.iter().rev() {
-            let block = &program.blocks[id.index()];
-            let ends = &mut self.block_ends[id.index()];
-            changed |= ends.returned.add_all(&after);
             let mut rejected = after.clone();
-            if let Some(error) = block.error_field {
-                rejected.remove(error);
+            if let Some(error) = program.blocks[id.index()].error_field {
+                self.remove(&mut rejected, error);
             }
-            changed |= ends.rejected.add_all(&rejected);
+            let live = &mut self.blocks[id.index()];
+            changed |= live.returned.add_all(&after);
+            changed |= live.rejected.add_all(&rejected);
             changed |= self.block(program, *id);
-            after = self.block_nodes[id.index()][0].entry.clone();
+            after = self.blocks[id.index()].nodes[0].clone();
         }
-        let before = |list: &[BlockId], nodes: &[Vec<NodeLive>]| match list.first() {
-            Some(block) => nodes[block.index()][0].entry.clone(),
-            None => FieldSet::new(program.fields.len()),
+        let before = |list: &[BlockId], blocks: &[Live]| match list.first() {
+            Some(block) => blocks[block.index()].nodes[0].clone(),
+            None => FieldSet::default(),
         };
-        let ingress = before(&program.ingress, &self.block_nodes);
-        let egress = before(&program.egress, &self.block_nodes);
-        for ends in &mut self.block_ends {
-            changed |= ends.ingress.add_all(&ingress);
-            changed |= ends.egress.add_all(&egress);
+        let ingress = before(&program.ingress, &self.blocks);
+        let egress = before(&program.egress, &self.blocks);
+        for live in &mut self.blocks {
+            changed |= live.ingress.add_all(&ingress);
+            changed |= live.egress.add_all(&egress);
         }
         for index in 0..program.blocks.len() as u32 {
             if !order.contains(&BlockId(index)) {
                 changed |= self.block(program, BlockId(index));
             }
         }
+        for (table, around) in program.tables.iter().zip(&self.tables) {
+            for action in &table.actions {
+                let live = &mut self.actions[action.action.index()];
+                changed |= live.returned.add_all(&around.returned);
+                changed |= live.exited.add_all(&around.exited);
+            }
+        }
         for (index, action) in program.actions.iter().enumerate() {
-            let mut nodes = std::mem::take(&mut self.action_nodes[index]);
-            changed |= self.graph(program, &action.body, &mut nodes, &self.action_ends[index]);
-            self.action_nodes[index] = nodes;
+            let mut live = std::mem::take(&mut self.actions[index]);
+            changed |= self.graph(program, &action.body, &mut live);
+            self.actions[index] = live;
+        }
+        for (index, table) in program.tables.iter().enumerate() {
+            for action in &table.actions {
+                let mut before = self.actions[action.action.index()].nodes[0].clone();
+                for param in &program.actions[action.action.index()].params {
+                    self.remove(&mut before, *param);
+                }
+                changed |= self.tables[index].before.add_all(&before);
+            }
         }
         changed
     }
 
     fn block(&mut self, program: &Program, id: BlockId) -> bool {
         let body = &program.blocks[id.index()].body;
-        let mut nodes = std::mem::take(&mut self.block_nodes[id.index()]);
-        let mut changed = self.graph(program, body, &mut nodes, &self.block_ends[id.index()]);
+        let mut live = std::mem::take(&mut self.blocks[id.index()]);
+        let mut changed = self.graph(program, body, &mut live);
         // Fields that are live after a table are live after its actions.
         for node in &body.nodes {
             if let Terminator::Apply { table, next, exit, .. } = &node.terminator {
-                for action in &program.tables[table.index()].actions {
-                    let ends = &mut self.action_ends[action.action.index()];
-                    changed |= ends.returned.add_all(&nodes[next.index()].entry);
-                    changed |= ends.exited.add_all(&nodes[exit.index()].entry);
-                }
+                let around = &mut self.tables[table.index()];
+                changed |= around.returned.add_all(&live.nodes[next.index()]);
+                changed |= around.exited.add_all(&live.nodes[exit.index()]);
             }
         }
-        self.block_nodes[id.index()] = nodes;
+        self.blocks[id.index()] = live;
         changed
     }
 
-    fn graph(&self, program: &Program, body: &Cfg, nodes: &mut [NodeLive], ends: &Ends) -> bool {
+    fn graph(&self, program: &Program, body: &Cfg, live: &mut Live) -> bool {
         let mut changed = false;
         for (index, node) in body.nodes.iter().enumerate().rev() {
-            let mut live = FieldSet::new(program.fields.len());
-            match &node.terminator {
-                Terminator::Return => live.add_all(&ends.returned),
-                Terminator::Exit => live.add_all(&ends.exited),
-                Terminator::Reject(_) => live.add_all(&ends.rejected),
-                Terminator::Egress => live.add_all(&ends.egress),
-                Terminator::Drop(_) => {
-                    program.drop_place.iter().for_each(|place| live.add(*place));
-                    false
-                }
-                _ => false,
-            };
-            node.terminator.for_each_target(&mut |n| {
-                live.add_all(&nodes[n.index()].entry);
-            });
-            if let Terminator::Apply { table, .. } = &node.terminator {
-                live = self.before_actions(program, *table);
-                changed |= nodes[index].results.add_all(&live);
-                node.terminator.for_each_result(&mut |f| live.remove(f));
-            }
-            node.terminator.for_each_expr(&mut |e| e.for_each_field(&mut |f| live.add(f)));
-            changed |= nodes[index].before_terminator.add_all(&live);
+            let mut at = self.before_terminator(program, node, live);
             for stmt in node.stmts.iter().rev() {
-                step(&stmt.op, &mut live, ends, &program.headers);
+                self.step(program, &stmt.op, &mut at, live);
             }
-            changed |= nodes[index].entry.add_all(&live);
+            changed |= live.nodes[index].add_all(&at);
         }
         changed
     }
 
-    /// Returns the fields that are live between a table's lookup and its action. Fields that are live after the table are
-    /// live at the ends of the actions.
-    fn before_actions(&self, program: &Program, table: TableId) -> FieldSet {
-        let mut live = FieldSet::new(program.fields.len());
-        for action in &program.tables[table.index()].actions {
-            let mut before = self.action_nodes[action.action.index()][0].entry.clone();
-            for param in &program.actions[action.action.index()].params {
-                before.remove(*param);
-            }
-            live.add_all(&before);
+    /// Returns the fields that are live after all statements of a node.
+    fn before_terminator(&self, program: &Program, node: &Node, ends: &Live) -> FieldSet {
+        let mut live = match &node.terminator {
+            Terminator::Return => ends.returned.clone(),
+            Terminator::Exit => ends.exited.clone(),
+            Terminator::Reject(_) => ends.rejected.clone(),
+            Terminator::Egress => ends.egress.clone(),
+            // Fields that are live after the table are live at the ends of the actions.
+            Terminator::Apply { table, .. } => self.tables[table.index()].before.clone(),
+            _ => FieldSet::default(),
+        };
+        match &node.terminator {
+            Terminator::Drop(_) => program.drop_place.iter().for_each(|place| self.add(&mut live, *place)),
+            Terminator::Apply { .. } => node.terminator.for_each_result(&mut |f| self.remove(&mut live, f)),
+            other => other.for_each_target(&mut |n| {
+                live.add_all(&ends.nodes[n.index()]);
+            }),
         }
+        node.terminator.for_each_expr(&mut |e| e.for_each_field(&mut |f| self.add(&mut live, f)));
         live
+    }
+
+    /// Updates the live fields from after a statement to before it.
+    fn step(&self, program: &Program, op: &Op, live: &mut FieldSet, ends: &Live) {
+        op.for_each_replaced(&program.headers, &mut |f| self.remove(live, f));
+        if op.may_reject() {
+            live.add_all(&ends.rejected);
+        }
+        op.for_each_read(&program.headers, &mut |f| self.add(live, f));
+        if let Op::Copy(copy) = op
+            && copy.keep == Keep::All
+        {
+            live.add_all(match copy.begin {
+                Begin::Ingress => &ends.ingress,
+                Begin::Egress => &ends.egress,
+            });
+        }
+    }
+
+    /// Returns what the nodes of a graph do in vain.
+    fn dead(&self, program: &Program, body: &Cfg, live: &Live) -> Vec<Dead> {
+        let of = |node: &Node| {
+            let mut results = Vec::new();
+            if let Terminator::Apply { table, .. } = node.terminator {
+                let used = &self.tables[table.index()].before;
+                node.terminator.for_each_result(&mut |f| results.extend((!self.has(used, f)).then_some(f)));
+            }
+            let mut after = self.before_terminator(program, node, live);
+            let mut stmts = vec![false; node.stmts.len()];
+            for (index, stmt) in node.stmts.iter().enumerate().rev() {
+                match &stmt.op {
+                    Op::Set { dest, .. } if !self.has(&after, *dest) => stmts[index] = true,
+                    Op::SetElement { column, .. } if !column.iter().any(|f| self.has(&after, *f)) => {
+                        stmts[index] = true;
+                    }
+                    op => self.step(program, op, &mut after, live),
+                }
+            }
+            Dead { stmts, results }
+        };
+        body.nodes.iter().map(of).collect()
+    }
+
+    fn has(&self, set: &FieldSet, f: FieldId) -> bool {
+        let number = self.numbers.of[f.index()] as usize;
+        set.words.get(number / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+
+    fn add(&self, set: &mut FieldSet, f: FieldId) {
+        let number = self.numbers.of[f.index()] as usize;
+        if set.words.len() <= number / 64 {
+            set.words.resize(number / 64 + 1, 0);
+        }
+        set.words[number / 64] |= 1 << (number % 64);
+    }
+
+    fn remove(&self, set: &mut FieldSet, f: FieldId) {
+        let number = self.numbers.of[f.index()] as usize;
+        if let Some(word) = set.words.get_mut(number / 64) {
+            *word &= !(1 << (number % 64));
+        }
     }
 }
 
-#[derive(Clone, PartialEq)]
+/// A set of numbers of fields. Words behind the last are 0.
+#[derive(Clone, Default)]
 struct FieldSet {
     words: Vec<u64>,
 }
 
 impl FieldSet {
-    fn new(fields: usize) -> FieldSet {
-        FieldSet { words: vec![0; fields.div_ceil(64)] }
-    }
-
-    fn has(&self, f: FieldId) -> bool {
-        self.words[f.index() / 64] >> (f.index() % 64) & 1 == 1
-    }
-
-    fn add(&mut self, f: FieldId) {
-        self.words[f.index() / 64] |= 1 << (f.index() % 64);
-    }
-
-    fn remove(&mut self, f: FieldId) {
-        self.words[f.index() / 64] &= !(1 << (f.index() % 64));
-    }
-
-    fn fill(&mut self) {
-        self.words.fill(u64::MAX);
+    fn fill(&mut self, count: usize) {
+        self.words = vec![u64::MAX; count.div_ceil(64)];
     }
 
     /// True if any field was new.
     fn add_all(&mut self, other: &FieldSet) -> bool {
+        if self.words.len() < other.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
         let mut new = false;
         for (word, other) in self.words.iter_mut().zip(&other.words) {
             new |= *other & !*word != 0;

@@ -31,8 +31,6 @@
 //! predecessor, and no jump leads to a node that only jumps on. A table none of whose actions exits continues at one
 //! node.
 
-use std::collections::HashSet;
-
 use crate::{Cfg, NodeId, Program, Terminator};
 
 /// The pass.
@@ -58,8 +56,7 @@ pub fn thread_jumps(program: &mut Program) {
 
 /// Redirects edges that lead to empty nodes.
 fn follow_empty(cfg: &mut Cfg) {
-    let destination: Vec<NodeId> =
-        (0..cfg.nodes.len() as u32).map(|n| end_of_jumps(cfg, NodeId(n))).collect();
+    let destination = ends_of_jumps(cfg);
     for node in &mut cfg.nodes {
         node.terminator.for_each_target_mut(&mut |target| *target = destination[target.index()]);
     }
@@ -81,18 +78,31 @@ fn follow_empty(cfg: &mut Cfg) {
     }
 }
 
-/// Returns the first node from here on that is not just a jump.
-fn end_of_jumps(cfg: &Cfg, start: NodeId) -> NodeId {
-    let mut seen = HashSet::new();
-    let mut at = start;
-    while let Terminator::Goto(next) = cfg.nodes[at.index()].terminator
-        && cfg.nodes[at.index()].stmts.is_empty()
-        // A cycle of jumps remains unchanged.
-        && seen.insert(at)
-    {
-        at = next;
+/// Returns, for each node, the first node from there on that is not just a jump.
+fn ends_of_jumps(cfg: &Cfg) -> Vec<NodeId> {
+    let mut ends: Vec<Option<NodeId>> = vec![None; cfg.nodes.len()];
+    let mut is_on_way = vec![false; cfg.nodes.len()];
+    for start in 0..cfg.nodes.len() as u32 {
+        let mut at = NodeId(start);
+        let mut way = Vec::new();
+        let end = loop {
+            if let Some(end) = ends[at.index()] {
+                break end;
+            }
+            let Terminator::Goto(next) = cfg.nodes[at.index()].terminator else { break at };
+            // A cycle of jumps remains a cycle.
+            if !cfg.nodes[at.index()].stmts.is_empty() || is_on_way[at.index()] {
+                break at;
+            }
+            is_on_way[at.index()] = true;
+            way.push(at);
+            at = next;
+        };
+        // Each node is on one way, so all ways together are as long as the graph.
+        ends[at.index()] = Some(end);
+        way.into_iter().for_each(|node| ends[node.index()] = Some(end));
     }
-    at
+    ends.into_iter().enumerate().map(|(index, end)| end.unwrap_or(NodeId(index as u32))).collect()
 }
 
 /// Appends each node to its only predecessor, if that has no other successor.

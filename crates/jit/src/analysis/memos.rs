@@ -11,8 +11,8 @@ use super::inherited::Inherited;
 use crate::graph::{Graph, Place, Position};
 use crate::slots::Slot;
 use cranelift_codegen::entity::{PrimaryMap, entity_impl};
-use p4jet_ir::{ActionId, FieldId, FieldKind, Op, Program, TableId, Terminator};
-use std::collections::HashSet;
+use p4jet_ir::{ActionId, FieldId, FieldKind, Op, TableId, Terminator};
+use std::collections::{HashMap, HashSet};
 
 /// A lookup that is remembered by row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,28 +32,41 @@ entity_impl!(MemoId, "memo");
 
 /// The remembered lookups of a program.
 #[derive(Clone, Default)]
-pub struct Memos(PrimaryMap<MemoId, Memo>);
+pub struct Memos {
+    list: PrimaryMap<MemoId, Memo>,
+    by_place: HashMap<Place, MemoId>,
+    by_row: HashMap<Position, TableId>,
+    row_tables: HashSet<TableId>,
+}
 
 impl Memos {
+    fn new(list: PrimaryMap<MemoId, Memo>) -> Memos {
+        Memos {
+            by_place: list.iter().map(|(id, memo)| (memo.place, id)).collect(),
+            by_row: list.values().map(|memo| (memo.row_at, memo.row_table)).collect(),
+            row_tables: list.values().map(|memo| memo.row_table).collect(),
+            list,
+        }
+    }
+
     /// All remembered lookups, in the order of their ids.
     pub fn list(&self) -> &[Memo] {
-        self.0.as_values_slice()
+        self.list.as_values_slice()
     }
 
     /// The lookup of a place, if it is remembered.
     pub fn at(&self, place: Place) -> Option<(MemoId, &Memo)> {
-        self.0.iter().find(|(_, memo)| memo.place == place)
+        self.by_place.get(&place).map(|id| (*id, &self.list[*id]))
     }
 
     /// The slot of the row that the lookup of a place finds, if a later lookup is remembered by that row.
     pub fn row_slot(&self, graph: &Graph, place: Place) -> Option<Slot> {
-        let memo = self.0.values().find(|memo| memo.row_at == graph.position(place))?;
-        Some(graph.slots.row(memo.row_table))
+        self.by_row.get(&graph.position(place)).map(|table| graph.slots.row(*table))
     }
 
     /// True if a lookup is remembered by the row of a table.
     pub fn use_rows_of(&self, table: TableId) -> bool {
-        self.0.values().any(|memo| memo.row_table == table)
+        self.row_tables.contains(&table)
     }
 }
 
@@ -68,23 +81,108 @@ pub fn memos(graph: &Graph, inherited: &Inherited, worth_it: &[bool]) -> Memos {
         })
         .collect();
     let is_worth_it = |table: TableId| worth_it.get(table.index()) == Some(&true);
-    let memos = applied.iter().filter(|(_, table)| is_worth_it(*table)).filter_map(|&(place, table)| {
-        let row_table = table_that_sets_key(graph, inherited, place)?;
-        let mut places = applied.iter().filter(|(_, table)| *table == row_table).map(|(place, _)| *place);
-        let row_place = places.next()?;
-        let row_at = graph.position(row_place);
+    if !applied.iter().any(|(_, table)| is_worth_it(*table)) {
+        return Memos::default();
+    }
+    let mut places_of: HashMap<TableId, Vec<Place>> = HashMap::new();
+    applied.iter().for_each(|(place, table)| places_of.entry(*table).or_default().push(*place));
+    // The one position that applies a table.
+    let position_of = |table: TableId| {
+        let places = places_of.get(&table)?;
+        let row_at = graph.position(*places.first()?);
         // Hot paths have separate places for the same lookup; a packet reaches one of them.
-        let is_one =
-            places.all(|place| graph.position(place) == row_at) && !graph.is_in_cycle(graph.general(row_at));
+        let is_one = places.iter().all(|place| graph.position(*place) == row_at)
+            && !graph.is_in_cycle(graph.general(row_at));
+        is_one.then_some(row_at)
+    };
+    let positions: HashMap<TableId, Position> =
+        places_of.keys().filter_map(|table| Some((*table, position_of(*table)?))).collect();
+    let setters = Setters::of(graph);
+    let memos = applied.iter().filter(|(_, table)| is_worth_it(*table)).filter_map(|&(place, table)| {
+        let row_table = table_that_sets_key(graph, inherited, &setters, place)?;
+        let row_at = *positions.get(&row_table)?;
         // A row that came with the packet from another thread may mean something else by now.
         let is_same_thread = graph.thread_of(row_at.step) == graph.thread(place);
-        (is_one && is_same_thread && row_table != table).then_some(Memo { place, table, row_at, row_table })
+        (is_same_thread && row_table != table).then_some(Memo { place, table, row_at, row_table })
     });
-    Memos(memos.collect())
+    Memos::new(memos.collect())
+}
+
+/// Who sets the fields of a program.
+struct Setters {
+    /// The fields that nodes of blocks set.
+    by_nodes: HashSet<FieldId>,
+    /// The actions that set a field; `None` if one does so other than from its data alone.
+    by_actions: HashMap<FieldId, Option<HashSet<ActionId>>>,
+    /// The tables that have an action; the first two are enough.
+    tables: Vec<Vec<TableId>>,
+}
+
+impl Setters {
+    fn of(graph: &Graph) -> Setters {
+        let program = graph.program;
+        let mut by_nodes = HashSet::new();
+        for place in graph.places() {
+            let node = graph.node(place);
+            let mut add = |f| {
+                by_nodes.insert(f);
+            };
+            node.stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut add));
+            node.terminator.for_each_result(&mut add);
+            graph.block(place).error_field.into_iter().for_each(add);
+        }
+        let mut by_actions: HashMap<FieldId, Option<HashSet<ActionId>>> = HashMap::new();
+        for (i, action) in program.actions.iter().enumerate() {
+            let mut changed = HashSet::new();
+            for stmt in action.body.nodes.iter().flat_map(|node| &node.stmts) {
+                op_sets(&stmt.op, &mut |f| {
+                    changed.insert(f);
+                });
+            }
+            let is_untouched_data = |f: FieldId| {
+                program.fields[f.index()].kind == FieldKind::ActionData(ActionId(i as u32))
+                    && !changed.contains(&f)
+            };
+            for stmt in action.body.nodes.iter().flat_map(|node| &node.stmts) {
+                let mut from_data = action.body.nodes.len() == 1;
+                match &stmt.op {
+                    Op::Set { value, .. } => {
+                        value.for_each_field(&mut |f| from_data &= is_untouched_data(f));
+                    }
+                    _ => from_data = false,
+                }
+                op_sets(&stmt.op, &mut |f| {
+                    let actions = by_actions.entry(f).or_insert_with(|| Some(HashSet::new()));
+                    match actions {
+                        Some(actions) if from_data => {
+                            actions.insert(ActionId(i as u32));
+                        }
+                        other => *other = None,
+                    }
+                });
+            }
+        }
+        let mut tables = vec![Vec::new(); program.actions.len()];
+        for (i, table) in program.tables.iter().enumerate() {
+            for action in &table.actions {
+                let tables: &mut Vec<TableId> = &mut tables[action.action.index()];
+                let table = TableId(i as u32);
+                if tables.len() < 2 && tables.last() != Some(&table) {
+                    tables.push(table);
+                }
+            }
+        }
+        Setters { by_nodes, by_actions, tables }
+    }
 }
 
 /// The table whose actions alone, from their data alone, set the key of the table of a place.
-fn table_that_sets_key(graph: &Graph, inherited: &Inherited, place: Place) -> Option<TableId> {
+fn table_that_sets_key(
+    graph: &Graph,
+    inherited: &Inherited,
+    setters: &Setters,
+    place: Place,
+) -> Option<TableId> {
     let program = graph.program;
     let Terminator::Apply { keys, .. } = &graph.node(place).terminator else { return None };
     let mut asked = HashSet::new();
@@ -98,52 +196,21 @@ fn table_that_sets_key(graph: &Graph, inherited: &Inherited, place: Place) -> Op
         matches!(kind, FieldKind::Metadata | FieldKind::Temporary)
             && program.intrinsics.iter().all(|(_, intrinsic)| intrinsic != f)
             && !inherited.contains(graph, *f)
+            && !setters.by_nodes.contains(f)
     };
-    if asked.is_empty() || !asked.iter().all(is_plain) {
+    if !asked.iter().all(is_plain) {
         return None;
     }
-    let mut setters = HashSet::new();
-    for (place, node) in graph.places().map(|place| (place, graph.node(place))) {
-        let mut set = false;
-        node.stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| set |= asked.contains(&f)));
-        node.terminator.for_each_result(&mut |f| set |= asked.contains(&f));
-        set |= graph.block(place).error_field.is_some_and(|f| asked.contains(&f));
-        if set {
-            return None;
-        }
-    }
-    for (i, action) in program.actions.iter().enumerate() {
-        let stmts = action.body.nodes.iter().flat_map(|node| &node.stmts);
-        for stmt in stmts {
-            let mut set = false;
-            op_sets(&stmt.op, &mut |f| set |= asked.contains(&f));
-            if set {
-                setters.insert(ActionId(i as u32));
-                let Op::Set { value, .. } = &stmt.op else { return None };
-                let mut from_data = action.body.nodes.len() == 1;
-                value.for_each_field(&mut |f| from_data &= is_untouched_data(program, f));
-                if !from_data {
-                    return None;
-                }
+    let mut tables: HashSet<TableId> = HashSet::new();
+    for actions in asked.iter().filter_map(|f| setters.by_actions.get(f)) {
+        // `None`: not from data alone.
+        for action in actions.as_ref()? {
+            tables.extend(&setters.tables[action.index()]);
+            if tables.len() > 1 {
+                return None;
             }
         }
     }
-    let users = |(_, table): &(usize, &p4jet_ir::Table)| {
-        table.actions.iter().any(|action| setters.contains(&action.action))
-    };
-    let mut tables = program.tables.iter().enumerate().filter(users);
-    match (tables.next(), tables.next()) {
-        (Some((table, of)), None) if of.profile.is_none() => Some(TableId(table as u32)),
-        _ => None,
-    }
-}
-
-/// True if a field is action data that no statement changes.
-fn is_untouched_data(program: &Program, field: FieldId) -> bool {
-    let FieldKind::ActionData(action) = program.fields[field.index()].kind else { return false };
-    let mut changed = false;
-    for node in &program.actions[action.index()].body.nodes {
-        node.stmts.iter().for_each(|stmt| op_sets(&stmt.op, &mut |f| changed |= f == field));
-    }
-    !changed
+    let table = tables.into_iter().next()?;
+    program.tables[table.index()].profile.is_none().then_some(table)
 }

@@ -140,10 +140,7 @@ impl<'a> Codegen<'a, '_> {
         let site =
             CallSite::new(function.clone(), instance.map(|i| i.0), arg_widths, out_widths, text.to_vec());
         let site = site.map_err(|message| Error { message, loc })?;
-        let number = self.sites.calls.iter().position(|s| *s == site).unwrap_or_else(|| {
-            self.sites.calls.push(site);
-            self.sites.calls.len() - 1
-        });
+        let number = self.sites.calls.insert_full(site).0;
         let mut limbs = Vec::new();
         for arg in args {
             limbs.extend(self.expr(arg)?);

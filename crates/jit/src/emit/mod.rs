@@ -51,6 +51,7 @@ use crate::slots::{Slot, Slots};
 use cranelift_codegen::entity::{PrimaryMap, SecondaryMap};
 use cranelift_codegen::ir::{Block, FuncRef, MemFlagsData, SigRef, StackSlot, Value};
 use cranelift_frontend::{FunctionBuilder, Variable};
+use indexmap::IndexSet;
 use once::Once;
 use p4jet_externs::CallSite;
 use p4jet_ir::tallies::Tallies;
@@ -85,7 +86,7 @@ pub struct Helpers {
 /// Data that functions called by generated code refer to by number.
 #[derive(Default)]
 pub struct Sites {
-    pub calls: Vec<CallSite>,
+    pub calls: IndexSet<CallSite>,
     pub copies: Vec<CopySite>,
 }
 

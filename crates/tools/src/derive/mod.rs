@@ -62,9 +62,19 @@ const TURNS_MAX: u32 = 6;
 /// Maximum number of other paths that are kept until a path through the parser has its first packet.
 const OTHERS_MAX: usize = 64;
 
-/// Creates a switch with the user's entries.
+/// Room for derived entries in each table: more than the packets of a set can need.
+const ENTRIES_MAX: u32 = 1 << 14;
+
+/// Creates a switch with the user's entries. Without these, tables have less room than the program requests: each set of entries has
+/// a switch of its own, and together they would reserve gigabytes of address space.
 fn switch(program: &Program, options: &Options) -> Result<Arc<Switch>, Error> {
-    let switch = Switch::new(program.clone()).map_err(Error::Input)?;
+    let mut program = program.clone();
+    if options.commands.is_none() {
+        for table in &mut program.tables {
+            table.size = table.size.min(table.entries.len() as u32 + ENTRIES_MAX);
+        }
+    }
+    let switch = Switch::new(program).map_err(Error::Input)?;
     if let Some((name, text)) = &options.commands {
         let control = Control::new(Arc::clone(&switch));
         control.load(name, text).map_err(|e| Error::Input(e.to_string()))?;

@@ -117,9 +117,8 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
     let after_parser = search.map.after_parser();
     for (index, set) in search.sets.iter().enumerate() {
         let text = commands(search.options.commands.as_ref().map(|(_, text)| text.as_str()), set);
-        let fresh = switch(program, &super::Options { commands: None, ..search.options.clone() })?;
-        let control = Control::new(Arc::clone(&fresh));
-        control.load("the derived commands", &text).map_err(|e| Error::Input(e.to_string()))?;
+        let commands = Some(("the derived commands".to_string(), text.clone()));
+        let fresh = switch(program, &super::Options { commands, ..search.options.clone() })?;
         let mut captures: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
         for (place, (port, frame)) in set.frames.iter().enumerate() {
             captures.entry(*port).or_default().push(frame.clone());
