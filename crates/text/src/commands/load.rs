@@ -82,7 +82,7 @@ pub(crate) fn carry_out(
             }
             Step::Read(number, command) => {
                 let answerer = Answerer::new(control);
-                let mut read = || {
+                let read = || {
                     let bytes = answerer.answer_bytes(&command);
                     let _memory = MemoryClaim::new(bytes, || "the output of this file".to_string())?;
                     summary.output +=
