@@ -792,8 +792,10 @@ fn injected_packets_pass_through_a_running_switch() {
             frame.extend([0x45, last]);
             frame
         };
-        ctl("inject 1 00005e005301 00005e005302 0800 4501").expect_status(0);
-        ctl("inject 1 eth dst=00:00:5e:00:53:ff src=00:00:5e:00:53:02 / ip").expect_status(0);
+        let injected = ctl("inject 1 00005e005301 00005e005302 0800 4501").expect_status(0).stdout;
+        assert_eq!(injected, "sent to port 2: 16 bytes\n", "{extra:?}");
+        let injected = ctl("inject wait=500 1 eth dst=00:00:5e:00:53:ff src=00:00:5e:00:53:02 / ip");
+        assert!(injected.expect_status(0).stdout.starts_with("dropped: "), "{extra:?}");
         // The client reads a capture, also over TCP.
         let more: Vec<Vec<u8>> = (2..202).map(frame).collect();
         dir.write("more.pcap", common::pcap(&more));
@@ -807,6 +809,7 @@ fn injected_packets_pass_through_a_running_switch() {
             ("inject 1 /nowhere.pcap", "cannot open capture /nowhere.pcap"),
             (&format!("inject 9 {}", dir.file("more.pcap")), "more.pcap, frame 1: there is no port 9"),
             ("inject 1", "expected inject PORT HEX"),
+            ("inject wait=1s 1 00", "found `wait=1s`, expected wait=0 to wait=60000"),
             (&format!("inject 1 {}", "00".repeat(2049)), "the longest that the switch takes"),
         ] {
             ctl(line).expect_status(1).says(&[why]);
@@ -1804,6 +1807,7 @@ fn the_summary_counts_packets_that_still_wait() {
         (|what: &str| sum(&format!(" packets {what}")), |what: &str| sum(&format!(" packet {what}")));
     let count = |what: &str| packets(what) + packet(what);
     assert!(count("still waited") > 0, "{said}");
+    assert_eq!(count("copied"), 0, "a packet that leaves a queue is no copy: {said}");
     let came = count("received") + count("copied");
     let went =
         count("sent to port") + count("dropped") + count("still waited") + count("ended in their copies");

@@ -3,7 +3,7 @@
 mod common;
 
 use common::lower;
-use p4jet_dataplane::{COPIES_WAITING_MAX, EngineKind, NewPort, RunOptions, Running, Switch};
+use p4jet_dataplane::{COPIES_WAITING_MAX, EngineKind, LEFT_MAX, NewPort, RunOptions, Running, Switch};
 use p4jet_externs::Replica;
 use p4jet_ir::{DropReason, Program};
 use p4jet_packet::{BATCH_MAX, Batch};
@@ -110,5 +110,58 @@ fn a_worker_answers_between_copies() {
     }
     let stats = running.stats();
     assert_eq!((stats.copies, stats.sent.values().sum::<u64>()), (4000, 4000), "{stats:?}");
+    running.finish().expect("it stops");
+}
+
+/// A caller that injects a packet learns of all its copies.
+#[test]
+fn all_that_an_injected_packet_becomes_is_reported() {
+    for engine in [EngineKind::Interp, EngineKind::Jit] {
+        let egress = "if (s.egress_rid % 4 == 3) { mark_to_drop(s); }";
+        let switch = switch(multicast(egress), 2000);
+        let options = RunOptions { engine, frame_max: 2048, listener: Arc::new(|_| ()) };
+        let running = Running::start(&switch, options).expect("a thread");
+        let (port, _) = MemoryPort::new();
+        let handles = share(Box::new(port), 1);
+        running.add_ports(vec![NewPort { number: 1, spec: "mem".to_string(), handles }]).expect("a port");
+        let inject = |wait| running.inject_and_wait(1, FRAME.to_vec(), wait).expect("there is room");
+        let injected = inject(Duration::from_secs(60));
+        assert_eq!(injected.left.len(), LEFT_MAX, "{engine:?}");
+        let to = |i: usize| 1 + (i / 3 * 4 + i % 3) as u32 % 100;
+        let expected: Vec<_> = (0..LEFT_MAX).map(|i| (to(i), 64)).collect();
+        assert_eq!(injected.left, expected, "{engine:?}");
+        assert_eq!(injected.more + LEFT_MAX as u64, 1500, "{engine:?}");
+        assert_eq!(
+            injected.dropped.values().collect::<Vec<_>>(),
+            [&500],
+            "{engine:?}: {:?}",
+            injected.dropped
+        );
+        assert!(!injected.waits, "{engine:?}");
+        assert!(inject(Duration::ZERO).waits);
+        running.finish().expect("it stops");
+    }
+}
+
+/// Packets that each hold the interpreter for long do not hold it together.
+#[test]
+fn a_worker_answers_between_packets() {
+    let loops = "for (bit<32> i in 32w1..32w900) { m.x = m.x * 3 + i; if (m.x == 5) { m.x = 6; } }";
+    let switch = switch(multicast(&loops.repeat(8)), 1);
+    let options = RunOptions { engine: EngineKind::Interp, frame_max: 2048, listener: Arc::new(|_| ()) };
+    let running = Running::start(&switch, options).expect("a thread");
+    let (port, handle) = MemoryPort::new();
+    (0..BATCH_MAX).for_each(|_| handle.put(&FRAME));
+    let handles = share(Box::new(port), 1);
+    running.add_ports(vec![NewPort { number: 1, spec: "mem".to_string(), handles }]).expect("a port");
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let first = loop {
+        let received = running.stats().received;
+        assert!(Instant::now() < deadline);
+        if received > 0 {
+            break received;
+        }
+    };
+    assert!(first < BATCH_MAX as u64, "all packets were processed before the worker answered");
     running.finish().expect("it stops");
 }

@@ -424,7 +424,7 @@ struct Counting {
 
 impl Port for Counting {
     fn receive(&mut self, number: u32, pool: &mut Pool, batch: &mut Batch) -> Result<Received, PortError> {
-        let count = self.frames.len().min(BATCH_MAX);
+        let count = self.frames.len().min(batch.room());
         self.frames.drain(..count).for_each(|frame| batch.push(pool, number, &frame).unwrap());
         Ok(if count > 0 { Received::Packets(count) } else { Received::Empty })
     }
@@ -843,7 +843,8 @@ impl Port for FlowPort {
 fn assert_balanced(stats: &ForwardStats) {
     let sum = |counts: &std::collections::BTreeMap<u32, u64>| counts.values().sum::<u64>();
     let dropped: u64 = stats.dropped.values().sum();
-    let went = stats.done + sum(&stats.sent) + dropped + sum(&stats.no_port) + stats.not_sent + stats.waiting;
+    let no_port = sum(&stats.no_port) + stats.no_port_others;
+    let went = stats.done + sum(&stats.sent) + dropped + no_port + stats.not_sent + stats.waiting;
     assert_eq!(stats.received + stats.copies, went, "{stats:?}");
 }
 
@@ -858,8 +859,15 @@ impl Drop for Ends<'_> {
 
 /// Programs are replaced while packets flow through slow queues: each flow keeps its order, nothing is lost, and at any time
 /// every packet is accounted for.
-fn reloads_beside_traffic(engine: EngineKind, workers: usize, reloads: usize, egress: &str, in_order: bool) {
-    let what = format!("{engine:?}, {workers} workers");
+fn reloads_beside_traffic(
+    engine: EngineKind,
+    workers: usize,
+    reloads: usize,
+    egress: &str,
+    in_order: bool,
+    rate: u64,
+) {
+    let what = format!("{engine:?}, {workers} workers, {rate} packets a second");
     let programs = ["", "hdr.h.egress = 7;"].map(|more| {
         let mut program = lower_queued(&v1model("", &format!("{more} {egress}")));
         if engine == EngineKind::Jit {
@@ -867,9 +875,9 @@ fn reloads_beside_traffic(engine: EngineKind, workers: usize, reloads: usize, eg
         }
         program
     });
-    let slow = |config: &mut QueueConfig| {
+    let slow = move |config: &mut QueueConfig| {
         config.change(None, |port| {
-            port.rate = Some(Rate::Packets(20_000));
+            port.rate = Some(Rate::Packets(rate));
             port.queues[0].depth = Some(4000);
             port.queues[1].depth = Some(4000);
         });
@@ -943,9 +951,17 @@ fn reloads_beside_traffic(engine: EngineKind, workers: usize, reloads: usize, eg
 #[test]
 fn a_reload_beside_traffic_keeps_the_order() {
     for workers in 1..=FLOW_WORKERS {
-        reloads_beside_traffic(EngineKind::Interp, workers, 100, "", true);
+        reloads_beside_traffic(EngineKind::Interp, workers, 100, "", true, 20_000);
     }
-    reloads_beside_traffic(EngineKind::Jit, 2, 20, "", true);
+    reloads_beside_traffic(EngineKind::Jit, 2, 20, "", true, 20_000);
+}
+
+/// Packets of dozens of earlier programs wait at the same time.
+#[test]
+fn many_reloads_beside_packets_that_wait_keep_the_order() {
+    reloads_beside_traffic(EngineKind::Interp, 2, 300, "", true, 1_000);
+    reloads_beside_traffic(EngineKind::Interp, 3, 150, "", true, 300);
+    reloads_beside_traffic(EngineKind::Jit, 1, 60, "", true, 3_000);
 }
 
 /// Each packet is recirculated once, so that workers of earlier programs hand packets over to each other.
@@ -953,6 +969,90 @@ fn a_reload_beside_traffic_keeps_the_order() {
 fn a_reload_loses_no_recirculated_packets() {
     let round = "if (hdr.h.priority == 0) { hdr.h.priority = 1; recirculate_preserving_field_list(1); }";
     for workers in [1, 3] {
-        reloads_beside_traffic(EngineKind::Interp, workers, 60, round, false);
+        reloads_beside_traffic(EngineKind::Interp, workers, 60, round, false, 20_000);
     }
+}
+
+/// A packet that passes a queue is one packet, not a copy.
+#[test]
+fn packets_that_pass_queues_are_not_copies() {
+    let program = lower_queued(&v1model("if (hdr.h.priority == 1) { clone(CloneType.I2E, 32w5); }", ""));
+    for engine in [EngineKind::Interp, EngineKind::Jit] {
+        let switch = switch(&program, engine, |_| (), 1);
+        let options = RunOptions { engine, frame_max: 2048, listener: Arc::new(|_| ()) };
+        let running = Running::start(&switch, options).unwrap();
+        let (ports, _handles): (Vec<_>, Vec<_>) = (1..=2)
+            .map(|number| {
+                let (port, handle) = MemoryPort::new();
+                (NewPort { number, spec: "memory".into(), handles: share(Box::new(port), 1) }, handle)
+            })
+            .unzip();
+        running.add_ports(ports).unwrap();
+        for priority in [0, 0, 1] {
+            running.inject_and_wait(1, frame(1, priority, 0), Duration::from_secs(60)).unwrap();
+        }
+        let stats = running.stats();
+        // The clone has two replicas, which pass a queue like every packet.
+        let copied = (stats.copies - stats.queued, stats.done - stats.queued);
+        assert_eq!((stats.received, stats.queued, copied), (3, 5, (2, 0)), "{engine:?}: {stats:?}");
+        assert_balanced(&stats);
+        running.finish().unwrap();
+    }
+}
+
+/// An injected packet is followed through the queues, also those of another worker; the wait is bounded.
+#[test]
+fn an_injected_packet_is_followed_through_queues() {
+    let program = lower_queued(&v1model("", ""));
+    for workers in [1, 2] {
+        let slow = |config: &mut QueueConfig| {
+            config.change(Some(3), |port| port.rate = Some(Rate::Packets(1)));
+            config.change(Some(3), |port| port.queues[0].depth = Some(1));
+        };
+        let switch = switch(&program, EngineKind::Jit, slow, workers);
+        let options = RunOptions { engine: EngineKind::Jit, frame_max: 2048, listener: Arc::new(|_| ()) };
+        let running = Running::start(&switch, options).unwrap();
+        let (port, _handle) = MemoryPort::new();
+        let handles = share(Box::new(port), workers);
+        running.add_ports(vec![NewPort { number: 1, spec: "memory".into(), handles }]).unwrap();
+        let inject =
+            |port, ms| running.inject_and_wait(1, frame(port, 0, 0), Duration::from_millis(ms)).unwrap();
+        for port in [1, 2, 3] {
+            let injected = inject(port, 60_000);
+            assert_eq!(
+                (injected.left, injected.waits),
+                (vec![(port.into(), 24)], false),
+                "{workers} workers"
+            );
+        }
+        let waits = inject(3, 5);
+        assert!(waits.left.is_empty() && waits.dropped.is_empty() && waits.waits, "{workers}: {waits:?}");
+        let full = inject(3, 60_000);
+        assert_eq!(full.dropped.values().collect::<Vec<_>>(), [&1], "{workers}: {full:?}");
+        assert!(full.left.is_empty() && !full.waits, "{workers}: {full:?}");
+        running.finish().unwrap();
+    }
+}
+
+/// A trace that ends before all packets have left their queues says so.
+#[test]
+fn a_trace_that_ends_early_says_so() {
+    let program = lower_queued(&v1model("s.mcast_grp = 9;", "clone(CloneType.E2E, 32w5);"));
+    let slow = |config: &mut QueueConfig| {
+        config.change(None, |port| {
+            port.rate = Some(Rate::Packets(1000));
+            (0..8).for_each(|queue| port.queues[queue].depth = Some(10_000));
+        });
+    };
+    let switch = switch(&program, EngineKind::Interp, slow, 1);
+    let count = |replicas: u32| {
+        switch.state().change_destinations(|d| {
+            d.groups.insert(9, (0..replicas).map(|instance| Replica { port: 1, instance }).collect());
+            d.sessions.clear();
+        });
+        let (trace, _) = switch.trace(0, &frame(1, 0, 0)).unwrap();
+        trace.events.iter().filter(|event| matches!(event, p4jet_dataplane::TraceEvent::Ends { .. })).count()
+    };
+    assert_eq!(count(10), 0);
+    assert_eq!(count(4096), 1);
 }

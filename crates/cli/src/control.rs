@@ -9,8 +9,8 @@ use p4jet_control::{
     CommandError, DryRun, Host, Keep, PortStats, Program, Ready, Rights, SharedControl, Stats, Swap, Swapped,
 };
 use p4jet_dataplane::{
-    Cancel, CaptureInfo, CaptureSpec, Carried, NewPort, Observer, RunError, Running, Subscription, Switch,
-    Topics, TraceInfo, TraceSpec, Traced,
+    Cancel, CaptureInfo, CaptureSpec, Carried, Injected, NewPort, Observer, RunError, Running, Subscription,
+    Switch, Topics, TraceInfo, TraceSpec, Traced,
 };
 use p4jet_p4info::reflect::Reflect;
 use p4jet_ports::{PortError, PortKind, PortOptions, PortSpec};
@@ -22,6 +22,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Addresses at which `p4jet ctl` reaches the switch.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -345,8 +346,8 @@ impl Host for Process {
         Ok(self.meter.read(&self.running))
     }
 
-    fn inject(&self, port: u32, frame: Vec<u8>) -> Result<(), CommandError> {
-        Ok(self.running.inject(port, frame)?)
+    fn inject(&self, port: u32, frame: Vec<u8>, wait: Duration) -> Result<Injected, CommandError> {
+        Ok(self.running.inject_and_wait(port, frame, wait)?)
     }
 
     fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {

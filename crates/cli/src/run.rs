@@ -388,9 +388,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     drop(metrics);
     let finished = running.finish();
+    // The process ends: the system frees millions of packets that wait in queues faster than it takes to drop them.
+    std::mem::forget(Arc::clone(&running));
     let abandoned = running.abandoned();
     if !abandoned.is_empty() {
-        // Captures would wait for it too: the process ends without them.
+        host.observer.stop_all_captures();
+        // The process ends without the worker, which may still use everything else.
         std::mem::forget(Arc::clone(&host));
         lines.iter().for_each(|lines| lines.finish());
         voice.0.finish();
@@ -527,9 +530,15 @@ fn summarise(running: &Running, voice: &Voice) {
     let (stats, ports) = (running.stats(), running.ports());
     let packets = |n: u64| if n == 1 { "1 packet".to_string() } else { format!("{n} packets") };
     say(stats.received, None, None, format!("{} received", packets(stats.received)));
-    if stats.copies > 0 {
-        let text = format!("{} copied, {} ended in their copies", packets(stats.copies), packets(stats.done));
-        say(stats.copies, None, None, text);
+    // A packet that leaves its output queue is still the same packet.
+    let (copies, done) = (stats.copies.saturating_sub(stats.queued), stats.done.saturating_sub(stats.queued));
+    if copies > 0 || done > 0 {
+        say(
+            copies,
+            None,
+            None,
+            format!("{} copied, {} ended in their copies", packets(copies), packets(done)),
+        );
     }
     for (port, &n) in &stats.sent {
         say(n, Some(*port), None, format!("{} sent to port {port}", packets(n)));
@@ -540,6 +549,11 @@ fn summarise(running: &Running, voice: &Voice) {
     for (port, &n) in &stats.no_port {
         let text = format!("{} dropped: the program sent to port {port}, which does not exist", packets(n));
         say(n, Some(*port), Some("no_port"), text);
+    }
+    if stats.no_port_others > 0 {
+        let n = stats.no_port_others;
+        let text = format!("{} dropped: the program sent to other ports that do not exist", packets(n));
+        say(n, None, Some("no_port"), text);
     }
     if stats.not_sent > 0 {
         let text = format!("{} lost: the port could not send", packets(stats.not_sent));

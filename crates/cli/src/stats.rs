@@ -56,6 +56,7 @@ impl Meter {
             counted: switch.is_counted(),
             received: total.received,
             copies: total.copies,
+            queued: total.queued,
             done: total.done,
             waiting: total.waiting,
             sent: total.sent.values().sum(),
@@ -65,6 +66,7 @@ impl Meter {
             queues: queue_stats(&switch.queues().stats()),
             drops,
             no_port: total.no_port.iter().map(|(port, n)| NoPortStats { port: *port, packets: *n }).collect(),
+            no_port_others: total.no_port_others,
             digests: DigestStats { sent, without_subscriber, dropped },
             workers: workers.iter().zip(0..).map(|(w, i)| worker_stats(w, i, ticks_per_second)).collect(),
             earlier_tables: counted.into_iter().map(|(name, stats)| table_stats(name, Some(stats))).collect(),
@@ -334,6 +336,9 @@ fn prometheus_program(stats: &Stats, out: &mut Exposition) {
     out.family(name, "counter", "Packets sent to a port that does not exist.");
     for NoPortStats { port, packets } in &stats.no_port {
         out.sample(name, &[("port", &port.to_string())], *packets as f64);
+    }
+    if stats.no_port_others > 0 {
+        out.sample(name, &[("port", "other")], stats.no_port_others as f64);
     }
 }
 

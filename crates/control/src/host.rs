@@ -4,12 +4,13 @@ use crate::error::CommandError;
 use crate::rights::Rights;
 use crate::stats::{PortStats, Stats};
 use p4jet_dataplane::{
-    Cancel, CaptureInfo, CaptureSpec, Outcome, Subscription, Switch, Topics, Trace, TraceInfo, TraceSpec,
-    Traced,
+    Cancel, CaptureInfo, CaptureSpec, Injected, Outcome, Subscription, Switch, Topics, Trace, TraceInfo,
+    TraceSpec, Traced,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A program to load.
 #[derive(Clone, Debug)]
@@ -101,9 +102,9 @@ pub trait Host: Send + Sync {
         Err(not_offered())
     }
 
-    /// Processes a frame as if the port had received it.
-    fn inject(&self, port: u32, frame: Vec<u8>) -> Result<(), CommandError> {
-        let _ = (port, frame);
+    /// Processes a frame as if the port had received it. Waits for its copies, but no longer than `wait`.
+    fn inject(&self, port: u32, frame: Vec<u8>, wait: Duration) -> Result<Injected, CommandError> {
+        let _ = (port, frame, wait);
         Err(not_offered())
     }
 

@@ -55,7 +55,8 @@ pub(crate) fn check_port(program: &Program, port: u32) -> Result<(), CommandErro
     match port <= last {
         true => Ok(()),
         false => {
-            let message = format!("found port {port}, expected 0 to {last}");
+            let message =
+                format!("found port {port}, expected 0 to {last}: the program sends to no other port");
             Err(CommandError::new(message).field("port"))
         }
     }

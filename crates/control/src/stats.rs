@@ -26,6 +26,8 @@ pub struct Stats {
     pub received: u64,
     /// Copies of packets.
     pub copies: u64,
+    /// Packets that continued behind an output queue; `copies` and `done` count each of them, too.
+    pub queued: u64,
     /// Packets that ended because their copies replaced them.
     pub done: u64,
     /// Packets that wait now.
@@ -42,8 +44,10 @@ pub struct Stats {
     pub queues: Vec<QueueStats>,
     /// Packets dropped, by reason and place.
     pub drops: Vec<DropStats>,
-    /// Packets sent to ports that do not exist.
+    /// Packets sent to ports that do not exist, for the first 256 such ports.
     pub no_port: Vec<NoPortStats>,
+    /// Packets sent to further ports that do not exist.
+    pub no_port_others: u64,
     /// Digests.
     pub digests: DigestStats,
     /// The workers.

@@ -30,6 +30,8 @@ const BUSY: &str = "BUSY";
 
 /// Maximum time for which undoing changes waits for packet workers.
 const TAKE_BACK_MAX: Duration = Duration::from_secs(10);
+/// Time after which further changes stay once a worker has delayed one for [`TAKE_BACK_MAX`]: each would wait for a second.
+const TAKE_BACK_END: Duration = Duration::from_secs(20);
 
 /// Control of a switch: changes it by [`Update`]s and reads its objects.
 #[derive(Clone)]
@@ -1281,9 +1283,15 @@ impl Control {
     /// workers are slow, or because memory for an entry is short: then the error states how many changes remain.
     pub(crate) fn take_back(&self, log: Vec<Undo>) -> Result<()> {
         let (mut stayed, mut first) = (0, None);
-        let end = Instant::now() + TAKE_BACK_MAX;
+        let start = Instant::now();
+        let end = start + TAKE_BACK_MAX;
+        let mut delayed = false;
         // Retries until `end` what workers delay, and records what fails for good.
         let mut settle = |act: &mut dyn FnMut() -> Result<()>| {
+            if delayed && start.elapsed() >= TAKE_BACK_END {
+                stayed += 1;
+                return;
+            }
             let mut done = act();
             while done.as_ref().is_err_and(|error| &*error.code == BUSY) && Instant::now() < end {
                 done = act();
@@ -1292,6 +1300,7 @@ impl Control {
                 && [BUSY, NO_MEMORY].contains(&&*error.code)
             {
                 stayed += 1;
+                delayed |= &*error.code == BUSY;
                 first.get_or_insert(error);
             }
         };

@@ -330,7 +330,7 @@ fn queue_updates_are_as_the_commands() {
     let config = control.switch().queues().config();
     assert!(config.ports.values().all(|port| port.rate.is_none() && port.queues[1].rate.is_none()));
     let error = one(QueueUpdate::Depth { packets: 3, of: of(511) }).unwrap_err();
-    assert_eq!(error.message, "found port 511, expected 0 to 510");
+    assert_eq!(error.message, "found port 511, expected 0 to 510: the program sends to no other port");
     assert_eq!(error.field.as_deref(), Some("port"));
     assert!(one(QueueUpdate::PortRate { rate: None, port: Some(70_000) }).is_err());
     // Dumps are checked, too.

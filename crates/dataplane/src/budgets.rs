@@ -50,6 +50,16 @@ impl Budgets {
         true
     }
 
+    /// Adds a holder that makes no copies.
+    pub fn hold(&mut self, budget: u32) {
+        self.all[budget as usize].holders += 1;
+    }
+
+    /// True if a budget has one holder only.
+    pub fn has_one_holder(&self, budget: u32) -> bool {
+        self.all[budget as usize].holders == 1
+    }
+
     /// Removes a holder that has ended.
     pub fn release(&mut self, budget: u32) {
         let Some(found) = self.all.get_mut(budget as usize) else { return };

@@ -1,5 +1,6 @@
 //! Copies of packets: the order in which they run, and their outcomes.
 
+use crate::followed::Followed;
 use crate::packet_log::Logged;
 use crate::queues::{Refusal, Serving};
 use p4jet_interp::{Outcome, Ran};
@@ -296,4 +297,6 @@ pub(crate) struct Handed {
     /// The number of copies that it may still make.
     pub copies_left: u32,
     pub travelling: Travelling<Copied>,
+    /// The injected packet that it comes from.
+    pub followed: Option<Followed>,
 }

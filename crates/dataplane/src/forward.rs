@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::counted::{Counted, ProgramStats};
+use crate::followed::Followed;
 use crate::mailbox::Mailbox;
 use crate::mailboxes::Gate;
 use crate::pipelined::{LOOKS, Load, Segment, YIELDS};
@@ -13,6 +14,7 @@ use p4jet_jit::ticks;
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool, REASON_DONE};
 use p4jet_ports::{LinkStatus, Port, PortError, PortStats, Received};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -35,8 +37,13 @@ const LOOK_ROUNDS: u32 = 1 << 10;
 /// Time after which copies pause, in [`ticks`] (2 to 8 ms), so that the worker checks its mailbox and its ports. A
 /// batch of copies that has begun runs to its end.
 const COPIES_SLICE: u64 = 1 << 23;
+/// Time after which a worker checks its mailbox before it serves further ports, in [`ticks`] (2 to 8 ms).
+const ROUND_SLICE: u64 = 1 << 23;
 /// Interval at which a held worker checks whether the hold has ended; the end wakes it, too.
 const HOLD_LOOK: Duration = Duration::from_millis(50);
+
+/// Maximum number of ports that do not exist for which packets are counted one by one. Programs can invent port numbers.
+pub const NO_PORTS_MAX: usize = 256;
 
 /// Packet counts of one worker, or of all workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,21 +51,25 @@ pub struct ForwardStats {
     /// Packets received.
     pub received: u64,
     /// Copies created. At every moment `received + copies + taken_over` is the sum of `done`, `sent`, `dropped`,
-    /// `no_port`, `not_sent`, `waiting` and `handed_over`.
+    /// `no_port`, `no_port_others`, `not_sent`, `waiting` and `handed_over`.
     pub copies: u64,
     /// Packets handed to other workers, and taken over from them. Both are 0 in the sum of all workers, where packets
     /// between workers count as `waiting`.
     pub handed_over: u64,
     /// See `handed_over`.
     pub taken_over: u64,
+    /// Packets that left ingress and continued behind an output queue: `copies` and `done` count each of them, too.
+    pub queued: u64,
     /// Packets replaced by their copies: replicated, resubmitted, recirculated, queued.
     pub done: u64,
     /// Packets sent, by port.
     pub sent: BTreeMap<u32, u64>,
     /// Packets dropped by the program, by reason.
     pub dropped: BTreeMap<String, u64>,
-    /// Packets sent to a port that does not exist.
+    /// Packets sent to a port that does not exist, for at most [`NO_PORTS_MAX`] ports.
     pub no_port: BTreeMap<u32, u64>,
+    /// Packets sent to further ports that do not exist.
+    pub no_port_others: u64,
     /// Packets that a port could not send.
     pub not_sent: u64,
     /// Packets that wait now: in output queues, for another pass, or between workers.
@@ -75,6 +86,15 @@ pub struct ForwardStats {
 }
 
 impl ForwardStats {
+    /// Counts packets sent to a port that does not exist.
+    fn count_no_port(&mut self, port: u32, packets: u64) {
+        let is_full = self.no_port.len() >= NO_PORTS_MAX;
+        match self.no_port.entry(port) {
+            Entry::Vacant(_) if is_full => self.no_port_others += packets,
+            entry => *entry.or_default() += packets,
+        }
+    }
+
     /// Adds up the parts of all workers, which must belong to one sample ([`crate::Running::sample`]).
     pub fn total(workers: impl IntoIterator<Item = ForwardStats>) -> ForwardStats {
         let mut total = ForwardStats::default();
@@ -95,12 +115,16 @@ impl std::ops::AddAssign for ForwardStats {
         }
         self.received += other.received;
         self.copies += other.copies;
+        self.queued += other.queued;
         self.handed_over += other.handed_over;
         self.taken_over += other.taken_over;
         self.done += other.done;
         add(&mut self.sent, other.sent);
         add(&mut self.dropped, other.dropped);
-        add(&mut self.no_port, other.no_port);
+        for (port, n) in other.no_port {
+            self.count_no_port(port, n);
+        }
+        self.no_port_others += other.no_port_others;
         self.not_sent += other.not_sent;
         self.waiting += other.waiting;
         self.batches += other.batches;
@@ -144,6 +168,8 @@ pub struct Forwarder {
     /// Workers of earlier programs in whose output queues packets wait, with their buffers.
     retiring: Vec<Retiring>,
     ports: Vec<Attached>,
+    /// The index of the port that is served first; any number.
+    first_port: usize,
     /// By port number: index in `ports` plus 1, or 0 if there is no such port.
     places: Vec<u16>,
     buffers: Box<Buffers>,
@@ -216,11 +242,13 @@ pub(crate) struct Buffers {
     pub batch: Batch,
     /// Packets of the batch that match traces.
     pub sighted: Vec<Sighted>,
+    /// The injected packet that is the batch.
+    pub followed: Option<Followed>,
 }
 
 impl Buffers {
     pub fn new(pool: Pool) -> Buffers {
-        Buffers { pool, batch: Batch::new(), sighted: Vec::new() }
+        Buffers { pool, batch: Batch::new(), sighted: Vec::new(), followed: None }
     }
 }
 
@@ -290,16 +318,18 @@ impl Counts {
 impl Forwarder {
     /// Creates a forwarder without ports, for frames of at most `frame_max` bytes.
     pub(crate) fn new(
-        worker: Worker,
+        mut worker: Worker,
         frame_max: usize,
         listener: Listener,
         ended: Arc<AtomicBool>,
     ) -> std::io::Result<Forwarder> {
         let pool = worker.pool(p4jet_packet::COUNT_DEFAULT, frame_max)?;
+        worker.enter_loop();
         Ok(Forwarder {
             worker,
             retiring: Vec::new(),
             ports: Vec::new(),
+            first_port: 0,
             places: Vec::new(),
             buffers: Box::new(Buffers::new(pool)),
             segment: None,
@@ -416,6 +446,7 @@ impl Forwarder {
     pub(crate) fn change_over(&mut self, mut worker: Worker, pool: Pool) -> Option<(Worker, Pool)> {
         self.run_copies(usize::MAX);
         self.keep_drops();
+        worker.enter_loop();
         worker.set_epoch(self.epoch);
         let worker = std::mem::replace(&mut self.worker, worker);
         let pool = std::mem::replace(&mut self.buffers.pool, pool);
@@ -469,9 +500,18 @@ impl Forwarder {
             if relayed && ended {
                 ended = false;
             }
-            for i in 0..self.ports.len() {
+            let round = ticks();
+            let ports = self.ports.len();
+            let first = if self.first_port < ports { self.first_port } else { 0 };
+            for i in (first..ports).chain(0..first) {
                 if !relays {
+                    let received = self.counts.stats.received;
                     self.serve(i);
+                    if self.counts.stats.received != received && ticks().wrapping_sub(round) > ROUND_SLICE {
+                        // The other ports come first in the next round.
+                        self.first_port = i + 1;
+                        break;
+                    }
                 }
                 if let Some(next) = self.ports[i].port.due() {
                     due = Some(due.map_or(next, |due| due.min(next)));
@@ -616,6 +656,12 @@ impl Forwarder {
         result
     }
 
+    /// Drops its handles of all ports.
+    pub(crate) fn drop_ports(&mut self) {
+        self.ports.clear();
+        self.index_ports();
+    }
+
     /// Receives one batch from one port and processes it to the end, or passes it to the next thread.
     fn serve(&mut self, i: usize) {
         if self.worker.is_behind() || !self.ports[i].receives() {
@@ -633,6 +679,7 @@ impl Forwarder {
         }
         let Buffers { pool, batch, .. } = &mut *self.buffers;
         batch.clear();
+        batch.set_max(self.worker.batch_max());
         let Attached { number, port, ended, .. } = &mut self.ports[i];
         self.mailbox.pulse.receives(*number);
         match port.receive(*number, pool, batch) {
@@ -648,8 +695,8 @@ impl Forwarder {
     }
 
     /// Runs a frame through the pipeline as if a port had received it. Returns false if it has no such port, or if
-    /// the frame is too long for its buffers.
-    pub(crate) fn inject(&mut self, number: u32, frame: &[u8]) -> bool {
+    /// the frame is too long for its buffers. `followed` learns what becomes of it.
+    pub(crate) fn inject(&mut self, number: u32, frame: &[u8], followed: Option<Followed>) -> bool {
         let Some(place) = self.place(number) else { return false };
         let mut load = None;
         if let Some(segment) = &mut self.segment {
@@ -666,6 +713,7 @@ impl Forwarder {
         batch.clear();
         let taken = batch.push(pool, number, frame).is_ok();
         if taken {
+            self.buffers.followed = followed;
             let injected = &mut self.ports[place].injected;
             injected.rx_packets += 1;
             injected.rx_bytes += frame.len() as u64;
@@ -697,8 +745,11 @@ impl Forwarder {
                 Some(load) => self.worker.process_part(batch, &mut load.flight),
                 None => {
                     self.ask_for_room();
-                    let Buffers { pool, batch, .. } = &mut *self.buffers;
-                    self.worker.process(pool, batch);
+                    let Buffers { pool, batch, followed, .. } = &mut *self.buffers;
+                    match followed.take() {
+                        None => self.worker.process(pool, batch),
+                        Some(followed) => self.worker.process_followed(pool, batch, followed),
+                    }
                     self.send_processed();
                     self.run_copies(self.worker.copies_per_round());
                 }
@@ -754,6 +805,10 @@ impl Forwarder {
         if !self.buffers.sighted.is_empty() {
             watch::processed(&mut self.buffers, &self.worker);
         }
+        // Only in a pipeline of threads.
+        if let Some(followed) = self.buffers.followed.take() {
+            followed.note(&self.buffers.batch.packets()[0], |reason| self.worker.drop_reason(reason));
+        }
         self.send();
     }
 
@@ -786,6 +841,7 @@ impl Forwarder {
         }
         let moved = self.worker.take_moved();
         self.counts.stats.copies += moved.copies;
+        self.counts.stats.queued += moved.queued;
         self.counts.stats.handed_over += moved.handed_over;
         self.counts.stats.taken_over += moved.taken_over;
         for (reason, refused) in self.worker.take_refused() {
@@ -833,7 +889,7 @@ impl Forwarder {
                 }
             }
             let Some(place) = self.place(number) else {
-                *self.counts.stats.no_port.entry(number).or_default() += n as u64;
+                self.counts.stats.count_no_port(number, n as u64);
                 continue;
             };
             if let Some(watch) = &self.watch {
@@ -928,5 +984,26 @@ impl Forwarder {
         {
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invented_ports_take_bounded_memory() {
+        let of = |ports: std::ops::Range<u32>| {
+            let mut stats = ForwardStats::default();
+            ports.for_each(|port| stats.count_no_port(port, 2));
+            stats
+        };
+        let one = of(0..1000);
+        assert_eq!((one.no_port.len(), one.no_port_others), (NO_PORTS_MAX, 2 * (1000 - NO_PORTS_MAX as u64)));
+        let mut total = ForwardStats::total([one, of(900..2000)]);
+        assert_eq!(total.no_port.len(), NO_PORTS_MAX);
+        assert_eq!(total.no_port.values().sum::<u64>() + total.no_port_others, 2 * (1000 + 1100));
+        total.count_no_port(0, 1);
+        assert_eq!(total.no_port[&0], 3);
     }
 }

@@ -12,6 +12,7 @@ mod budgets;
 mod compiling;
 mod copies;
 mod counted;
+mod followed;
 mod forward;
 mod interrupt;
 mod mailbox;
@@ -34,7 +35,8 @@ mod worker;
 pub use adapt::{Adaptation, Adapter};
 pub use copies::{GENERATIONS_MAX, Processed};
 pub use counted::{ProgramStats, TableStats};
-pub use forward::{Event, ForwardStats, Forwarder, Listener};
+pub use followed::{Injected, LEFT_MAX};
+pub use forward::{Event, ForwardStats, Forwarder, Listener, NO_PORTS_MAX};
 pub use notices::{Notice, PortChange, Received, SUBSCRIBERS_MAX, Subscription, Topics, WAITING_MAX};
 pub use observer::{
     CAPTURES_MAX, CaptureInfo, CaptureSpec, FieldPattern, ObserveError, Observer, TRACED_MAX, TRACES_MAX,

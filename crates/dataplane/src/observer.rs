@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Maximum number of traces at a time.
 pub const TRACES_MAX: usize = 64;
@@ -30,6 +30,8 @@ pub const CAPTURES_MAX: usize = 64;
 const LINES_MAX: usize = 4000;
 /// Maximum number of bytes of text that a trace keeps.
 const KEPT_BYTES_MAX: usize = 16 << 20;
+/// Maximum wait for the writer of a capture that ends: at most 16 MB wait for it.
+const WRITE_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Interval at which the tracer checks whether another program runs.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -447,8 +449,6 @@ impl Observer {
 
     /// Ends the captures of a port and returns their final state.
     pub fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, ObserveError> {
-        // A stuck worker never releases its end.
-        self.inner.running.responds()?;
         let stopped = self.stop(|capture| capture.capturing.port == port);
         if stopped.is_empty() {
             return Err(ObserveError::NoCapture(port));
@@ -465,7 +465,7 @@ impl Observer {
         let mut state = self.inner.state();
         let (stopped, left) = std::mem::take(&mut state.captures).into_iter().partition(|c| which(c));
         state.captures = left;
-        // A stopped switch no longer holds any of them.
+        // A stopped switch no longer holds any of them. A stuck worker keeps them, but takes no more frames.
         let _ = self.inner.spread(&state);
         drop(state);
         let stopped: Vec<Capture> = stopped;
@@ -496,19 +496,28 @@ impl Capture {
         }
     }
 
-    /// Waits until all frames are written.
+    /// Waits until all frames are written, but no longer than [`WRITE_WAIT_MAX`].
     fn finish(self) -> CaptureInfo {
-        let Capture { path, capturing, writer, written } = self;
-        let (port, dropped) = (capturing.port, capturing.dropped.load(Ordering::Relaxed));
-        // The workers have dropped their references already, so the writer sees the end of its queue.
-        drop(capturing);
-        let _ = writer.join();
-        let failed = written.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        CaptureInfo { port, path, written: written.frames.load(Ordering::Relaxed), dropped, failed }
+        // A worker that is stuck never drops its reference, so the queue gets an end instead.
+        self.capturing.left.store(0, Ordering::Relaxed);
+        let end = || Chunk { time: Duration::ZERO, frames: Vec::new(), bytes: Vec::new() };
+        let until = Instant::now() + WRITE_WAIT_MAX;
+        let mut has_end = false;
+        while !self.writer.is_finished() && Instant::now() < until {
+            has_end = has_end || self.capturing.inbox.try_send(end()).is_ok();
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        let mut info = self.info();
+        if !self.writer.is_finished() {
+            let why =
+                format!("{}: it has taken no data for {} s", self.path.display(), WRITE_WAIT_MAX.as_secs());
+            info.failed = info.failed.or(Some(PortError::environment(why)));
+        }
+        info
     }
 }
 
-/// Writes frames as they arrive, until all senders have ended. After a failure it continues to empty the queue.
+/// Writes frames as they arrive, until all senders have ended or a chunk without frames arrives. After a failure it continues to empty the queue.
 fn write_capture(
     mut file: CaptureWriter,
     chunks: &Receiver<Chunk>,
@@ -534,6 +543,9 @@ fn write_capture(
                 }
             }
         };
+        if chunk.frames.is_empty() {
+            break;
+        }
         let mut at = 0;
         let mut n = 0;
         for (whole, kept) in &chunk.frames {

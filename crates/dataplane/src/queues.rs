@@ -24,7 +24,7 @@ pub const QUEUES_MAX: usize = QUEUE_MAX as usize + 1;
 pub const DEPTH_WITH_RATE: u32 = 64;
 /// Default depth in packets of a queue without a rate: as many as a batch can put there.
 pub const DEPTH_WITHOUT_RATE: u32 = 1 << 14;
-/// Maximum number of ports with queues. A program can invent port numbers.
+/// Maximum number of ports with queues, of all workers together. A program can invent port numbers.
 pub const QUEUED_PORTS_MAX: usize = 4096;
 /// Maximum number of bytes in the queues that one worker serves, with [`PACKET_BYTES`] for each packet. Beyond it every queue is
 /// full.
@@ -168,7 +168,10 @@ pub struct Queues {
     changes: AtomicU64,
     wanted: AtomicBool,
     follow_links: AtomicBool,
+    /// At most [`QUEUED_PORTS_MAX`].
     ports: Mutex<BTreeMap<u32, PortCounters>>,
+    /// Number of dropped [`Serving`]s, whose ports may make room in `ports`.
+    ended: AtomicU64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -232,8 +235,17 @@ impl Queues {
         lock(&self.ports).iter().map(|(port, counters)| (*port, stats(counters))).collect()
     }
 
-    fn counters(&self, port: u32) -> PortCounters {
-        Arc::clone(lock(&self.ports).entry(port).or_default())
+    /// Returns the counters of a port. If there are [`QUEUED_PORTS_MAX`] ports, forgets those that no worker serves;
+    /// `None` if there are none of these.
+    fn counters(&self, port: u32) -> Option<PortCounters> {
+        let mut ports = lock(&self.ports);
+        if !ports.contains_key(&port) && ports.len() >= QUEUED_PORTS_MAX {
+            ports.retain(|_, counters| Arc::strong_count(counters) > 1);
+            if ports.len() >= QUEUED_PORTS_MAX {
+                return None;
+            }
+        }
+        Some(Arc::clone(ports.entry(port).or_default()))
     }
 }
 
@@ -459,6 +471,15 @@ pub(crate) struct Serving<C> {
     earliest: u128,
     /// True if the queues follow the ports' links.
     follows_links: bool,
+    /// The value of [`Queues::ended`] when there were too many ports.
+    refused_at: Option<u64>,
+}
+
+impl<C> Drop for Serving<C> {
+    fn drop(&mut self) {
+        self.ports.clear();
+        self.shared.ended.fetch_add(1, Relaxed);
+    }
 }
 
 impl<C> Serving<C> {
@@ -478,6 +499,7 @@ impl<C> Serving<C> {
             bytes: 0,
             earliest: 0,
             follows_links: false,
+            refused_at: None,
         };
         serving.refresh();
         serving
@@ -485,7 +507,9 @@ impl<C> Serving<C> {
 
     /// Like [`Self::new`], with queues that follow the ports' links.
     pub fn following_links(shared: Arc<Queues>) -> Serving<C> {
-        Serving { follows_links: true, ..Serving::new(shared) }
+        let mut serving = Serving::new(shared);
+        serving.follows_links = true;
+        serving
     }
 
     /// True if the queues follow the ports' links: then the packet loop calls [`Self::set_room`] in each round.
@@ -564,8 +588,15 @@ impl<C> Serving<C> {
         if known.is_some() || self.ports.len() >= QUEUED_PORTS_MAX {
             return known;
         }
+        let ended = self.shared.ended.load(Relaxed);
+        if self.refused_at == Some(ended) {
+            return None;
+        }
         let index = self.ports.len();
-        let counters = self.shared.counters(number);
+        let Some(counters) = self.shared.counters(number) else {
+            self.refused_at = Some(ended);
+            return None;
+        };
         let mut port = OutputPort::new(number, &lock(&self.shared.config), counters);
         port.room = self.follows_links.then_some(usize::MAX);
         self.ports.push(port);

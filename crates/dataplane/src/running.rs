@@ -6,6 +6,7 @@
 
 use crate::compiling::Compiling;
 use crate::counted::ProgramStats;
+use crate::followed::{Followed, Injected};
 use crate::forward::{ForwardStats, Forwarder, Listener};
 use crate::mailbox::Mailbox;
 use crate::mailboxes::{Gate, Mailboxes};
@@ -24,7 +25,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Interval at which a caller checks whether an injected packet's copies have ended.
+const FOLLOW_LOOK: Duration = Duration::from_micros(200);
 
 /// The reason why a running switch refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +140,8 @@ struct Inner {
     /// Workers that were stuck when the switch ended.
     abandoned: Vec<Stuck>,
     ports: Vec<(u32, String)>,
+    /// The workers that have stopped, without ports: packets may wait in their queues, and freeing millions takes long.
+    stopped: Vec<Forwarder>,
     /// The final statistics, once the workers have stopped.
     last: Option<(ForwardStats, Vec<PortInfo>)>,
 }
@@ -207,7 +213,7 @@ fn share_pipeline(
 }
 
 fn no_worker(error: &std::io::Error) -> RunError {
-    RunError::System(format!("no memory or descriptor for a worker: {error}"))
+    RunError::System(format!("no memory, descriptor or thread for a worker: {error}"))
 }
 
 impl Running {
@@ -256,6 +262,7 @@ impl Running {
                 watchdog: None,
                 abandoned: Vec::new(),
                 ports: Vec::new(),
+                stopped: Vec::new(),
                 last: None,
             }),
             switch: Mutex::new(Arc::clone(switch)),
@@ -467,15 +474,37 @@ impl Running {
         Ok((stats, failed))
     }
 
-    /// Makes a worker process a frame as if it had arrived at this port, including counts, traces and captures.
+    /// Makes a worker process a frame as if it had arrived at this port, including counts, traces and captures. Its
+    /// copies may still wait when this returns.
     pub fn inject(&self, port: u32, frame: Vec<u8>) -> Result<(), RunError> {
+        self.inject_with(port, frame, None)
+    }
+
+    /// Like [`Self::inject`]; then waits for the packet's copies, but no longer than `wait`. Returns what became of
+    /// them.
+    pub fn inject_and_wait(&self, port: u32, frame: Vec<u8>, wait: Duration) -> Result<Injected, RunError> {
+        if wait.is_zero() {
+            self.inject(port, frame)?;
+            return Ok(Injected { waits: true, ..Injected::default() });
+        }
+        let followed = Followed::default();
+        let until = Instant::now() + wait;
+        self.inject_with(port, frame, Some(followed.clone()))?;
+        while !followed.has_ended() && Instant::now() < until {
+            std::thread::sleep(FOLLOW_LOOK);
+        }
+        Ok(followed.injected())
+    }
+
+    fn inject_with(&self, port: u32, frame: Vec<u8>, followed: Option<Followed>) -> Result<(), RunError> {
         if frame.len() > self.frame_max {
             return Err(RunError::TooLong(frame.len(), self.frame_max));
         }
         // Threads that share the pipeline have no free load while the program changes.
         let _none = self.slots.map(|_| lock(&self.changing));
         // The first worker has a handle of every port, even if several workers share the pipeline.
-        let taken = self.mailboxes.ask(std::iter::once(move |f: &mut Forwarder| f.inject(port, &frame)))?;
+        let taken =
+            self.mailboxes.ask(std::iter::once(move |f: &mut Forwarder| f.inject(port, &frame, followed)))?;
         match taken[..] {
             [true] => Ok(()),
             _ => Err(RunError::NoPort(port, lock(&self.inner).ports.iter().map(|(n, _)| *n).collect())),
@@ -776,7 +805,8 @@ impl Running {
         ended() && !self.switch().inboxes.iter().any(Inbox::is_filled) && ended()
     }
 
-    /// Stops the workers and closes the ports. Returns the first error of the ports. Statistics remain available. A
+    /// Stops the workers and closes the ports. Returns the first error of the ports. Statistics remain available;
+    /// packets that wait are freed with `self`. A
     /// stuck worker is left behind with its ports: [`Self::abandoned`].
     pub fn finish(&self) -> Result<(), PortError> {
         self.stop.store(true, Ordering::Relaxed);
@@ -820,6 +850,8 @@ impl Running {
             });
             inner.last = Some((stats, ports.collect()));
         }
+        forwarders.iter_mut().for_each(Forwarder::drop_ports);
+        inner.stopped.append(&mut forwarders);
         result
     }
 }
@@ -856,7 +888,6 @@ mod tests {
     use super::*;
     use p4jet_packet::Batch;
     use p4jet_ports::{Received, Sent};
-    use std::time::Instant;
 
     const BACK: &str = r#"
 program "back"
@@ -1090,6 +1121,33 @@ intrinsic ingress_port m.port
         assert_eq!(running.stats().sent, [(7, 1)].into());
         running.finish().unwrap();
         assert_eq!(running.abandoned(), []);
+    }
+
+    /// A capture ends, with all its frames, though a worker holds it and is stuck.
+    #[test]
+    fn a_capture_ends_though_a_worker_is_stuck() {
+        let path = std::env::temp_dir().join(format!("p4jet-stuck-{}.pcap", std::process::id()));
+        let switch = Switch::new(p4jet_ir::text::parse(BACK).unwrap()).unwrap();
+        let options = RunOptions { engine: EngineKind::Interp, frame_max: 2048, listener: Arc::new(|_| ()) };
+        let running = Arc::new(Running::start(&switch, options).unwrap());
+        let observer = crate::Observer::new(Arc::clone(&running));
+        observer.start_capture(crate::CaptureSpec::all(7, &path)).unwrap();
+        let (open, gate) = mpsc::channel();
+        let handles: Vec<Box<dyn Port>> = vec![Box::new(Blocking { frames: 1, gate })];
+        running.add_ports(vec![NewPort { number: 7, spec: "blocking".into(), handles }]).unwrap();
+        let deadline = Instant::now() + LONG;
+        while running.stuck().is_none() {
+            assert!(Instant::now() < deadline, "it gets stuck");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let (sender, stopped) = mpsc::channel();
+        std::thread::spawn(move || sender.send(observer.stop_captures(7)));
+        let stopped =
+            stopped.recv_timeout(LONG).expect("it does not wait for the worker").expect("there is one");
+        assert_eq!((stopped[0].written, &stopped[0].failed), (2, &None), "it came and was about to leave");
+        drop(open);
+        running.finish().unwrap();
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]

@@ -6,8 +6,10 @@ use crate::switch::Switch;
 use p4jet_externs::Env;
 use p4jet_interp::{Arrival, Machine, Outcome, Trace, TraceEvent};
 use p4jet_ir as ir;
-use p4jet_ir::turns::COPIES_MAX;
 use std::sync::Arc;
+
+/// Number of packets and copies after which a trace ends, if others still wait in output queues.
+const TRACED_OUTCOMES_MAX: usize = 4096;
 
 impl Switch {
     /// Like [`Self::trace`], but at the given time, without changing state. Returns the trace and the outcome of the
@@ -68,9 +70,12 @@ impl Switch {
         let mut serving = Serving::new(Arc::new(queues));
         let mut all = run_queued(&mut serving, Some((0, first)), now_us, tracer);
         while let Some(due) = serving.next_due_ns()
-            && all.len() < COPIES_MAX
+            && all.len() < TRACED_OUTCOMES_MAX
         {
             all.extend(run_queued(&mut serving, None, due.div_ceil(1000), tracer));
+        }
+        if serving.packets() > 0 {
+            tracer.trace.events.push(TraceEvent::Ends { waiting: serving.packets() });
         }
         join(all.into_iter().map(|(_, processed)| processed))
     }

@@ -161,7 +161,7 @@ impl Watch {
 
     /// Checks a batch that a port received.
     pub fn received(&self, port: u32, buffers: &mut Buffers) {
-        let Buffers { pool, batch, sighted } = buffers;
+        let Buffers { pool, batch, sighted, .. } = buffers;
         for capture in self.captures.iter().filter(|c| c.received && c.port == port) {
             capture.take(batch.packets().iter().map(|packet| pool.frame(packet)));
         }
@@ -194,7 +194,7 @@ impl Watch {
 
 /// Reports the results of the matching packets of a batch after it has been processed.
 pub(crate) fn processed(buffers: &mut Buffers, worker: &Worker) {
-    let Buffers { pool, batch, sighted } = buffers;
+    let Buffers { pool, batch, sighted, .. } = buffers;
     for Sighted { trace, port, number, frame } in sighted.drain(..) {
         let packet = &batch.packets()[number];
         let did = match (packet.egress_port, packet.drop_reason) {

@@ -4,8 +4,9 @@
 use crate::budgets::{Budgets, NO_BUDGET};
 use crate::copies::{
     Carrier, Copied, GENERATIONS_MAX, Handed, Interpreted, Made, Processed, Step, Travelling, generations,
-    join, run_out, run_queued,
+    join, refusal, run_out, run_queued,
 };
+use crate::followed::{FOLLOWED_MAX, Followed};
 use crate::packet_log::{Logged, Logging};
 use crate::queues::{Inbox, Refusal, Serving, all_rest};
 use crate::switch::{EngineKind, Place, Switch};
@@ -27,6 +28,9 @@ use std::time::Duration;
 const COPIES_PER_ROUND: usize = 512;
 /// Longest frame that [`Worker::process_one`] accepts.
 const FRAME_MAX: usize = 65_535;
+/// Maximum number of packets that the interpreter processes before the packet loop looks at its mailbox again: each may take
+/// a second.
+const INTERPRETED_MAX: usize = 1;
 const TOO_LONG: &str = "the packet cannot be taken in: it has more than 65,535 bytes";
 
 /// A copy that waits to run.
@@ -100,6 +104,8 @@ impl WaitingCopies {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Moved {
     pub copies: u64,
+    /// See [`crate::ForwardStats::queued`].
+    pub queued: u64,
     pub handed_over: u64,
     pub taken_over: u64,
 }
@@ -114,7 +120,12 @@ pub struct Worker {
     /// The views of the current batch.
     pinned: Apart<*const View>,
     env: Env<'static>,
-    /// Declared last, so dropped last: the fields above point into its switch.
+    /// The interpreter, unless machine code runs all packets.
+    machine: Option<Machine<'static>>,
+    /// Present if packets are logged.
+    logging: Option<Logging>,
+    /// The fields above point into its switch, or into the program of `logging`. Fields are dropped in the order of
+    /// their declaration, so those end first.
     place: Place,
     time: Option<u64>,
     /// True if the program reads the time. Reading the clock can cost as much as processing a packet.
@@ -128,10 +139,12 @@ pub struct Worker {
     waiting: WaitingCopies,
     budgets: Budgets,
     queueing: Option<Box<Queueing>>,
-    /// Present if packets are logged.
-    logging: Option<Logging>,
+    /// True if it belongs to a packet loop, which must not wait for it for long.
+    in_loop: bool,
     refused: Refused,
     moved: Moved,
+    /// Injected packets of which copies wait here, by their budget, which each entry holds.
+    followed: Vec<(u32, Followed)>,
     /// The number of the last sample to which it contributed, see [`Inbox::take`].
     epoch: u64,
     /// The buffers of [`Self::process_one`].
@@ -187,10 +200,8 @@ impl Worker {
                 Worker::with_code(switch, code, index)
             }
             EngineKind::Interp => {
-                // Reports unsupported programs now.
-                Machine::new(switch.program())?;
                 let tallies = switch.is_counted().then(|| Tallies::new(switch.program()));
-                Ok(Worker::with_runner(switch.take_place(index)?, Runner::Interp(tallies)))
+                Worker::with_runner(switch.take_place(index)?, Runner::Interp(tallies))
             }
         }
     }
@@ -209,19 +220,28 @@ impl Worker {
     ) -> Result<Worker, String> {
         let place = switch.take_place(index)?;
         let engine = Engine::new(code, switch.program(), switch.state(), index);
-        Ok(Worker::with_runner(place, Runner::Jit(Box::new(engine))))
+        Worker::with_runner(place, Runner::Jit(Box::new(engine)))
     }
 
-    fn with_runner(place: Place, engine: Runner) -> Worker {
+    fn with_runner(place: Place, engine: Runner) -> Result<Worker, String> {
         let switch = place.switch();
         let logging = switch.logging();
+        let machine = match (&logging, &engine) {
+            (Some(logging), _) => {
+                Some(Machine::new(&logging.program).map_err(|why| format!("cannot log packets: {why}"))?)
+            }
+            (None, Runner::Interp(_)) => Some(Machine::new(switch.program())?),
+            (None, Runner::Jit(_)) => None,
+        };
+        // SAFETY: the machine borrows a program that `place` or `logging` keeps alive and never moves (it is in an Arc);
+        // both are dropped after `machine`, being declared after it, and nothing replaces them.
+        let machine: Option<Machine<'static>> = unsafe { std::mem::transmute(machine) };
         let reads_time = match &engine {
             Runner::Jit(engine) => logging.is_some() || engine.code().reads_time(),
             Runner::Interp(_) => true,
         };
         let env = switch.state().env(place.index());
-        // SAFETY: the environment borrows the state of the switch, which `place` keeps alive and never moves (it is in
-        // an Arc); `env` is dropped before `place`, being declared before it.
+        // SAFETY: like `machine`, for the state of the switch, which `place` keeps alive.
         let env: Env<'static> = unsafe { std::mem::transmute(env) };
         let queueing = switch.program().is_queued().then(|| {
             let outgoing = switch.inboxes.iter().map(|_| Vec::new()).collect();
@@ -235,7 +255,7 @@ impl Worker {
         let views: Vec<ViewHandle> = (0..switch.tables.len())
             .map(|t| switch.table(p4jet_ir::TableId(t as u32)).view_handle())
             .collect();
-        Worker {
+        Ok(Worker {
             engine,
             interim: false,
             pinned: Apart::zeroed(views.len()),
@@ -244,18 +264,34 @@ impl Worker {
             time: None,
             reads_time,
             headroom: switch.program().emitted_bytes_max() as usize,
+            machine,
             place,
             running: Vec::new(),
             made: Vec::new(),
             waiting: WaitingCopies::default(),
             budgets: Budgets::default(),
             queueing,
+            in_loop: false,
             logging,
             refused: Refused::default(),
             moved: Moved::default(),
+            followed: Vec::new(),
             epoch: 0,
             own: None,
-        }
+        })
+    }
+
+    /// Prepares it for a packet loop, which must answer requests soon: the interpreter's batches are short, and its lookups
+    /// take no longer than those of machine code.
+    pub(crate) fn enter_loop(&mut self) {
+        self.in_loop = true;
+        self.machine.iter_mut().for_each(Machine::find_fast);
+    }
+
+    /// Returns the maximum number of packets of the next received batch.
+    pub(crate) fn batch_max(&self) -> usize {
+        let interprets = matches!(self.engine, Runner::Interp(_)) || self.logs_arrived();
+        if self.in_loop && interprets { INTERPRETED_MAX } else { BATCH_MAX }
     }
 
     /// Switches to other code of the same program ([`Switch::code_for_seen`]) and returns true. Returns false if the
@@ -334,7 +370,46 @@ impl Worker {
         self.run(pool, batch);
         // Most batches make no copies.
         if !self.made.is_empty() {
-            self.queue_copies(ARRIVED);
+            self.queue_copies(batch, ARRIVED);
+        }
+    }
+
+    /// Like [`Self::process`], for a batch of one injected packet. Records what becomes of it and its copies.
+    pub(crate) fn process_followed(&mut self, pool: &mut Pool, batch: &mut Batch, followed: Followed) {
+        let mut makers = ARRIVED;
+        if self.followed.len() < FOLLOWED_MAX {
+            makers[0].budget = self.budgets.open(COPIES_MAX as u32);
+            self.budgets.hold(makers[0].budget);
+            self.followed.push((makers[0].budget, followed));
+        } else {
+            followed.lose();
+        }
+        self.run_and_note(pool, batch, &makers);
+        self.queue_copies(batch, makers);
+    }
+
+    /// Runs the batch and records the outcomes of packets that are followed.
+    fn run_and_note(&mut self, pool: &mut Pool, batch: &mut Batch, makers: &[Maker; BATCH_MAX]) {
+        let Refused { too_many, copies_full, .. } = self.refused;
+        self.run(pool, batch);
+        if self.followed.is_empty() {
+            return;
+        }
+        let refused = [
+            (DropReason::TooManyCopies, self.refused.too_many - too_many),
+            (DropReason::CopiesFull, self.refused.copies_full - copies_full),
+        ];
+        for (budget, followed) in &self.followed {
+            let packets = batch.packets().iter().zip(makers).filter(|(_, maker)| maker.budget == *budget);
+            let mut is_there = false;
+            for (packet, _) in packets {
+                is_there = true;
+                followed.note(packet, |reason| self.drop_reason(reason));
+            }
+            // Machine code does not report whose copies it refused.
+            for (reason, n) in refused.iter().filter(|(_, n)| is_there && *n > 0) {
+                followed.drop(self.drop_reason(reason.number()), *n);
+            }
         }
     }
 
@@ -364,17 +439,24 @@ impl Worker {
     /// it like [`Self::process`]. Returns false if there are none.
     pub fn process_copies(&mut self, pool: &mut Pool, batch: &mut Batch) -> bool {
         batch.clear();
+        batch.set_max(BATCH_MAX);
         let mut makers = ARRIVED;
         if !self.queueing.as_ref().is_some_and(|queueing| queueing.follows) {
             self.take_incoming();
         }
+        // The first copy determines the engine.
+        let in_loop = self.in_loop;
+        let has_room = |running: &[Copied]| match running.first() {
+            Some(first) if in_loop && first.is_interpreted() => running.len() < INTERPRETED_MAX,
+            _ => running.len() < BATCH_MAX,
+        };
         // All copies of a batch begin in the same pipeline half and run in the same engine.
         let fits = |running: &[Copied], copy: &Copied| {
             running.first().is_none_or(|first| {
                 first.begin() == copy.begin() && first.is_interpreted() == copy.is_interpreted()
             })
         };
-        while batch.len() < BATCH_MAX
+        while has_room(&self.running)
             && let Some(Waiting { generation, budget, copy }) =
                 self.waiting.pop_if(|copy| fits(&self.running, copy))
         {
@@ -382,6 +464,7 @@ impl Worker {
             if copy.push(pool, batch).is_err() {
                 // It grew, pass by pass, beyond the size of a buffer.
                 self.refused.too_many += 1;
+                note_refused(&self.followed, self.place.switch(), budget, DropReason::TooManyCopies);
                 self.budgets.release(budget);
                 continue;
             }
@@ -392,7 +475,7 @@ impl Worker {
             let now = self.now_ns();
             let Some(queueing) = &mut self.queueing else { return false };
             queueing.serving.refresh();
-            while batch.len() < BATCH_MAX
+            while has_room(&self.running)
                 && let Some(((generation, budget, mut copy), queued)) = queueing.serving.next(now)
             {
                 if self.running.first().is_some_and(|first| first.is_interpreted() != copy.is_interpreted()) {
@@ -404,6 +487,12 @@ impl Worker {
                 let number = batch.len();
                 if copy.push(pool, batch).is_err() {
                     self.refused.too_many += 1;
+                    note_refused(
+                        &self.followed,
+                        self.place.switch(),
+                        budget as u32,
+                        DropReason::TooManyCopies,
+                    );
                     self.budgets.release(budget as u32);
                     continue;
                 }
@@ -413,8 +502,8 @@ impl Worker {
             }
         }
         if !batch.is_empty() {
-            self.run(pool, batch);
-            self.queue_copies(makers);
+            self.run_and_note(pool, batch, &makers);
+            self.queue_copies(batch, makers);
         }
         !batch.is_empty()
     }
@@ -431,7 +520,9 @@ impl Worker {
         self.env.set_now(now);
         let interpreted = match self.running.first() {
             Some(copy) => copy.is_interpreted(),
-            None => matches!(self.engine, Runner::Interp(_)) || self.logs_arrived(),
+            None if matches!(self.engine, Runner::Interp(_)) => true,
+            // The log may have got room since `batch_max`.
+            None => self.logs_arrived() && (!self.in_loop || batch.len() <= INTERPRETED_MAX),
         };
         if interpreted {
             return self.interpret(pool, batch, now);
@@ -482,11 +573,7 @@ impl Worker {
 
     /// Like [`Self::run`], but with the interpreter.
     fn interpret(&mut self, pool: &mut Pool, batch: &mut Batch, now: u64) {
-        let program = match &self.logging {
-            Some(logging) => &*logging.program,
-            None => self.place.switch().program(),
-        };
-        let machine = Machine::new(program).expect("it was possible in `new`");
+        let Some(machine) = &self.machine else { unreachable!("nothing is interpreted without it") };
         let tables = self.place.switch().tables.as_slice();
         let mut tallies = match &mut self.engine {
             Runner::Jit(engine) => engine.tallies_mut(),
@@ -559,32 +646,60 @@ impl Worker {
     }
 
     /// Queues the copies that a batch has created.
-    fn queue_copies(&mut self, mut makers: [Maker; BATCH_MAX]) {
+    fn queue_copies(&mut self, batch: &Batch, mut makers: [Maker; BATCH_MAX]) {
         self.moved.copies += self.made.len() as u64;
         if self.queueing.is_some() {
-            self.enqueue(&mut makers);
+            self.enqueue(batch, &mut makers);
         } else {
             for (maker, copy) in self.made.drain(..) {
                 let Maker { generation, budget } = &mut makers[maker];
-                if self.waiting.is_full(copy.bytes()) {
+                let refused = if self.waiting.is_full(copy.bytes()) {
                     self.refused.copies_full += 1;
-                    self.engine.recycle(copy);
+                    DropReason::CopiesFull
                 } else if *generation < GENERATIONS_MAX && self.budgets.charge(budget) {
                     self.waiting.push(Waiting { generation: *generation + 1, budget: *budget, copy });
+                    continue;
                 } else {
                     self.refused.too_many += 1;
-                    self.engine.recycle(copy);
-                }
+                    DropReason::TooManyCopies
+                };
+                note_refused(&self.followed, self.place.switch(), *budget, refused);
+                self.engine.recycle(copy);
             }
         }
         makers.iter().for_each(|maker| self.budgets.release(maker.budget));
+        if !self.followed.is_empty() {
+            self.forget_ended();
+        }
+    }
+
+    /// Forgets followed packets of which no copy waits here.
+    fn forget_ended(&mut self) {
+        let budgets = &mut self.budgets;
+        self.followed.retain(|(budget, _)| {
+            let ended = budgets.has_one_holder(*budget);
+            if ended {
+                budgets.release(*budget);
+            }
+            !ended
+        });
     }
 
     /// Queues the copies that a batch has created, in a program with output queues.
-    fn enqueue(&mut self, makers: &mut [Maker; BATCH_MAX]) {
+    fn enqueue(&mut self, batch: &Batch, makers: &mut [Maker; BATCH_MAX]) {
         if self.made.is_empty() {
             return;
         }
+        // The makers that continue in a queue, as a bit mask.
+        let mut continue_in_queue = 0u64;
+        for (maker, copy) in &self.made {
+            let packet = &batch.packets()[*maker];
+            let ended = packet.egress_port == PORT_DROP && packet.drop_reason == REASON_DONE;
+            if ended && copy.queue().is_some() && generations(copy.made_in(), copy.begin()) == 0 {
+                continue_in_queue |= 1 << maker;
+            }
+        }
+        self.moved.queued += u64::from(continue_in_queue.count_ones());
         let now = self.now_ns();
         let (workers, own) = (self.place.switch().inboxes.len(), self.place.index());
         let Some(queueing) = &mut self.queueing else { return };
@@ -594,13 +709,16 @@ impl Worker {
             let Maker { generation, budget } = &mut makers[maker];
             let generation = *generation + generations(copy.made_in(), copy.begin());
             let queue = copy.queue();
+            let refuse = |budget, reason| note_refused(&self.followed, self.place.switch(), budget, reason);
             if queue.is_none() && self.waiting.is_full(copy.bytes()) {
                 self.refused.copies_full += 1;
+                refuse(*budget, DropReason::CopiesFull);
                 self.engine.recycle(copy);
                 continue;
             }
             if generation > GENERATIONS_MAX || !self.budgets.charge(budget) {
                 self.refused.too_many += 1;
+                refuse(*budget, DropReason::TooManyCopies);
                 self.engine.recycle(copy);
                 continue;
             }
@@ -610,9 +728,10 @@ impl Worker {
                 continue;
             };
             if workers > 1 && queue.0 as usize % workers != own {
+                let followed = followed_by(&self.followed, budget).cloned();
                 let copies_left = self.budgets.take_along(budget);
                 let travelling = (generation, 0, copy);
-                let handed = Handed { queue, enqueued_ns: now, copies_left, travelling };
+                let handed = Handed { queue, enqueued_ns: now, copies_left, travelling, followed };
                 queueing.outgoing[queue.0 as usize % workers].push(handed);
                 continue;
             }
@@ -620,6 +739,7 @@ impl Worker {
             let travelling = (generation, u64::from(budget), copy);
             if let Err((back, why)) = queueing.serving.enqueue(queue, travelling, bytes, now) {
                 self.refused.count(why);
+                refuse(budget, refusal(why));
                 self.budgets.release(budget);
                 self.engine.recycle(back.2);
             }
@@ -640,6 +760,9 @@ impl Worker {
             self.moved.handed_over += (all - outgoing.len()) as u64;
             for handed in outgoing.drain(..) {
                 self.refused.count(Refusal::Full);
+                if let Some(followed) = handed.followed {
+                    followed.drop(DropReason::QueueFull.text(self.place.switch().program()).to_string(), 1);
+                }
                 self.engine.recycle(handed.travelling.2);
             }
         }
@@ -670,11 +793,25 @@ impl Worker {
         });
         self.moved.taken_over += queueing.incoming.len() as u64;
         queueing.serving.refresh();
-        for Handed { queue, enqueued_ns, copies_left, mut travelling } in queueing.incoming.drain(..) {
+        for Handed { queue, enqueued_ns, copies_left, mut travelling, followed } in
+            queueing.incoming.drain(..)
+        {
             let bytes = travelling.2.bytes();
             let budget = self.budgets.open(copies_left);
             travelling.1 = u64::from(budget);
-            if let Err((back, why)) = queueing.serving.enqueue(queue, travelling, bytes, enqueued_ns) {
+            let entered = queueing.serving.enqueue(queue, travelling, bytes, enqueued_ns);
+            match (followed, &entered) {
+                (Some(followed), Ok(())) if self.followed.len() < FOLLOWED_MAX => {
+                    self.budgets.hold(budget);
+                    self.followed.push((budget, followed));
+                }
+                (Some(followed), Ok(())) => followed.lose(),
+                (Some(followed), Err((_, why))) => {
+                    followed.drop(refusal(*why).text(self.place.switch().program()).to_string(), 1);
+                }
+                (None, _) => {}
+            }
+            if let Err((back, why)) = entered {
                 self.refused.count(why);
                 self.budgets.release(budget);
                 self.engine.recycle(back.2);
@@ -874,6 +1011,18 @@ impl Worker {
             copy,
         };
         Step { processed, copies: self.made.drain(..).map(made).collect() }
+    }
+}
+
+/// Returns the injected packet that a budget belongs to.
+fn followed_by(all: &[(u32, Followed)], budget: u32) -> Option<&Followed> {
+    all.iter().find(|(followed, _)| *followed == budget).map(|(_, followed)| followed)
+}
+
+/// Records a copy that was refused, if it is followed.
+fn note_refused(all: &[(u32, Followed)], switch: &Switch, budget: u32, reason: DropReason) {
+    if let Some(followed) = followed_by(all, budget) {
+        followed.drop(reason.text(switch.program()).to_string(), 1);
     }
 }
 

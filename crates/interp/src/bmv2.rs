@@ -256,6 +256,9 @@ impl Writer<'_, '_> {
                 self.debug(&format!("Deparsing header '{name}'"));
             }
             TraceEvent::Copied { begin, to, .. } => self.copied(*begin, to.as_ref()),
+            TraceEvent::Ends { waiting } => {
+                self.debug(&format!("No more steps: packets in output queues: {waiting}"));
+            }
             TraceEvent::CopiesDropped { why } => self.debug(&format!("No more copies: {why}")),
             TraceEvent::Dropped { reason, causes, .. } => {
                 let (role, half) = (self.role(), self.half);

@@ -139,6 +139,8 @@ pub struct Machine<'a> {
     calls: Calls<'a>,
     /// [`Program::block_emitted_bytes_max`] of each block.
     emitted_bytes_max: Vec<u32>,
+    /// See [`Machine::find_fast`].
+    finds_fast: bool,
 }
 
 /// When this is dropped, the thread is no longer interpreting.
@@ -154,7 +156,14 @@ impl<'a> Machine<'a> {
     /// Prepares a program that the verifier accepts. An extern function without an implementation is an error.
     pub fn new(program: &'a Program) -> Result<Machine<'a>, String> {
         let emitted_bytes_max = program.blocks.iter().map(|b| program.block_emitted_bytes_max(b)).collect();
-        Ok(Machine { program, calls: Calls::new(program)?, emitted_bytes_max })
+        Ok(Machine { program, calls: Calls::new(program)?, emitted_bytes_max, finds_fast: false })
+    }
+
+    /// From now on, lookups that no trace records use the structures that machine code uses, whose time does not grow
+    /// with the number of entries. By default all lookups use the tables' reference implementation, which shares
+    /// nothing with those structures.
+    pub fn find_fast(&mut self) {
+        self.finds_fast = true;
     }
 
     /// Runs one packet to its end. `tables` are those of the program; `env` has the state of its extern instances.
@@ -214,6 +223,7 @@ impl<'a> Machine<'a> {
             whole: start.set.is_empty() && start.begin == Begin::Ingress,
             calls: &self.calls,
             emitted_bytes_max: &self.emitted_bytes_max,
+            finds_fast: self.finds_fast,
             output_bytes_max: 0,
             tables: &|table, look| tables.with(table, look),
             env,
@@ -320,6 +330,8 @@ struct Run<'a, 'e, 't> {
     whole: bool,
     calls: &'a Calls<'a>,
     emitted_bytes_max: &'a [u32],
+    /// See [`Machine::find_fast`].
+    finds_fast: bool,
     /// The limit for the current block.
     output_bytes_max: u32,
     tables: WithTable<'a>,
@@ -487,7 +499,9 @@ impl Run<'_, '_, '_> {
         let keys: Vec<BigUint> = keys.iter().map(|key| self.eval(key)).collect();
         let mut found = None;
         let detail = match &self.recorder {
+            None if self.finds_fast => Detail::Row,
             None => Detail::Nothing,
+            Some(recorder) if recorder.trace.is_full() && self.finds_fast => Detail::Row,
             Some(recorder) if recorder.trace.is_brief() => Detail::Result,
             Some(_) => Detail::Explanation,
         };
@@ -501,6 +515,8 @@ impl Run<'_, '_, '_> {
                 let absent = key_exprs.iter().map(absent).collect();
                 TraceEvent::Apply { table: id, keys: keys.clone(), absent, matched, loc }
             });
+        } else if let Some(recorder) = &mut self.recorder {
+            recorder.trace.left_out += 1;
         }
         let Resolved { member, action: call } = call;
         if let Some(group) = named.as_group() {
@@ -1045,6 +1061,8 @@ struct LookedUp {
 /// The detail of a lookup in a trace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Detail {
+    /// Nothing, and the lookup uses the structure that machine code uses.
+    Row,
     Nothing,
     Result,
     /// Includes the explanation, which requires examining all entries.
@@ -1052,6 +1070,11 @@ enum Detail {
 }
 
 fn look_up(table: &Table, keys: &[BigUint], selector: u64, detail: Detail) -> LookedUp {
+    if detail == Detail::Row {
+        let (row, named) = table.look_up_row(keys);
+        let call = table.resolve(&named, selector);
+        return LookedUp { row: (row != 0).then_some(row), named, call, matched: None };
+    }
     let explained = || (detail == Detail::Explanation).then(|| table.explain(keys));
     let entry_of = |handle| table.get(handle).expect("the table gives handles of its entries");
     match table.lookup(keys) {

@@ -342,6 +342,11 @@ impl<'a> Renderer<'a> {
             TraceEvent::Truncated { length, loc } => {
                 self.step(&format!("truncated to {length} bytes"), *loc);
             }
+            TraceEvent::Ends { waiting } => {
+                let text =
+                    format!("the trace ends here; packets that still wait in output queues: {waiting}");
+                self.line(0, &text, Loc(0));
+            }
             TraceEvent::CopiesDropped { why } => self.line(0, &format!("no more copies: {why}"), Loc(0)),
             TraceEvent::Done => self.line(0, "done: its copies continue", Loc(0)),
             TraceEvent::Reject { code, loc } => {

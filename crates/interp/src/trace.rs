@@ -250,6 +250,11 @@ pub enum TraceEvent {
         /// The reason.
         why: String,
     },
+    /// The trace ends here, although packets wait in output queues.
+    Ends {
+        /// Their number.
+        waiting: usize,
+    },
     /// The packet ends; its copies continue.
     Done,
     /// The parser rejects because the program says so.

@@ -16,7 +16,7 @@ const PADDED_COPY_MAX: usize = 4 * CACHE_LINE;
 /// The reason why a frame was not added to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushError {
-    /// The batch holds [`BATCH_MAX`] packets.
+    /// The batch holds as many packets as it may ([`Batch::set_max`]).
     Full,
     /// The frame is longer than [`Pool::frame_max`]: drop and count it.
     Oversize,
@@ -27,13 +27,20 @@ pub enum PushError {
 pub struct Batch {
     packets: [Packet; BATCH_MAX],
     len: usize,
+    /// At most [`BATCH_MAX`].
+    max: usize,
 }
 
 impl Batch {
     /// An empty batch.
     #[must_use]
     pub fn new() -> Batch {
-        Batch { packets: [Packet::default(); BATCH_MAX], len: 0 }
+        Batch { packets: [Packet::default(); BATCH_MAX], len: 0, max: BATCH_MAX }
+    }
+
+    /// Sets the number of packets from which the batch is full: 1 to [`BATCH_MAX`], which is the default.
+    pub fn set_max(&mut self, max: usize) {
+        self.max = max.clamp(1, BATCH_MAX);
     }
 
     /// Returns the number of packets in the batch.
@@ -47,7 +54,7 @@ impl Batch {
     #[inline]
     #[must_use]
     pub fn room(&self) -> usize {
-        BATCH_MAX - self.len
+        self.max.saturating_sub(self.len)
     }
 
     /// True if it contains no packets.
@@ -61,7 +68,7 @@ impl Batch {
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.len == BATCH_MAX
+        self.len >= self.max
     }
 
     /// Returns the packets in order of arrival.
@@ -96,7 +103,7 @@ impl Batch {
     /// [`PushError::Full`].
     #[inline]
     pub fn push_packet(&mut self, packet: Packet) -> Result<(), PushError> {
-        let slot = self.packets.get_mut(self.len).ok_or(PushError::Full)?;
+        let slot = self.packets[..self.max].get_mut(self.len).ok_or(PushError::Full)?;
         *slot = packet;
         self.len += 1;
         Ok(())
@@ -132,7 +139,7 @@ impl Batch {
         len: usize,
     ) -> Result<(), PushError> {
         assert!(len <= padded.len(), "frame of {len} bytes in a source of {}", padded.len());
-        let Some(slot) = self.packets.get_mut(self.len) else {
+        let Some(slot) = self.packets[..self.max].get_mut(self.len) else {
             return Err(PushError::Full);
         };
         if len > pool.frame_max() {
@@ -165,7 +172,7 @@ impl Batch {
         let frame_max = pool.frame_max();
         let mut ring = pool.ring();
         let mut count = 0;
-        for slot in &mut self.packets[before..] {
+        for slot in &mut self.packets[before..self.max.max(before)] {
             let Some((padded, len)) = next() else { break };
             assert!(len <= padded.len() && len <= frame_max, "frame of {len} bytes");
             let data = ring.take();
@@ -194,7 +201,7 @@ impl Batch {
         ingress_port: u32,
         fill: impl FnOnce(&mut [u8]) -> usize,
     ) -> Result<usize, PushError> {
-        let Some(slot) = self.packets.get_mut(self.len) else {
+        let Some(slot) = self.packets[..self.max].get_mut(self.len) else {
             return Err(PushError::Full);
         };
         let len = fill(pool.peek_slice());
@@ -287,6 +294,23 @@ mod tests {
         for (i, packet) in batch.packets().iter().enumerate() {
             assert_eq!(pool.frame(packet), &[i as u8]);
         }
+    }
+
+    #[test]
+    fn a_shorter_batch_is_full_earlier() {
+        let mut pool = Pool::new(64, 100, 0).unwrap();
+        let mut batch = Batch::new();
+        batch.set_max(2);
+        assert_eq!(batch.push_all_padded(&mut pool, 0, || Some((&[7], 1))), 2);
+        assert!(batch.is_full() && batch.room() == 0);
+        assert_eq!(batch.push(&mut pool, 0, &[0]), Err(PushError::Full));
+        assert_eq!(batch.push_with(&mut pool, 0, |_| unreachable!()), Err(PushError::Full));
+        assert_eq!(batch.push_packet(Packet::default()), Err(PushError::Full));
+        batch.set_max(1);
+        assert!(batch.is_full() && batch.room() == 0);
+        assert_eq!(batch.push_all_padded(&mut pool, 0, || unreachable!()), 0);
+        batch.set_max(BATCH_MAX);
+        assert_eq!(batch.room(), BATCH_MAX - 2);
     }
 
     #[test]

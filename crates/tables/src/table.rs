@@ -15,7 +15,7 @@ use crate::routes::Route;
 use crate::rows::{Rows, SLOTS_MAX, decode, encode, row_words};
 use crate::steps::{Step, Steps};
 use crate::timeouts::{HIT_SHIFT, Idle, Life, SavedTimeout, Timeouts, hit_word};
-use crate::view::{Parts, Structure, View, ViewHandle, structure_of};
+use crate::view::{Parts, Structure, View, ViewHandle, lookup_fast, structure_of};
 use crate::{Action, ActionSpec, Entry, EntryHandle, KeyMatch, Resolved, TableError, TableSpec};
 use num_bigint::BigUint;
 use std::collections::BTreeSet;
@@ -874,6 +874,17 @@ impl Table {
     /// in tables of exact keys, it does not use the structure that packets use.
     pub fn lookup(&self, key: &[BigUint]) -> Option<EntryHandle> {
         self.matching(key).next()
+    }
+
+    /// Like [`Self::lookup`], but finds the entry in the structure that packets use, so that the time does not grow with the
+    /// number of entries as it does there. Returns the row of the entry with its action, or row 0 with the default action.
+    pub fn look_up_row(&self, key: &[BigUint]) -> (u32, Action) {
+        assert_eq!(key.len(), self.spec.keys.len(), "one value per key field");
+        let key = self.layout.pack(key);
+        let guard = crate::pin();
+        let row = lookup_fast(self.views.get(&guard), &key);
+        drop(guard);
+        (row, if row == 0 { self.default.clone() } else { self.action_of(row) })
     }
 
     /// Returns the entries that match a key, best first.

@@ -249,6 +249,10 @@ fn check_lookups(rng: &mut Rng, table: &Table, views: &ViewHandle, model: &Model
         let expected = model.lookup(spec, &key);
         let found = table.lookup(&key);
         assert_eq!(found, expected, "lookup of {key:x?}");
+        let action =
+            found.map_or(table.default_action().clone(), |h| table.get(h).expect("it is there").action);
+        let row_of_found = found.map_or(0, |h| table.row_of(h));
+        assert_eq!(table.look_up_row(&key), (row_of_found, action), "row of {key:x?}");
         let row = lookup_fast(view, &pack(spec, &key));
         assert_eq!(row, found.map_or(0, |h| table.row_of(h)), "fast lookup of {key:x?} ({found:?})");
         let limbs = pack(spec, &key);

@@ -94,7 +94,8 @@ pub(crate) fn each_frame(
             let _ = write!(text, "{byte:02x}");
             text
         });
-        let command = if act == Act::Inject { "inject" } else { "trace packet" };
+        // Frames do not wait for the copies of those before.
+        let command = if act == Act::Inject { "inject wait=0" } else { "trace packet" };
         let answer = send(&format!("{command} {port} {digits}"))?;
         if let Some(error) = answer.refused {
             let why = format!("Error: {}, frame {number}: {}", path.display(), error.why());

@@ -426,9 +426,7 @@ fn accept(listener: &Listener, state: &Arc<State>) {
         let serve = move || serve(stream, &place.state, &peer, &turn);
         // Without a thread the client is disconnected, and its place is free.
         if let Err(error) = p4jet_threads::spawn("control", serve) {
-            let why = format!(
-                "the switch has no thread for another client: {error}: see `ulimit -u` and `ulimit -v`"
-            );
+            let why = format!("the switch has no thread for another client: {error}");
             refusals.refuse(state, spare.ok().as_mut(), &of, why);
         }
     }

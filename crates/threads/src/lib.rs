@@ -21,7 +21,7 @@ pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    builder(name, STACK_BYTES)?.spawn(work)
+    builder(name, STACK_BYTES).and_then(|builder| builder.spawn(work)).map_err(explained)
 }
 
 /// Starts a thread that runs `work` and ends with the scope.
@@ -34,7 +34,7 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> io::Result<ScopedJoinHandle<'scope, T>> {
-    builder(name, STACK_BYTES)?.spawn_scoped(scope, work)
+    builder(name, STACK_BYTES).and_then(|builder| builder.spawn_scoped(scope, work)).map_err(explained)
 }
 
 /// Returns a builder for a thread with this name and stack size.
@@ -45,6 +45,16 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
 pub fn builder(name: &str, stack_bytes: usize) -> io::Result<Builder> {
     check_mappable(stack_bytes + SPARE_BYTES)?;
     Ok(Builder::new().name(name.to_string()).stack_size(stack_bytes))
+}
+
+/// Adds the likely cause to an error of the system.
+fn explained(error: io::Error) -> io::Error {
+    let why = match error.kind() {
+        io::ErrorKind::WouldBlock => "the system allows no further thread, see `ulimit -u`",
+        io::ErrorKind::OutOfMemory => "the address space has no room for a thread, see `ulimit -v`",
+        _ => return error,
+    };
+    io::Error::new(error.kind(), format!("{error}: {why}"))
 }
 
 /// Checks that the process can get this much more address space now.
@@ -71,6 +81,8 @@ mod tests {
     fn a_thread_starts_only_with_room_for_it() {
         let thread = spawn("some", || std::thread::current().name().map(str::to_string));
         assert_eq!(thread.unwrap().join().unwrap().as_deref(), Some("some"));
+        let error = explained(io::Error::from_raw_os_error(libc::EAGAIN));
+        assert!(error.to_string().ends_with("allows no further thread, see `ulimit -u`"), "{error}");
         let error = builder("huge", 1 << 60).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
     }

@@ -172,6 +172,30 @@ fn there_are_as_many_queues_and_ports_as_there_are() {
     assert_eq!(run(&mut s, 0).len(), QUEUED_PORTS_MAX + 1);
 }
 
+/// Programs that invent port numbers, and are replaced, neither use memory without bound nor take away the room of their
+/// successors.
+#[test]
+fn reloads_keep_the_number_of_ports_bounded() {
+    let first = serving(|_| ());
+    let shared = Arc::clone(&first.shared);
+    let mut earlier = first;
+    for program in 0..3u32 {
+        for port in 0..QUEUED_PORTS_MAX as u32 {
+            let entered = earlier.enqueue((program * 1_000_000 + port, 0), 0, 100, 0);
+            assert!(entered.is_ok(), "program {program}, port {port}");
+        }
+        assert_eq!(shared.stats().len(), QUEUED_PORTS_MAX);
+        let mut next: Serving<u32> = Serving::new(Arc::clone(&shared));
+        assert_eq!(
+            next.enqueue((7_000_000, 0), 0, 100, 0),
+            Err((0, Refusal::NoQueue)),
+            "the earlier one has all"
+        );
+        assert!(next.enqueue((program * 1_000_000, 0), 0, 100, 0).is_ok(), "a port that is known");
+        earlier = next;
+    }
+}
+
 #[test]
 fn settings_change_while_packets_wait() {
     let mut s = serving(|config| config.change(None, |port| port.rate = Some(Rate::Packets(1))));

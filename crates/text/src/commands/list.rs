@@ -116,8 +116,8 @@ pub(crate) const COMMANDS: &[Spec] = &[
     spec(
         "inject",
         Switch,
-        "<port> <hexadecimal digits>|<layers>|<capture>",
-        "Process packets as if they had arrived at a port",
+        "[wait=<ms>] <port> <hexadecimal digits>|<layers>|<capture>",
+        "Process packets as if they had arrived at a port; wait=<ms>: maximum wait for copies",
     ),
     spec("load", Machine, "<path of a program>", "Compile a program and replace the running one by it"),
     spec("load_new_config_file", Machine, "<path of a program>", "Compile a program for swap_configs"),

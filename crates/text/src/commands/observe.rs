@@ -4,13 +4,15 @@ use super::Reply;
 use crate::packet;
 use p4jet_control::{CommandError, DryRun, Host, Rights, SharedControl, Stats, parse_value, unknown};
 use p4jet_dataplane::{
-    BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Outcome, TraceInfo, TraceSpec, Traced,
+    BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Injected, Outcome, TraceInfo,
+    TraceSpec, Traced,
 };
 use p4jet_ir::FieldKind;
 use p4jet_suggest::did_you_mean;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The answer to an observing command.
 #[derive(Default)]
@@ -28,6 +30,19 @@ const TRACE_LINES_MAX: usize = 4000;
 
 fn wrong(why: impl Into<String>) -> CommandError {
     CommandError::new(why)
+}
+
+/// Maximum wait of `inject` for copies of the packet, by default and at all.
+const INJECT_WAIT_DEFAULT: Duration = Duration::from_secs(1);
+const INJECT_WAIT_MS_MAX: u64 = 60_000;
+
+/// The time after `wait=`.
+fn wait_of(word: &str) -> Result<Duration> {
+    let ms = word.strip_prefix("wait=").and_then(|ms| ms.parse().ok());
+    let ms = ms.filter(|ms| *ms <= INJECT_WAIT_MS_MAX);
+    ms.map(Duration::from_millis).ok_or_else(|| {
+        wrong(format!("found `{word}`, expected wait=0 to wait={INJECT_WAIT_MS_MAX} (milliseconds)"))
+    })
 }
 
 /// Default number of packets for `trace add`.
@@ -102,17 +117,51 @@ impl Observer<'_> {
             ["capture", "stop", port] => Ok(captures(&self.host.stop_captures(port_number(port)?)?)),
             ["capture", "list"] => Ok(captures(&self.host.captures())),
             ["capture", rest @ ..] => Err(wrong(expected(rest, CAPTURE))),
+            ["inject", wait, port, frame @ ..] if wait.starts_with("wait=") && !frame.is_empty() => {
+                self.inject(port, &frame.join(" "), wait_of(wait)?)
+            }
             ["inject", port, frame @ ..] if !frame.is_empty() => {
-                let (port, frame) = (port_number(port)?, frame_of(&frame.join(" "))?);
-                let bytes = frame.len();
-                self.host.inject(port, frame)?;
-                Ok(Observed { data: json!({"port": port, "bytes": bytes}), ..Observed::default() })
+                self.inject(port, &frame.join(" "), INJECT_WAIT_DEFAULT)
             }
             ["inject", ..] => {
                 Err(wrong("expected inject PORT HEX, inject PORT LAYERS or inject PORT CAPTURE"))
             }
             _ => Err(wrong("expected stats, trace, capture or inject")),
         }
+    }
+
+    fn inject(&self, port: &str, frame: &str, wait: Duration) -> Result<Observed> {
+        let (port, frame) = (port_number(port)?, frame_of(frame)?);
+        let bytes = frame.len();
+        let Injected { left, more, dropped, waits } = self.host.inject(port, frame, wait)?;
+        let there: Vec<u32> = self.host.ports().iter().map(|port| port.port).collect();
+        let mut text = String::new();
+        for (to, bytes) in &left {
+            let _ = match there.contains(to) {
+                true => writeln!(text, "sent to port {to}: {bytes} bytes"),
+                false => writeln!(
+                    text,
+                    "dropped: the program sent {bytes} bytes to port {to}, which does not exist"
+                ),
+            };
+        }
+        if more > 0 {
+            let _ = writeln!(text, "further packets that left: {more}");
+        }
+        for (reason, packets) in &dropped {
+            let _ = match packets {
+                1 => writeln!(text, "dropped: {reason}"),
+                n => writeln!(text, "{n} packets dropped: {reason}"),
+            };
+        }
+        if waits && !wait.is_zero() {
+            let _ = writeln!(text, "copies still wait after {} ms", wait.as_millis());
+        }
+        let left: Vec<Value> = left.iter().map(|(to, bytes)| json!({"port": to, "bytes": bytes})).collect();
+        let data = json!({
+            "port": port, "bytes": bytes, "left": left, "left_more": more, "dropped": dropped, "waits": waits
+        });
+        Ok(Observed { text, data })
     }
 
     fn stats(&self) -> Result<Observed> {
