@@ -157,23 +157,23 @@ fn tunnels_are_well_formed() {
 #[test]
 fn p4runtime_rates_are_measured() {
     let mut command = common::p4jet();
-    let output = run_command(command.args(["bench", "p4runtime", "--small", "--rounds", "1", "--json"]));
+    let output = run_command(command.args(["bench-p4runtime", "--small", "--rounds", "1", "--json"]));
     let figures: serde_json::Value = serde_json::from_str(&output.expect_status(0).stdout).unwrap();
     let keys: Vec<&String> = figures.as_object().unwrap().keys().collect();
     let expected = [
-        "bytes_per_entry",
-        "commit_ms",
-        "exact_per_second",
-        "million_packets_ratio",
-        "million_seconds",
-        "packet_ins_per_second",
-        "packet_ins_ratio",
-        "read_seconds",
-        "read_write_ms",
-        "routes_per_second",
-        "ternary_per_second",
         "writes_per_second",
         "writes_per_second_64",
+        "exact_per_second",
+        "routes_per_second",
+        "ternary_per_second",
+        "million_seconds",
+        "million_packets_ratio",
+        "bytes_per_entry",
+        "read_seconds",
+        "read_write_ms",
+        "packet_ins_per_second",
+        "packet_ins_ratio",
+        "commit_ms",
     ];
     assert_eq!(keys, expected);
     for (key, figure) in figures.as_object().unwrap() {
@@ -184,5 +184,4 @@ fn p4runtime_rates_are_measured() {
             "{key}: {figure}"
         );
     }
-    run_command(common::p4jet().args(["bench", "p4runtime", "x.p4"])).expect_status(2);
 }

@@ -464,6 +464,7 @@ fn every_option_is_documented() {
         "top",
         "trace",
         "bench",
+        "bench-p4runtime",
         "gen",
         "lb",
         "gateway",

@@ -986,7 +986,7 @@ fn large() -> String {
     text.replace("ports.apply();", &format!("{}ports.apply();", applied.collect::<String>()))
 }
 
-const LARGE_TABLES: usize = 120;
+const LARGE_TABLES: usize = 400;
 
 #[test]
 fn p_20_and_p_21_a_write_waits_for_a_commit_and_nothing_else_does() {
@@ -1031,6 +1031,7 @@ fn p_20_and_p_21_a_write_waits_for_a_commit_and_nothing_else_does() {
     assert_eq!(get(&client, v1::ResponseType::CookieOnly).unwrap().cookie.unwrap().cookie, 9);
     assert_eq!(client.read(&all_entries()).unwrap().len(), 1);
     // One after the other, whatever comes at the same time.
+    client.set_pipeline(&set_request(Action::VerifyAndCommit, PROGRAM, None)).unwrap();
     std::thread::scope(|scope| {
         let commits = scope.spawn(|| {
             let client = connect();
@@ -1928,8 +1929,12 @@ fn the_table_of_requirements_names_tests_that_exist() {
     }
     for test in &tests {
         for number in requirements_of(test) {
-            let named =
-                of.get(number.as_str()).unwrap_or_else(|| panic!("{number} of {test} is not in the table"));
+            let Some(named) = of.get(number.as_str()) else {
+                // Areas have gaps, which a range in a name covers.
+                let word = format!("_{}_", number.to_lowercase().replace('-', "_"));
+                assert!(!format!("_{test}").contains(&word), "{number} of {test} is not in the table");
+                continue;
+            };
             let is_own = requirements_of(named.trim_matches('`')).contains(&number);
             assert!(is_own, "{number}: the table names {named}, but {test} is named after it");
         }

@@ -1,7 +1,6 @@
 //! `p4jet bench`: throughput over memory ports. Each packet of the looped capture is copied into a fresh buffer, processed,
 //! and counted at the port it leaves by, as a hand-written or DPDK peer does.
 
-use crate::bench_p4runtime;
 use crate::churn;
 use crate::compile::{self, EngineArg, ProgramArgs, QueueArgs};
 use crate::failure::Failure;
@@ -19,24 +18,7 @@ use std::time::Instant;
 
 /// Options of `bench`.
 #[derive(clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
-    #[command(subcommand)]
-    other: Option<Other>,
-    #[command(flatten)]
-    packets: Option<PacketArgs>,
-}
-
-/// Other things to measure.
-#[derive(clap::Subcommand)]
-enum Other {
-    /// Measure the rates of the P4Runtime server, with a program of its own.
-    P4runtime(bench_p4runtime::Args),
-}
-
-/// Options for the throughput of a program.
-#[derive(clap::Args)]
-struct PacketArgs {
     #[command(flatten)]
     program: ProgramArgs,
     /// Runtime commands that set up the tables.
@@ -118,16 +100,8 @@ fn port_of(capture: &Path) -> Option<u32> {
     port.parse().ok()
 }
 
-/// Measures a program with its entries on a capture, or the P4Runtime server.
+/// Measures a program with its entries on a capture.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    match (&args.other, &args.packets) {
-        (Some(Other::P4runtime(args)), _) => bench_p4runtime::run(args),
-        (None, Some(args)) => throughput(args),
-        (None, None) => Err(Failure::Usage("no program to measure".to_string())),
-    }
-}
-
-fn throughput(args: &PacketArgs) -> Result<(), Failure> {
     if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
         return Err(Failure::Usage(format!(
             "--seconds {}: expected more than 0, at most 3600",

@@ -1,4 +1,4 @@
-// What `p4jet bench p4runtime` runs: a bridge with routes and an access list, and a CPU port.
+// What `p4jet bench-p4runtime` runs: a bridge with routes and an access list, and a CPU port.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,4 +1,4 @@
-//! `p4jet bench p4runtime`: the rates of the P4Runtime server. Client and server are threads of this process, connected over the
+//! `p4jet bench-p4runtime`: the rates of the P4Runtime server. Client and server are threads of this process, connected over the
 //! loopback; one worker forwards packets that never end.
 //!
 //! The machine may be busy with other work, so each rate is given twice: by the clock, and per second of processor time of the
@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Options of `bench p4runtime`.
+/// Options of `bench-p4runtime`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Number of measurements of each rate, of which the median is reported.
@@ -59,7 +59,7 @@ const BATCHES_AT_ONCE: usize = 4;
 /// Single Writes that wait for their answers at a time.
 const WRITES_AT_ONCE: usize = 64;
 /// One of this many packets goes to the client.
-const TO_CLIENT_EVERY: u64 = 64;
+const TO_CLIENT_EVERY: u64 = 160;
 /// Entries whose requests are made before the measurement; those of more would take much memory.
 const MADE_MAX: u64 = 100_000;
 /// How long packets are counted.
@@ -258,7 +258,7 @@ fn frames() -> Vec<Vec<u8>> {
         frame[12..14].copy_from_slice(&[0x88, 0xb5]);
         frame
     };
-    (0..4 * HOSTS).map(frame).collect()
+    (0..32 * TO_CLIENT_EVERY).map(frame).collect()
 }
 
 fn port_failure(error: RunError) -> Failure {

@@ -76,6 +76,8 @@ enum Command {
     Trace(trace::Args),
     /// Measure throughput over memory ports.
     Bench(bench::Args),
+    /// Measure the rates of the P4Runtime server, with a program of its own.
+    BenchP4runtime(bench_p4runtime::Args),
     /// Send frames into a switch and measure what comes out: rate, loss, latency.
     Traffic(traffic::Args),
     /// Generate traffic, and table entries that forward it.
@@ -156,6 +158,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::BenchP4runtime(args) => bench_p4runtime::run(&args),
         Command::Traffic(args) => traffic::run(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Lb(args) => lb::run(&args),

@@ -60,7 +60,11 @@ impl InProcess {
         let device = &self.device;
         match method {
             "Write" => device.write(&request).map(|()| Vec::new()),
-            "SetForwardingPipelineConfig" => device.set_pipeline(&request).map(|()| Vec::new()),
+            "SetForwardingPipelineConfig" => {
+                let set = device.set_pipeline(&request);
+                self.settle();
+                set.map(|()| Vec::new())
+            }
             "GetForwardingPipelineConfig" => device.get_pipeline(&request).map(|answer| vec![answer]),
             "Capabilities" => device.capabilities(&request).map(|answer| vec![answer]),
             "Read" => {
@@ -88,9 +92,15 @@ impl InProcess {
             None => Stream::open(&self.device, Some(Arc::clone(&self.to_switch)))?,
         };
         let taken = self.runtime.block_on(stream.take(message));
+        self.settle();
         if taken.is_ok() {
             self.stream = Some((stream, to_client));
         }
         taken
+    }
+
+    /// Waits for the changes that others caused: the highest election ids are kept by and by.
+    fn settle(&self) {
+        let _ = self.runtime.block_on(self.device.change(true, |_| Ok(())));
     }
 }
