@@ -4,14 +4,11 @@ use super::set::{Set, events, goes};
 use super::way::{Edge, Event, Graph};
 use super::{Search, plain, switch};
 use crate::Error;
-use p4jet_control::Control;
 use p4jet_dataplane::{Processed, Trace, TraceEvent};
 use p4jet_ir::{BlockKind, NodeId, Program, SourceLoc, Terminator};
-use p4jet_text::Commands;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
-use std::sync::Arc;
 
 /// Frames by ingress port.
 pub type Frames = BTreeMap<u32, Vec<Vec<u8>>>;
