@@ -117,7 +117,7 @@ const ENTRIES: &[Entry] = &[
     ("**Commands between `load_new_config_file` and `swap_configs`**", || {
         tested_in(
             "crates/text/tests/server.rs",
-            "fn a_compilation_keeps_nobody_waiting_and_ends_with_its_client(",
+            "fn a_compilation_delays_no_other_client_and_ends_with_its_own(",
         );
     }),
     ("**Digests.**", || {

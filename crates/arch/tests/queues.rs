@@ -907,8 +907,13 @@ fn reloads_beside_traffic(
                 waited.fetch_add(u64::from(stats.waiting > 0), Ordering::SeqCst);
             }
         });
-        // At least the requested number, and until there are enough samples: a busy machine takes few.
-        let enough = || samples.load(Ordering::SeqCst) > 50 && waited.load(Ordering::SeqCst) > 10;
+        let count = |counts: &[AtomicU64]| counts.iter().map(|n| n.load(Ordering::SeqCst)).sum::<u64>();
+        // At least the requested number, and until there are enough samples and packets: a busy machine takes few.
+        let enough = || {
+            samples.load(Ordering::SeqCst) > 50
+                && waited.load(Ordering::SeqCst) > 10
+                && count(&flows.came) > 1000
+        };
         let deadline = Instant::now() + Duration::from_secs(120);
         for number in 0.. {
             if number >= reloads && (enough() || sampler.is_finished()) {
@@ -923,7 +928,6 @@ fn reloads_beside_traffic(
             std::thread::sleep(Duration::from_millis([0, 1, 5][number % 3]));
         }
         flows.stop.store(true, Ordering::SeqCst);
-        let count = |counts: &[AtomicU64]| counts.iter().map(|n| n.load(Ordering::SeqCst)).sum::<u64>();
         let deadline = Instant::now() + Duration::from_secs(60);
         while running.stats().waiting > 0 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));

@@ -39,6 +39,9 @@ const LOOK_ROUNDS: u32 = 1 << 10;
 const COPIES_SLICE: u64 = 1 << 23;
 /// Time after which a worker checks its mailbox before it serves further ports, in [`ticks`] (2 to 8 ms).
 const ROUND_SLICE: u64 = 1 << 23;
+/// Number of program nodes and lookups after which an interpreting worker stops serving a port: milliseconds. 64 packets of an
+/// ordinary program need less.
+const SERVE_WORK_MAX: usize = 1 << 16;
 /// Interval at which a held worker checks whether the hold has ended; the end wakes it, too.
 const HOLD_LOOK: Duration = Duration::from_millis(50);
 
@@ -677,9 +680,37 @@ impl Forwarder {
         if let Some(load) = &mut load {
             std::mem::swap(&mut self.buffers, &mut load.buffers);
         }
+        if load.is_some() {
+            self.receive(i, BATCH_MAX);
+            self.process_received(i, load);
+            return;
+        }
+        // An interpreting worker takes smaller batches. It serves the port until it has received as many packets as one batch of
+        // machine code, so that both engines send in the same order, or until it has done much work.
+        let (mut room, mut work) = (BATCH_MAX, 0);
+        while room > 0 && work <= SERVE_WORK_MAX && self.ports[i].receives() {
+            self.receive(i, self.worker.batch_max().min(room));
+            let n = self.buffers.batch.len();
+            if n == 0 {
+                break;
+            }
+            self.process_received(i, None);
+            room -= n;
+            if self.worker.batch_max() == BATCH_MAX {
+                break;
+            }
+            work += self.worker.take_work();
+        }
+        if room < BATCH_MAX {
+            self.run_copies_of_received();
+        }
+    }
+
+    /// Receives at most `max` packets from a port into the batch.
+    fn receive(&mut self, i: usize, max: usize) {
         let Buffers { pool, batch, .. } = &mut *self.buffers;
         batch.clear();
-        batch.set_max(self.worker.batch_max());
+        batch.set_max(max);
         let Attached { number, port, ended, .. } = &mut self.ports[i];
         self.mailbox.pulse.receives(*number);
         match port.receive(*number, pool, batch) {
@@ -690,8 +721,13 @@ impl Forwarder {
                 *ended = true;
             }
         }
-        let number = *number;
-        self.process_received(number, load);
+    }
+
+    /// Runs waiting copies after received packets.
+    fn run_copies_of_received(&mut self) {
+        let start = ticks();
+        self.run_copies(self.worker.copies_per_round());
+        self.counts.stats.busy_ticks += ticks().wrapping_sub(start);
     }
 
     /// Runs a frame through the pipeline as if a port had received it. Returns false if it has no such port, or if
@@ -718,13 +754,18 @@ impl Forwarder {
             injected.rx_packets += 1;
             injected.rx_bytes += frame.len() as u64;
         }
-        self.process_received(number, load);
+        let is_whole = load.is_none();
+        self.process_received(place, load);
+        if taken && is_whole {
+            self.run_copies_of_received();
+        }
         taken
     }
 
     /// Processes the batch in the buffers to the end. If several threads share the pipeline, the buffers belong to
     /// `load`; the batch is then passed to the next thread.
-    fn process_received(&mut self, number: u32, mut load: Option<Load>) {
+    fn process_received(&mut self, i: usize, mut load: Option<Load>) {
+        let number = self.ports[i].number;
         let received = !self.buffers.batch.is_empty();
         if received {
             if let Some(watch) = &mut self.watch {
@@ -751,7 +792,6 @@ impl Forwarder {
                         Some(followed) => self.worker.process_followed(pool, batch, followed),
                     }
                     self.send_processed();
-                    self.run_copies(self.worker.copies_per_round());
                 }
             }
             self.counts.stats.busy_ticks += ticks().wrapping_sub(start);

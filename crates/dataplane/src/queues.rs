@@ -235,11 +235,14 @@ impl Queues {
         lock(&self.ports).iter().map(|(port, counters)| (*port, stats(counters))).collect()
     }
 
-    /// Returns the counters of a port. If there are [`QUEUED_PORTS_MAX`] ports, forgets those that no worker serves;
-    /// `None` if there are none of these.
-    fn counters(&self, port: u32) -> Option<PortCounters> {
+    /// Returns the counters of a port. If there are [`QUEUED_PORTS_MAX`] other ports, forgets those that no worker serves if
+    /// `may_forget`; `None` if there is no room.
+    fn counters(&self, port: u32, may_forget: bool) -> Option<PortCounters> {
         let mut ports = lock(&self.ports);
         if !ports.contains_key(&port) && ports.len() >= QUEUED_PORTS_MAX {
+            if !may_forget {
+                return None;
+            }
             ports.retain(|_, counters| Arc::strong_count(counters) > 1);
             if ports.len() >= QUEUED_PORTS_MAX {
                 return None;
@@ -589,11 +592,8 @@ impl<C> Serving<C> {
             return known;
         }
         let ended = self.shared.ended.load(Relaxed);
-        if self.refused_at == Some(ended) {
-            return None;
-        }
         let index = self.ports.len();
-        let Some(counters) = self.shared.counters(number) else {
+        let Some(counters) = self.shared.counters(number, self.refused_at != Some(ended)) else {
             self.refused_at = Some(ended);
             return None;
         };

@@ -141,6 +141,8 @@ pub struct Worker {
     queueing: Option<Box<Queueing>>,
     /// True if it belongs to a packet loop, which must not wait for it for long.
     in_loop: bool,
+    /// See [`Worker::take_work`].
+    work: usize,
     refused: Refused,
     moved: Moved,
     /// Injected packets of which copies wait here, by their budget, which each entry holds.
@@ -272,6 +274,7 @@ impl Worker {
             budgets: Budgets::default(),
             queueing,
             in_loop: false,
+            work: 0,
             logging,
             refused: Refused::default(),
             moved: Moved::default(),
@@ -286,6 +289,11 @@ impl Worker {
     pub(crate) fn enter_loop(&mut self) {
         self.in_loop = true;
         self.machine.iter_mut().for_each(Machine::find_fast);
+    }
+
+    /// Returns the number of nodes and lookups that the interpreter has executed since the last call.
+    pub(crate) fn take_work(&mut self) -> usize {
+        std::mem::take(&mut self.work)
     }
 
     /// Returns the maximum number of packets of the next received batch.
@@ -619,6 +627,7 @@ impl Worker {
             if let Some(tallies) = &mut tallies {
                 count(tallies, &ran);
             }
+            self.work += ran.path.len() + ran.applied.len();
             write_outcome(pool, packet, self.headroom, ran.outcome);
             self.refused.too_many += ran.refused_copies;
             self.moved.copies += ran.refused_copies;
