@@ -124,7 +124,7 @@ const ENTRIES: &[Entry] = &[
         tested_in("tests/notices.rs", "fn each_call_of_digest_is_a_message_with_the_values_of_the_call(");
     }),
     ("**The control port.**", || {
-        tested_in("crates/text/tests/server.rs", "fn a_thrift_client_is_told_at_once(");
+        tested_in("crates/text/tests/server.rs", "fn a_thrift_client_gets_an_error_at_once(");
         tested_in("tests/namespaces/rights.rs", "user 54322 may not control this switch");
     }),
     ("**Files and interfaces by that port.**", || {

@@ -15,6 +15,11 @@ const FRAME: [u8; 64] = [7; 64];
 
 /// A program that replicates each packet to group 1. Egress runs `egress`.
 fn multicast(egress: &str) -> Program {
+    multicast_after("", egress)
+}
+
+/// Like [`multicast`]; ingress runs `ingress`.
+fn multicast_after(ingress: &str, egress: &str) -> Program {
     lower(&format!(
         r#"
 #include <core.p4>
@@ -26,7 +31,7 @@ parser P(packet_in b, out headers hdr, inout metadata m, inout standard_metadata
 }}
 control V(inout headers hdr, inout metadata m) {{ apply {{}} }}
 control I(inout headers hdr, inout metadata m, inout standard_metadata_t s) {{
-    apply {{ s.mcast_grp = 1; }}
+    apply {{ {ingress} s.mcast_grp = 1; }}
 }}
 control E(inout headers hdr, inout metadata m, inout standard_metadata_t s) {{ apply {{ {egress} }} }}
 control C(inout headers hdr, inout metadata m) {{ apply {{}} }}
@@ -147,7 +152,7 @@ fn all_that_an_injected_packet_becomes_is_reported() {
 #[test]
 fn a_worker_answers_between_packets() {
     let loops = "for (bit<32> i in 32w1..32w900) { m.x = m.x * 3 + i; if (m.x == 5) { m.x = 6; } }";
-    let switch = switch(multicast(&loops.repeat(8)), 1);
+    let switch = switch(multicast_after(&loops.repeat(8), ""), 1);
     let options = RunOptions { engine: EngineKind::Interp, frame_max: 2048, listener: Arc::new(|_| ()) };
     let running = Running::start(&switch, options).expect("a thread");
     let (port, handle) = MemoryPort::new();
