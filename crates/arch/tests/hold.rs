@@ -7,7 +7,7 @@ mod common;
 use num_bigint::BigUint;
 use p4jet_dataplane::{EngineKind, NewPort, RunOptions, Running, Switch};
 use p4jet_ir::TableId;
-use p4jet_packet::{BATCH_MAX, Batch, Pool};
+use p4jet_packet::{Batch, Pool};
 use p4jet_ports::{Port, PortError, PortStats, Received, Sent};
 use p4jet_tables::Action;
 use std::sync::Arc;
@@ -47,13 +47,14 @@ struct Seen {
     mixed: AtomicU64,
 }
 
-/// A port that always has a batch to receive.
+/// A port that always has packets to receive.
 struct Endless(Arc<Seen>);
 
 impl Port for Endless {
     fn receive(&mut self, number: u32, pool: &mut Pool, batch: &mut Batch) -> Result<Received, PortError> {
-        (0..BATCH_MAX).for_each(|_| batch.push(pool, number, &[0; 64]).expect("there is room"));
-        Ok(Received::Packets(BATCH_MAX))
+        let room = batch.room();
+        (0..room).for_each(|_| batch.push(pool, number, &[0; 64]).expect("there is room"));
+        Ok(Received::Packets(room))
     }
 
     fn send(&mut self, frames: &[&[u8]]) -> Result<Sent, PortError> {

@@ -103,7 +103,7 @@ impl<F: Fn(&Adaptation)> Follower<F> {
         if switch.program().is_queued() || running.is_interpreting() {
             return Some(false);
         }
-        let samples = match running.ask(|f: &mut Forwarder| f.change_sample(Some(Sample::new()))) {
+        let samples = match running.ask(|f: &mut Forwarder| f.change_sample(Sample::new())) {
             Ok(samples) => samples,
             Err(RunError::Stuck(_)) => return Some(false),
             Err(_) => return None,

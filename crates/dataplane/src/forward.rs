@@ -212,10 +212,12 @@ const SAMPLED_MAX: usize = 256;
 const SAMPLED_BYTES_MAX: usize = 640 << 10;
 
 impl Sample {
-    /// Creates an empty sample.
-    pub(crate) fn new() -> Box<Sample> {
-        let (bytes, packets) = (Vec::with_capacity(SAMPLED_BYTES_MAX), Vec::with_capacity(SAMPLED_MAX));
-        Box::new(Sample { bytes, packets })
+    /// Creates an empty sample; `None` if there is no memory for it.
+    pub(crate) fn new() -> Option<Box<Sample>> {
+        let mut sample = Sample { bytes: Vec::new(), packets: Vec::new() };
+        sample.bytes.try_reserve_exact(SAMPLED_BYTES_MAX).ok()?;
+        sample.packets.try_reserve_exact(SAMPLED_MAX).ok()?;
+        Some(Box::new(sample))
     }
 
     /// Iterates over the packets with their ingress ports.

@@ -11,7 +11,8 @@ use etherparse::icmpv6::TimeExceededCode as TimeCode6;
 use etherparse::icmpv6::{DestUnreachableCode as Unreachable6, NeighborAdvertisementHeader};
 use etherparse::{
     EtherType, Ethernet2Header, Icmpv4Header, Icmpv4Slice, Icmpv4Type, Icmpv6Header, Icmpv6Slice, Icmpv6Type,
-    IpDscp, IpNumber, Ipv4Header, Ipv6ExtensionSlice, Ipv6Header, LaxIpSlice, SingleVlanHeader, ip_number,
+    IpAuthHeaderSlice, IpDscp, IpNumber, Ipv4Header, Ipv6FragmentHeaderSlice, Ipv6Header,
+    Ipv6RawExtHeaderSlice, LaxIpSlice, SingleVlanHeader, ip_number,
 };
 use std::collections::HashMap;
 use std::fmt;
@@ -340,10 +341,7 @@ impl<'a> Asked<'a> {
     fn is_later_fragment(&self) -> bool {
         match &self.ip {
             LaxIpSlice::Ipv4(ip) => ip.header().fragments_offset().value() != 0,
-            LaxIpSlice::Ipv6(ip) => ip.extensions().clone().into_iter().any(|header| match header {
-                Ipv6ExtensionSlice::Fragment(header) => header.fragment_offset().value() != 0,
-                _ => false,
-            }),
+            LaxIpSlice::Ipv6(ip) => has_fragment_offset(ip.header().next_header(), ip.extensions().slice()),
         }
     }
 
@@ -514,5 +512,54 @@ fn is_host(address: IpAddr) -> bool {
         IpAddr::V6(v6) => {
             !v6.is_unspecified() && !v6.is_loopback() && !v6.is_multicast() && v6.to_ipv4_mapped().is_none()
         }
+    }
+}
+
+/// True if these IPv6 extension headers, the first of which has this number, have a fragment header with an offset. Stops where a
+/// header is incomplete.
+///
+/// The iterator of `Ipv6ExtensionsSlice` trusts the lengths, and reads beyond the end after a lax parse of an incomplete chain.
+fn has_fragment_offset(mut number: IpNumber, mut headers: &[u8]) -> bool {
+    loop {
+        let len = match number {
+            ip_number::IPV6_FRAG => {
+                let Ok(header) = Ipv6FragmentHeaderSlice::from_slice(headers) else { return false };
+                if header.fragment_offset().value() != 0 {
+                    return true;
+                }
+                number = header.next_header();
+                header.slice().len()
+            }
+            ip_number::AUTH => {
+                let Ok(header) = IpAuthHeaderSlice::from_slice(headers) else { return false };
+                number = header.next_header();
+                header.slice().len()
+            }
+            _ if Ipv6RawExtHeaderSlice::header_type_supported(number) => {
+                let Ok(header) = Ipv6RawExtHeaderSlice::from_slice(headers) else { return false };
+                number = header.next_header();
+                header.slice().len()
+            }
+            _ => return false,
+        };
+        headers = &headers[len..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn incomplete_extension_headers_end_the_search() {
+        // Options of 8 bytes that announce a fragment header; the bytes that follow look like one with an offset.
+        let bytes = [44, 0, 1, 4, 0, 0, 0, 0, 17, 0, 0x10, 1, 0, 0, 0, 9];
+        assert!(has_fragment_offset(ip_number::IPV6_HOP_BY_HOP, &bytes));
+        for len in 0..16 {
+            assert!(!has_fragment_offset(ip_number::IPV6_HOP_BY_HOP, &bytes[..len]), "{len} bytes");
+        }
+        // Options that announce more bytes than there are; an authentication header of none.
+        assert!(!has_fragment_offset(ip_number::IPV6_DEST_OPTIONS, &[44, 200, 0, 0, 0, 0, 0, 0]));
+        assert!(!has_fragment_offset(ip_number::AUTH, &[]));
     }
 }

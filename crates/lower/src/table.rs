@@ -42,16 +42,17 @@ impl Lowerer<'_> {
         let table = self.table(id)?;
         let declaration = &self.program.tables[id.index()];
         let (mut keys, mut inputs) = (Vec::new(), Vec::new());
-        let later_effects =
-            |i: usize| declaration.keys[i + 1..].iter().any(|k| crate::survey::has_effects(&k.expr));
+        // Keys before the last one with effects.
+        let snapshots =
+            declaration.keys.iter().rposition(|k| crate::survey::has_effects(&k.expr)).unwrap_or(0);
         for (i, key) in declaration.keys.iter().enumerate() {
             if key.match_kind == SELECTOR {
                 let value = self.expr(&key.expr)?;
-                inputs.push(if later_effects(i) { self.snapshot(value) } else { value });
+                inputs.push(if i < snapshots { self.snapshot(value) } else { value });
                 continue;
             }
             let value = self.key_value(&key.expr)?;
-            keys.push(if later_effects(i) { self.snapshot_expr(value) } else { value });
+            keys.push(if i < snapshots { self.snapshot_expr(value) } else { value });
         }
         let outer = std::mem::replace(&mut self.span, span);
         let selector = self.selector(table, inputs);

@@ -16,6 +16,8 @@ pub(super) struct Memory {
     pub(super) meta: Option<(Type, Storage)>,
     /// Lists of fields to preserve; number n is at n - 1.
     pub(super) lists: Vec<Vec<FieldId>>,
+    /// The numbers in `lists` of the lists that calls name, so that the fields of each are searched once.
+    named_lists: HashMap<num_bigint::BigInt, Expr>,
     pub(super) clone: Option<CloneRequest>,
     /// The number of the list to preserve; 0 for no request. `recirculate` is the same.
     pub(super) resubmit: Option<FieldId>,
@@ -126,9 +128,15 @@ fn field_list(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<Expr
     let mut fields = Vec::new();
     if call.name.ends_with("_preserving_field_list") {
         let index = call.constant(cx, i)?.into();
+        if let Some(number) = memory(cx).named_lists.get(&index) {
+            return Ok(number.clone());
+        }
         if let Some((ty, storage)) = memory(cx).meta.clone() {
             marked(cx, &ty, &storage, &index, &mut fields);
         }
+        let number = list_number(cx, fields);
+        memory(cx).named_lists.insert(index, number.clone());
+        return Ok(number);
     } else {
         for leaf in call.value(cx, i)?.leaves() {
             if let Expr::Field(field) = leaf

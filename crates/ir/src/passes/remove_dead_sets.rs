@@ -20,9 +20,8 @@
 
 use crate::{Begin, BlockId, Cfg, FieldId, Keep, Node, Op, Program, Terminator};
 
-/// Most nodes, times fields, of which the live ones are kept: half a gigabyte. Larger programs keep their dead sets; machine
-/// code for them is refused.
-const LIVENESS_BITS_MAX: usize = 1 << 32;
+/// Maximum number of nodes, times fields: 32 MiB for the live ones, which each round reads. Larger programs keep their dead sets.
+const LIVENESS_BITS_MAX: usize = 1 << 28;
 
 /// The pass.
 pub fn remove_dead_sets(program: &mut Program) {
