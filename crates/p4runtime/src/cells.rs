@@ -3,6 +3,7 @@
 use crate::pipeline::{Array, Table};
 use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::table_entry::{DEFAULT_ROW, check_colours, count, rates};
+use crate::value::By;
 use crate::write::Writer;
 use p4jet_control::{Cell, DEFAULT_CELL, EntryRef, Update};
 use p4jet_externs::CounterValue;
@@ -95,7 +96,7 @@ impl Writer<'_> {
         if given.is_default_action {
             return Ok((table, None));
         }
-        let key = self.pipeline.key(&table.name, &table.keys, &given.r#match)?;
+        let key = self.pipeline.key(&table.name, &table.keys, &given.r#match, By::Update)?;
         let priority = self.pipeline.priority(table, given.priority)?;
         match table.find(&self.control, &key, given.priority, priority) {
             Some(handle) => Ok((table, Some(handle))),
@@ -180,7 +181,7 @@ impl Writer<'_> {
             return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
         }
         for member in &entry.members {
-            let key = self.pipeline.key(&set.name, &set.keys, &member.r#match)?;
+            let key = self.pipeline.key(&set.name, &set.keys, &member.r#match, By::Update)?;
             keys.push(key);
         }
         let mut known = std::collections::HashSet::new();

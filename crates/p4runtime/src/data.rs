@@ -3,7 +3,7 @@
 //! The bits are those of the members in order of declaration, the first one highest.
 
 use crate::refusal::{Reason, Refusal, Result};
-use crate::value::{Field, Outside, Texts, bad_value, number, ones, shortest};
+use crate::value::{By, Field, Outside, Texts, bad_value, number, ones, shortest};
 use num_bigint::BigUint;
 use num_traits::Zero;
 use p4jet_ir::Program;
@@ -156,7 +156,9 @@ fn read_within(spec: &P4DataTypeSpec, types: &Types<'_>, data: &P4Data, depth: u
             number(bytes, width).map_err(|why| bad_value(bytes, width, why))
         }
         (Bits::Signed(width), Some(DataValue::Bitstring(bytes))) => signed(bytes, width),
-        (Bits::Translated(field), Some(DataValue::Bitstring(bytes))) => types.texts.read(&field, bytes),
+        (Bits::Translated(field), Some(DataValue::Bitstring(bytes))) => {
+            types.texts.read(&field, bytes, By::Update)
+        }
         (Bits::Named(members), Some(DataValue::Enum(found))) => {
             code_of(found, members.iter().map(|member| &member.name))
         }

@@ -49,10 +49,10 @@ impl Pipeline {
 }
 
 impl Writer<'_> {
-    /// Keeps the newly assigned numbers of texts.
-    pub(crate) fn keep_texts(&mut self) -> Result<()> {
-        for (space, number, text) in self.pipeline.texts.take_new() {
-            let name = format!("{TEXT}{number} {}", self.pipeline.uris()[space]);
+    /// Keeps newly assigned numbers of texts.
+    pub(crate) fn keep_texts(&mut self, new: &[(usize, u64, String)]) -> Result<()> {
+        for (space, number, text) in new {
+            let name = format!("{TEXT}{number} {}", self.pipeline.uris()[*space]);
             // `=`, because an empty note would be deleted.
             let note = Some(format!("={text}").into_bytes().into_boxed_slice());
             self.make(Update::Note { of: Noted::Own(name.into()), note })?;

@@ -17,7 +17,7 @@ use p4jet_p4info::proto::config::{
     self, DataType, Match, MatchType, MeterType, P4DataTypeSpec, P4Info, P4NamedType, P4TypeInfo, Preamble,
     Prefix, Representation, Scope, SdnType, SelectorSizeSemantics,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
@@ -55,6 +55,8 @@ pub(crate) struct Table {
     /// True if entries have a priority.
     pub has_priority: bool,
     pub actions: Vec<Listed>,
+    /// The default action of the program: its index in the list of the program's table.
+    pub default: u32,
     /// Maps an action's index in the list of the program's table to its index in `actions`.
     pub by_index: Vec<Option<usize>>,
     /// Id of the action profile.
@@ -89,6 +91,10 @@ pub(crate) struct Listed {
     /// Its index in the list of the table.
     pub index: u32,
     pub scope: Scope,
+    /// True if packets that run it are counted by the table's direct counter.
+    pub counts: bool,
+    /// True if packets that run it are measured by the table's direct meter.
+    pub measures: bool,
 }
 
 /// An action.
@@ -340,6 +346,16 @@ impl RoleView {
     }
 }
 
+/// The instances whose functions an action calls.
+fn called(action: &p4jet_ir::Action) -> BTreeSet<InstanceId> {
+    let ops = action.body.nodes.iter().flat_map(|node| &node.stmts).map(|stmt| &stmt.op);
+    let instance = |op: &p4jet_ir::Op| match op {
+        p4jet_ir::Op::Extern { instance, .. } => *instance,
+        _ => None,
+    };
+    ops.filter_map(instance).collect()
+}
+
 /// A hash of everything in a program that a pipeline relies on.
 fn shape_of(program: &Program) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -354,6 +370,7 @@ fn shape_of(program: &Program) -> u64 {
             for param in &action.params {
                 program.width(*param).hash(&mut hasher);
             }
+            called(action).hash(&mut hasher);
         }
     }
     for instance in &program.instances {
@@ -762,6 +779,8 @@ impl Maker<'_> {
             };
             let (ir, id) = (&self.program.tables[found], TableId(found as u32));
             let shape = &self.control.schema().shapes[found];
+            let (counter, meter) =
+                (shape.direct_counters.first().copied(), shape.direct_meters.first().copied());
             let keys = self.keys(name, &table.match_fields, id, false);
             let mut by_index = vec![None; ir.actions.len()];
             let mut listed = Vec::new();
@@ -782,7 +801,12 @@ impl Maker<'_> {
                 };
                 by_index[index] = Some(listed.len());
                 let scope = Scope::try_from(reference.scope).unwrap_or(Scope::TableAndDefault);
-                listed.push(Listed { id: reference.id, index: index as u32, scope });
+                let called = called(&self.program.actions[ir.actions[index].action.index()]);
+                let counts =
+                    counter.is_some_and(|counter| ir.direct.contains(&counter) || called.contains(&counter));
+                let measures = meter.is_some_and(|meter| called.contains(&meter));
+                let index = index as u32;
+                listed.push(Listed { id: reference.id, index, scope, counts, measures });
             }
             let profile = (table.implementation_id != 0).then_some(table.implementation_id);
             if profile.is_some() != ir.profile.is_some() {
@@ -838,14 +862,15 @@ impl Maker<'_> {
                     keys,
                     has_priority: shape.needs_priority,
                     actions: listed,
+                    default: ir.default.action,
                     by_index,
                     profile,
                     is_const: ir.const_entries,
                     const_default: ir.const_default,
                     idle_timeout: ir.idle_timeout,
                     initial: ir.entries.len() as u32,
-                    counter: shape.direct_counters.first().copied(),
-                    meter: shape.direct_meters.first().copied(),
+                    counter,
+                    meter,
                     meter_type: meter_type(direct_meter.and_then(|meter| meter.spec.as_ref())),
                     role: annotation_text(&preamble.annotations, "p4runtime_role"),
                     constraint,

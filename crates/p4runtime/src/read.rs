@@ -11,6 +11,7 @@ use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::replication;
 use crate::session::RoleView;
 use crate::table_entry::{DEFAULT_ROW, handle_of_id, id_of_handle, show_colours, show_rates};
+use crate::value::By;
 use p4jet_control::{Control, Noted, SharedControl};
 use p4jet_externs::CounterValue;
 use p4jet_ir::{CounterUnit, InstanceId, InstanceKind};
@@ -329,7 +330,12 @@ impl Pipeline {
                 return invalid("the default entry has no `match` and no `priority`");
             }
         } else if !entry.r#match.is_empty() {
-            filter.key = Some(self.key(&table.name, &table.keys, &entry.r#match)?);
+            match self.key(&table.name, &table.keys, &entry.r#match, By::Read) {
+                Ok(key) => filter.key = Some(key),
+                // A text without a number: no entry has it.
+                Err(refusal) if refusal.code == Code::NotFound => return Ok(Vec::new()),
+                Err(refusal) => return Err(refusal),
+            }
         }
         Ok(vec![of_table(table, &filter)])
     }
@@ -364,7 +370,12 @@ impl Pipeline {
             return Ok(vec![source(table, filter, instance)]);
         }
         if !entry.r#match.is_empty() {
-            filter.key = Some(self.key(&table.name, &table.keys, &entry.r#match)?);
+            match self.key(&table.name, &table.keys, &entry.r#match, By::Read) {
+                Ok(key) => filter.key = Some(key),
+                // A text without a number: no entry has it.
+                Err(refusal) if refusal.code == Code::NotFound => return Ok(Vec::new()),
+                Err(refusal) => return Err(refusal),
+            }
         }
         Ok(vec![source(table, filter, instance)])
     }

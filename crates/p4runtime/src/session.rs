@@ -67,8 +67,8 @@ pub enum Refusal {
     Device(u64, u64),
     /// No stream has ever had this role.
     Role(String),
-    /// The request is malformed.
-    Invalid(String),
+    /// The role's name has this number of bytes.
+    LongName(usize),
     /// Another live stream of the role has this election id.
     ElectionIdExists(ElectionId),
     /// The stream already has another device or role.
@@ -170,9 +170,7 @@ impl Sessions {
     fn accept(&mut self, stream: StreamId, request: &Request) -> Result<Vec<Notice>, Refusal> {
         self.check_device(request.device)?;
         if request.role.len() > ROLE_NAME_MAX {
-            let text =
-                format!("the role's name has {} bytes, expected at most {ROLE_NAME_MAX}", request.role.len());
-            return Err(Refusal::Invalid(text));
+            return Err(Refusal::LongName(request.role.len()));
         }
         let key = (request.device, request.role.clone());
         match self.of_stream.get(&stream) {
@@ -451,7 +449,7 @@ mod tests {
             Err(Refusal::Role("nobody".to_string()))
         );
         let long = request(&"x".repeat(257), None);
-        assert!(matches!(sessions.update(StreamId(5), &long).ended, Some(Refusal::Invalid(_))));
+        assert_eq!(sessions.update(StreamId(5), &long).ended, Some(Refusal::LongName(257)));
         for number in 0..2 * ROLES_MAX {
             sessions.update(StreamId(100 + number as u64), &request(&number.to_string(), Some(1)));
             sessions.close(StreamId(100 + number as u64));

@@ -3,7 +3,7 @@
 use crate::notes::check_metadata;
 use crate::pipeline::{Key, Pipeline, Table};
 use crate::refusal::{Code, Reason, Refusal, Result, choices};
-use crate::value::{Outside, ones};
+use crate::value::{By, Outside, ones};
 use crate::write::Writer;
 use num_bigint::BigUint;
 use num_traits::Zero;
@@ -43,7 +43,13 @@ fn is_within(value: &BigUint, mask: &BigUint) -> bool {
 
 impl Pipeline {
     /// The matches of a key, one for each field of the program's key.
-    pub(crate) fn key(&self, name: &str, keys: &[Key], matches: &[FieldMatch]) -> Result<Vec<KeyMatch>> {
+    pub(crate) fn key(
+        &self,
+        name: &str,
+        keys: &[Key],
+        matches: &[FieldMatch],
+        by: By,
+    ) -> Result<Vec<KeyMatch>> {
         // A placeholder: no client's match has this form.
         let mut out = vec![KeyMatch::Optional(None); keys.len()];
         for (n, given) in matches.iter().enumerate() {
@@ -59,7 +65,7 @@ impl Pipeline {
             if out[key.place] != KeyMatch::Optional(None) {
                 return Err(bad_match(key, "the field is given twice").of(format!("`{name}`")));
             }
-            let found = self.field_match(key, given.field_match_type.as_ref());
+            let found = self.field_match(key, given.field_match_type.as_ref(), by);
             out[key.place] = found.map_err(|refusal| refusal.of(format!("`{name}`")))?;
         }
         for key in keys {
@@ -81,10 +87,10 @@ impl Pipeline {
         Ok(out)
     }
 
-    fn field_match(&self, key: &Key, given: Option<&FieldMatchType>) -> Result<KeyMatch> {
+    fn field_match(&self, key: &Key, given: Option<&FieldMatchType>, by: By) -> Result<KeyMatch> {
         let field = &key.field;
         let read = |bytes: &[u8]| {
-            let value = self.texts.read(field, bytes);
+            let value = self.texts.read(field, bytes, by);
             value.map_err(|refusal| refusal.of(format!("match on `{}`", field.name)))
         };
         // A translated value has no prefixes and no order, so only the whole value can be matched.
@@ -290,9 +296,10 @@ impl Pipeline {
                     None => continue,
                 },
             };
-            data[param.place] = self.texts.read(&param.field, &argument.value).map_err(|refusal| {
-                refusal.of(format!("action `{name}`, parameter `{}`", param.field.name))
-            })?;
+            data[param.place] =
+                self.texts.read(&param.field, &argument.value, By::Update).map_err(|refusal| {
+                    refusal.of(format!("action `{name}`, parameter `{}`", param.field.name))
+                })?;
         }
         Ok(data)
     }
@@ -475,11 +482,66 @@ fn no_direct(table: &Table, what: &str, field: &str) -> Refusal {
     Refusal::invalid(Reason::Form, why)
 }
 
+/// True if an entry gives a direct resource.
+fn has_direct(entry: &v1::TableEntry) -> bool {
+    entry.counter_data.is_some() || entry.meter_config.is_some() || entry.meter_counter_data.is_some()
+}
+
+/// Refuses direct resources that no action of an entry uses. `actions` are indexes in the list of the program's table; `None` is every
+/// action of the table.
+fn check_used(
+    table: &Table,
+    entry: &v1::TableEntry,
+    actions: impl FnOnce() -> Option<Vec<u32>>,
+) -> Result<()> {
+    if !has_direct(entry) {
+        return Ok(());
+    }
+    let listed = |index: &u32| Some(&table.actions[(*table.by_index.get(*index as usize)?)?]);
+    let of: Vec<_> = match &actions() {
+        Some(actions) => actions.iter().filter_map(listed).collect(),
+        None => table.actions.iter().collect(),
+    };
+    if of.is_empty() {
+        // An empty one shot, or an action that only runtime commands know.
+        return Ok(());
+    }
+    let unused = |field: &str, resource: &str| {
+        let why = format!(
+            "`{}`: `{field}` must be unset, because the action does not use the direct {resource}",
+            table.name
+        );
+        Err(Refusal::invalid(Reason::Form, why))
+    };
+    if entry.counter_data.is_some() && !of.iter().any(|listed| listed.counts) {
+        return unused("counter_data", "counter");
+    }
+    if of.iter().any(|listed| listed.measures) {
+        return Ok(());
+    }
+    match (&entry.meter_config, &entry.meter_counter_data) {
+        (Some(_), _) => unused("meter_config", "meter"),
+        (None, Some(_)) => unused("meter_counter_data", "meter"),
+        (None, None) => Ok(()),
+    }
+}
+
 /// The action of an entry, before it has an effect.
 enum Planned<'e> {
     Act(Act),
     /// A one shot, whose members do not exist yet.
     Set(&'e v1::ActionProfileActionSet, Vec<p4jet_tables::Action>),
+}
+
+impl Planned<'_> {
+    /// The actions that packets may run, by their indexes; `None` if they may change without the entry.
+    fn actions(&self) -> Option<Vec<u32>> {
+        match self {
+            Planned::Act(Act::Action(action)) => Some(vec![action.action]),
+            Planned::Act(_) => None,
+            Planned::Set(_, actions) => Some(actions.iter().map(|action| action.action).collect()),
+        }
+    }
 }
 
 /// The parts of an update of an entry besides key and action.
@@ -514,7 +576,7 @@ impl Writer<'_> {
             let why = format!("`{}` has no key, so it has no entries but the default entry", table.name);
             return Err(Refusal::invalid(Reason::Form, why));
         }
-        let key = pipeline.key(&table.name, &table.keys, &entry.r#match)?;
+        let key = pipeline.key(&table.name, &table.keys, &entry.r#match, By::Update)?;
         let priority = pipeline.priority(table, entry.priority)?;
         match kind {
             UpdateType::Insert => self.insert(table, entry, key, priority),
@@ -561,6 +623,7 @@ impl Writer<'_> {
         let planned = self.planned(table, action)?;
         let is_set = matches!(planned, Planned::Set(..));
         let mut beside = self.beside(table, entry)?;
+        check_used(table, entry, || planned.actions())?;
         if table.idle_timeout {
             // The age of an entry without timeout counts from here, too.
             beside.timeout_ms.get_or_insert(0);
@@ -592,8 +655,17 @@ impl Writer<'_> {
     ) -> Result<()> {
         let planned = entry.action.as_ref().map(|action| self.planned(table, action)).transpose()?;
         let mut beside = self.beside(table, entry)?;
+        if let Some(planned) = &planned {
+            check_used(table, entry, || planned.actions())?;
+        }
         self.pipeline.check_constraint(table, key, entry.priority)?;
         let handle = self.found(table, key, entry.priority, priority)?;
+        if planned.is_none() {
+            check_used(table, entry, || {
+                let now = self.control.switch().table(table.table).get(handle)?.action;
+                (now.as_member().is_none() && now.as_group().is_none()).then(|| vec![now.action])
+            })?;
+        }
         // MODIFY gives the full state: unset parts return to their defaults.
         if table.idle_timeout {
             beside.timeout_ms.get_or_insert(0);
@@ -798,24 +870,26 @@ impl Writer<'_> {
         };
         if let Some(why) = constant {
             // Z-6: an update of only the direct resources does not change the action.
-            let has_direct =
-                entry.meter_config.is_some() || beside.counter.is_some() || beside.colours.is_some();
-            if entry.action.is_some() || !has_direct {
+            if entry.action.is_some() || !has_direct(entry) {
                 let why = format!("`{}` {why}", table.name);
                 return Err(Refusal::new(Code::PermissionDenied, Reason::Const, why));
             }
+            check_used(table, entry, || Some(vec![table.default]))?;
             return self.set_default_beside(table, &beside);
         }
         let update = match &entry.action {
             None => {
                 // The state after the start.
+                check_used(table, entry, || Some(vec![table.default]))?;
                 if let Some(counter) = table.counter {
                     beside.counter.get_or_insert((counter, CounterValue::default()));
                 }
                 Update::ResetDefault(table.table)
             }
             Some(TableAction { r#type: Some(TableActionType::Action(action)) }) => {
-                let act = Act::Action(self.pipeline.action(table, action, true)?);
+                let action = self.pipeline.action(table, action, true)?;
+                check_used(table, entry, || Some(vec![action.action]))?;
+                let act = Act::Action(action);
                 Update::SetDefault { table: table.table, act }
             }
             Some(_) => return invalid("the action is unset or of another kind, expected `action`"),

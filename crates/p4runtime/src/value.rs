@@ -3,8 +3,8 @@
 use crate::refusal::{Code, Reason, Refusal, Result};
 use bytes::Bytes;
 use num_bigint::BigUint;
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The form in which clients send values of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,9 +96,23 @@ pub(crate) fn ones(width: u32) -> BigUint {
 
 /// The texts that represent numbers, by `uri`. A text of decimal digits represents that number; others get numbers from the highest
 /// down.
+///
+/// An update that is refused gives its numbers back ([`Texts::mark`], [`Texts::take_back`]). One thread at a time makes updates; packets
+/// and reads use the texts meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
-    spaces: Mutex<Vec<Space>>,
+    spaces: Vec<Mutex<Space>>,
+}
+
+/// What happens to a text that has no number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// It gets one, until the update is refused.
+    Update,
+    /// It gets one, which stays.
+    Packet,
+    /// It gets none, so nothing has this value.
+    Read,
 }
 
 #[derive(Debug, Default)]
@@ -107,8 +121,12 @@ struct Space {
     texts: HashMap<u64, Box<str>>,
     /// The lowest assigned number.
     lowest: Option<u64>,
-    /// Texts that received numbers since [`Texts::take_new`].
-    new: Vec<u64>,
+    /// Numbers that texts received since [`Texts::keep_new`].
+    new: VecDeque<u64>,
+    /// The length of `new` and the lowest number at the last mark.
+    mark: (usize, Option<u64>),
+    /// True if a packet used a number that was assigned after the mark: it stays.
+    is_sent: bool,
     /// The width of the narrowest field seen so far bounds the assigned numbers.
     width: u32,
 }
@@ -118,6 +136,11 @@ impl Space {
         self.numbers.insert(text.into(), number);
         self.texts.insert(number, text.into());
         self.lowest = Some(self.lowest.map_or(number, |lowest| lowest.min(number)));
+    }
+
+    /// Notes that a packet has a number.
+    fn send(&mut self, number: u64) {
+        self.is_sent |= self.new.iter().skip(self.mark.0).any(|new| *new == number);
     }
 }
 
@@ -130,20 +153,26 @@ impl Texts {
     /// Creates a space of numbers with this width.
     pub fn new(widths: impl Iterator<Item = u32>) -> Texts {
         let space = |width: u32| Space { width: width.min(63), ..Space::default() };
-        Texts { spaces: Mutex::new(widths.map(space).collect()) }
+        Texts { spaces: widths.map(space).map(Mutex::new).collect() }
     }
 
-    fn number(&self, space: usize, bytes: &[u8], width: u32) -> Result<BigUint> {
+    fn space(&self, space: usize) -> MutexGuard<'_, Space> {
+        self.spaces[space].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn number(&self, space: usize, bytes: &[u8], width: u32, by: By) -> Result<BigUint> {
         let invalid = |why: String| Refusal::invalid(Reason::Value, why);
         let text = std::str::from_utf8(bytes).map_err(|_| invalid("the text is not UTF-8".to_string()))?;
         if text.len() > TEXT_BYTES_MAX {
             let why = format!("the text has {} bytes, expected at most {TEXT_BYTES_MAX}", text.len());
             return Err(invalid(why));
         }
-        let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let space = &mut spaces[space];
-        if let Some(number) = space.numbers.get(text) {
-            return Ok((*number).into());
+        let space = &mut *self.space(space);
+        if let Some(number) = space.numbers.get(text).copied() {
+            if by == By::Packet {
+                space.send(number);
+            }
+            return Ok(number.into());
         }
         let named = |number: u64, other: &str| {
             invalid(format!("the number {number} of the text `{text}` already represents the text `{other}`"))
@@ -153,9 +182,11 @@ impl Texts {
             return match space.texts.get(&0) {
                 Some(other) if **other != *text => Err(named(0, other)),
                 Some(_) => Ok(BigUint::ZERO),
+                None if by == By::Read => Ok(BigUint::ZERO),
                 None => {
                     space.texts.insert(0, text.into());
-                    space.new.push(0);
+                    space.new.push_back(0);
+                    space.is_sent |= by == By::Packet;
                     Ok(BigUint::ZERO)
                 }
             };
@@ -170,6 +201,10 @@ impl Texts {
                 Some(other) => Err(named(number, other)),
             };
         }
+        if by == By::Read {
+            let why = format!("the text `{text}` has no number");
+            return Err(Refusal::new(Code::NotFound, Reason::Absent, why));
+        }
         let end = 1u64 << space.width.min(width);
         let given = space.numbers.len() as u64;
         let number = space.lowest.map_or(end, |lowest| lowest.min(end)).saturating_sub(1);
@@ -178,14 +213,14 @@ impl Texts {
             return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
         }
         space.insert(text, number);
-        space.new.push(number);
+        space.new.push_back(number);
+        space.is_sent |= by == By::Packet;
         Ok(number.into())
     }
 
     /// Restores the number of a text.
     pub fn know(&self, space: usize, text: &str, number: u64) {
-        let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let space = &mut spaces[space];
+        let space = &mut *self.space(space);
         if number == 0 {
             space.texts.insert(0, text.into());
         } else if space.numbers.len() < TEXTS_MAX && !space.numbers.contains_key(text) {
@@ -193,20 +228,51 @@ impl Texts {
         }
     }
 
-    /// The numbers assigned since the last call: space, number and text.
-    pub fn take_new(&self) -> Vec<(usize, u64, String)> {
-        let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Begins an update.
+    pub fn mark(&self) {
+        for n in 0..self.spaces.len() {
+            let space = &mut *self.space(n);
+            space.mark = (space.new.len(), space.lowest);
+            space.is_sent = false;
+        }
+    }
+
+    /// Takes the numbers back that texts received since [`Texts::mark`], unless packets have some of them.
+    pub fn take_back(&self) {
+        for n in 0..self.spaces.len() {
+            let space = &mut *self.space(n);
+            if space.is_sent {
+                continue;
+            }
+            for number in space.new.drain(space.mark.0..) {
+                let text = space.texts.remove(&number);
+                text.and_then(|text| space.numbers.remove(&text));
+            }
+            space.lowest = space.mark.1;
+        }
+    }
+
+    /// The numbers assigned since [`Texts::keep_new`]: space, number and text.
+    pub fn new_ones(&self) -> Vec<(usize, u64, String)> {
         let mut all = Vec::new();
-        for (n, space) in spaces.iter_mut().enumerate() {
-            let new = std::mem::take(&mut space.new);
-            all.extend(new.into_iter().map(|number| (n, number, space.texts[&number].to_string())));
+        for n in 0..self.spaces.len() {
+            let space = self.space(n);
+            all.extend(space.new.iter().map(|number| (n, *number, space.texts[number].to_string())));
         }
         all
     }
 
+    /// Makes the result of [`Texts::new_ones`] permanent.
+    pub fn keep_new(&self, kept: &[(usize, u64, String)]) {
+        for (n, ..) in kept {
+            // Packets only add to it.
+            self.space(*n).new.pop_front();
+        }
+    }
+
     fn text(&self, space: usize, value: &BigUint) -> Bytes {
-        let spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = u64::try_from(value).ok().and_then(|number| spaces[space].texts.get(&number));
+        let space = self.space(space);
+        let text = u64::try_from(value).ok().and_then(|number| space.texts.get(&number));
         match text {
             Some(text) => Bytes::copy_from_slice(text.as_bytes()),
             None => Bytes::from(value.to_string()),
@@ -215,7 +281,7 @@ impl Texts {
 
     /// Parses the value of a field.
     #[inline]
-    pub fn read(&self, field: &Field, bytes: &[u8]) -> Result<BigUint> {
+    pub fn read(&self, field: &Field, bytes: &[u8], by: By) -> Result<BigUint> {
         match field.outside {
             Outside::Same => number(bytes, field.width).map_err(|why| bad_value(bytes, field.width, why)),
             Outside::Bits(outer) => {
@@ -229,7 +295,7 @@ impl Texts {
                 }
                 Ok(value)
             }
-            Outside::Text(space) => self.number(space, bytes, field.width),
+            Outside::Text(space) => self.number(space, bytes, field.width, by),
         }
     }
 
@@ -275,13 +341,40 @@ mod tests {
         let texts = || Texts::new([8].into_iter());
         for (first, second) in [("", "0"), ("0", "")] {
             let texts = texts();
-            assert_eq!(texts.number(0, first.as_bytes(), 8), Ok(BigUint::ZERO));
-            let why = texts.number(0, second.as_bytes(), 8).unwrap_err().message;
+            assert_eq!(texts.number(0, first.as_bytes(), 8, By::Update), Ok(BigUint::ZERO));
+            let why = texts.number(0, second.as_bytes(), 8, By::Update).unwrap_err().message;
             assert!(why.contains(&format!("already represents the text `{first}`")), "{why}");
             assert_eq!(texts.text(0, &BigUint::ZERO), first);
-            assert_eq!(texts.take_new(), [(0, 0, first.to_string())]);
+            assert_eq!(texts.new_ones(), [(0, 0, first.to_string())]);
         }
         assert_eq!(texts().text(0, &BigUint::ZERO), "0");
+    }
+
+    #[test]
+    fn a_refused_update_gives_its_numbers_back() {
+        let texts = Texts::new([8].into_iter());
+        let number = |text: &str, by| texts.number(0, text.as_bytes(), 8, by).map(|n| n.to_string());
+        let given = |text: &str, by| number(text, by).unwrap();
+        texts.mark();
+        assert_eq!(given("a", By::Update), "255");
+        texts.mark();
+        assert_eq!((given("b", By::Update), given("", By::Update)), ("254".to_string(), "0".to_string()));
+        texts.take_back();
+        assert_eq!(texts.new_ones(), [(0, 255, "a".to_string())]);
+        texts.keep_new(&texts.new_ones());
+        assert_eq!(number("b", By::Read).unwrap_err().code, Code::NotFound);
+        assert_eq!((given("a", By::Read), given("", By::Read)), ("255".to_string(), "0".to_string()));
+        assert_eq!(texts.new_ones(), []);
+        // A packet that has the number keeps it.
+        texts.mark();
+        assert_eq!((given("c", By::Update), given("c", By::Packet)), ("254".to_string(), "254".to_string()));
+        texts.take_back();
+        assert_eq!(given("c", By::Read), "254");
+        texts.mark();
+        assert_eq!(given("c", By::Packet), "254");
+        assert_eq!(given("d", By::Update), "253");
+        texts.take_back();
+        assert_eq!((given("0", By::Update), given("e", By::Update)), ("0".to_string(), "253".to_string()));
     }
 
     #[test]

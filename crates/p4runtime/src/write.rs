@@ -98,10 +98,15 @@ impl<'a> Writer<'a> {
         all_or_nothing: bool,
     ) -> std::result::Result<(Published<'a>, Option<Vec<v1::Error>>), Written> {
         let wanted_digests = self.pipeline.wanted().clone();
+        let texts = &self.pipeline.texts;
+        texts.mark();
         let mut errors: Option<Vec<v1::Error>> = None;
         let total = updates.len();
         for (place, update) in updates.into_iter().enumerate() {
             let mark = self.batch.mark();
+            if !all_or_nothing {
+                texts.mark();
+            }
             let refusal = match self.update(&update) {
                 Ok(()) => {
                     if !all_or_nothing {
@@ -111,6 +116,7 @@ impl<'a> Writer<'a> {
                 }
                 Err(refusal) => refusal,
             };
+            texts.take_back();
             if all_or_nothing {
                 *self.pipeline.wanted() = wanted_digests;
                 // The text names changes that could not be rolled back.
@@ -121,11 +127,19 @@ impl<'a> Writer<'a> {
             let errors = errors.get_or_insert_with(|| vec![v1::Error::default(); total]);
             errors[place] = Refusal { message, ..refusal }.into_error();
         }
-        // The next batch keeps numbers that a rolled back batch assigned.
-        self.keep_texts().map_err(Written::from)?;
+        let new_texts = texts.new_ones();
+        self.keep_texts(&new_texts).map_err(Written::from)?;
         match self.batch.publish() {
-            Ok(published) => Ok((published, errors)),
-            Err(error) => Err(Refusal::from(error).into()),
+            Ok(published) => {
+                texts.keep_new(&new_texts);
+                Ok((published, errors))
+            }
+            Err(error) => {
+                if all_or_nothing {
+                    texts.take_back();
+                }
+                Err(Refusal::from(error).into())
+            }
         }
     }
 

@@ -53,6 +53,61 @@ fn spread(f: &Fixture, dst: u64, of: TableActionType) -> TableEntry {
 }
 
 #[test]
+fn ap_1_and_ap_15_members_groups_and_one_shots_of_any_actions() {
+    let actions = |f: &Fixture| {
+        [("forward", &[3][..]), ("drop_it", &[]), ("NoAction", &[])]
+            .map(|(name, arguments)| Some(f.action(name, arguments)))
+    };
+    // Whichever of them an entry has, packets run all three actions.
+    let check = |f: &Fixture| {
+        let control = f.switch.control();
+        let table = control.switch().table(control.schema().table("spread").unwrap());
+        let (_, entry) = table.entries().next().unwrap();
+        let chosen = (0..3).map(|selector| table.resolve(&entry.action, selector).action.unwrap().action);
+        assert_eq!(chosen.collect::<std::collections::HashSet<_>>().len(), 3);
+    };
+    let f = Fixture::new();
+    for (member_id, action) in (1..).zip(actions(&f)) {
+        let member = ActionProfileMember { action_profile_id: f.profile("paths"), member_id, action };
+        assert_eq!(write_member(&f, Insert, member), OK);
+    }
+    assert_eq!(write_group(&f, Insert, group(&f, 1, &[(1, 1), (2, 1), (3, 1)])), OK);
+    assert_eq!(f.insert(spread(&f, 1, TableActionType::ActionProfileGroupId(1))), OK);
+    check(&f);
+    let f = Fixture::new();
+    let action = |action| ActionProfileAction { action, weight: 1, watch_kind: None };
+    let set = ActionProfileActionSet {
+        action_profile_actions: actions(&f).map(action).into(),
+        ..ActionProfileActionSet::default()
+    };
+    let entry = spread(&f, 1, TableActionType::ActionProfileActionSet(set));
+    assert_eq!(f.insert(entry.clone()), OK);
+    assert_eq!(f.all("spread"), [entry]);
+    check(&f);
+}
+
+#[test]
+fn os_12_what_commands_change_is_read() {
+    let f = Fixture::new();
+    let entry = spread(&f, 1, set(&f, &[(1, 1), (2, 2)]));
+    assert_eq!(f.insert(entry.clone()), OK);
+    let control = f.switch.control();
+    let table = control.schema().table("spread").unwrap();
+    let profile = control.program().tables[table.index()].profile.unwrap();
+    let (member, mut action) = control.profile(table).unwrap().members_from(0, 1).0.remove(0);
+    action.data = vec![9u32.into()];
+    let change = p4jet_control::Update::ModifyMember { profile, member: member.into(), action };
+    assert!(f.switch.write(vec![change], p4jet_control::Atomicity::AllOrNothing).0.in_effect);
+    assert_eq!(f.all("spread"), [spread(&f, 1, set(&f, &[(9, 1), (2, 2)]))]);
+    // It remains a one shot.
+    assert!(members(&f).is_empty() && groups(&f).is_empty());
+    assert_eq!(f.modify(entry.clone()), OK);
+    assert_eq!(f.all("spread"), std::slice::from_ref(&entry));
+    assert_eq!(f.delete(entry), OK);
+    assert_eq!(left_of(&f), (0, 0));
+}
+
+#[test]
 fn ap_2_members_are_inserted_once() {
     let f = Fixture::new();
     assert_eq!(write_member(&f, Insert, member(&f, 0, 1)), INVALID);
@@ -511,6 +566,38 @@ fn m_2_meters_with_a_single_rate() {
 }
 
 #[test]
+fn m_7_and_z_11_new_rates_start_with_full_buckets_and_counts_with_a_request() {
+    let f = Fixture::new();
+    let mut worker = f.worker(0);
+    let meter = |config, counter_data| {
+        let index = Some(Index { index: 1 });
+        EntityKind::MeterEntry(MeterEntry { meter_id: f.meter("rates"), index, config, counter_data })
+    };
+    let counted = || match &f.read(meter(None, Some(v1::MeterCounterData::default())))[..] {
+        [EntityKind::MeterEntry(entry)] => {
+            let data = entry.counter_data.clone().unwrap();
+            [data.green, data.yellow, data.red].map(|count| count.unwrap().packet_count)
+        }
+        other => panic!("{other:?}"),
+    };
+    let mut send = |packets| (0..packets).for_each(|_| drop(worker.process_one(1, &[0; 100])));
+    let rates = |cburst, pburst| Some(MeterConfig { cir: 0, cburst, pir: 0, pburst, eburst: 0 });
+    assert_eq!(f.code(Modify, meter(rates(300, 500), None)), OK);
+    // Z-11: these are not counted.
+    send(2);
+    assert_eq!(counted(), [0, 0, 0]);
+    send(7);
+    assert_eq!(counted(), [1, 2, 4]);
+    // M-7.
+    assert_eq!(f.code(Modify, meter(rates(200, 600), None)), OK);
+    send(9);
+    assert_eq!(counted(), [1 + 2, 2 + 4, 4 + 3]);
+    assert_eq!(f.code(Modify, meter(None, None)), OK);
+    send(9);
+    assert_eq!(counted()[1..], [6, 7], "without rates all packets are green");
+}
+
+#[test]
 fn m_6_direct_meters() {
     let f = Fixture::new();
     let entry = |mac| f.entry("aged", vec![exact(1, mac)], None);
@@ -823,6 +910,61 @@ fn dg_1_and_dg_9_digests_are_switched_on_and_off() {
     let unset = EntityKind::DigestEntry(DigestEntry { digest_id: f.digest("learned_t"), config: None });
     assert_eq!(f.code(Insert, unset), OK);
     assert_eq!(all().len(), 1);
+}
+
+/// Fields of a read that do not select entities, and would be wrong in a write.
+#[test]
+fn q_13_other_fields_of_a_read_are_ignored() {
+    let f = Fixture::new();
+    assert_eq!(f.insert(TableEntry { metadata: "m".into(), ..f.l2(1, 1) }), OK);
+    let pattern = TableEntry { is_const: true, idle_timeout_ns: -5, ..f.entry("l2", vec![], None) };
+    assert_eq!(f.entries(pattern).len(), 1);
+    // These ask for more, and select nothing.
+    let aged = f.entry("aged", vec![exact(1, 1)], f.act("measured", &[1]));
+    assert_eq!(f.insert(aged.clone()), OK);
+    let asked = TableEntry {
+        counter_data: Some(CounterData { packet_count: -7, byte_count: 9 }),
+        meter_config: Some(MeterConfig { cir: -1, ..CONFIG }),
+        meter_counter_data: Some(v1::MeterCounterData::default()),
+        time_since_last_hit: Some(v1::IdleTimeout { elapsed_ns: 9 }),
+        ..f.entry("aged", vec![], None)
+    };
+    let found = f.entries(asked);
+    assert_eq!(found[0].counter_data, Some(CounterData::default()));
+    assert!(found[0].meter_config.is_none() && found[0].meter_counter_data.is_some());
+    assert!(found[0].time_since_last_hit.is_some());
+    let wrong = counter(&f, "seen", Some(1), Some((-1, 1)));
+    assert_eq!(
+        f.read(EntityKind::CounterEntry(wrong)),
+        [EntityKind::CounterEntry(counter(&f, "seen", Some(1), Some((0, 0))))]
+    );
+    let meter = MeterEntry {
+        meter_id: f.meter("rates"),
+        config: Some(MeterConfig { cir: -1, ..CONFIG }),
+        ..MeterEntry::default()
+    };
+    assert_eq!(f.read(EntityKind::MeterEntry(meter)).len(), 8);
+    let register = RegisterEntry {
+        register_id: f.register("stamps"),
+        index: Some(Index { index: 1 }),
+        data: Some(bits(1 << 60)),
+    };
+    assert_eq!(f.read(EntityKind::RegisterEntry(register)).len(), 1);
+    assert_eq!(write_member(&f, Insert, member(&f, 1, 1)), OK);
+    assert_eq!(f.read(EntityKind::ActionProfileMember(member(&f, 1, 4000))).len(), 1);
+    assert_eq!(write_group(&f, Insert, group(&f, 1, &[(1, 1)])), OK);
+    assert_eq!(f.read(EntityKind::ActionProfileGroup(group(&f, 1, &[(77, -1)]))).len(), 1);
+    assert_eq!(f.code(Insert, multicast(7, &[(1, 1)])), OK);
+    assert_eq!(f.read(multicast(7, &[(4000, 1), (4000, 1)])), [multicast(7, &[(1, 1)])]);
+    let set = ValueSetEntry {
+        value_set_id: f.value_set("known"),
+        members: vec![ValueSetMember { r#match: vec![lpm(9, 1, 1)] }],
+    };
+    assert_eq!(f.read(EntityKind::ValueSetEntry(set)).len(), 1);
+    let digest_id = f.digest("learned_t");
+    let config = Some(DigestConfig { max_list_size: -1, ..DigestConfig::default() });
+    assert_eq!(f.code(Insert, EntityKind::DigestEntry(DigestEntry { digest_id, config: None })), OK);
+    assert_eq!(f.read(EntityKind::DigestEntry(DigestEntry { digest_id, config })).len(), 1);
 }
 
 #[test]

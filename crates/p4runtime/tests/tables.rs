@@ -340,6 +340,20 @@ fn e_15_ranges_are_not_empty() {
 }
 
 #[test]
+fn e_17_selector_fields_are_not_given() {
+    let f = Fixture::new();
+    let spread = f.pipeline.p4info().tables.iter().find(|t| t.preamble.as_ref().unwrap().alias == "spread");
+    assert_eq!(spread.unwrap().match_fields.len(), 1);
+    let action =
+        Some(TableAction { r#type: Some(TableActionType::ActionProfileActionSet(Default::default())) });
+    for second in [2, 3] {
+        let entry = f.entry("spread", vec![exact(1, 1), exact(second, 1)], action.clone());
+        assert_eq!(f.insert(entry), INVALID);
+    }
+    assert_eq!(f.insert(f.entry("spread", vec![exact(1, 1)], action)), OK);
+}
+
+#[test]
 fn e_20_an_insertion_has_an_action_and_a_modification_need_not() {
     let f = Fixture::new();
     assert_eq!(f.insert(TableEntry { action: None, ..f.l2(1, 1) }), INVALID);
@@ -803,6 +817,48 @@ fn tr_3_and_tr_4_translated_values() {
     bad.r#match[0].field_match_type =
         Some(v1::FieldMatchType::Exact(v1::Exact { value: vec![0xff, 0xfe].into() }));
     assert_eq!(f.insert(bad), INVALID);
+}
+
+/// A refused update gives its numbers back, so that later texts have the numbers that they would have without it.
+#[test]
+fn tr_4_a_refused_update_assigns_no_number() {
+    use UpdateType::{Delete, Insert, Modify};
+    let f = Fixture::new();
+    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    let of = |kind, vrf: &str| update(kind, EntityKind::TableEntry(route(vrf)));
+    // Neither do reads.
+    assert!(f.entries(TableEntry { action: None, ..route("read") }).is_empty());
+    assert_eq!((f.modify(route("modified")), f.delete(route("deleted"))), (NOT_FOUND, NOT_FOUND));
+    assert_eq!(f.insert(TableEntry { priority: 3, ..route("wrong") }), INVALID);
+    let batch = vec![of(Insert, "a"), of(Insert, "b"), of(Delete, "c")];
+    let errors = f.write(batch.clone(), Atomicity::RollbackOnError).errors.unwrap();
+    assert_eq!(errors[2].canonical_code, NOT_FOUND);
+    // The first one that is used has the highest number, and the refused one between two others none.
+    let batch = vec![of(Insert, "first"), of(Modify, "x"), of(Insert, "second")];
+    assert!(f.write(batch, Atomicity::ContinueOnError).errors.is_some());
+    assert_eq!(f.insert(route("1023")), INVALID, "the number of `first`");
+    assert_eq!(f.insert(route("1022")), INVALID, "the number of `second`");
+    assert_eq!(f.insert(route("1021")), OK);
+    // A state file has those of the others only.
+    let dump = f.switch.dump(false);
+    assert!(dump.contains("p4runtime text 1023") && dump.contains("p4runtime text 1022"), "{dump}");
+    assert_eq!(dump.matches("p4runtime text").count(), 2, "{dump}");
+}
+
+#[test]
+fn tr_10_a_number_that_is_too_large_for_the_program_is_refused() {
+    let f = Fixture::new();
+    let label =
+        |m: Vec<FieldMatch>, to: u64| TableEntry { priority: 1, ..f.entry("labels", m, f.act("tag", &[to])) };
+    let whole = |value| vec![ternary(1, value, 0xffff_ffff), exact(2, 1)];
+    assert_eq!(f.insert(label(whole(0xfff), 0xfff)), OK);
+    // Without the upper bits, each would be that entry, or have its action.
+    for wrong in [label(whole(0x1fff), 1), label(whole(0xffff_ffff), 1), label(whole(2), 0x1fff)] {
+        let error = f.update(UpdateType::Insert, EntityKind::TableEntry(wrong));
+        assert_eq!(error.canonical_code, INVALID, "{error:?}");
+        assert!(error.message.contains("has no number in the program, whose type has 12 bits"), "{error:?}");
+    }
+    assert_eq!(f.all("labels"), [label(whole(0xfff), 0xfff)]);
 }
 
 #[test]

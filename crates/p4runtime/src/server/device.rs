@@ -220,7 +220,9 @@ pub fn refused(refusal: &Refusal) -> Status {
             Status::not_found(format!("the name of a role has at most {ROLE_NAME_MAX} bytes"))
         }
         Refusal::Role(role) => Status::not_found(format!("no client has opened a stream for role `{role}`")),
-        Refusal::Invalid(why) => Status::invalid_argument(why.clone()),
+        Refusal::LongName(found) => Status::resource_exhausted(format!(
+            "the role's name has {found} bytes, expected at most {ROLE_NAME_MAX}"
+        )),
         // Clients look for these words.
         Refusal::ElectionIdExists(id) => {
             Status::invalid_argument(format!("Election id already exists: another stream has {id}"))

@@ -3,7 +3,7 @@
 use super::device::Device;
 use super::roles::Role;
 use crate::pipeline::Pipeline;
-use crate::value::{Field, Outside, Texts};
+use crate::value::{By, Field, Outside, Texts};
 use crate::wire::{put_bytes, put_varint};
 use bytes::Bytes;
 use num_bigint::BigUint;
@@ -105,7 +105,7 @@ impl Layout {
                 return Err(format!("metadata {id} (`{name}`) is given {times} times, expected once"));
             };
             if field.outside != Outside::Same {
-                let value = texts.read(field, &value.value);
+                let value = texts.read(field, &value.value, By::Packet);
                 let value = value.map_err(|why| format!("metadata {id} (`{name}`): {}", why.message))?;
                 put_bits(&mut header, end, value.bits() as usize, &value.to_bytes_be());
                 continue;

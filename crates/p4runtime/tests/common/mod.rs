@@ -24,8 +24,8 @@ pub const ABORTED: i32 = 10;
 pub const RANGE: i32 = 11;
 pub const UNIMPLEMENTED: i32 = 12;
 
-/// P4Info of a program.
-pub fn p4info(text: &str) -> P4Info {
+/// What P4Info and initial entries a program has, or the errors.
+pub fn generated(text: &str) -> Result<p4jet_p4info::Generated, String> {
     let options = p4jet_syntax::Options {
         builtins: p4jet_analysis::BUILTINS.to_vec(),
         ..p4jet_syntax::Options::default()
@@ -33,11 +33,14 @@ pub fn p4info(text: &str) -> P4Info {
     let parsed = p4jet_syntax::parse_text("entities.p4", text, &options);
     let (typed, diagnostics) = p4jet_analysis::analyse(&parsed.program, parsed.sources.clone());
     let shown = || p4jet_syntax::render(&diagnostics, &parsed.sources, false);
-    let typed = typed.unwrap_or_else(|| panic!("{}", shown()));
-    match p4jet_p4info::generate(&typed, "v1model") {
-        Ok(generated) => generated.p4info,
-        Err(errors) => panic!("{}", p4jet_syntax::render(&errors, &parsed.sources, false)),
-    }
+    let typed = typed.ok_or_else(shown)?;
+    let arch = if text.contains("psa.p4") { "psa" } else { "v1model" };
+    p4jet_p4info::generate(&typed, arch).map_err(|e| p4jet_syntax::render(&e, &parsed.sources, false))
+}
+
+/// P4Info of a program.
+pub fn p4info(text: &str) -> P4Info {
+    generated(text).unwrap_or_else(|errors| panic!("{errors}")).p4info
 }
 
 pub struct Fixture {
@@ -119,6 +122,11 @@ impl Fixture {
     /// An entry of `l2`.
     pub fn l2(&self, mac: u64, port: u64) -> v1::TableEntry {
         self.entry("l2", vec![exact(1, mac)], self.act("forward", &[port]))
+    }
+
+    /// A worker that processes packets.
+    pub fn worker(&self, index: usize) -> p4jet_embed::Worker {
+        self.switch.control().switch().worker(p4jet_embed::EngineKind::Jit, index).unwrap()
     }
 
     pub fn write(&self, updates: Vec<Update>, atomicity: v1::Atomicity) -> write::Written {
