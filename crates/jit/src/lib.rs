@@ -14,7 +14,7 @@
 //! 5. Four passes remove code that Cranelift would keep, before Cranelift sees it: `unused` (loads and parameters that
 //!    nothing uses), `same_params` (block parameters that always have the same value), `compares` (bytes swapped only
 //!    to be compared) and `cold` (code that leads only to drops moves aside).
-//! 6. Cranelift compiles each function.
+//! 6. Cranelift compiles each function, as the last decision of `plan` says: with optimisation or quickly.
 //!
 //! Every compilation is bounded by the constants of this file. Functions above one size are compiled without
 //! optimisation, with a single-pass register allocator, after `constant_params`, `memory_params` and `long_ranges` have moved
@@ -264,20 +264,20 @@ fn too_large(what: &str, found: usize, most: usize) -> Error {
 }
 
 /// Like [`too_large`], for a count that ended at the limit.
-fn more_than(what: &str, most: usize) -> Error {
+fn too_many(what: &str, most: usize) -> Error {
     let message = format!(
-        "not supported yet: machine code for a program of more than {most} {what}; `--engine interp` runs it without machine \
-         code"
+        "not supported yet: machine code for a program of too many {what}: the limit is {most}; `--engine interp` runs it \
+         without machine code"
     );
     Error { message, loc: Loc(0) }
 }
 
 fn too_many_steps() -> Error {
-    more_than("steps of analysis (branches times fields, until nothing changes)", ANALYSIS_STEPS_MAX)
+    too_many("steps of analysis (branches times fields, until nothing changes)", ANALYSIS_STEPS_MAX)
 }
 
 fn too_many_instructions() -> Error {
-    more_than("instructions and entries of jump tables", INSTRUCTIONS_MAX)
+    too_many("instructions and entries of jump tables", INSTRUCTIONS_MAX)
 }
 
 /// The size of a function: its instructions and entries of jump tables.
