@@ -430,7 +430,11 @@ fn machine_code_that_would_take_long_is_refused() {
     let lookahead = |_| "p.advance(8); transition select(p.lookahead<bit<16>>())".to_string();
     let states = Parts { states: states_back_and_forth(18_000, lookahead), ..Parts::default() };
     let output = check_for("jit", "states", &states).expect_status(1);
-    output.says(&["error[too-large]", "400000 instructions and entries of jump tables", "--engine interp"]);
+    output.says(&[
+        "error[too-large]",
+        "too many instructions and entries of jump tables: the limit is 400000;",
+        "--engine interp",
+    ]);
     check("states", &states).expect_status(0);
     let own = |i| format!("p.extract(h.h{i}); transition select(h.h{i}.k)");
     let headers = Parts {
@@ -440,7 +444,11 @@ fn machine_code_that_would_take_long_is_refused() {
         ..Parts::default()
     };
     let output = check_for("jit", "headers", &headers).expect_status(1);
-    output.says(&["error[too-large]", "(at most 400000)", "--engine interp"]);
+    output.says(&[
+        "error[too-large]",
+        "too many instructions and entries of jump tables: the limit is 400000;",
+        "--engine interp",
+    ]);
 }
 
 /// A table with many actions at many places: all of them would be compiled at each.
@@ -724,7 +732,8 @@ fn a_late_refusal_ends_the_switch() {
     };
     let program = dir.write("late.p4", parts.text());
     let output = run(&["run", &program, "-i", "0@mem", "--stay"]).expect_status(1);
-    output.says(&["instructions and entries of jump tables (at most 400000)", "--engine interp"]);
+    output
+        .says(&["too many instructions and entries of jump tables: the limit is 400000;", "--engine interp"]);
 }
 
 /// Parts that an error left unfinished, here a variable whose initial value is refused, are not reported as a bug of p4jet.

@@ -631,6 +631,26 @@ impl Checker {
         }
     }
 
+    /// Declares the type parameters, apply parameters and constructor parameters of a parser or control.
+    fn signature_of_block(
+        &mut self,
+        type_params: &[ast::Ident],
+        params: &[ast::Param],
+        ctor_params: &[ast::Param],
+    ) -> (Vec<TypeParamId>, Vec<Param>, Vec<Param>) {
+        let ((mut types, apply, constructor), extra) = self.with_dont_cares(|c| {
+            let types = c.type_params(type_params);
+            let apply = c.params(params, VarKind::Param);
+            let constructor = c.params(ctor_params, |_| VarKind::Constructor);
+            (types, apply, constructor)
+        });
+        types.extend(extra);
+        self.check_ctor_params(ctor_params, false);
+        self.refuse_blocks(params, &apply, true);
+        self.refuse_blocks(ctor_params, &constructor, false);
+        (types, apply, constructor)
+    }
+
     fn parser(&mut self, decl: &ast::Decl, p: &ast::ParserDecl) {
         let id = ParserId(self.prog.parsers.len() as u32);
         self.prog.parsers.push(Parser {
@@ -644,22 +664,12 @@ impl Checker {
         });
         self.declare_block(&p.name, Symbol::Parser(id), &p.ctor_params);
         self.scopes.push();
-        let ((mut type_params, params, ctor_params), extra) = self.with_dont_cares(|c| {
-            let type_params = c.type_params(&p.type_params);
-            let params = c.params(&p.params, VarKind::Param);
-            let ctor_params = c.params(&p.ctor_params, |_| VarKind::Constructor);
-            (type_params, params, ctor_params)
-        });
-        type_params.extend(extra);
-        {
-            let parser = &mut self.prog.parsers[id.index()];
-            parser.type_params = type_params;
-            parser.params = params;
-            parser.ctor_params = ctor_params;
-        }
-        self.check_ctor_params(&p.ctor_params, false);
-        self.refuse_blocks(&p.params, &self.prog.parsers[id.index()].params.clone(), true);
-        self.refuse_blocks(&p.ctor_params, &self.prog.parsers[id.index()].ctor_params.clone(), false);
+        let (type_params, params, ctor_params) =
+            self.signature_of_block(&p.type_params, &p.params, &p.ctor_params);
+        let parser = &mut self.prog.parsers[id.index()];
+        parser.type_params = type_params;
+        parser.params = params;
+        parser.ctor_params = ctor_params;
         if let Some(body) = &p.body {
             let outer_owner = std::mem::replace(&mut self.owner, format!("parser `{}`", p.name.text));
             self.open.push(Open::Parser(id));
@@ -684,22 +694,12 @@ impl Checker {
         });
         self.declare_block(&c.name, Symbol::Control(id), &c.ctor_params);
         self.scopes.push();
-        let ((mut type_params, params, ctor_params), extra) = self.with_dont_cares(|k| {
-            let type_params = k.type_params(&c.type_params);
-            let params = k.params(&c.params, VarKind::Param);
-            let ctor_params = k.params(&c.ctor_params, |_| VarKind::Constructor);
-            (type_params, params, ctor_params)
-        });
-        type_params.extend(extra);
-        {
-            let control = &mut self.prog.controls[id.index()];
-            control.type_params = type_params;
-            control.params = params;
-            control.ctor_params = ctor_params;
-        }
-        self.check_ctor_params(&c.ctor_params, false);
-        self.refuse_blocks(&c.params, &self.prog.controls[id.index()].params.clone(), true);
-        self.refuse_blocks(&c.ctor_params, &self.prog.controls[id.index()].ctor_params.clone(), false);
+        let (type_params, params, ctor_params) =
+            self.signature_of_block(&c.type_params, &c.params, &c.ctor_params);
+        let control = &mut self.prog.controls[id.index()];
+        control.type_params = type_params;
+        control.params = params;
+        control.ctor_params = ctor_params;
         if let Some(body) = &c.body {
             let outer_owner = std::mem::replace(&mut self.owner, format!("control `{}`", c.name.text));
             self.open.push(Open::Control(id));

@@ -27,7 +27,8 @@ pub struct Args {
     /// Print the pipeline IR after all passes.
     #[arg(long)]
     ir: bool,
-    /// Print the plan of the machine code: stages and cuts, what each stage reads and from where, lookups, extern calls.
+    /// Print the plan of the machine code: stages and cuts, which stages are optimised, what each stage reads and from
+    /// where, lookups, extern calls.
     #[arg(long)]
     plan: bool,
     /// Print the machine code.

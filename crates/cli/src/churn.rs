@@ -32,7 +32,7 @@ pub struct Churn {
     effects_us: Vec<f64>,
 }
 
-/// Number of measurements without changes, with paced ones, and at full speed.
+/// Measurements: without changes, with paced changes, with changes at full speed.
 const ROUNDS: usize = 5;
 /// Number of times that an entry is removed and restored to observe when that takes effect.
 const PROBES: usize = 1000;

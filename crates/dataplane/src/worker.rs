@@ -470,7 +470,7 @@ impl Worker {
         {
             let number = batch.len();
             if copy.push(pool, batch).is_err() {
-                // It grew, pass by pass, beyond the size of a buffer.
+                // The packet grew with each pass and no longer fits a buffer.
                 self.refused.too_many += 1;
                 note_refused(&self.followed, self.place.switch(), budget, DropReason::TooManyCopies);
                 self.budgets.release(budget);

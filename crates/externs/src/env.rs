@@ -29,7 +29,6 @@ pub struct Env<'a> {
     failed: bool,
     state: &'a State,
     worker: usize,
-    failure: Option<String>,
     log: Vec<String>,
     log_dropped: usize,
     custom: HashMap<String, Arc<Crc>>,
@@ -59,7 +58,6 @@ impl<'a> Env<'a> {
             failed: false,
             state,
             worker,
-            failure: None,
             log: Vec::new(),
             log_dropped: 0,
             custom: HashMap::new(),
@@ -175,16 +173,10 @@ impl<'a> Env<'a> {
         std::mem::take(&mut self.failed)
     }
 
-    /// Returns the message of the last failed assertion, which is also in the log.
-    pub fn take_failure(&mut self) -> Option<String> {
-        self.failure.take()
-    }
-
     pub(crate) fn fail(&mut self, what: String) {
         // The packet ends here.
         self.release();
         self.failed = true;
-        self.failure = Some(what.clone());
         self.log(what);
     }
 

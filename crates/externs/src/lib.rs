@@ -28,6 +28,7 @@ use std::hash::{Hash, Hasher};
 
 mod apart;
 mod bits;
+mod cells;
 mod crc;
 mod digests;
 mod env;
@@ -39,6 +40,7 @@ mod replication;
 mod state;
 
 pub use apart::{Apart, Zeroed};
+pub use cells::{CounterValue, StateError};
 pub use crc::{Crc, CrcParams};
 pub use digests::{Digest, DigestCounts};
 pub use env::Env;
@@ -46,7 +48,7 @@ pub use hash::{ByteParts, byte_parts};
 pub use meter::{GREEN, RED, Rate, Rates, YELLOW};
 pub use multicast::{Affected, Multicast, MulticastError, NODES_MAX, Node};
 pub use replication::{Destinations, Replica, Session, Targets};
-pub use state::{CounterValue, DIRECT_BANKS, InstanceKind, InstanceSpec, State, StateError, Unit};
+pub use state::{DIRECT_BANKS, InstanceKind, InstanceSpec, State, Unit};
 
 /// A function that computes an extern call. `args` and `outs` have the limbs that the widths of the site take, with
 /// unused high bits 0; the function writes every limb of `outs`.

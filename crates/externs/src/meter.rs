@@ -6,7 +6,7 @@
 //! at most the burst.
 
 use crate::apart::Apart;
-use crate::state::{CounterValue, StateError, zeroed};
+use crate::cells::{CounterValue, StateError, zeroed};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 

@@ -2,8 +2,8 @@
 //! switch or a large change does not delay replies to ping.
 
 use crate::config::ControllerPort;
-use crate::controller::{Level, Log};
 use crate::icmp::{Answer, OwnAddresses, Silence, answer};
+use crate::log::{Level, Log};
 use p4jet_packet::{BATCH_MAX, Batch, Pool};
 use p4jet_ports::{AfPacketPort, LinkStatus, Port, Received, wait};
 use std::collections::BTreeMap;

@@ -7,6 +7,7 @@ use crate::diff::{Change, delete, diff, diff_shares, insert, modify, summary};
 use crate::health::{Verdict, Watch};
 use crate::icmp::OwnAddresses;
 use crate::learn::{Learned, Listener, Stations};
+use crate::log::{Level, Log};
 use crate::plan::{Plan, plan, station_entries};
 use crate::schema::{Call, Key, Kind, Shapes, Table, Word};
 use crate::state::Actual;
@@ -20,17 +21,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The severity of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// Normal.
-    Info,
-    /// A problem that may be temporary.
-    Warn,
-}
-
-/// Receives the controller's events: level, name of the event, text.
-pub type Log = Arc<dyn Fn(Level, &'static str, String) + Send + Sync>;
 /// Connects to the switch.
 pub type Connect = Box<dyn Fn() -> io::Result<Client> + Send>;
 

@@ -86,13 +86,15 @@ pub fn summary(changes: &[Change]) -> String {
 impl Change {
     /// Returns the runtime command.
     pub fn command(&self) -> String {
-        let text = self.update.to_string();
         match &self.update {
             // The table of pools has an action profile, for which bmv2 has special commands.
-            NamedUpdate::Delete { table, .. } | NamedUpdate::ResetDefault { table } if table == POOLS => {
-                text.replacen("table_", "table_indirect_", 1)
+            NamedUpdate::Delete { table, entry: NamedEntry::Handle(entry) } if table == POOLS => {
+                format!("table_indirect_delete {table} {entry}")
             }
-            _ => text,
+            NamedUpdate::ResetDefault { table } if table == POOLS => {
+                format!("table_indirect_reset_default {table}")
+            }
+            update => update.to_string(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::schema::{Call, Field, Key, Shape, Shapes, Table, last};
 use p4jet_control::record::{Groups, Record};
+use p4jet_control::value::parse_int;
 use p4jet_control::{CommandError, NamedSelector, Ref};
 use p4jet_text::client::Client;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -87,7 +88,7 @@ fn table_named(name: &str) -> Option<Table> {
 }
 
 fn number(text: &str) -> Option<u128> {
-    u128::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+    u128::try_from(parse_int(text)?.ok()?).ok()
 }
 
 fn field(text: &str) -> Option<Field> {

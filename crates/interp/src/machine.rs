@@ -646,7 +646,7 @@ impl Run<'_, '_, '_> {
     }
 
     fn copy(&mut self, copy: &PacketCopy, loc: Loc) {
-        let (mut frame, mut cursor) = match copy.frame {
+        let (frame, mut cursor) = match copy.frame {
             CopyFrame::Arrived => (self.arrived.clone(), 0),
             CopyFrame::Current => (self.frame.bytes.clone(), self.frame.cursor),
         };
@@ -666,26 +666,25 @@ impl Run<'_, '_, '_> {
         for (field, value) in &copy.set {
             fields[field.index()] = self.eval(value);
         }
-        let mut set: Vec<FieldId> = copy.set.iter().map(|(field, _)| *field).collect();
+        let set: Vec<FieldId> = copy.set.iter().map(|(field, _)| *field).collect();
         let queue = copy.queue.as_ref().map(|queue| {
             let port = self.eval(&queue.port).to_u32().unwrap_or(u32::MAX);
             (port, self.eval(&queue.number).to_u32().unwrap_or(u32::MAX).min(QUEUE_MAX))
         });
-        let (begin, made_in, port, queued) = (copy.begin, self.half, self.port, None);
-        let port_causes = self.causes_of_copy(copy);
+        let mut copied = Copied {
+            begin: copy.begin,
+            made_in: self.half,
+            port: self.port,
+            frame,
+            queue,
+            queued: None,
+            cursor,
+            fields,
+            set,
+            port_causes: self.causes_of_copy(copy),
+        };
         let Some(replicas) = &copy.replicas else {
-            self.create(Copied {
-                begin,
-                made_in,
-                port,
-                frame,
-                queue,
-                queued,
-                cursor,
-                fields,
-                set,
-                port_causes,
-            });
+            self.create(copied);
             self.record(|_| TraceEvent::Copied { begin: copy.begin, to: None, loc });
             return;
         };
@@ -699,44 +698,34 @@ impl Run<'_, '_, '_> {
         let (class_of_service, bytes_max) = (targets.class_of_service, targets.bytes_max);
         let destinations: Vec<_> = targets.replicas().collect();
         if let Some(bytes_max) = bytes_max {
-            frame.truncate(bytes_max as usize);
-            cursor = cursor.min(8 * frame.len() as u64);
+            copied.frame.truncate(bytes_max as usize);
+            copied.cursor = copied.cursor.min(8 * copied.frame.len() as u64);
         }
         let ports = destinations.iter().map(|r| r.port).collect();
         self.record(|_| TraceEvent::Copied { begin: copy.begin, to: Some((replicas.list, id, ports)), loc });
-        set.extend([replicas.port, replicas.instance, replicas.class_of_service].into_iter().flatten());
+        copied
+            .set
+            .extend([replicas.port, replicas.instance, replicas.class_of_service].into_iter().flatten());
         for (number, replica) in destinations.iter().enumerate() {
             if self.copies.len() >= COPIES_MAX {
                 self.refused_copies += (destinations.len() - number) as u64;
                 break;
             }
-            let mut fields = fields.clone();
+            let mut copied = copied.clone();
             for (field, value) in [
                 (replicas.port, replica.port),
                 (replicas.instance, replica.instance),
                 (replicas.class_of_service, class_of_service),
             ] {
                 if let Some(f) = field {
-                    fields[f.index()] = wrap(value.into(), self.program.width(f));
+                    copied.fields[f.index()] = wrap(value.into(), self.program.width(f));
                 }
             }
-            let queue = queue.map(|(_, number)| match replicas.class_of_service {
+            copied.queue = copied.queue.map(|(_, number)| match replicas.class_of_service {
                 Some(_) => (replica.port, class_of_service.min(QUEUE_MAX)),
                 None => (replica.port, number),
             });
-            let (frame, set, port_causes) = (frame.clone(), set.clone(), port_causes.clone());
-            self.create(Copied {
-                begin,
-                made_in,
-                port,
-                frame,
-                queue,
-                queued,
-                cursor,
-                fields,
-                set,
-                port_causes,
-            });
+            self.create(copied);
         }
     }
 
@@ -809,8 +798,7 @@ impl Run<'_, '_, '_> {
         if (bits % 8u32).is_zero() {
             return Ok(());
         }
-        let code = self.program.errors.iter().position(|e| e == "ParserInvalidArgument").unwrap_or(0);
-        Err(Stop::Rejected(code.into()))
+        Err(Stop::Rejected(self.program.error_invalid_argument.into()))
     }
 
     fn emit(&mut self, id: HeaderId, loc: Loc) {

@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use crate::{Column, FieldId, Op, Program};
+use crate::{Column, ColumnId, FieldId, Op, Program};
 
 /// The columns of a program, and which are parts of others.
 #[derive(Debug, Default)]
@@ -20,14 +20,14 @@ pub struct Columns {
     /// The columns that are not part of another one.
     pub whole: Vec<Column>,
     /// For each field of a column: its column in `whole`, and its position there.
-    pub places: HashMap<FieldId, (usize, usize)>,
+    pub places: HashMap<FieldId, (ColumnId, usize)>,
 }
 
 /// The position of a column in a whole column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Index in [`Columns::whole`].
-    pub whole: usize,
+    /// The whole column.
+    pub whole: ColumnId,
     /// Position of its first field.
     pub first: usize,
     /// Distance between its fields.
@@ -55,7 +55,7 @@ impl Columns {
                 columns.part(&column).ok_or(shared)?;
                 continue;
             }
-            let number = columns.whole.len();
+            let number = ColumnId(columns.whole.len() as u32);
             for (at, &field) in column.iter().enumerate() {
                 if columns.places.insert(field, (number, at)).is_some() {
                     return Err(field);

@@ -25,8 +25,7 @@
 //! * When [`Op::Extract`], [`Op::ExtractElement`], [`Op::Advance`] or [`Op::Lookahead`] would pass the end of the frame, nothing is changed, the
 //!   block's [`Block::error_field`] becomes [`Program::error_packet_too_short`] and the block returns (reject). An
 //!   extract whose varbit length exceeds the field's width sets [`Program::error_header_too_short`] instead; a varbit
-//!   length or an advance that is not a multiple of 8 sets the code of `ParserInvalidArgument` in [`Program::errors`]
-//!   (0 if there is no such error). Order of the checks: invalid argument, header too short, packet too short.
+//!   length or an advance that is not a multiple of 8 sets [`Program::error_invalid_argument`]. Order of the checks: invalid argument, header too short, packet too short.
 //! * The processing of every packet ends: each cycle of a graph is bounded by a counter, consumes bytes of the frame, or passes
 //!   a [`Terminator::Turn`], which spends the packet's budget of turns ([`turns`]). Nothing restores the budget.
 
@@ -83,6 +82,8 @@ index! {
     NodeId;
     /// Index in [`Program::instances`].
     InstanceId;
+    /// Index in [`columns::Columns::whole`].
+    ColumnId;
     /// Index in [`Program::locs`]; 0 is "nowhere".
     Loc;
 }
@@ -127,6 +128,8 @@ pub struct Program {
     pub error_packet_too_short: u32,
     /// Code of HeaderTooShort.
     pub error_header_too_short: u32,
+    /// Code of ParserInvalidArgument.
+    pub error_invalid_argument: u32,
     /// Drop reasons; [`Terminator::Drop`] names one by index.
     pub drop_reasons: Vec<String>,
     /// Types whose values controllers see under other names (`@p4runtime_translation`), with their width in packets.

@@ -144,11 +144,19 @@ impl Maker {
     }
 
     fn program(mut self) -> Program {
-        self.p.errors = ["NoError", "PacketTooShort", "NoMatch", "HeaderTooShort", "ParserTimeout"]
-            .map(String::from)
-            .to_vec();
+        self.p.errors = [
+            "NoError",
+            "PacketTooShort",
+            "NoMatch",
+            "HeaderTooShort",
+            "ParserTimeout",
+            "ParserInvalidArgument",
+        ]
+        .map(String::from)
+        .to_vec();
         self.p.error_packet_too_short = 1;
         self.p.error_header_too_short = 3;
+        self.p.error_invalid_argument = 5;
         self.p.drop_reasons = ["parser", "policy", "egress_spec is the drop port"].map(String::from).to_vec();
         for (name, width, intrinsic) in [
             ("standard_metadata.ingress_port", 9, Intrinsic::IngressPort),

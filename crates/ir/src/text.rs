@@ -6,6 +6,7 @@
 //! errors NoError, PacketTooShort, HeaderTooShort
 //! error_packet_too_short 1
 //! error_header_too_short 2
+//! error_invalid_argument 3
 //! drop_reasons "no route"
 //! field hdr.ipv4.$valid$: 1 valid hdr.ipv4
 //! field hdr.ipv4.ttl: 8 in hdr.ipv4
@@ -50,6 +51,7 @@ const WORDS: &[&str] = &[
     "errors",
     "error_packet_too_short",
     "error_header_too_short",
+    "error_invalid_argument",
     "drop_reasons",
     "translated",
     "field",
@@ -552,6 +554,7 @@ impl Printer<'_> {
         }
         self.line(&format!("error_packet_too_short {}", p.error_packet_too_short));
         self.line(&format!("error_header_too_short {}", p.error_header_too_short));
+        self.line(&format!("error_invalid_argument {}", p.error_invalid_argument));
         if !p.drop_reasons.is_empty() {
             let reasons: Vec<_> = p.drop_reasons.iter().map(|r| quoted(r)).collect();
             self.line(&format!("drop_reasons {}", reasons.join(", ")));
@@ -1478,6 +1481,7 @@ impl Parser<'_> {
                     | "errors"
                     | "error_packet_too_short"
                     | "error_header_too_short"
+                    | "error_invalid_argument"
                     | "drop_reasons"
                     | "translated"
                     | "field"
@@ -1496,7 +1500,7 @@ impl Parser<'_> {
                     | "intrinsic"
             ) {
                 return self.error_here(
-                    "a declaration: program, locs, errors, error_packet_too_short, error_header_too_short, drop_reasons, \
+                    "a declaration: program, locs, errors, error_packet_too_short, error_header_too_short, error_invalid_argument, drop_reasons, \
                      translated, field, header, column, stack, instance, action, table, block, ingress, egress, egress_port, drop_place, turns, \
                      intrinsic",
                 );
@@ -1513,6 +1517,7 @@ impl Parser<'_> {
             "errors" => p.errors = self.comma_list(|s| s.name("the name of an error"))?,
             "error_packet_too_short" => p.error_packet_too_short = self.small("an error code")?,
             "error_header_too_short" => p.error_header_too_short = self.small("an error code")?,
+            "error_invalid_argument" => p.error_invalid_argument = self.small("an error code")?,
             "drop_reasons" => p.drop_reasons = self.comma_list(|s| s.string("a reason"))?,
             "translated" => {
                 let name = self.name("the name of a type")?;

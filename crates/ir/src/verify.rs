@@ -166,6 +166,7 @@ impl Verifier<'_> {
         if p.blocks.iter().any(|b| b.error_field.is_some()) {
             self.in_range(p.error_packet_too_short, p.errors.len(), "error code");
             self.in_range(p.error_header_too_short, p.errors.len(), "error code");
+            self.in_range(p.error_invalid_argument, p.errors.len(), "error code");
         }
         let mut seen = HashSet::new();
         for b in p.ingress.iter().chain(&p.egress) {

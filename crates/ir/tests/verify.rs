@@ -7,6 +7,7 @@ program good
 errors NoError, PacketTooShort
 error_packet_too_short 1
 error_header_too_short 1
+error_invalid_argument 1
 drop_reasons "gone"
 field h.$valid$: 1 valid h
 field h.f: 8 in h
@@ -185,6 +186,7 @@ fn refuses() {
     check("  direct d\n", "  profile d\n", "table t: `d` is not an action profile");
     check("ingress p, c, e", "ingress p, c, c", "program: block 1 runs twice");
     check("error_packet_too_short 1", "error_packet_too_short 2", "program: error code 2 of 2");
+    check("error_invalid_argument 1", "error_invalid_argument 2", "program: error code 2 of 2");
 }
 
 /// Returns the errors about loops of a control with these nodes; `top` has further declarations.

@@ -4,7 +4,7 @@
 
 use crate::graph::Graph;
 use crate::plan::PhvLayout;
-use crate::runtime::Ctx;
+use p4jet_externs::Destinations;
 use p4jet_ir::turns::COPIES_MAX;
 use p4jet_ir::{Begin, CopyFrame, Intrinsic, QUEUE_MAX, Queued, ReplicaList};
 use p4jet_packet::{BATCH_MAX, Batch, Packet, Pool, PushError};
@@ -63,7 +63,7 @@ pub fn intrinsic_bit(intrinsic: Intrinsic) -> u16 {
 /// The constant properties of all copies of a program.
 pub struct CopyLayout {
     /// Limbs of the fields, and of the machine's own variables, that copies inherit.
-    image_limbs: usize,
+    pub image_limbs: usize,
     /// Intrinsics that some copy may inherit: set when a copy begins, unless that one has them.
     intrinsics: Vec<(Begin, Intrinsic, Cell)>,
     /// True if frames must be kept as they arrived.
@@ -259,6 +259,80 @@ impl Copies {
         Some(spare)
     }
 
+    /// Makes the copies of a statement.
+    ///
+    /// # Safety
+    /// The packet is one of the running batch.
+    pub unsafe fn make(&mut self, making: Making<'_>, destinations: &Destinations) {
+        let Making { layout, site, image, packet, maker, cursor, id, queue } = making;
+        let site = &layout.sites[site];
+        let kept = std::mem::take(&mut self.arrived[maker]);
+        let frame: &[u8] = match site.frame {
+            CopyFrame::Arrived if layout.keep_arrived => &kept,
+            CopyFrame::Arrived if self.began_with == Begin::Egress => &[],
+            // SAFETY: packets of the running batch lie in its pool.
+            CopyFrame::Arrived | CopyFrame::Current => unsafe { packet.bytes() },
+        };
+        let frame_length = frame.len();
+        // Headers of a copy that a session cut lie behind its frame, and a copy of it takes them along.
+        let (frame, was_cut) = match self.whole.get(maker) {
+            Some(&(data, whole))
+                if site.frame == CopyFrame::Current && data == packet.data && whole > frame.len() =>
+            {
+                // SAFETY: `Copied::push` wrote this many bytes there.
+                (unsafe { std::slice::from_raw_parts(data, whole) }, true)
+            }
+            _ => (frame, false),
+        };
+        let queue = queue.map(|(port, number)| {
+            (u32::try_from(port).unwrap_or(u32::MAX), number.min(QUEUE_MAX.into()) as u32)
+        });
+        let new = |length: usize, queue: Option<(u32, u32)>| About {
+            begin: site.begin,
+            made_in: site.made_in,
+            maker: maker as u32,
+            port: packet.ingress_port,
+            length,
+            set: site.set,
+            queue,
+            queued: None,
+        };
+        match &site.replicas {
+            None => {
+                self.push(new(frame_length, queue), frame, image);
+            }
+            Some(replicas) => {
+                let targets = match replicas.list {
+                    ReplicaList::Group => destinations.group(id),
+                    ReplicaList::Session => destinations.session(id),
+                };
+                let length = targets.bytes_max.map_or(frame_length, |max| frame_length.min(max as usize));
+                let parsed = if was_cut { frame.len() } else { cursor as usize };
+                let bytes = &frame[..length.max(parsed).min(frame.len())];
+                for replica in targets.replicas() {
+                    let queue = queue.map(|(_, number)| match replicas.queue_by_class {
+                        true => (replica.port, targets.class_of_service.min(QUEUE_MAX)),
+                        false => (replica.port, number),
+                    });
+                    let Some(image) = self.push(new(length, queue), bytes, image) else { continue };
+                    if let Some(cell) = site.cursor {
+                        cell.put(image, cursor.min(length as u64));
+                    }
+                    for (cell, value) in [
+                        (replicas.port, replica.port),
+                        (replicas.instance, replica.instance),
+                        (replicas.class_of_service, targets.class_of_service),
+                    ] {
+                        if let Some(cell) = cell {
+                            cell.put(image, value.into());
+                        }
+                    }
+                }
+            }
+        }
+        self.arrived[maker] = kept;
+    }
+
     fn push(&mut self, about: About, bytes: &[u8], image: &[u64]) -> Option<&mut [u64]> {
         let made_by = &mut self.made_by[about.maker as usize];
         if *made_by as usize >= COPIES_MAX {
@@ -287,6 +361,23 @@ impl Copies {
     }
 }
 
+/// The run of a copy statement by a packet.
+pub struct Making<'m> {
+    pub layout: &'m CopyLayout,
+    /// The number of the statement in [`CopyLayout::sites`].
+    pub site: usize,
+    pub image: &'m [u64],
+    pub packet: &'m Packet,
+    /// The number of the packet in the batch.
+    pub maker: usize,
+    /// 0 unless the copies keep it.
+    pub cursor: u64,
+    /// Selects the replicas.
+    pub id: u64,
+    /// The port, and the number among its queues, where the copies wait, unless replicas have their own queues.
+    pub queue: Option<(u64, u64)>,
+}
+
 /// Stores the inherited slots of a copy in its first PHV.
 ///
 /// # Safety
@@ -308,126 +399,4 @@ pub unsafe fn enter(layout: &CopyLayout, copied: &Copied, phv: *mut u64, now_us:
             cell.put(image, value);
         }
     }
-}
-
-/// Makes the copies of a statement. `cursor` is 0 unless they keep it; `id` selects the replicas.
-///
-/// # Safety
-/// `ctx` is the running worker's; `site` is the index of one of its copy sites; `image` has the limbs that its layout
-/// says; `packet` is one of the running batch.
-pub unsafe extern "C" fn make_copies(
-    ctx: *mut Ctx,
-    site: u64,
-    image: *const u64,
-    packet: *const Packet,
-    cursor: u64,
-    id: u64,
-) {
-    // SAFETY: as the caller promises.
-    unsafe { make(ctx, site, image, packet, cursor, id, None) }
-}
-
-/// Like [`make_copies`]; the copies wait in queue `number` of `port`, unless replicas have their own queues.
-///
-/// # Safety
-/// The conditions of [`make_copies`].
-pub unsafe extern "C" fn make_queued_copies(
-    ctx: *mut Ctx,
-    site: u64,
-    image: *const u64,
-    packet: *const Packet,
-    cursor: u64,
-    id: u64,
-    port: u64,
-    number: u64,
-) {
-    // SAFETY: as the caller promises.
-    unsafe { make(ctx, site, image, packet, cursor, id, Some((port, number))) }
-}
-
-/// # Safety
-/// The conditions of [`make_copies`].
-unsafe fn make(
-    ctx: *mut Ctx,
-    site: u64,
-    image: *const u64,
-    packet: *const Packet,
-    cursor: u64,
-    id: u64,
-    queue: Option<(u64, u64)>,
-) {
-    // SAFETY: as the caller promises; nothing else uses the copies and the environment while generated code runs.
-    let (layout, copies, env, maker, packet, image) = unsafe {
-        let ctx = &*ctx;
-        let layout = &*ctx.copy_layout;
-        let image = std::slice::from_raw_parts(image, layout.image_limbs);
-        let maker = packet.offset_from(ctx.packets) as usize;
-        (layout, &mut *ctx.copies, &mut *ctx.env, maker, &*packet, image)
-    };
-    let site = &layout.sites[site as usize];
-    let kept = std::mem::take(&mut copies.arrived[maker]);
-    let frame: &[u8] = match site.frame {
-        CopyFrame::Arrived if layout.keep_arrived => &kept,
-        CopyFrame::Arrived if copies.began_with == Begin::Egress => &[],
-        // SAFETY: packets of the running batch lie in its pool.
-        CopyFrame::Arrived | CopyFrame::Current => unsafe { packet.bytes() },
-    };
-    let frame_length = frame.len();
-    // Headers of a copy that a session cut lie behind its frame, and a copy of it takes them along.
-    let (frame, was_cut) = match copies.whole.get(maker) {
-        Some(&(data, whole))
-            if site.frame == CopyFrame::Current && data == packet.data && whole > frame.len() =>
-        {
-            // SAFETY: `Copied::push` wrote this many bytes there.
-            (unsafe { std::slice::from_raw_parts(data, whole) }, true)
-        }
-        _ => (frame, false),
-    };
-    let queue = queue
-        .map(|(port, number)| (u32::try_from(port).unwrap_or(u32::MAX), number.min(QUEUE_MAX.into()) as u32));
-    let new = |length: usize, queue: Option<(u32, u32)>| About {
-        begin: site.begin,
-        made_in: site.made_in,
-        maker: maker as u32,
-        port: packet.ingress_port,
-        length,
-        set: site.set,
-        queue,
-        queued: None,
-    };
-    match &site.replicas {
-        None => {
-            copies.push(new(frame_length, queue), frame, image);
-        }
-        Some(replicas) => {
-            let destinations = env.destinations();
-            let targets = match replicas.list {
-                ReplicaList::Group => destinations.group(id),
-                ReplicaList::Session => destinations.session(id),
-            };
-            let length = targets.bytes_max.map_or(frame_length, |max| frame_length.min(max as usize));
-            let parsed = if was_cut { frame.len() } else { cursor as usize };
-            let bytes = &frame[..length.max(parsed).min(frame.len())];
-            for replica in targets.replicas() {
-                let queue = queue.map(|(_, number)| match replicas.queue_by_class {
-                    true => (replica.port, targets.class_of_service.min(QUEUE_MAX)),
-                    false => (replica.port, number),
-                });
-                let Some(image) = copies.push(new(length, queue), bytes, image) else { continue };
-                if let Some(cell) = site.cursor {
-                    cell.put(image, cursor.min(length as u64));
-                }
-                for (cell, value) in [
-                    (replicas.port, replica.port),
-                    (replicas.instance, replica.instance),
-                    (replicas.class_of_service, targets.class_of_service),
-                ] {
-                    if let Some(cell) = cell {
-                        cell.put(image, value.into());
-                    }
-                }
-            }
-        }
-    }
-    copies.arrived[maker] = kept;
 }

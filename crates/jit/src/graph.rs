@@ -8,7 +8,6 @@
 //! The graph never changes. It knows no values: the analyses (`analysis`) find those.
 
 use crate::slots::Slots;
-use crate::solver::PerPlace;
 use cranelift_codegen::entity::{EntityRef, PrimaryMap, entity_impl};
 use p4jet_ir::columns::Columns;
 use p4jet_ir::{
@@ -21,7 +20,10 @@ use p4jet_ir::{
 pub struct Place(u32);
 entity_impl!(Place, "place");
 
-/// The number of a block in running order. A block that runs twice has two steps.
+/// A value for each place of the graph.
+pub type PerPlace<T> = PrimaryMap<Place, T>;
+
+/// The number of a block in execution order. A block that runs twice has two steps.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Step(u32);
 entity_impl!(Step, "step");
@@ -40,13 +42,28 @@ pub struct Position {
 pub struct ListedAction(u32);
 entity_impl!(ListedAction, "listed");
 
+/// A statement of a node: its number there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StatementId(u32);
+entity_impl!(StatementId, "statement");
+
+/// A successor of a node: its number among the targets of the terminator.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TargetId(u32);
+entity_impl!(TargetId, "target");
+
+/// A thread that runs a part of the pipeline.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ThreadId(u32);
+entity_impl!(ThreadId, "thread");
+
 /// A statement of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StatementSite {
     /// The place.
     pub place: Place,
-    /// The number of the statement in the node.
-    pub number: usize,
+    /// The statement of its node.
+    pub statement: StatementId,
 }
 
 /// A hot path: its nodes, and the action that ran at each node that applies a table.
@@ -103,6 +120,13 @@ pub struct Graph<'a> {
     in_cycle: PerPlace<bool>,
     /// True if packets other than arriving ones begin there, by [`Begin`].
     has_copies: [bool; 2],
+}
+
+impl StatementSite {
+    /// The statement with this number at a place.
+    pub fn new(place: Place, number: usize) -> StatementSite {
+        StatementSite { place, statement: StatementId::new(number) }
+    }
 }
 
 impl<'a> Graph<'a> {
@@ -351,13 +375,13 @@ impl<'a> Graph<'a> {
     /// The thread that runs a place. Parsers before ingress, ingress, egress, and the last deparser with what follows have one
     /// thread each if there are four. With two threads, the first two parts share one and the last two the other; with three, the
     /// middle parts share one.
-    pub fn thread(&self, place: Place) -> usize {
+    pub fn thread(&self, place: Place) -> ThreadId {
         self.thread_of(self.step(place))
     }
 
     /// The thread that runs a step.
-    pub fn thread_of(&self, step: Step) -> usize {
-        let Stops::Threads(threads) = self.stops else { return 0 };
+    pub fn thread_of(&self, step: Step) -> ThreadId {
+        let Stops::Threads(threads) = self.stops else { return ThreadId::new(0) };
         let egress = self.egress_step();
         let deparser = self.deparsers().rfind(|step| *step >= egress);
         let part = match step < egress {
@@ -367,11 +391,11 @@ impl<'a> Graph<'a> {
             }
             false => 2 + usize::from(deparser.is_some_and(|deparser| step >= deparser)),
         };
-        match threads {
+        ThreadId::new(match threads {
             2 => part / 2,
             3 => part.div_ceil(2),
             _ => part,
-        }
+        })
     }
 
     /// The steps that are deparsers.

@@ -14,7 +14,7 @@
 //! 5. Four passes remove code that Cranelift would keep, before Cranelift sees it: `unused` (loads and parameters that
 //!    nothing uses), `same_params` (block parameters that always have the same value), `compares` (bytes swapped only
 //!    to be compared) and `cold` (code that leads only to drops moves aside).
-//! 6. Cranelift compiles each function.
+//! 6. Cranelift compiles each function, as the last decision of `plan` says: with optimisation or quickly.
 //!
 //! Every compilation is bounded by the constants of this file. Functions above one size are compiled without
 //! optimisation, with a single-pass register allocator, after `constant_params`, `memory_params` and `long_ranges` have moved
@@ -56,6 +56,7 @@ use analysis::memos::Memo;
 use copies::{Copies, CopyLayout};
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::entity::{EntityRef, PrimaryMap};
 use cranelift_codegen::ir::{AbiParam, Function, Signature, types};
 use cranelift_codegen::isa::{CallConv, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
@@ -63,14 +64,14 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
 use emit::{Helpers, Sites};
-use graph::{Graph, Stops};
+use graph::{Graph, Stops, ThreadId};
 use memo_cells::MemoCells;
 use p4jet_externs::{Apart, CallSite, Env, State};
 use p4jet_ir::tallies::Tallies;
 use p4jet_ir::{Access, Begin, InstanceId, InstanceKind, Loc, Node, Program, SourceLoc, Table, Terminator};
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{TableSpec, View, select_batch};
-use plan::{BatchWork, Entry, Plan, Shapes};
+use plan::{BatchWork, Entry, Mode, ModeLimits, Plan, Shapes, StageId};
 use running_code::{Inside, StageSources};
 use runtime::Ctx;
 use std::collections::HashMap;
@@ -85,11 +86,11 @@ pub const FRAME_READABLE_BYTES: usize = analysis::extracts::READABLE_BYTES as us
 /// Tables of fewer entries are looked up without a cut: they stay in the first-level caches.
 const CUT_ENTRIES_MIN: u32 = 2048;
 
-/// Numbers of entries from which on a table's lookup may be compiled differently.
+/// Table sizes at which the compiled form of a lookup may change.
 pub const ENTRIES_STEPS: [u32; 2] = [plan::GENERIC_ENTRIES_MIN, CUT_ENTRIES_MIN];
 
-/// The register allocator's time grows faster than this number. A program of 113 tables and 6,000 lines has 165,000; it
-/// compiled in a seventh of the time when that became this, while programs of ten tables keep all in registers.
+/// The register allocator's time grows faster than this number. A program of 113 tables and 6,000 lines has 165,000; with
+/// this limit it compiles seven times as fast. Programs of ten tables keep all values in registers.
 const LIVE_LIMBS_MAX: usize = 20_000;
 
 /// The same limit for recompilation, for which packets do not wait.
@@ -192,7 +193,7 @@ pub struct Seen {
     pub entries: Vec<u32>,
 }
 
-/// In smaller programs the facts of a path are known without nodes of its own, which take a little time themselves.
+/// Smaller programs gain nothing from hot paths: their constant facts are known without copied nodes, and copies cost time.
 const HOT_PATHS_NODES_MIN: usize = 100;
 
 impl Seen {
@@ -218,7 +219,7 @@ fn internal(error: impl std::fmt::Display) -> Error {
 /// Nodes and statements of a program beyond which machine code is refused; actions count once per table that runs them.
 const SIZE_MAX: usize = 500_000;
 
-/// Nodes times slots beyond which machine code is refused: a set of slots for each node takes 128 MiB then, and there are up to four.
+/// Nodes times slots beyond which machine code is refused. At this limit, one slot set per node takes 128 MiB; up to four exist at once.
 const LIVENESS_BITS_MAX: usize = 1 << 30;
 
 /// Words of sets of slots that the analyses of a program may visit until they reach a fixed point.
@@ -230,20 +231,6 @@ const STACK_BYTES_MAX: u32 = 3 << 19;
 /// Instructions of Cranelift's and entries of jump tables, over all functions, beyond which machine code is refused: it would
 /// take more than two seconds. The largest of p4c's samples, switch.p4, has a tenth.
 const INSTRUCTIONS_MAX: usize = 400_000;
-
-/// Functions of more instructions than this are compiled quickly: without optimisation, by a register allocator that makes
-/// one pass. The other one's time grows faster than the function. The gateway's largest function has 4,500 instructions.
-const OPTIMISED_INSTRUCTIONS_MAX: usize = 8_000;
-
-/// Instructions of all functions together that are compiled well, the smallest functions first: a second. The gateway has
-/// 20,000.
-const OPTIMISED_TOTAL_MAX: usize = 64_000;
-
-/// Values that are passed to blocks, counted on each edge, beyond which a function is compiled quickly.
-const OPTIMISED_PASSED_MAX: usize = 40_000;
-
-/// The same limit for recompilation, for which packets do not wait.
-const OPTIMISED_INSTRUCTIONS_MAX_SEEN: usize = 40_000;
 
 /// Cancels a compilation. Clones cancel the same one.
 #[derive(Clone, Debug, Default)]
@@ -271,26 +258,26 @@ impl Cancel {
 fn too_large(what: &str, found: usize, most: usize) -> Error {
     let message = format!(
         "not supported yet: machine code for a program of {found} {what} (at most {most}); `--engine interp` runs it \
-         without"
+         without machine code"
     );
     Error { message, loc: Loc(0) }
 }
 
 /// Like [`too_large`], for a count that ended at the limit.
-fn more_than(what: &str, most: usize) -> Error {
+fn too_many(what: &str, most: usize) -> Error {
     let message = format!(
-        "not supported yet: machine code for a program of more than {most} {what} (at most {most}); `--engine interp` runs it \
-         without"
+        "not supported yet: machine code for a program of too many {what}: the limit is {most}; `--engine interp` runs it \
+         without machine code"
     );
     Error { message, loc: Loc(0) }
 }
 
 fn too_many_steps() -> Error {
-    more_than("steps of analysis (branches times fields, until nothing changes)", ANALYSIS_STEPS_MAX)
+    too_many("steps of analysis (branches times fields, until nothing changes)", ANALYSIS_STEPS_MAX)
 }
 
 fn too_many_instructions() -> Error {
-    more_than("instructions and entries of jump tables", INSTRUCTIONS_MAX)
+    too_many("instructions and entries of jump tables", INSTRUCTIONS_MAX)
 }
 
 /// The size of a function: its instructions and entries of jump tables.
@@ -370,8 +357,8 @@ impl Compiled {
         builder.symbol("p4jet_copy", runtime::copy as *const u8);
         builder.symbol("p4jet_replace", runtime::replace as *const u8);
         builder.symbol("p4jet_call_extern", runtime::call_extern as *const u8);
-        builder.symbol("p4jet_make_copies", copies::make_copies as *const u8);
-        builder.symbol("p4jet_make_queued_copies", copies::make_queued_copies as *const u8);
+        builder.symbol("p4jet_make_copies", runtime::make_copies as *const u8);
+        builder.symbol("p4jet_make_queued_copies", runtime::make_queued_copies as *const u8);
         let mut module = Code(ManuallyDrop::new(JITModule::new(builder)));
 
         let signature = |module: &JITModule, params: usize, returns: Option<types::Type>| {
@@ -400,7 +387,7 @@ impl Compiled {
         let tallies = options.counted.then(|| Tallies::new(program));
         let mut listing = options.listing.then(String::new);
         let mut builder_cx = FunctionBuilderContext::new();
-        let mut functions = Vec::new();
+        let mut functions: PrimaryMap<StageId, Emitted> = PrimaryMap::new();
         let mut instructions = 0;
         for (stage, stage_plan) in &plan.stages {
             let id = module
@@ -430,16 +417,14 @@ impl Compiled {
                 return Err(too_many_instructions());
             }
             cx.set_disasm(options.listing);
-            functions.push((id, cx));
+            functions.push(Emitted { id, cx, mode: Mode::Optimised });
             cancel.check()?;
         }
-        let optimised_max = options.optimised_max.unwrap_or(match *seen == Seen::default() {
-            true => OPTIMISED_INSTRUCTIONS_MAX,
-            false => OPTIMISED_INSTRUCTIONS_MAX_SEEN,
-        });
-        let targets = Targets { optimising: module.isa(), quick: &*quick, optimised_max };
-        compile_all(targets, &mut functions, cancel)?;
-        for ((stage, stage_plan), (id, cx)) in plan.stages.iter().zip(&functions) {
+        let sizes = functions.values().map(|function| size_of(&function.cx.func)).collect();
+        let limits = ModeLimits::new(sizes, options.optimised_max, *seen != Seen::default());
+        let targets = Targets { optimising: module.isa(), quick: &*quick };
+        compile_all(targets, limits, &mut functions, cancel)?;
+        for ((stage, stage_plan), Emitted { id, cx, .. }) in plan.stages.iter().zip(functions.values()) {
             let code = cx.compiled_code().ok_or_else(|| internal("no code was generated"))?;
             let relocations: Vec<_> =
                 code.buffer.relocs().iter().map(|r| ModuleReloc::from_mach_reloc(r, &cx.func, *id)).collect();
@@ -458,11 +443,11 @@ impl Compiled {
             }
         }
         module.finalize_definitions().map_err(internal)?;
-        let sources = functions.iter().map(|(id, cx)| sources(&module, *id, cx)).collect();
+        let sources = functions.values().map(|Emitted { id, cx, .. }| sources(&module, *id, cx)).collect();
         let mut stages: Vec<Stage> = functions
-            .iter()
-            .map(|(id, _)| {
-                let code = module.get_finalized_function(*id);
+            .values()
+            .map(|function| {
+                let code = module.get_finalized_function(function.id);
                 // SAFETY: compiled above with exactly this signature.
                 unsafe { std::mem::transmute::<*const u8, Stage>(code) }
             })
@@ -491,7 +476,9 @@ impl Compiled {
             reads_time,
             may_loop: plan.may_loop,
             listing,
-            plan: options.plan.then(|| plan.print()),
+            plan: options
+                .plan
+                .then(|| plan.print(&functions.values().map(|function| function.mode).collect())),
             threads: threads(&plan, options.threads.unwrap_or(1)),
             names: if options.measured { stages::names(&plan) } else { Vec::new() },
             counted: options.counted,
@@ -569,7 +556,7 @@ fn refuse_shared_registers(graph: &Graph) -> Result<(), Error> {
         for stmt in actions.chain([node]).flat_map(|node| &node.stmts) {
             let Some((instance, access)) = stmt.op.access() else { continue };
             let (threads, written) = accesses.entry(instance).or_default();
-            *threads |= 1 << graph.thread(place);
+            *threads |= 1 << graph.thread(place).as_u32();
             *written |= access == Access::Write;
             if *written && threads.count_ones() > 1 {
                 return Err(Error {
@@ -587,6 +574,7 @@ fn refuse_shared_registers(graph: &Graph) -> Result<(), Error> {
 /// The stages of each thread.
 fn threads(plan: &Plan, count: usize) -> Vec<Range<usize>> {
     let of = |thread: usize| {
+        let thread = ThreadId::new(thread);
         let is_before = |cut: &&plan::CutPlan| plan.graph.thread(cut.cut.place) <= thread;
         plan.cuts.values().take_while(is_before).count() + 1
     };
@@ -613,27 +601,25 @@ fn target(optimising: bool) -> Result<Arc<dyn TargetIsa>, Error> {
 struct Targets<'t> {
     optimising: &'t dyn TargetIsa,
     quick: &'t dyn TargetIsa,
-    /// Functions of more instructions are for `quick`.
-    optimised_max: usize,
+}
+
+/// The function of a stage.
+struct Emitted {
+    id: FuncId,
+    cx: Context,
+    mode: Mode,
 }
 
 /// Compiles all functions to machine code, on all processors.
 fn compile_all(
     targets: Targets<'_>,
-    functions: &mut [(FuncId, Context)],
+    limits: ModeLimits,
+    functions: &mut PrimaryMap<StageId, Emitted>,
     cancel: &Cancel,
 ) -> Result<(), Error> {
-    let mut sizes: Vec<usize> = functions.iter().map(|(_, cx)| size_of(&cx.func)).collect();
-    sizes.sort_unstable();
-    let mut total = 0;
-    let fits = |size: &&usize| {
-        total += **size;
-        **size <= targets.optimised_max && total <= OPTIMISED_TOTAL_MAX.max(targets.optimised_max)
-    };
-    let largest = sizes.iter().take_while(fits).last().copied().unwrap_or(0);
-    let compile = |cx: &mut Context| {
+    let compile = |Emitted { cx, mode, .. }: &mut Emitted| {
         cancel.check()?;
-        let is_small = size_of(&cx.func) <= largest;
+        let size = size_of(&cx.func);
         // Following long chains of aliases takes long.
         cx.func.dfg.resolve_all_aliases();
         same_params::remove_same_params(&mut cx.func);
@@ -641,13 +627,13 @@ fn compile_all(
         // Last, because the other passes leave unused code.
         unused::remove_unused(&mut cx.func);
         cold::spread_cold(&mut cx.func);
-        let optimised = is_small && passed(&cx.func) <= OPTIMISED_PASSED_MAX;
-        if !optimised {
+        *mode = limits.mode(size, passed(&cx.func));
+        if *mode != Mode::Optimised {
             constant_params::remove_constant_params(&mut cx.func);
             memory_params::pass_in_memory(&mut cx.func);
             long_ranges::spill_long_ranges(&mut cx.func);
         }
-        let isa = if optimised { targets.optimising } else { targets.quick };
+        let isa = if *mode == Mode::Optimised { targets.optimising } else { targets.quick };
         let code = cx.compile(isa, &mut ControlPlane::default()).map_err(|e| internal(format!("{e:?}")))?;
         let stack = code.buffer.frame_layout().map_or(0, |frame| frame.frame_to_fp_offset);
         if stack > STACK_BYTES_MAX {
@@ -657,15 +643,15 @@ fn compile_all(
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(functions.len());
     // The largest function first, so that the last ones are small.
-    let mut order: Vec<_> = functions.iter_mut().map(|(_, cx)| cx).collect();
-    order.sort_by_key(|cx| cx.func.dfg.num_insts());
+    let mut order: Vec<_> = functions.values_mut().collect();
+    order.sort_by_key(|function| function.cx.func.dfg.num_insts());
     if threads < 2 {
         return order.into_iter().try_for_each(compile);
     }
     let work = Mutex::new(order);
     let run = || loop {
-        let Some(cx) = work.lock().unwrap_or_else(PoisonError::into_inner).pop() else { return Ok(()) };
-        compile(cx)?;
+        let Some(function) = work.lock().unwrap_or_else(PoisonError::into_inner).pop() else { return Ok(()) };
+        compile(function)?;
     };
     std::thread::scope(|scope| {
         // Without another thread this one does all the work.

@@ -1,7 +1,7 @@
 //! The context that generated code reads, and the functions that it calls where inlining does not pay.
 #![allow(unsafe_code)]
 
-use crate::copies::{Copies, CopyLayout};
+use crate::copies::{Copies, CopyLayout, Making};
 use num_bigint::BigUint;
 use p4jet_externs::{CallSite, Env};
 use p4jet_packet::Packet;
@@ -246,5 +246,63 @@ pub unsafe extern "C" fn call_extern(
         );
         site.call(env, args, outs);
         u64::from(env.take_failed())
+    }
+}
+
+/// Makes the copies of a statement. `cursor` is 0 unless they keep it; `id` selects the replicas.
+///
+/// # Safety
+/// `ctx` is the running worker's; `site` is the index of one of its copy sites; `image` has the limbs that its layout
+/// says; `packet` is one of the running batch.
+pub unsafe extern "C" fn make_copies(
+    ctx: *mut Ctx,
+    site: u64,
+    image: *const u64,
+    packet: *const Packet,
+    cursor: u64,
+    id: u64,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { make(ctx, site, image, packet, cursor, id, None) }
+}
+
+/// Like [`make_copies`]; the copies wait in queue `number` of `port`, unless replicas have their own queues.
+///
+/// # Safety
+/// The conditions of [`make_copies`].
+pub unsafe extern "C" fn make_queued_copies(
+    ctx: *mut Ctx,
+    site: u64,
+    image: *const u64,
+    packet: *const Packet,
+    cursor: u64,
+    id: u64,
+    port: u64,
+    number: u64,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { make(ctx, site, image, packet, cursor, id, Some((port, number))) }
+}
+
+/// # Safety
+/// The conditions of [`make_copies`].
+unsafe fn make(
+    ctx: *mut Ctx,
+    site: u64,
+    image: *const u64,
+    packet: *const Packet,
+    cursor: u64,
+    id: u64,
+    queue: Option<(u64, u64)>,
+) {
+    // SAFETY: as the caller promises; nothing else uses the copies and the environment while generated code runs.
+    unsafe {
+        let ctx = &*ctx;
+        let layout = &*ctx.copy_layout;
+        let image = std::slice::from_raw_parts(image, layout.image_limbs);
+        let maker = packet.offset_from(ctx.packets) as usize;
+        let packet = &*packet;
+        let making = Making { layout, site: site as usize, image, packet, maker, cursor, id, queue };
+        (*ctx.copies).make(making, (*ctx.env).destinations());
     }
 }

@@ -8,6 +8,11 @@ use p4jet_ir::{Algorithm, Cfg, Expr, FieldId, HeaderId, Op, Program, TableId};
 pub struct Slot(u32);
 entity_impl!(Slot, "slot");
 
+/// A checksum that is kept for a later one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SumId(u32);
+entity_impl!(SumId, "sum");
+
 /// The kind of value that a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotKind {
@@ -20,7 +25,7 @@ pub enum SlotKind {
     /// The row that a lookup in the table found.
     Row(TableId),
     /// A checksum that is kept for a later one.
-    Sum(usize),
+    Sum(SumId),
 }
 
 /// The slots of a program, by number: fields, the cursor, offsets, rows, sums.
@@ -101,7 +106,7 @@ impl Slots {
         };
         match number.checked_sub(self.tables) {
             None => SlotKind::Row(TableId(number as u32)),
-            Some(number) => SlotKind::Sum(number),
+            Some(number) => SlotKind::Sum(SumId::new(number)),
         }
     }
 

@@ -4,12 +4,8 @@
 //! The solver visits places in rounds: each round goes through the queued places in one order, so that a change reaches all later
 //! places before the place that caused it is visited again. Every analysis is bounded by a [`Budget`].
 
-use crate::graph::{Graph, Place};
-use cranelift_codegen::entity::PrimaryMap;
+use crate::graph::{Graph, PerPlace, Place};
 use std::collections::BTreeSet;
-
-/// A value for each place of the graph.
-pub type PerPlace<T> = PrimaryMap<Place, T>;
 
 /// An analysis would take more steps than its budget.
 #[derive(Clone, Copy, Debug)]

@@ -261,6 +261,7 @@ impl<'a> Lowerer<'a> {
             name: name.to_string(),
             error_packet_too_short: error("PacketTooShort"),
             error_header_too_short: error("HeaderTooShort"),
+            error_invalid_argument: error("ParserInvalidArgument"),
             errors,
             locs: vec![ir::SourceLoc::default()],
             ..ir::Program::default()

@@ -323,7 +323,7 @@ impl Lowerer<'_> {
                 continue;
             }
             let value = match &e.kind {
-                // It has no name of its own, and other tables may also create one of the type.
+                // The object has no name of its own, and other tables may create instances of the same type.
                 ExprKind::Construct { constructor, args } => {
                     let object = format!("{}.{name}", self.ir.tables[table.index()].name);
                     let ty = self.ty(&e.ty);

@@ -1,10 +1,8 @@
 //! Ports in memory: for tests and benchmarks.
 
-use crate::capture::read_capture;
 use crate::{Port, PortError, PortStats, Received, Sent};
 use p4jet_packet::{Batch, CACHE_LINE, Pool, PushError};
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A port with both ends in the program: a [`MemoryHandle`] inserts frames and removes frames.
@@ -163,15 +161,6 @@ impl LoopPort {
         }
         let frame_max = index.iter().map(|frame| frame.len).max().unwrap_or(0);
         Ok(LoopPort { lines, frames: index, frame_max, next: 0, stats: PortStats::default() })
-    }
-
-    /// Plays the capture file `path`.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be read, is corrupt or empty.
-    pub fn from_capture(path: &Path) -> Result<LoopPort, PortError> {
-        LoopPort::new(&read_capture(path)?)
     }
 
     /// Returns the number of frames in one round.

@@ -21,7 +21,7 @@ struct Node<T> {
     next: *mut Node<T>,
 }
 
-/// Things on their way back from readers to the writer.
+/// Memory that readers return to the writer.
 pub(crate) struct Returns<T>(Arc<List<T>>);
 
 /// The returned values, the last first.

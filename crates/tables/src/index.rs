@@ -1,5 +1,6 @@
 //! The reference implementation of tables that are neither exact nor of routes, with ordinary collections. It finds
-//! duplicates for the writer and entries for the interpreter, and shares nothing with the structures that packets use.
+//! duplicates for the writer, and entries for traces, packet tests and `bench`. It shares nothing with the structures that
+//! packets use, in which interpreting workers also look up.
 
 use crate::key::{KeyLayout, Order, matches, order_of, prefix_mask, prefix_sum};
 use crate::parted::Parted;

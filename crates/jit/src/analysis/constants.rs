@@ -6,9 +6,9 @@
 use super::combinations::{COMBINATIONS_MAX, Combination, Combinations, HEADERS_MAX};
 use super::effects::element;
 use super::inherited::Inherited;
-use crate::graph::{Graph, ListedAction, Place};
+use crate::graph::{Graph, ListedAction, PerPlace, Place, StatementId, TargetId};
 use crate::slots::Slot;
-use crate::solver::{self, Budget, PerPlace};
+use crate::solver::{self, Budget};
 use crate::widths::ones;
 use cranelift_codegen::entity::EntityRef;
 use num_traits::ToPrimitive;
@@ -103,11 +103,10 @@ impl Jumps {
 /// An edge by which a packet leaves a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Edge {
-    /// A parser error in the statement with this number.
-    Error(usize),
-    /// The target of the terminator with this number, in the order of the terminator's targets; 0 if the condition of an `if` is
-    /// tracked.
-    Target(usize),
+    /// A parser error in this statement.
+    Error(StatementId),
+    /// This target of the terminator; the first if the condition of an `if` is known.
+    Target(TargetId),
     /// After this action of the table; true if by `exit` of the action.
     Action(ListedAction, bool),
     /// No action ran, as the group had no members.
@@ -526,12 +525,14 @@ impl<'a> Evaluator<'a> {
         for (number, stmt) in node.stmts.iter().enumerate() {
             if stmt.op.may_reject() {
                 reject(&mut there, &facts);
-                edge(Edge::Error(number), self.graph.next_step_on_error(place), &there);
+                edge(Edge::Error(StatementId::new(number)), self.graph.next_step_on_error(place), &there);
             }
             self.learn(&mut facts, &stmt.op);
         }
         match &node.terminator {
-            Terminator::Goto(next) => edge(Edge::Target(0), Some(self.graph.sibling(place, *next)), &facts),
+            Terminator::Goto(next) => {
+                edge(Edge::Target(TargetId::new(0)), Some(self.graph.sibling(place, *next)), &facts)
+            }
             Terminator::If { cond, then, otherwise } => {
                 condition = self.condition(&facts, cond);
                 let mut number = 0;
@@ -539,7 +540,11 @@ impl<'a> Evaluator<'a> {
                     if condition.is_none_or(|known| known == value) {
                         there.clone_from(&facts);
                         self.suppose(&mut there, cond, value.into());
-                        edge(Edge::Target(number), Some(self.graph.sibling(place, *node)), &there);
+                        edge(
+                            Edge::Target(TargetId::new(number)),
+                            Some(self.graph.sibling(place, *node)),
+                            &there,
+                        );
                         number += 1;
                     }
                 }
@@ -550,14 +555,18 @@ impl<'a> Evaluator<'a> {
                     if let Some(case) = case.to_u64() {
                         self.suppose(&mut there, value, case);
                     }
-                    edge(Edge::Target(number), Some(self.graph.sibling(place, *node)), &there);
+                    edge(Edge::Target(TargetId::new(number)), Some(self.graph.sibling(place, *node)), &there);
                 }
-                edge(Edge::Target(cases.len()), Some(self.graph.sibling(place, *default)), &facts);
+                edge(
+                    Edge::Target(TargetId::new(cases.len())),
+                    Some(self.graph.sibling(place, *default)),
+                    &facts,
+                );
             }
             // No condition tests the field that a turn writes.
             Terminator::Turn { next, spent, .. } => {
-                edge(Edge::Target(0), Some(self.graph.sibling(place, *next)), &facts);
-                edge(Edge::Target(1), Some(self.graph.sibling(place, *spent)), &facts);
+                edge(Edge::Target(TargetId::new(0)), Some(self.graph.sibling(place, *next)), &facts);
+                edge(Edge::Target(TargetId::new(1)), Some(self.graph.sibling(place, *spent)), &facts);
             }
             Terminator::Apply { table, next, exit, .. } => {
                 node.terminator.for_each_result(&mut |f| self.forget(&mut facts, f));

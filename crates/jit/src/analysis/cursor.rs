@@ -1,8 +1,8 @@
 //! The packet cursor before each place, and where headers lie in the frame.
 
 use super::extracts::Extracts;
-use crate::graph::{Graph, Place};
-use crate::solver::{self, Budget, PerPlace};
+use crate::graph::{Graph, PerPlace, Place};
+use crate::solver::{self, Budget};
 use p4jet_ir::{Begin, BlockKind, CopyFrame, Expr, HeaderId, Op, Terminator};
 
 /// The cursor at a program point, as far as the analysis knows it.

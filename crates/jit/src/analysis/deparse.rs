@@ -6,8 +6,8 @@
 
 use super::effects::op_sets;
 use super::written::Written;
-use crate::graph::{Graph, Place, Step};
-use crate::solver::{self, Budget, PerPlace};
+use crate::graph::{Graph, PerPlace, Place, Step};
+use crate::solver::{self, Budget};
 use cranelift_codegen::entity::{EntityRef, PrimaryMap};
 use p4jet_ir::{Begin, BlockKind, CopyFrame, FieldKind, HeaderId, Op, PacketCopy, ReplicaList, Terminator};
 use std::cell::Cell;

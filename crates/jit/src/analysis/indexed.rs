@@ -63,7 +63,7 @@ impl IndexSearch<'_> {
 
     fn note(&mut self, column: &[FieldId]) {
         if let Some(part) = self.columns.part(column) {
-            self.is_indexed[part.whole] = true;
+            self.is_indexed[part.whole.index()] = true;
         }
     }
 }

@@ -4,9 +4,9 @@ use super::constants::Constants;
 use super::deparse::{Deparsers, Mode};
 use super::effects::{apply_sets, copy_sets, op_sets};
 use super::inherited::inherited_by;
-use crate::graph::{Graph, Place};
+use crate::graph::{Graph, PerPlace, Place};
 use crate::slots::SlotSet;
-use crate::solver::{self, Budget, Exceeded, PerPlace};
+use crate::solver::{self, Budget, Exceeded};
 use p4jet_ir::{Action, ActionId, Begin, Expr, FieldId, FieldKind, Intrinsic, Op, Program, Terminator};
 
 /// The slots that statements may have set before each place.

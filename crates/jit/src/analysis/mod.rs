@@ -20,9 +20,9 @@ pub mod sums;
 pub mod uncut;
 pub mod written;
 
-use crate::graph::Graph;
+use crate::graph::{Graph, PerPlace};
 use crate::slots::{Slot, SlotKind, SlotSet};
-use crate::solver::{Budget, Exceeded, PerPlace};
+use crate::solver::{Budget, Exceeded};
 use constants::Constants;
 use deparse::Deparsers;
 use extracts::Extracts;

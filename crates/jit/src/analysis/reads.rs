@@ -8,9 +8,8 @@ use super::may_defined::{self, MayDefined, changes_nothing, unmasked};
 use super::memos::Memos;
 use super::sources::{Source, Sources};
 use super::sums::{Sum, Summand, Sums, summands};
-use crate::graph::{Graph, ListedAction, Place, StatementSite};
+use crate::graph::{Graph, ListedAction, PerPlace, Place, StatementSite};
 use crate::slots::{Slot, SlotKind, SlotSet, summed};
-use crate::solver::PerPlace;
 use cranelift_codegen::entity::{EntityRef, PrimaryMap};
 use p4jet_ir::{ActionId, Expr, FieldId, Node, Op, Terminator};
 use std::collections::HashMap;
@@ -262,8 +261,7 @@ impl<'a> Point<'a> {
     fn node(&mut self, node: &Node, is_own: bool) -> NodePlan {
         let mut stmts = Vec::with_capacity(node.stmts.len());
         for (number, stmt) in node.stmts.iter().enumerate() {
-            let related =
-                self.inputs.sums.get(&StatementSite { place: self.place, number }).filter(|_| is_own);
+            let related = self.inputs.sums.get(&StatementSite::new(self.place, number)).filter(|_| is_own);
             stmts.push(self.statement(&stmt.op, related));
             self.eval().learn(&mut self.facts, &stmt.op);
             may_defined::define(self.graph().program, &mut self.defined, &stmt.op);

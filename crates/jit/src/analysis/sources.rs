@@ -51,7 +51,7 @@ pub struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    /// Bases the decisions on these results.
+    /// Creates the sources from these analysis results.
     pub fn new(graph: &'a Graph<'a>, extracts: &'a Extracts, eval: &'a Evaluator<'a>) -> Sources<'a> {
         Sources { graph, extracts, eval, truncates: graph.truncates() }
     }

@@ -4,9 +4,9 @@
 use super::constants::Constants;
 use super::extracts::{Extracts, InFrame};
 use super::may_defined::{MayDefined, define};
-use crate::graph::{Graph, Place, StatementSite};
+use crate::graph::{Graph, PerPlace, Place, StatementSite};
 use crate::slots::{Slot, SlotSet, summed};
-use crate::solver::{self, Budget, PerPlace};
+use crate::solver::{self, Budget};
 use p4jet_ir::{Begin, Expr, FieldId, FieldKind};
 use std::collections::HashMap;
 
@@ -75,7 +75,7 @@ pub fn sums(graph: &Graph, extracts: &Extracts, constants: &Constants, defined: 
                 let is_valid = |at: InFrame| constants.eval.known_valid(&facts, at.header) == Some(true);
                 if let Some(changed) = changed_in(graph, &whole, args, &set, is_valid) {
                     found += 1;
-                    let site = (StatementSite { place, number }, changed);
+                    let site = (StatementSite::new(place, number), changed);
                     match sites.iter_mut().find(|(of, _)| *of == whole) {
                         Some((_, sites)) => sites.push(site),
                         None => sites.push((whole, vec![site])),

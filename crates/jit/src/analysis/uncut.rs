@@ -1,9 +1,9 @@
 //! Places where no stage may end, because the next packet would reach a register or meter too early: places inside atomic parts, and
 //! places with accesses of one instance before and after, one of them a write.
 
-use crate::graph::{Graph, Place};
+use crate::graph::{Graph, PerPlace, Place};
 use crate::slots::{Slot, SlotSet};
-use crate::solver::{self, Budget, PerPlace};
+use crate::solver::{self, Budget};
 use cranelift_codegen::entity::EntityRef;
 use p4jet_ir::{Access, InstanceId, Node, Terminator};
 use std::collections::HashMap;

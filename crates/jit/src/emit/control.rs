@@ -5,8 +5,9 @@ use super::{Codegen, Error, plain};
 use crate::analysis::constants::Edge;
 use crate::analysis::liveness::At;
 use crate::analysis::reads::{ActionPlan, NodePlan};
-use crate::graph::Place;
-use crate::plan::Entry;
+use crate::graph::{Place, TargetId};
+use crate::plan::{Choice, Entry};
+use cranelift_codegen::entity::EntityRef;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, SourceLoc, Value, types};
 use cranelift_frontend::Switch;
@@ -16,10 +17,6 @@ use p4jet_ir::{Begin, DropReason, Expr, Loc, Node, NodeId, Terminator};
 use p4jet_packet::Packet;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
-
-/// A jump table with more entries leads to blocks of its own, which continue at the targets. Cranelift searches the arguments of a block
-/// among all entries of each table that leads to the block.
-const DIRECT_ENTRIES_MAX: usize = 64;
 
 /// The owner of a node, which decides where the node's terminator leads.
 pub(super) enum Scope<'s> {
@@ -56,8 +53,8 @@ impl<'a> Codegen<'a, '_> {
     /// The block of a place, as the target of a jump from the current code; without a place, the block where the packet leaves.
     pub(super) fn target_block(&mut self, to: Option<Place>) -> Block {
         let Some(place) = to else { return self.blocks.finish };
-        if self.is_cold(place) && self.blocks.current.is_some_and(|from| !self.is_cold(from)) {
-            // A block between the two keeps values that only the cold place needs off the hot path.
+        let is_side_exit = |from| self.stage.is_side_exit(self.graph(), from, place);
+        if self.blocks.current.is_some_and(is_side_exit) {
             let block = self.b.create_block();
             self.b.set_cold_block(block);
             self.blocks.cold_exits.push((block, place));
@@ -66,9 +63,8 @@ impl<'a> Codegen<'a, '_> {
         self.block_of(place)
     }
 
-    /// True if few of the packets of this stage reach a place.
     fn is_cold(&self, place: Place) -> bool {
-        self.stage.begins_hot && self.graph().is_cold(place)
+        self.stage.is_cold(self.graph(), place)
     }
 
     fn block_of(&mut self, place: Place) -> Block {
@@ -195,7 +191,7 @@ impl<'a> Codegen<'a, '_> {
     /// The block to which the terminator's target with this number leads.
     fn target(&mut self, scope: &Scope, number: usize, node: NodeId) -> Block {
         match scope {
-            Scope::Place(place) => self.edge_block(*place, Edge::Target(number)),
+            Scope::Place(place) => self.edge_block(*place, Edge::Target(TargetId::new(number))),
             Scope::Action { blocks, .. } => blocks[node.index()],
         }
     }
@@ -286,14 +282,14 @@ impl<'a> Codegen<'a, '_> {
         let width = value.width(self.program());
         let limbs = self.expr(value)?;
         let default = self.target(scope, cases.len(), default);
-        // Few cases: a chain of compares beats a jump table by 12 to 20 %.
-        if limbs.len() == 1 && cases.len() > 6 {
+        let choice = Choice::of_switch(limbs.len(), cases.len());
+        if choice != Choice::Compare {
             let mut entries = Vec::new();
             for (number, (case, to)) in cases.iter().enumerate() {
                 let case = case.to_u64_digits().first().copied().unwrap_or(0);
                 entries.push((case.into(), self.target(scope, number, *to)));
             }
-            self.jump_by(limbs[0], &entries, default);
+            self.jump_by(limbs[0], &entries, default, choice);
             return Ok(());
         }
         for (number, (case, to)) in cases.iter().enumerate() {
@@ -309,10 +305,16 @@ impl<'a> Codegen<'a, '_> {
     }
 
     /// Goes to the block of the entry that has this value.
-    pub(super) fn jump_by(&mut self, value: Value, entries: &[(u128, Block)], default: Block) {
+    pub(super) fn jump_by(
+        &mut self,
+        value: Value,
+        entries: &[(u128, Block)],
+        default: Block,
+        choice: Choice,
+    ) {
         self.entries += entries.len();
         let mut switch = Switch::new();
-        if entries.len() <= DIRECT_ENTRIES_MAX {
+        if choice != Choice::IndirectJumpTable {
             entries.iter().for_each(|&(entry, to)| switch.set_entry(entry, to));
             return switch.emit(&mut self.b, value, default);
         }

@@ -11,7 +11,7 @@ use cranelift_codegen::ir::InstBuilder;
 use p4jet_ir::{FieldId, Intrinsic, PacketCopy};
 
 impl<'a> Codegen<'a, '_> {
-    /// Passes the image of the copies to [`crate::copies::make_copies`].
+    /// Passes the image of the copies to [`crate::runtime::make_copies`].
     pub(super) fn copy(&mut self, copy: &'a PacketCopy, site: StatementSite) -> Result<(), Error> {
         let Some(plan) = self.plan.copies.get(&site) else {
             return Err(crate::internal(format!("the copies of {} are not planned", site.place)));

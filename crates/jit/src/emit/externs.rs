@@ -112,7 +112,7 @@ impl<'a> Codegen<'a, '_> {
         for arg in args {
             let width = arg.width(self.program());
             let value = self.expr(arg)?[0];
-            // All of them have at most 64 bits, so one of 64 is alone.
+            // The total is at most 64 bits, so a 64-bit argument is the only one.
             word = if width == 64 { value } else { self.b.ins().ishl_imm_u(word, i64::from(width)) };
             if width < 64 {
                 word = self.b.ins().bor(word, value);

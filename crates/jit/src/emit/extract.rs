@@ -35,7 +35,7 @@ impl<'a> Codegen<'a, '_> {
             let limbs = self.constant(&BigUint::from(code), self.program().width(field));
             self.set_field(field, &limbs);
         }
-        self.leave_step(site.place, Edge::Error(site.number));
+        self.leave_step(site.place, Edge::Error(site.statement));
         self.b.switch_to_block(go_on);
     }
 
@@ -122,12 +122,12 @@ impl<'a> Codegen<'a, '_> {
                 let program = self.program();
                 let column: Vec<FieldId> = headers.iter().map(|h| program.headers[h.index()].valid).collect();
                 let part = graph.columns.part(&column);
-                let Some((part, begin)) =
-                    part.and_then(|part| Some((part, self.plan.memory.columns.offsets_begin[part.whole]?)))
-                else {
+                let Some((part, begin)) = part.and_then(|part| {
+                    Some((part, self.plan.memory.columns.offsets_begin[part.whole.index()]?))
+                }) else {
                     return Err(Error { message: "bug in p4jet: offsets in no memory".into(), loc });
                 };
-                let whole = graph.columns.whole[part.whole].len();
+                let whole = graph.columns.whole[part.whole.index()].len();
                 let at = self.found(part, column.len(), whole, 8, begin, index).address;
                 self.b.ins().store(plain(), offset, at, 0);
             }
@@ -157,7 +157,7 @@ impl<'a> Codegen<'a, '_> {
             let bits = self.clamped(length)?;
             let rest = self.b.ins().band_imm_u(bits, 7);
             let whole = self.b.ins().icmp_imm_u(IntCC::Equal, rest, 0);
-            self.check(whole, self.invalid_argument(), site);
+            self.check(whole, self.program().error_invalid_argument, site);
             let fits = self.b.ins().icmp_imm_u(
                 IntCC::UnsignedLessThanOrEqual,
                 bits,
@@ -220,11 +220,7 @@ impl<'a> Codegen<'a, '_> {
         Ok(())
     }
 
-    pub(super) fn invalid_argument(&self) -> u32 {
-        self.program().errors.iter().position(|e| e == "ParserInvalidArgument").unwrap_or(0) as u32
-    }
-
-    /// A count of bits as one limb; anything of 2^40 or more becomes 2^40, a multiple of 8 only if it was one.
+    /// A count of bits as one limb. Values above 2^40 are clamped to about 2^40; the low three bits are kept.
     pub(super) fn clamped(&mut self, expr: &Expr) -> Result<Value, Error> {
         let limbs = self.expr(expr)?;
         let huge = self.iconst(1 << 40);
@@ -242,7 +238,7 @@ impl<'a> Codegen<'a, '_> {
         let bits = self.clamped(bits)?;
         let rest = self.b.ins().band_imm_u(bits, 7);
         let whole = self.b.ins().icmp_imm_u(IntCC::Equal, rest, 0);
-        self.check(whole, self.invalid_argument(), site);
+        self.check(whole, self.program().error_invalid_argument, site);
         let bytes = self.b.ins().ushr_imm_u(bits, 3);
         let cursor = self.cursor();
         let end = self.b.ins().iadd(cursor, bytes);

@@ -28,9 +28,9 @@ impl<'a> Codegen<'a, '_> {
     }
 
     /// Looks for a tag in a bucket of [`Structure::Quotient`]: goes to `found` with the difference to the word that has it, or
-    /// to `done` with 0 if the search ends there; else on, on a cold way.
+    /// to `done` with 0 if the search ends there; otherwise continues in a cold block.
     pub(super) fn look_into_bucket(&mut self, at: Value, tag: Value, step: Value, found: Block, done: Block) {
-        // All words at once: which one it is is hard to predict. Where one has the key, its difference is the least.
+        // Compares all four words at once, because the matching one is hard to predict. A word with the key has the least difference.
         let [first, second, third, last] = [0, 8, 16, 24].map(|offset| {
             let at = if offset == 0 { at } else { self.b.ins().iadd_imm_u(at, offset) };
             let word = self.b.ins().atomic_load(types::I64, plain(), at);
@@ -292,7 +292,7 @@ impl<'a> Codegen<'a, '_> {
                 self.b.ins().call(prefetch, &[address]);
             }
             Prefetch::Row(table) => {
-                let row = self.row_address(table, words[0], self.row_words(table).0);
+                let row = self.row_address(table, words[0], self.plan.row_words(table).entry);
                 self.b.ins().call(prefetch, &[row]);
                 for instance in &self.program().tables[table.index()].direct {
                     let cell = self.counter_cell(*instance, words[0]);

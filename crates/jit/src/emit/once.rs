@@ -22,7 +22,7 @@ pub(super) enum Once {
     Default(TableId),
 }
 
-/// Most values of a stage that are loaded once: more would only be spilled.
+/// Most values of a stage that are loaded once. The register allocator would only spill more.
 const ONCE_MAX: usize = 32;
 
 fn load_once<'f>(
@@ -39,8 +39,7 @@ fn load_once<'f>(
 }
 
 impl Codegen<'_, '_> {
-    /// A value that is loaded once per batch; in cold code where it is needed, with all that leads there, so that only the context
-    /// has to be kept for that.
+    /// A value that is loaded once per batch. Cold code reloads it, starting from the context, so that no register holds it.
     pub(super) fn once(&mut self, what: Once) -> Value {
         if let Some(&value) = self.once.values.get(&what).filter(|_| !self.once.in_cold) {
             return value;

@@ -18,7 +18,7 @@ impl<'a> Codegen<'a, '_> {
         loc: Loc,
         scope: &Scope,
     ) -> Result<(), Error> {
-        let site = StatementSite { place: scope.place(), number };
+        let site = StatementSite::new(scope.place(), number);
         match op {
             Op::Set { dest, value } => self.set_to(*dest, value)?,
             Op::SetElement { column, index, value } => {

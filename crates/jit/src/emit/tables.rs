@@ -7,7 +7,7 @@ use super::{Codegen, Error, fixed, plain};
 use crate::analysis::liveness::At;
 use crate::analysis::reads::ActionPlan;
 use crate::graph::{ListedAction, Place};
-use crate::plan::{Rest, Row};
+use crate::plan::{Rest, Row, RowWords};
 use crate::widths::limb_count;
 use cranelift_codegen::entity::PrimaryMap;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -65,17 +65,17 @@ impl<'a> Codegen<'a, '_> {
         else {
             return Err(crate::internal(format!("the actions of {place} are not planned")));
         };
-        let (words, member_words) = self.row_words(table);
+        let RowWords { entry: words, member: member_words } = self.plan.row_words(table);
         let mut default_to = None;
         let (row, which) = match dispatch.row {
-            Row::Member => {
+            Row::Member { is_narrow } => {
                 if t.idle_timeout {
                     let (row, _) = self.row(table, found, words);
                     self.note_hit(row, words);
                 }
                 match selected {
                     Some(row) => (row, self.b.ins().load(types::I32, fixed(), row, 0)),
-                    None => self.select(place, table, found, selector, words, member_words),
+                    None => self.select(table, found, selector, is_narrow, words, member_words),
                 }
             }
             Row::Default => {
@@ -135,7 +135,7 @@ impl<'a> Codegen<'a, '_> {
             .collect();
         for &action in &dispatch.compared {
             let rest = self.b.create_block();
-            // In memory the second successor comes next.
+            // Cranelift lays out the second successor directly after the branch.
             let is_other = self.b.ins().icmp_imm_u(IntCC::NotEqual, which, i64::from(action.as_u32()));
             self.b.ins().brif(is_other, rest, &[], blocks[action], &[]);
             self.b.switch_to_block(rest);
@@ -146,7 +146,7 @@ impl<'a> Codegen<'a, '_> {
         debug_assert!(default_to.is_none(), "the default row is resolved");
         match &dispatch.rest {
             Rest::Run(action) => _ = self.b.ins().jump(blocks[*action], &[]),
-            Rest::JumpTable(others) => {
+            Rest::JumpTable(others, choice) => {
                 let none = match (plan.none, others.last()) {
                     (Some(none), _) => self.target_block(none),
                     (None, Some(&last)) => blocks[last],
@@ -156,7 +156,7 @@ impl<'a> Codegen<'a, '_> {
                 };
                 let entry = |&action: &ListedAction| (u128::from(action.as_u32()), blocks[action]);
                 let entries: Vec<(u128, Block)> = others.iter().map(entry).collect();
-                self.jump_by(which, &entries, none);
+                self.jump_by(which, &entries, none, *choice);
             }
         }
         for (action, &block) in plan.actions.values().zip(blocks.values()) {
@@ -176,17 +176,13 @@ impl<'a> Codegen<'a, '_> {
     /// The address of the words to run, and their action, of a row of a table with an action profile; see [`View`].
     pub(super) fn select(
         &mut self,
-        place: Place,
         table: TableId,
         found: Value,
         selector: Value,
+        is_narrow: bool,
         words: usize,
         member_words: usize,
     ) -> (Value, Value) {
-        let is_narrow = match &self.graph().node(place).terminator {
-            Terminator::Apply { selector: Some(selector), .. } => selector.width(self.program()) <= 32,
-            _ => true,
-        };
         let default = self.once(Once::Default(table));
         let row = self.b.ins().select(found, found, default);
         let (row, which) = self.row(table, row, words);
@@ -246,19 +242,6 @@ impl<'a> Codegen<'a, '_> {
         self.b.switch_to_block(done);
         let &[row, which] = self.b.block_params(done) else { unreachable!("it has two") };
         (row, which)
-    }
-
-    /// The words of a row of the table, and those of a member. A row has the words of the longest action, or of a member or group, and
-    /// the time of the last hit.
-    pub(super) fn row_words(&self, table: TableId) -> (usize, usize) {
-        let program = self.program();
-        let t = &program.tables[table.index()];
-        let data = t.actions.iter().map(|a| {
-            let params = &program.actions[a.action.index()].params;
-            params.iter().map(|p| limb_count(program.width(*p))).sum::<usize>()
-        });
-        let action = 1 + data.max().unwrap_or(0);
-        (action.max(if t.profile.is_some() { 3 } else { 1 }) + usize::from(t.idle_timeout), action)
     }
 
     pub(super) fn row_address(&mut self, table: TableId, row: Value, words: usize) -> Value {

@@ -43,7 +43,8 @@ pub fn copies(graph: &Graph, nodes: &Nodes, phv: &PhvLayout) -> CopyPlans {
         let Some(plan) = &nodes.of_place[place] else { continue };
         for (number, (stmt, plan)) in graph.node(place).stmts.iter().zip(&plan.stmts).enumerate() {
             if let Op::Copy(copy) = &stmt.op {
-                copies.insert(StatementSite { place, number }, of_copy(graph, phv, place, copy, &plan.known));
+                copies
+                    .insert(StatementSite::new(place, number), of_copy(graph, phv, place, copy, &plan.known));
             }
         }
     }

@@ -2,8 +2,7 @@
 
 use super::shapes::Shapes;
 use crate::analysis::liveness::At;
-use crate::graph::{Graph, Place};
-use crate::solver::PerPlace;
+use crate::graph::{Graph, PerPlace, Place};
 use cranelift_codegen::entity::entity_impl;
 use p4jet_ir::{TableId, Terminator};
 use p4jet_tables::Structure;

@@ -73,7 +73,7 @@ pub fn plans(analyses: &Analyses) -> Plans {
             let mut facts = analyses.constants.before(place);
             for (number, stmt) in node.stmts.iter().enumerate() {
                 if let Op::Emit { header } = stmt.op {
-                    emits.insert(StatementSite { place, number }, emit(analyses, header, None, &facts));
+                    emits.insert(StatementSite::new(place, number), emit(analyses, header, None, &facts));
                 }
                 analyses.constants.eval.learn(&mut facts, &stmt.op);
             }

@@ -7,6 +7,13 @@ use p4jet_ir::{Table, TableAction, Terminator};
 use p4jet_tables::Structure;
 use std::collections::HashMap;
 
+/// Cases of a `switch` up to which a chain of comparisons is used: it beats a jump table by 12 to 20 %.
+const COMPARED_CASES_MAX: usize = 6;
+
+/// A jump table with more entries leads to blocks of its own, which continue at the targets. Cranelift searches the arguments of a
+/// block among all entries of each table that leads to the block.
+const DIRECT_ENTRIES_MAX: usize = 64;
+
 /// Actions of a table up to which a chain of comparisons is used instead of a jump table.
 const COMPARED_ACTIONS_MAX: usize = 8;
 
@@ -21,13 +28,36 @@ pub struct Dispatch {
     pub rest: Rest,
 }
 
+/// The form of a choice among several blocks by a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Comparisons with one case after another.
+    Compare,
+    /// A jump table that leads to the targets.
+    JumpTable,
+    /// A jump table that leads to blocks of its own, which continue at the targets.
+    IndirectJumpTable,
+}
+
+impl Choice {
+    /// The choice of a `switch` with this many cases.
+    pub fn of_switch(limbs: usize, cases: usize) -> Choice {
+        if limbs == 1 && cases > COMPARED_CASES_MAX { Choice::of_entries(cases) } else { Choice::Compare }
+    }
+
+    /// The choice among this many entries of a jump table.
+    pub fn of_entries(entries: usize) -> Choice {
+        if entries <= DIRECT_ENTRIES_MAX { Choice::JumpTable } else { Choice::IndirectJumpTable }
+    }
+}
+
 /// The row whose action runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
     /// The default row: the table has no key.
     Default,
-    /// The row of a member, to which the found row leads.
-    Member,
+    /// The row of a member, to which the found row leads. `is_narrow`: a 32-bit division selects the member.
+    Member { is_narrow: bool },
     /// The found row. The actions have no data, so row 0 holds any default action.
     Found,
     /// The found row, or the default row if row 0 has no room for the default action; resolved before the first comparison.
@@ -41,9 +71,9 @@ pub enum Row {
 pub enum Rest {
     /// One action is left, and runs.
     Run(ListedAction),
-    /// A jump table of these actions. A row of another action leads to where no action runs or, if an action always runs, to the
+    /// A jump table of these actions, in this form. A row of another action leads to where no action runs or, if an action always runs, to the
     /// last of these.
-    JumpTable(Vec<ListedAction>),
+    JumpTable(Vec<ListedAction>, Choice),
 }
 
 /// Plans the choice of the action for each place that applies a table. If `is_counted`, code counts the actions that run.
@@ -76,8 +106,12 @@ fn dispatch(graph: &Graph, place: Place, table: &Table, is_keyless: bool, may_be
     };
     let others = order.split_off(compared);
     let has_data = |action: &TableAction| !graph.program.actions[action.action.index()].params.is_empty();
+    let is_narrow = match &graph.node(place).terminator {
+        Terminator::Apply { selector: Some(selector), .. } => selector.width(graph.program) <= 32,
+        _ => true,
+    };
     let row = match () {
-        () if table.profile.is_some() => Row::Member,
+        () if table.profile.is_some() => Row::Member { is_narrow },
         () if is_keyless => Row::Default,
         () if !table.actions.iter().any(has_data) => Row::Found,
         () if compared > 0 && may_be_late => Row::ResolvedLate,
@@ -85,7 +119,10 @@ fn dispatch(graph: &Graph, place: Place, table: &Table, is_keyless: bool, may_be
     };
     let rest = match others[..] {
         [last] if always_runs => Rest::Run(last),
-        _ => Rest::JumpTable(others),
+        _ => {
+            let choice = Choice::of_entries(others.len());
+            Rest::JumpTable(others, choice)
+        }
     };
     Dispatch { row, compared: order, rest }
 }

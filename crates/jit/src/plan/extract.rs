@@ -32,8 +32,10 @@ pub fn loads(graph: &Graph, nodes: &Nodes, live: &Liveness, homes: &SecondaryMap
                 Some(Op::ExtractElement { headers, .. }) => headers,
                 _ => continue,
             };
-            loads
-                .insert(StatementSite { place, number }, of_headers(graph, headers, live.get(number), homes));
+            loads.insert(
+                StatementSite::new(place, number),
+                of_headers(graph, headers, live.get(number), homes),
+            );
         }
     }
     loads

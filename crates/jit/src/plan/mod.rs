@@ -5,7 +5,10 @@
 //! * every jump: where each edge leads, past tests whose result is known;
 //! * every cut: its reason, the values that a stage stores at its end, and how the next stage gets each value back;
 //! * how the action of a row is chosen, which extern calls are inline, which values copies inherit;
-//! * how each frame is put together, which fields an extraction loads, which checksums are corrected.
+//! * how each frame is put together, which fields an extraction loads, which checksums are corrected;
+//! * which places of a stage are cold, which choices are jump tables, how long rows are.
+//!
+//! One decision needs the emitted functions, because it depends on their size: which are optimised ([`Mode`]).
 //!
 //! `emit` executes the plan. `Plan::print` prints it; `p4jet check --plan` shows it.
 
@@ -15,7 +18,9 @@ mod deparse;
 mod dispatch;
 mod extract;
 mod memory;
+mod mode;
 mod pressure;
+mod rows;
 mod shapes;
 mod stages;
 mod text;
@@ -23,8 +28,10 @@ mod text;
 pub use copies::Value as CopiedValue;
 pub use cuts::{BatchWork, Cut, CutId, Prefetch, Preparation, Reason, StageId};
 pub use deparse::{EmitPlan, EndKind, EndPlan};
-pub use dispatch::{Dispatch, Rest, Row};
+pub use dispatch::{Choice, Dispatch, Rest, Row};
 pub use memory::PhvLayout;
+pub use mode::{Mode, ModeLimits};
+pub use rows::RowWords;
 pub use shapes::{GENERIC_ENTRIES_MIN, Shapes};
 pub use stages::{CutPlan, Entry, Reload, Restore, StagePlan};
 
@@ -38,7 +45,7 @@ use crate::graph::{Graph, Place, StatementSite};
 use crate::slots::{Slot, SlotSet};
 use crate::solver::{Budget, Exceeded};
 use cranelift_codegen::entity::{PrimaryMap, SecondaryMap};
-use p4jet_ir::{Begin, FieldId, Intrinsic};
+use p4jet_ir::{Begin, FieldId, Intrinsic, TableId};
 use std::collections::HashMap;
 
 /// The location of a slot.
@@ -73,6 +80,8 @@ pub struct Plan<'a> {
     pub copies: copies::CopyPlans,
     /// The choice of the action at each place that applies a table.
     pub dispatches: HashMap<Place, Dispatch>,
+    /// The words of the rows of each table.
+    rows: Vec<RowWords>,
     /// The location of each slot.
     pub homes: SecondaryMap<Slot, Home>,
     /// The PHV.
@@ -108,7 +117,7 @@ pub struct PlanOptions {
 impl<'a> Plan<'a> {
     /// Plans the code of a program whose tables have these shapes.
     pub fn new(graph: &'a Graph<'a>, shapes: Shapes, options: PlanOptions) -> Result<Plan<'a>, Exceeded> {
-        let tables = (0..shapes.sizes.len() as u32).map(p4jet_ir::TableId);
+        let tables = (0..shapes.sizes.len() as u32).map(TableId);
         let memoized: Vec<bool> = tables.map(|table| shapes.is_memoized(table)).collect();
         let mut budget = Budget::new(ANALYSIS_STEPS_MAX);
         let mut analyses = Analyses::new(graph, &memoized, &mut budget)?;
@@ -144,6 +153,7 @@ impl<'a> Plan<'a> {
             emits,
             copies,
             dispatches,
+            rows: rows::row_words(graph.program),
             homes,
             memory,
             stages,
@@ -160,6 +170,11 @@ impl<'a> Plan<'a> {
     /// The cut there, if there is one.
     pub fn cut_at(&self, place: Place, at: liveness::At) -> Option<CutId> {
         self.cut_ids.get(&(place, at)).copied()
+    }
+
+    /// The words of the rows of a table.
+    pub fn row_words(&self, table: TableId) -> RowWords {
+        self.rows[table.index()]
     }
 
     /// True if generated code uses the PHV.

@@ -8,7 +8,7 @@ use crate::analysis::extracts::InFrame;
 use crate::analysis::liveness::{At, Carried, Liveness};
 use crate::analysis::reads::Known;
 use crate::analysis::sources::Origin;
-use crate::graph::Place;
+use crate::graph::{Graph, Place};
 use crate::slots::Slot;
 use cranelift_codegen::entity::{PrimaryMap, SecondaryMap};
 use p4jet_ir::{Begin, FieldId, HeaderId, Intrinsic, TableId, Terminator};
@@ -68,6 +68,19 @@ pub struct StagePlan {
     pub reloads: Vec<Reload>,
     /// True if the stage begins on a hot path, and the other code is cold.
     pub begins_hot: bool,
+}
+
+impl StagePlan {
+    /// True if few of the packets of the stage reach a place.
+    pub fn is_cold(&self, graph: &Graph, place: Place) -> bool {
+        self.begins_hot && graph.is_cold(place)
+    }
+
+    /// True if packets leave a hot path by the edge. A cold block on such an edge keeps values that only the cold place needs off
+    /// the hot path.
+    pub fn is_side_exit(&self, graph: &Graph, from: Place, to: Place) -> bool {
+        self.is_cold(graph, to) && !self.is_cold(graph, from)
+    }
 }
 
 /// The work at a cut.

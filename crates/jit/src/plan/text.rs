@@ -13,8 +13,8 @@
 //! ```
 
 use super::{
-    BatchWork, CopiedValue, CutId, CutPlan, Dispatch, EndKind, Entry, Home, Plan, Prefetch, Preparation,
-    Reason, Rest, Restore, Row, StageId, StagePlan,
+    BatchWork, Choice, CopiedValue, CutId, CutPlan, Dispatch, EndKind, Entry, Home, Mode, Plan, Prefetch,
+    Preparation, Reason, Rest, Restore, Row, RowWords, StageId, StagePlan,
 };
 use crate::analysis::calls::Call;
 use crate::analysis::constants::Edge;
@@ -23,17 +23,19 @@ use crate::analysis::liveness::At;
 use crate::analysis::reads::{ApplyPlan, NodePlan, Reads, Statement};
 use crate::analysis::sources::Source;
 use crate::analysis::sums::{Sum, Summand};
-use crate::graph::{Graph, ListedAction, Place, StatementSite};
+use crate::graph::{Graph, ListedAction, Place, StatementId, StatementSite, TargetId};
 use crate::slots::{Slot, SlotKind};
-use cranelift_codegen::entity::EntityRef;
+use crate::widths::limb_count;
+use cranelift_codegen::entity::{EntityRef, PrimaryMap};
 use p4jet_ir::{Expr, FieldId, HeaderId, Node, Op, TableId, Terminator};
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 impl Plan<'_> {
     /// The text form.
-    pub fn print(&self) -> String {
-        let mut printer = Printer { plan: self, out: String::new() };
+    /// `modes`: the compilation of each stage.
+    pub fn print(&self, modes: &PrimaryMap<StageId, Mode>) -> String {
+        let mut printer = Printer { plan: self, modes, out: String::new() };
         // Writing to a string does not fail.
         _ = printer.plan();
         printer.out
@@ -42,6 +44,7 @@ impl Plan<'_> {
 
 struct Printer<'p> {
     plan: &'p Plan<'p>,
+    modes: &'p PrimaryMap<StageId, Mode>,
     out: String,
 }
 
@@ -72,7 +75,7 @@ impl<'p> Printer<'p> {
             SlotKind::Cursor => "cursor".to_string(),
             SlotKind::Offset(header) => format!("offset of {}", self.header(header)),
             SlotKind::Row(table) => format!("row of {}", self.table(table)),
-            SlotKind::Sum(number) => format!("sum {number}"),
+            SlotKind::Sum(sum) => format!("sum {}", sum.as_u32()),
         }
     }
 
@@ -143,6 +146,7 @@ impl<'p> Printer<'p> {
             Entry::Egress => "copies begin with egress".to_string(),
         };
         self.line(0, format_args!("stage {}: {title}", id.as_u32()))?;
+        self.line(1, self.modes[id])?;
         if stage.clears_arrays && self.plan.memory.columns.bytes > 0 {
             let bytes = self.plan.memory.columns.bytes;
             self.line(1, format_args!("clear {bytes} bytes of columns"))?;
@@ -188,10 +192,10 @@ impl<'p> Printer<'p> {
                 work.extend(self.successors(place, At::Place, false));
             }
         }
-        self.at_place(first, begin, true)?;
+        self.at_place(stage, first, begin, true)?;
         for (_, place) in reached {
             if place != first || begin != At::Place {
-                self.at_place(place, At::Place, false)?;
+                self.at_place(stage, place, At::Place, false)?;
             }
         }
         Ok(())
@@ -213,9 +217,10 @@ impl<'p> Printer<'p> {
         edges.iter().filter(|(edge, _)| is_followed(edge)).filter_map(|(_, to)| *to).collect()
     }
 
-    fn at_place(&mut self, place: Place, at: At, is_begin: bool) -> fmt::Result {
+    fn at_place(&mut self, stage: &StagePlan, place: Place, at: At, is_begin: bool) -> fmt::Result {
         let name = self.place(place);
-        self.line(1, format_args!("{name}:"))?;
+        let cold = if stage.is_cold(self.graph(), place) { ", cold" } else { "" };
+        self.line(1, format_args!("{name}{cold}:"))?;
         if at == At::Place
             && !is_begin
             && let Some(cut) = self.plan.cut_at(place, At::Place)
@@ -240,7 +245,8 @@ impl<'p> Printer<'p> {
             }
             terminator => {
                 let terminator = plan.terminator.of(terminator).unwrap_or(terminator);
-                let text = self.terminator(terminator, |number| self.target(place, Edge::Target(number)));
+                let text = self
+                    .terminator(terminator, |number| self.target(place, Edge::Target(TargetId::new(number))));
                 text.map_or(Ok(()), |text| self.line(2, text))?;
                 self.reads(3, &plan.reads)?;
                 let ends = &self.plan.ends;
@@ -296,7 +302,7 @@ impl<'p> Printer<'p> {
             _ => None,
         };
         if let Some(header) = header
-            && let Some(loads) = self.plan.loads.get(&StatementSite { place, number })
+            && let Some(loads) = self.plan.loads.get(&StatementSite::new(place, number))
         {
             let fields = self.graph().program.headers[header.index()].fields.iter().zip(loads);
             let loaded: Vec<&str> =
@@ -306,7 +312,7 @@ impl<'p> Printer<'p> {
                 self.line(depth, format_args!("load {loaded}"))?;
             }
         }
-        match self.plan.jumps.get(place, Edge::Error(number)) {
+        match self.plan.jumps.get(place, Edge::Error(StatementId::new(number))) {
             Some(to) => self.line(depth, format_args!("on error -> {}", self.to(to))),
             None => Ok(()),
         }
@@ -314,7 +320,7 @@ impl<'p> Printer<'p> {
 
     fn copy(&mut self, depth: usize, place: Place, number: usize) -> fmt::Result {
         let plan = self.plan;
-        let Some(copy) = plan.copies.get(&StatementSite { place, number }) else { return Ok(()) };
+        let Some(copy) = plan.copies.get(&StatementSite::new(place, number)) else { return Ok(()) };
         for &(slot, _, value) in &copy.image {
             let value = match value {
                 CopiedValue::Set(_) => "set".to_string(),
@@ -388,7 +394,8 @@ impl<'p> Printer<'p> {
                 for (number, (case, _)) in cases.iter().enumerate() {
                     _ = write!(text, " {case:#x} -> {},", target(number));
                 }
-                format!("{text} else {}", target(cases.len()))
+                let choice = Choice::of_switch(limb_count(value.width(self.graph().program)), cases.len());
+                format!("{text} else {}{}", target(cases.len()), self::choice(choice))
             }
             Terminator::Turn { .. } => format!("turn -> {}, spent {}", target(0), target(1)),
             Terminator::Drop(reason) => {
@@ -407,7 +414,14 @@ impl<'p> Printer<'p> {
         let name = self.table(table).to_string();
         if at != At::Action {
             let (structure, size) = (self.plan.shapes.structure(table), self.plan.shapes.size(table));
-            self.line(2, format_args!("lookup {name}: {structure:?}, {size} entries"))?;
+            let RowWords { entry, member } = self.plan.row_words(table);
+            let members = match self.graph().program.tables[table.index()].profile {
+                Some(_) => format!(", members of {member}"),
+                None => String::new(),
+            };
+            let text =
+                format!("lookup {name}: {structure:?}, {size} entries, rows of {entry} words{members}");
+            self.line(2, text)?;
             if let Some((_, memo)) = self.plan.memos.at(place) {
                 let row = self.table(memo.row_table).to_string();
                 self.line(3, format_args!("remembered by the row of {row}"))?;
@@ -438,7 +452,10 @@ impl<'p> Printer<'p> {
             Row::Resolved => parts.push("resolve row 0".to_string()),
             Row::ResolvedLate => parts.push("resolve row 0 after the first comparison".to_string()),
             Row::Default => parts.push("take the default row".to_string()),
-            Row::Member => parts.push("take the member's row".to_string()),
+            Row::Member { is_narrow } => {
+                let bits = if is_narrow { 32 } else { 64 };
+                parts.push(format!("take the member's row by a {bits}-bit division"));
+            }
             Row::Found => {}
         }
         if !compared.is_empty() {
@@ -447,7 +464,9 @@ impl<'p> Printer<'p> {
         match &dispatch.rest {
             Rest::Run(_) if compared.is_empty() => {}
             Rest::Run(last) => parts.push(format!("else {}", name(last))),
-            Rest::JumpTable(_) => parts.push("jump table".to_string()),
+            Rest::JumpTable(actions, choice) => {
+                parts.push(format!("choose among {}{}", actions.len(), self::choice(*choice)));
+            }
         }
         if parts.is_empty() {
             return Ok(());
@@ -544,5 +563,14 @@ impl<'p> Printer<'p> {
             self.line(depth + 1, format_args!("store {slot} at phv+{offset}"))?;
         }
         Ok(())
+    }
+}
+
+/// The form of a choice, behind what is chosen.
+fn choice(choice: Choice) -> &'static str {
+    match choice {
+        Choice::Compare => "",
+        Choice::JumpTable => ", by jump table",
+        Choice::IndirectJumpTable => ", by jump table with blocks of its own",
     }
 }

@@ -11,8 +11,8 @@ mod replay;
 mod report;
 mod set;
 mod solve;
+mod trail;
 mod walk;
-mod way;
 
 pub use report::{Decision, Derived, Packet};
 
@@ -26,10 +26,10 @@ use set::{Conflict, Set};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
+use trail::{Base, Edge, Event, SHORT, THERE, Trail, Unsolved};
 use walk::{Map, Next, Walker};
-use way::{Base, Edge, Event, SHORT, THERE, Unsolved, Way};
 
-pub(crate) use way::Graph;
+pub(crate) use trail::Graph;
 
 /// The limits of the search.
 #[derive(Clone, Debug)]
@@ -102,12 +102,12 @@ pub(crate) fn paths(program: &Program, options: &Options) -> Result<Vec<Path>, E
     let base = switch(program, options)?;
     let (search, _) = Search::run(program, &base, options)?;
     let mut seen = HashSet::new();
-    let ways = search.ways.into_iter().filter(|(.., way)| !way.edges.iter().any(is_short));
-    let paths = ways.map(|(.., way)| {
-        let own = way.events.iter().take_while(|event| **event != Event::Copy);
+    let trails = search.trails.into_iter().filter(|(.., trail)| !trail.edges.iter().any(is_short));
+    let paths = trails.map(|(.., trail)| {
+        let own = trail.events.iter().take_while(|event| **event != Event::Copy);
         let states = report::states(program, own);
-        let nodes = way.before_copies.map_or(way.nodes.len(), |(_, nodes)| nodes);
-        Path { states, nodes: way.nodes[..nodes].to_vec() }
+        let nodes = trail.before_copies.map_or(trail.nodes.len(), |(_, nodes)| nodes);
+        Path { states, nodes: trail.nodes[..nodes].to_vec() }
     });
     Ok(paths.filter(|path| seen.insert(path.nodes.clone())).collect())
 }
@@ -120,7 +120,7 @@ struct Search<'a> {
     covered: HashSet<Edge>,
     sets: Vec<Set>,
     /// For each packet: its set, its index there, and its path.
-    ways: Vec<(usize, usize, Way)>,
+    trails: Vec<(usize, usize, Trail)>,
     /// For outcomes that no packet had when one was sought: why the first failed, and the number of attempts.
     failed: HashMap<Edge, (String, u32)>,
     /// Paths through the parser that no packet takes, by their decisions, with the reasons.
@@ -128,7 +128,7 @@ struct Search<'a> {
     /// Number of branches of the parser that are unreachable because of an earlier case.
     paths_impossible: usize,
     /// Paths through the parser that could not be followed.
-    paths_lost: Vec<(Way, String)>,
+    paths_lost: Vec<(Trail, String)>,
     /// True if there are more paths through the parser.
     paths_more: bool,
     packets: u64,
@@ -156,7 +156,7 @@ impl<'a> Search<'a> {
             options,
             covered: HashSet::new(),
             sets: Vec::new(),
-            ways: Vec::new(),
+            trails: Vec::new(),
             failed: HashMap::new(),
             not_taken: Vec::new(),
             paths_impossible: 0,
@@ -188,29 +188,29 @@ impl<'a> Search<'a> {
                     break;
                 }
                 Next::End => found.push(walker),
-                Next::Fork(ways) => {
-                    for mut walker in ways {
-                        match walker.way.check(&self.map.base) {
+                Next::Fork(trails) => {
+                    for mut walker in trails {
+                        match walker.trail.check(&self.map.base) {
                             Ok(()) => open.push_back(walker),
                             Err(why) => {
-                                self.fail(&walker.way, None, &why.to_string());
+                                self.fail(&walker.trail, None, &why.to_string());
                                 match why {
                                     Unsolved::Impossible => self.paths_impossible += 1,
-                                    Unsolved::GaveUp => self.paths_lost.push((walker.way, why.to_string())),
+                                    Unsolved::GaveUp => self.paths_lost.push((walker.trail, why.to_string())),
                                 }
                             }
                         }
                     }
                 }
-                Next::Lost(why) => self.paths_lost.push((walker.way, why)),
+                Next::Lost(why) => self.paths_lost.push((walker.trail, why)),
             }
         }
         found
     }
 
     /// Records why an outcome was not reached: the last one of the path if none was sought.
-    fn fail(&mut self, way: &Way, wanted: Option<Edge>, why: &str) {
-        let Some(edge) = wanted.or(way.edges.last().copied()) else { return };
+    fn fail(&mut self, trail: &Trail, wanted: Option<Edge>, why: &str) {
+        let Some(edge) = wanted.or(trail.edges.last().copied()) else { return };
         let (_, count) = self.failed.entry(edge).or_insert_with(|| (why.to_string(), 0));
         *count += 1;
     }
@@ -221,35 +221,35 @@ impl<'a> Search<'a> {
         let decisions: Vec<Edge> =
             report::decisions(self.map.program).into_iter().map(|(edge, _)| edge).collect();
         // Paths, with the outcome for which they were walked and the number of branches so far.
-        let mut ways: VecDeque<(Rc<[Edge]>, Option<Edge>, u32)> =
-            self.ways.iter().map(|(.., way)| (way.edges.as_slice().into(), None, 0)).collect();
+        let mut trails: VecDeque<(Rc<[Edge]>, Option<Edge>, u32)> =
+            self.trails.iter().map(|(.., trail)| (trail.edges.as_slice().into(), None, 0)).collect();
         let mut seen = HashSet::new();
         let mut tried: HashMap<(Edge, Edge), u32> = HashMap::new();
         let mut left = WIDENED_MAX;
-        while let Some((way, target, turns)) = ways.pop_front() {
+        while let Some((trail, target, turns)) = trails.pop_front() {
             let missing = decisions.iter().copied().filter(|edge| !self.is_covered(edge));
-            let near = |edge: &Edge| Some(*edge) == target || replay::comes_to(&way, edge);
+            let near = |edge: &Edge| Some(*edge) == target || replay::comes_to(&trail, edge);
             let wanted: Vec<Edge> = missing.filter(near).collect();
-            if wanted.is_empty() || way.iter().any(is_short) || !seen.insert(Rc::clone(&way)) {
+            if wanted.is_empty() || trail.iter().any(is_short) || !seen.insert(Rc::clone(&trail)) {
                 continue;
             }
-            let Some(replay) = self.map.replay(&way) else { continue };
+            let Some(replay) = self.map.replay(&trail) else { continue };
             for edge in wanted {
                 let Some(next) = replay.on_the_way_to(&self.map, edge) else { continue };
                 for other in replay.others_for(&self.map, next) {
                     if self.is_covered(&edge) {
                         break;
                     }
-                    let turned = other.way.edges.last().copied().unwrap_or(edge);
+                    let turned = other.trail.edges.last().copied().unwrap_or(edge);
                     let times = tried.entry((edge, turned)).or_default();
                     if *times == TURNS_EACH_MAX || left == 0 {
                         continue;
                     }
                     *times += 1;
                     left -= 1;
-                    let walked = self.explore(other, Some(&way))?;
+                    let walked = self.explore(other, Some(&trail))?;
                     if turns < TURNS_MAX {
-                        ways.extend(walked.into_iter().map(|way| (way, Some(edge), turns + 1)));
+                        trails.extend(walked.into_iter().map(|trail| (trail, Some(edge), turns + 1)));
                     }
                 }
             }
@@ -266,7 +266,7 @@ impl<'a> Search<'a> {
     /// only packets with a new outcome are created. Returns the decisions of the walked paths.
     fn explore(&mut self, start: Walker, like: Option<&[Edge]>) -> Result<Vec<Rc<[Edge]>>, Error> {
         let mut walked = Vec::new();
-        let parser_edges = start.way.edges.clone();
+        let parser_edges = start.trail.edges.clone();
         let mut open = vec![(start, None)];
         // Paths with known outcomes, in case the others yield none.
         let mut others = VecDeque::new();
@@ -283,16 +283,16 @@ impl<'a> Search<'a> {
                     continue;
                 }
             }
-            if let Err(why) = walker.way.check(&self.map.base) {
-                self.fail(&walker.way, wanted, &why.to_string());
+            if let Err(why) = walker.trail.check(&self.map.base) {
+                self.fail(&walker.trail, wanted, &why.to_string());
                 continue;
             }
             let end = loop {
                 match self.map.walk(&mut walker, usize::MAX) {
                     Next::End => break Ok(()),
                     Next::Lost(why) => break Err(why),
-                    Next::Fork(ways) => {
-                        match self.choose(ways, &mut open, &mut others, like.unwrap_or_default()) {
+                    Next::Fork(trails) => {
+                        match self.choose(trails, &mut open, &mut others, like.unwrap_or_default()) {
                             Ok(next) => walker = next,
                             Err(why) => break Err(why.to_string()),
                         }
@@ -300,27 +300,27 @@ impl<'a> Search<'a> {
                 }
             };
             let without_copy = walker.without_copy.take();
-            let mut way = walker.way;
-            walked.push(way.edges.as_slice().into());
-            if like.is_some() && way.edges.iter().all(|edge| self.covered.contains(edge)) {
+            let mut trail = walker.trail;
+            walked.push(trail.edges.as_slice().into());
+            if like.is_some() && trail.edges.iter().all(|edge| self.covered.contains(edge)) {
                 found = true;
                 continue;
             }
             let mut result = match end {
-                Ok(()) => self.settle(&mut way)?,
+                Ok(()) => self.settle(&mut trail)?,
                 Err(why) => Err(why),
             };
             if let (Err(_), Some(without)) = (&result, without_copy) {
-                way = (*without).clone();
-                result = self.settle(&mut way)?;
+                trail = (*without).clone();
+                result = self.settle(&mut trail)?;
             }
             match result {
                 Ok(()) => {
-                    self.covered.extend(way.edges.iter().copied());
+                    self.covered.extend(trail.edges.iter().copied());
                     found = true;
                 }
                 Err(why) => {
-                    self.fail(&way, wanted, &why);
+                    self.fail(&trail, wanted, &why);
                     lost.get_or_insert(why);
                 }
             }
@@ -334,32 +334,34 @@ impl<'a> Search<'a> {
     /// Selects how to continue: where most is new. Other paths with new outcomes wait.
     fn choose(
         &mut self,
-        mut ways: Vec<Walker>,
+        mut trails: Vec<Walker>,
         open: &mut Vec<(Walker, Option<Edge>)>,
         others: &mut VecDeque<Walker>,
         like: &[Edge],
     ) -> Result<Walker, Unsolved> {
-        let as_other = |walker: &Walker| walker.way.edges.last().is_some_and(|edge| like.contains(edge));
-        ways.sort_by_key(|walker| std::cmp::Reverse((as_other(walker), walker.score)));
+        let as_other = |walker: &Walker| walker.trail.edges.last().is_some_and(|edge| like.contains(edge));
+        trails.sort_by_key(|walker| std::cmp::Reverse((as_other(walker), walker.score)));
         let mut why = Unsolved::Impossible;
         let mut chosen = None;
         let mut rest = Vec::new();
-        for mut walker in ways {
+        for mut walker in trails {
             if chosen.is_some() {
                 rest.push(walker);
                 continue;
             }
-            match walker.way.check(&self.map.base) {
+            match walker.trail.check(&self.map.base) {
                 Ok(()) => chosen = Some(walker),
-                Err(Unsolved::Impossible) => self.fail(&walker.way, None, &Unsolved::Impossible.to_string()),
+                Err(Unsolved::Impossible) => {
+                    self.fail(&walker.trail, None, &Unsolved::Impossible.to_string())
+                }
                 Err(Unsolved::GaveUp) => {
                     why = Unsolved::GaveUp;
-                    self.fail(&walker.way, None, &why.to_string());
+                    self.fail(&walker.trail, None, &why.to_string());
                 }
             }
         }
         for walker in rest.into_iter().rev() {
-            let edge = walker.way.edges.last().copied();
+            let edge = walker.trail.edges.last().copied();
             match edge.is_some_and(|edge| !self.covered.contains(&edge)) {
                 true => open.push((walker, edge)),
                 false => others.push_back(walker),
@@ -371,16 +373,16 @@ impl<'a> Search<'a> {
     }
 
     /// Finds a packet for a path, and entries that are compatible with those of a set; runs it.
-    fn settle(&mut self, way: &mut Way) -> Result<Result<(), String>, Error> {
+    fn settle(&mut self, trail: &mut Trail) -> Result<Result<(), String>, Error> {
         let mut why = String::new();
         // Starts with the action data of other packets, because then entries can be shared. Conflicting data change.
         let mut fresh = HashSet::new();
         for attempt in 0..TRIES_MAX {
             let number = self.packets << 8 | attempt;
             let seed = mix(self.options.seed) ^ mix(number);
-            let mut solution = way.solve(&self.map.base, seed, &fresh);
+            let mut solution = trail.solve(&self.map.base, seed, &fresh);
             if solution.is_err() && attempt + 1 == TRIES_MAX {
-                solution = way.solve_as_seen(&self.map.base);
+                solution = trail.solve_as_seen(&self.map.base);
             }
             let solution = match solution {
                 Ok(solution) => solution,
@@ -392,15 +394,15 @@ impl<'a> Search<'a> {
             let mut place = None;
             let mut conflicts = HashSet::new();
             for (index, set) in self.sets.iter_mut().enumerate() {
-                match set.add(self.map.program, way, &solution) {
+                match set.add(self.map.program, trail, &solution) {
                     Ok(()) => {
                         place = Some(index);
                         break;
                     }
                     Err(Conflict::Lookup(at)) => {
-                        conflicts.extend(way.lookups[at].keys.iter().flat_map(|key| way.data_in(key)));
+                        conflicts.extend(trail.lookups[at].keys.iter().flat_map(|key| trail.data_in(key)));
                     }
-                    Err(Conflict::Copies(at)) => conflicts.extend(way.data_in(&way.copies[at].id)),
+                    Err(Conflict::Copies(at)) => conflicts.extend(trail.data_in(&trail.copies[at].id)),
                     Err(Conflict::Refused) => {}
                 }
             }
@@ -415,9 +417,9 @@ impl<'a> Search<'a> {
                 }
                 None => {
                     let mut set = Set::new(switch(self.map.program, self.options)?);
-                    if set.add(self.map.program, way, &solution).is_err() {
+                    if set.add(self.map.program, trail, &solution).is_err() {
                         why = "the switch refuses its entries".to_string();
-                        fresh = way.data().collect();
+                        fresh = trail.data().collect();
                         continue;
                     }
                     self.sets.push(set);
@@ -427,14 +429,14 @@ impl<'a> Search<'a> {
             let set = &mut self.sets[index];
             let (trace, _) = set.switch.trace(solution.port, &solution.frame).map_err(Error::Input)?;
             let found = set::events(&trace);
-            if set::goes(way, &found) {
+            if set::goes(trail, &found) {
                 set.frames.push((solution.port, solution.frame));
-                self.ways.push((index, set.frames.len() - 1, way.clone()));
+                self.trails.push((index, set.frames.len() - 1, trail.clone()));
                 self.packets += 1;
                 return Ok(Ok(()));
             }
-            why = difference(self.map.program, &way.events, &found);
-            fresh = way.data().collect();
+            why = difference(self.map.program, &trail.events, &found);
+            fresh = trail.data().collect();
         }
         Ok(Err(why))
     }

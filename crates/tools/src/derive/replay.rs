@@ -1,8 +1,8 @@
 //! Finds the causes of a packet's decisions: earlier decisions by which fields were set or not.
 
 use super::solve::Bits;
+use super::trail::{Edge, Graph};
 use super::walk::{Map, Next, Walker};
-use super::way::{Edge, Graph};
 use p4jet_ir::{ActionId, Cfg, FieldId, Node, NodeId, Program, Terminator};
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -38,29 +38,29 @@ impl Map<'_> {
         let mut replay =
             Replay { edges: edges.to_vec(), nodes: Vec::new(), others: Vec::new(), settled: Vec::new() };
         loop {
-            let (nodes, made) = (walker.way.nodes.len(), walker.way.edges.len());
+            let (nodes, made) = (walker.trail.nodes.len(), walker.trail.edges.len());
             let next = self.walk(&mut walker, usize::MAX);
             // Between two forks, all decisions are determined.
             let mut at = made;
-            for (graph, node) in &walker.way.nodes[nodes..] {
+            for (graph, node) in &walker.trail.nodes[nodes..] {
                 replay.nodes.push((*graph, *node, at));
-                let Some(edge) = walker.way.edges.get(at) else { continue };
+                let Some(edge) = walker.trail.edges.get(at) else { continue };
                 if (edge.0, edge.1) == (*graph, *node) {
                     replay.settled.push((at, self.set_elsewhere(*edge)));
                     at += 1;
                 }
             }
-            let Next::Fork(ways) = next else { return Some(replay) };
-            let (number, goals) = (walker.way.edges.len(), walker.way.goals());
+            let Next::Fork(trails) = next else { return Some(replay) };
+            let (number, goals) = (walker.trail.edges.len(), walker.trail.goals());
             let wanted = edges.get(number)?;
-            let taken = ways.iter().position(|way| way.way.edges.get(number) == Some(wanted))?;
-            for (index, other) in ways.iter().enumerate() {
+            let taken = trails.iter().position(|trail| trail.trail.edges.get(number) == Some(wanted))?;
+            for (index, other) in trails.iter().enumerate() {
                 if index != taken {
-                    let (sets, bits) = (self.set_only(other, &ways[taken]), other.way.bits_asked(goals));
+                    let (sets, bits) = (self.set_only(other, &trails[taken]), other.trail.bits_asked(goals));
                     replay.others.push(Other { number, walker: other.clone(), sets, bits });
                 }
             }
-            walker = ways.into_iter().nth(taken)?;
+            walker = trails.into_iter().nth(taken)?;
         }
     }
 
@@ -110,8 +110,8 @@ impl Map<'_> {
 }
 
 /// True if a path reaches a decision.
-pub(super) fn comes_to(way: &[Edge], decision: &Edge) -> bool {
-    way.iter().any(|made| (made.0, made.1) == (decision.0, decision.1))
+pub(super) fn comes_to(trail: &[Edge], decision: &Edge) -> bool {
+    trail.iter().any(|made| (made.0, made.1) == (decision.0, decision.1))
 }
 
 impl Replay {
@@ -200,7 +200,7 @@ impl Replay {
         }
         // If it depends on bits: others that concern the same bits.
         let wanted = self.others.iter().find(|other| {
-            let last = other.walker.way.edges.last();
+            let last = other.walker.trail.edges.last();
             other.number == at && last.is_some_and(|edge| super::plain(edge) == wanted)
         });
         let good = |other: &&Other| {

@@ -1,7 +1,7 @@
 //! Runs the derived packets again from the beginning and reports the coverage.
 
 use super::set::{Set, events, goes};
-use super::way::{Edge, Event, Graph};
+use super::trail::{Edge, Event, Graph};
 use super::{Search, plain, switch};
 use crate::Error;
 use p4jet_dataplane::{Processed, Trace, TraceEvent};
@@ -94,7 +94,7 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
         paths_lost: search
             .paths_lost
             .iter()
-            .map(|(way, why)| (states(program, &way.events), why.clone()))
+            .map(|(trail, why)| (states(program, &trail.events), why.clone()))
             .collect(),
         states: (0, 0),
         not_taken: Vec::new(),
@@ -121,14 +121,15 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
             captures.entry(*port).or_default().push(frame.clone());
             let (trace, processed) = fresh.trace(*port, frame).map_err(Error::Input)?;
             let found = events(&trace);
-            let way = search.ways.iter().find(|(s, p, _)| (*s, *p) == (index, place)).map(|(.., way)| way);
-            let taken = way.is_some_and(|way| goes(way, &found));
-            if let Some(way) = way.filter(|_| taken) {
-                covered.extend(way.edges.iter().map(plain));
+            let trail =
+                search.trails.iter().find(|(s, p, _)| (*s, *p) == (index, place)).map(|(.., trail)| trail);
+            let taken = trail.is_some_and(|trail| goes(trail, &found));
+            if let Some(trail) = trail.filter(|_| taken) {
+                covered.extend(trail.edges.iter().map(plain));
                 let blocks = program.ingress.iter().take(after_parser);
                 let blocks: Vec<Graph> = blocks.map(|id| Graph::Block(*id)).collect();
-                let own = way.before_copies.map_or(way.edges.len(), |(edges, _)| edges);
-                let own = way.edges[..own].iter().filter(|edge| blocks.contains(&edge.0));
+                let own = trail.before_copies.map_or(trail.edges.len(), |(edges, _)| edges);
+                let own = trail.edges[..own].iter().filter(|edge| blocks.contains(&edge.0));
                 let own: Vec<Edge> = own.copied().collect();
                 if !own.iter().any(super::is_short) {
                     paths_taken.insert(own);
@@ -156,7 +157,7 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
         .collect();
     derived.states = (labels.len(), labels.iter().filter(|label| states_taken.contains(**label)).count());
     let decisions = decisions(program);
-    let visited: HashSet<_> = search.ways.iter().flat_map(|(.., way)| &way.nodes).copied().collect();
+    let visited: HashSet<_> = search.trails.iter().flat_map(|(.., trail)| &trail.nodes).copied().collect();
     let failed: HashMap<Edge, &str> =
         search.failed.iter().map(|(edge, (why, _))| (plain(edge), why.as_str())).collect();
     for (edge, what) in &decisions {
@@ -279,19 +280,19 @@ pub(super) fn decisions(program: &Program) -> Vec<(Edge, String)> {
     for (graph, name, body) in graphs {
         for (at, node) in (0..).map(NodeId).zip(&body.nodes) {
             let place = place(&program.locs[node.terminator_loc.index()]);
-            let mut way = |index: u32, what: String| {
+            let mut trail = |index: u32, what: String| {
                 found.push(((graph, at, index), format!("{place}{name}: {what}")));
             };
             match &node.terminator {
                 Terminator::If { .. } => {
-                    way(0, "condition holds".to_string());
-                    way(1, "condition does not hold".to_string());
+                    trail(0, "condition holds".to_string());
+                    trail(1, "condition does not hold".to_string());
                 }
                 Terminator::Switch { cases, .. } => {
                     for (index, (value, _)) in (0..).zip(cases) {
-                        way(index, format!("case {value:#x}"));
+                        trail(index, format!("case {value:#x}"));
                     }
-                    way(cases.len() as u32, "no case".to_string());
+                    trail(cases.len() as u32, "no case".to_string());
                 }
                 Terminator::Apply { table, keys, .. } => {
                     let table = &program.tables[table.index()];
@@ -299,13 +300,13 @@ pub(super) fn decisions(program: &Program) -> Vec<(Edge, String)> {
                     for (index, listed) in (0..).zip(hits).filter(|(_, listed)| !listed.default_only) {
                         let entries = table.entries.iter().any(|entry| entry.action.action == index);
                         if !table.const_entries || entries {
-                            way(
+                            trail(
                                 index,
                                 format!("{} hits {}", table.name, action_name(program, listed.action)),
                             );
                         }
                     }
-                    way(table.actions.len() as u32, format!("{} runs its default action", table.name));
+                    trail(table.actions.len() as u32, format!("{} runs its default action", table.name));
                 }
                 _ => {}
             }
@@ -315,11 +316,6 @@ pub(super) fn decisions(program: &Program) -> Vec<(Edge, String)> {
 }
 
 impl Derived {
-    /// True if every packet took its path.
-    pub fn all_taken(&self) -> bool {
-        self.packets.iter().all(|packet| packet.taken)
-    }
-
     /// Returns the report as text.
     pub fn text(&self) -> String {
         let mut text = String::new();

@@ -1,6 +1,6 @@
 //! Entries that packets share: packets that need different entries for the same key are in different sets.
 
-use super::way::{Event, Found, Solution, Way};
+use super::trail::{Event, Found, Solution, Trail};
 use num_bigint::BigUint;
 use p4jet_control::Control;
 use p4jet_dataplane::{Matched, Switch, Trace, TraceEvent};
@@ -52,11 +52,11 @@ impl Set {
     }
 
     /// Adds the entries for a packet, if they are compatible with the existing ones.
-    pub fn add(&mut self, program: &Program, way: &Way, solution: &Solution) -> Result<(), Conflict> {
+    pub fn add(&mut self, program: &Program, trail: &Trail, solution: &Solution) -> Result<(), Conflict> {
         let (mut entries, mut without) = (HashMap::new(), HashSet::new());
         let mut defaults = HashMap::new();
         let mut lines = Vec::new();
-        for (index, (lookup, (keys, data))) in way.lookups.iter().zip(&solution.lookups).enumerate() {
+        for (index, (lookup, (keys, data))) in trail.lookups.iter().zip(&solution.lookups).enumerate() {
             let conflict = Err(Conflict::Lookup(index));
             let keyed = (lookup.table, keys.clone());
             let there = entries.get(&keyed).or_else(|| self.entries.get(&keyed));
@@ -97,7 +97,7 @@ impl Set {
             }
         }
         let mut copies = HashMap::new();
-        for (index, (copy, [id, port, instance])) in way.copies.iter().zip(&solution.copies).enumerate() {
+        for (index, (copy, [id, port, instance])) in trail.copies.iter().zip(&solution.copies).enumerate() {
             let (list, to) = ((copy.list, *id), (*port, *instance));
             match copies.get(&list).or_else(|| self.copies.get(&list)) {
                 Some(there) if *there == to => {}
@@ -218,10 +218,10 @@ pub(super) fn events(trace: &Trace) -> Vec<Event> {
 }
 
 /// True if a trace follows this path. The events after the copies on the path do not matter.
-pub(super) fn goes(way: &Way, found: &[Event]) -> bool {
-    let own = way.events.len();
+pub(super) fn goes(trail: &Trail, found: &[Event]) -> bool {
+    let own = trail.events.len();
     match found.get(own) {
-        None => way.events == found,
-        Some(next) => way.goes_on && *next == Event::Copy && way.events == found[..own],
+        None => trail.events == found,
+        Some(next) => trail.goes_on && *next == Event::Copy && trail.events == found[..own],
     }
 }

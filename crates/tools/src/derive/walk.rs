@@ -1,7 +1,7 @@
 //! Walks through the program with a packet that is still open.
 
 use super::solve::Goal;
-use super::way::{Base, Copies, Edge, Event, Found, Graph, Lookup, Pending, SHORT, THERE, Way};
+use super::trail::{Base, Copies, Edge, Event, Found, Graph, Lookup, Pending, SHORT, THERE, Trail};
 use crate::random::mix;
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive, Zero};
@@ -35,7 +35,7 @@ const ENTRIES_EACH: usize = 2;
 /// A packet and its position.
 #[derive(Clone)]
 pub(super) struct Walker {
-    pub way: Way,
+    pub trail: Trail,
     /// Number of tables that may still follow before the next decision.
     pub score: usize,
     /// Index of the block among those of ingress and egress.
@@ -47,7 +47,7 @@ pub(super) struct Walker {
     nodes: u32,
     copies: u32,
     /// The path without the copy that is being followed.
-    pub without_copy: Option<Rc<Way>>,
+    pub without_copy: Option<Rc<Trail>>,
 }
 
 /// The end of a walk.
@@ -94,13 +94,13 @@ impl<'a> Map<'a> {
     pub fn start(&self) -> Walker {
         let port = self.program.intrinsics.iter().find(|(i, _)| *i == Intrinsic::IngressPort);
         let port_width = port.map_or(32, |(_, field)| self.program.width(*field));
-        let mut way = Way::new(port_width);
+        let mut trail = Trail::new(port_width);
         if self.port.is_none() && port_width < 32 {
             // v1model: the drop port is not a port.
-            way.ask(Goal::NotIn { expr: way.port(), values: vec![ones(port_width)] });
+            trail.ask(Goal::NotIn { expr: trail.port(), values: vec![ones(port_width)] });
         }
         let mut walker = Walker {
-            way,
+            trail,
             score: 0,
             block: 0,
             node: NodeId(0),
@@ -116,49 +116,50 @@ impl<'a> Map<'a> {
 
     /// Starts ingress. Fields in `set` keep their values.
     fn arrive(&self, walker: &mut Walker, set: &[FieldId]) {
-        let way = &mut walker.way;
-        way.arrived = way.frame.clone();
-        way.cursor = 0;
+        let trail = &mut walker.trail;
+        trail.arrived = trail.frame.clone();
+        trail.cursor = 0;
         for (intrinsic, field) in self.program.intrinsics.iter().filter(|(_, field)| !set.contains(field)) {
             let width = self.program.width(*field);
             let value = match (intrinsic, self.port) {
                 (Intrinsic::IngressPort, Some(port)) => Expr::constant(port, width),
-                (Intrinsic::IngressPort, None) => way.port(),
+                (Intrinsic::IngressPort, None) => trail.port(),
                 (Intrinsic::PacketLength, _) => match width {
-                    32 => way.length(),
-                    33.. => Expr::ZeroExtend(Box::new(way.length()), width),
-                    _ => Expr::Slice { value: Box::new(way.length()), hi: width - 1, lo: 0 },
+                    32 => trail.length(),
+                    33.. => Expr::ZeroExtend(Box::new(trail.length()), width),
+                    _ => Expr::Slice { value: Box::new(trail.length()), hi: width - 1, lo: 0 },
                 },
                 // Traces start at time 0, with empty queues.
                 _ => continue,
             };
-            way.set(*field, value);
+            trail.set(*field, value);
         }
         self.enter(walker, 0);
     }
 
     /// Starts the next copy, if there is one.
     fn begin_copy(&self, walker: &mut Walker) -> bool {
-        let Some(copy) = walker.way.pending.front().cloned() else { return false };
-        let mut without = walker.way.clone();
+        let Some(copy) = walker.trail.pending.front().cloned() else { return false };
+        let mut without = walker.trail.clone();
         without.goes_on = true;
         if walker.copies == COPIES_MAX {
-            walker.way = without;
-            walker.way.pending.clear();
+            walker.trail = without;
+            walker.trail.pending.clear();
             return false;
         }
         without.pending.clear();
         walker.without_copy = Some(Rc::new(without));
         walker.copies += 1;
-        let way = &mut walker.way;
-        way.pending.pop_front();
-        way.before_copies.get_or_insert((way.edges.len(), way.nodes.len()));
-        way.events.push(Event::Copy);
-        (way.frame, way.cursor, way.fields) = (copy.frame.clone(), copy.cursor, Rc::clone(&copy.fields));
+        let trail = &mut walker.trail;
+        trail.pending.pop_front();
+        trail.before_copies.get_or_insert((trail.edges.len(), trail.nodes.len()));
+        trail.events.push(Event::Copy);
+        (trail.frame, trail.cursor, trail.fields) =
+            (copy.frame.clone(), copy.cursor, Rc::clone(&copy.fields));
         let mut set = copy.set.clone();
         if let Some((replicas, id)) = &copy.replicas {
             set.extend([replicas.port, replicas.instance, replicas.class_of_service].into_iter().flatten());
-            self.replicate(way, replicas, id);
+            self.replicate(trail, replicas, id);
         }
         match copy.begin {
             Begin::Ingress => self.arrive(walker, &set),
@@ -168,8 +169,8 @@ impl<'a> Map<'a> {
     }
 
     /// Makes the group or session send one copy to some port.
-    fn replicate(&self, way: &mut Way, replicas: &p4jet_ir::Replicas, id: &Expr) {
-        let width = id.width(&way.vars);
+    fn replicate(&self, trail: &mut Trail, replicas: &p4jet_ir::Replicas, id: &Expr) {
+        let width = id.width(&trail.vars);
         let number_max = match replicas.list {
             ReplicaList::Group => GROUP_MAX,
             ReplicaList::Session => SESSION_MAX,
@@ -177,18 +178,18 @@ impl<'a> Map<'a> {
         let constant = |value: u32| Box::new(Expr::constant(value, width));
         if BigUint::from(number_max) < ones(width) {
             let at_most = Expr::Binary(BinaryOp::LeU, Box::new(id.clone()), constant(number_max));
-            way.ask(Goal::holds(at_most, true));
+            trail.ask(Goal::holds(at_most, true));
         }
         if replicas.list == ReplicaList::Group {
             let none = Expr::Binary(BinaryOp::Eq, Box::new(id.clone()), constant(0));
-            way.ask(Goal::holds(none, false));
+            trail.ask(Goal::holds(none, false));
         }
         let from = |what: u64| mix(u64::from(number_max) << 8 | what);
         let port_width = replicas.port.map_or(9, |field| self.program.width(field)).min(9);
-        let port = way.data_var(port_width, from(0));
+        let port = trail.data_var(port_width, from(0));
         let instance_width = replicas.instance.map_or(1, |field| self.program.width(field)).min(16);
         let instance = match replicas.list {
-            ReplicaList::Group => way.data_var(instance_width, from(1)),
+            ReplicaList::Group => trail.data_var(instance_width, from(1)),
             ReplicaList::Session => Expr::constant(0u32, instance_width),
         };
         let class = Expr::constant(0u32, 1);
@@ -197,45 +198,45 @@ impl<'a> Map<'a> {
             [replicas.port, replicas.instance, replicas.class_of_service].into_iter().zip(values)
         {
             let Some(field) = field else { continue };
-            let (from, to) = (value.width(&way.vars), self.program.width(field));
+            let (from, to) = (value.width(&trail.vars), self.program.width(field));
             let value = value.clone();
-            way.set(field, if from == to { value } else { Expr::ZeroExtend(Box::new(value), to) });
+            trail.set(field, if from == to { value } else { Expr::ZeroExtend(Box::new(value), to) });
         }
-        way.copies.push(Rc::new(Copies { list: replicas.list, id: id.clone(), port, instance }));
+        trail.copies.push(Rc::new(Copies { list: replicas.list, id: id.clone(), port, instance }));
     }
 
     /// Records a copy that will start when the packet has ended.
-    fn copy(&self, way: &mut Way, copy: &PacketCopy) {
+    fn copy(&self, trail: &mut Trail, copy: &PacketCopy) {
         let mut fields = match &copy.keep {
-            Keep::All => (*way.fields).clone(),
+            Keep::All => (*trail.fields).clone(),
             Keep::Fields(kept) => {
-                let value = |field: &FieldId| Some((*field, Rc::clone(way.fields.get(field)?)));
+                let value = |field: &FieldId| Some((*field, Rc::clone(trail.fields.get(field)?)));
                 kept.iter().filter_map(value).collect()
             }
         };
         for (field, value) in &copy.set {
-            fields.insert(*field, Rc::new(way.value(self.program, value)));
+            fields.insert(*field, Rc::new(trail.value(self.program, value)));
         }
         let (frame, cursor) = match copy.frame {
-            CopyFrame::Arrived => (way.arrived.clone(), 0),
-            CopyFrame::Current => (way.frame.clone(), way.cursor),
+            CopyFrame::Arrived => (trail.arrived.clone(), 0),
+            CopyFrame::Current => (trail.frame.clone(), trail.cursor),
         };
         let replicas = copy.replicas.as_ref();
-        way.pending.push_back(Rc::new(Pending {
+        trail.pending.push_back(Rc::new(Pending {
             begin: copy.begin,
             frame,
             cursor,
             fields: Rc::new(fields),
             set: copy.set.iter().map(|(field, _)| *field).collect(),
-            replicas: replicas.map(|r| (r.clone(), way.value(self.program, &r.id))),
+            replicas: replicas.map(|r| (r.clone(), trail.value(self.program, &r.id))),
         }));
     }
 
     fn enter(&self, walker: &mut Walker, block: usize) {
         (walker.block, walker.node, walker.action) = (block, NodeId(0), None);
         if let Some(id) = self.order(block) {
-            walker.way.events.push(Event::Block(id));
-            walker.way.output.clear();
+            walker.trail.events.push(Event::Block(id));
+            walker.trail.output.clear();
         }
     }
 
@@ -244,7 +245,7 @@ impl<'a> Map<'a> {
         // No packet waited in a queue.
         for (intrinsic, field) in &self.program.intrinsics {
             if intrinsic.begin() == Begin::Egress && !set.contains(field) {
-                walker.way.set(*field, Expr::constant(0u32, self.program.width(*field)));
+                walker.trail.set(*field, Expr::constant(0u32, self.program.width(*field)));
             }
         }
         self.enter(walker, self.program.ingress.len());
@@ -254,7 +255,7 @@ impl<'a> Map<'a> {
         if let Some(id) = self.order(walker.block)
             && self.program.blocks[id.index()].kind == BlockKind::Deparser
         {
-            walker.way.deparsed();
+            walker.trail.deparsed();
         }
         match walker.block + 1 {
             next if next == self.program.ingress.len() => self.depart(walker, &[]),
@@ -285,9 +286,9 @@ impl<'a> Map<'a> {
                 return Next::Lost("it loops".to_string());
             }
             let node = &body.nodes[walker.node.index()];
-            walker.way.nodes.push((graph, walker.node));
+            walker.trail.nodes.push((graph, walker.node));
             if !node.label.is_empty() {
-                walker.way.events.push(Event::Node(node.label.as_str().into()));
+                walker.trail.events.push(Event::Node(node.label.as_str().into()));
             }
             match self.node(walker, graph, body, node) {
                 Ok(None) => {}
@@ -300,67 +301,67 @@ impl<'a> Map<'a> {
     fn node(&self, walker: &mut Walker, graph: Graph, body: &Cfg, node: &'a Node) -> Result<Option<Next>> {
         for (index, stmt) in (0..).zip(&node.stmts) {
             self.end_here(walker, (graph, walker.node, SHORT | index), &stmt.op);
-            self.stmt(&mut walker.way, &stmt.op)?;
+            self.stmt(&mut walker.trail, &stmt.op)?;
         }
         let at = walker.node;
-        let value = |way: &Way, expr: &Expr| way.value(self.program, expr);
+        let value = |trail: &Trail, expr: &Expr| trail.value(self.program, expr);
         match &node.terminator {
             // No path takes this many turns.
             Terminator::Goto(next) | Terminator::Turn { next, .. } => walker.node = *next,
             Terminator::If { cond, then, otherwise } => {
-                let cond = value(&walker.way, cond);
+                let cond = value(&walker.trail, cond);
                 let settled = match &cond {
                     Expr::Const { value, .. } => Some(!value.is_zero()),
-                    open => walker.way.decided(open),
+                    open => walker.trail.decided(open),
                 };
                 if let Some(held) = settled {
-                    walker.way.edges.push((graph, at, u32::from(!held)));
+                    walker.trail.edges.push((graph, at, u32::from(!held)));
                     walker.node = if held { *then } else { *otherwise };
                     return Ok(None);
                 }
                 self.visit(walker, graph)?;
-                let way = |held: bool, node: NodeId| {
+                let trail = |held: bool, node: NodeId| {
                     let mut next = walker.clone();
                     (next.node, next.score) = (node, lookups_after(body, node));
-                    next.way.edges.push((graph, at, u32::from(!held)));
-                    next.way.ask(Goal::holds(cond.clone(), held));
+                    next.trail.edges.push((graph, at, u32::from(!held)));
+                    next.trail.ask(Goal::holds(cond.clone(), held));
                     next
                 };
                 // Most conditions without `else` concern unusual cases.
-                return Ok(Some(Next::Fork(vec![way(false, *otherwise), way(true, *then)])));
+                return Ok(Some(Next::Fork(vec![trail(false, *otherwise), trail(true, *then)])));
             }
             Terminator::Switch { value: selector, cases, default } => {
-                let selector = value(&walker.way, selector);
+                let selector = value(&walker.trail, selector);
                 if let Expr::Const { value, .. } = &selector {
                     let case = cases.iter().position(|(case, _)| case == value);
-                    walker.way.edges.push((graph, at, case.unwrap_or(cases.len()) as u32));
+                    walker.trail.edges.push((graph, at, case.unwrap_or(cases.len()) as u32));
                     walker.node = case.map_or(*default, |case| cases[case].1);
                     return Ok(None);
                 }
                 self.visit(walker, graph)?;
-                let width = selector.width(&walker.way.vars);
-                let way = |index: usize, node: NodeId, goal: Goal| {
+                let width = selector.width(&walker.trail.vars);
+                let trail = |index: usize, node: NodeId, goal: Goal| {
                     let mut next = walker.clone();
                     (next.node, next.score) = (node, lookups_after(body, node));
-                    next.way.edges.push((graph, at, index as u32));
-                    next.way.ask(goal);
+                    next.trail.edges.push((graph, at, index as u32));
+                    next.trail.ask(goal);
                     next
                 };
-                let mut ways = Vec::new();
+                let mut trails = Vec::new();
                 for (index, (case, node)) in cases.iter().enumerate() {
                     let goal = Goal::Bits { expr: selector.clone(), mask: ones(width), value: case.clone() };
-                    ways.push(way(index, *node, goal));
+                    trails.push(trail(index, *node, goal));
                 }
                 let values: Vec<BigUint> = cases.iter().map(|(case, _)| case.clone()).collect();
-                ways.push(way(cases.len(), *default, Goal::NotIn { expr: selector.clone(), values }));
-                return Ok(Some(Next::Fork(ways)));
+                trails.push(trail(cases.len(), *default, Goal::NotIn { expr: selector.clone(), values }));
+                return Ok(Some(Next::Fork(trails)));
             }
             Terminator::Apply { table, keys, hit, action_run, entry, next, exit, .. } => {
-                let keys: Vec<Expr> = keys.iter().map(|key| value(&walker.way, key)).collect();
+                let keys: Vec<Expr> = keys.iter().map(|key| value(&walker.trail, key)).collect();
                 let results = [*hit, *action_run, *entry];
                 self.visit(walker, graph)?;
-                let ways = self.apply(walker, (graph, at), *table, &keys, results, (*next, *exit));
-                return Ok(Some(Next::Fork(ways)));
+                let trails = self.apply(walker, (graph, at), *table, &keys, results, (*next, *exit));
+                return Ok(Some(Next::Fork(trails)));
             }
             Terminator::Return => match walker.action.take() {
                 Some((_, next, _)) => walker.node = next,
@@ -371,7 +372,7 @@ impl<'a> Map<'a> {
                 None => self.leave(walker),
             },
             Terminator::Reject(code) => {
-                let code = value(&walker.way, code);
+                let code = value(&walker.trail, code);
                 self.reject(walker, code);
             }
             Terminator::Drop(_) | Terminator::Done => walker.block = usize::MAX,
@@ -401,12 +402,12 @@ impl<'a> Map<'a> {
             return;
         }
         let mut walker = walker.clone();
-        walker.way.ask_short(bits);
-        if walker.way.check(&self.base).is_err() {
+        walker.trail.ask_short(bits);
+        if walker.trail.check(&self.base).is_err() {
             return;
         }
         self.short_seen.borrow_mut().insert(edge);
-        walker.way.edges.push(edge);
+        walker.trail.edges.push(edge);
         let code = Expr::constant(self.program.error_packet_too_short, 32);
         self.reject(&mut walker, code);
         self.short.borrow_mut().push(walker);
@@ -415,7 +416,7 @@ impl<'a> Map<'a> {
     fn reject(&self, walker: &mut Walker, code: Expr) {
         let block = self.order(walker.block).map(|id| &self.program.blocks[id.index()]);
         if let Some(field) = block.and_then(|b| b.error_field) {
-            walker.way.set(field, code);
+            walker.trail.set(field, code);
         }
         self.leave(walker);
     }
@@ -430,66 +431,66 @@ impl<'a> Map<'a> {
     }
 
     /// Returns the value of an expression, which is fixed if it is open.
-    fn settle(&self, way: &mut Way, expr: &Expr) -> Result<BigUint> {
-        let expr = way.value(self.program, expr);
+    fn settle(&self, trail: &mut Trail, expr: &Expr) -> Result<BigUint> {
+        let expr = trail.value(self.program, expr);
         if let Expr::Const { value, .. } = expr {
             return Ok(value);
         }
-        let value = way.example(&self.base, &expr).map_err(|why| why.to_string())?;
-        let mask = ones(expr.width(&way.vars));
-        way.ask(Goal::Bits { expr, mask, value: value.clone() });
+        let value = trail.example(&self.base, &expr).map_err(|why| why.to_string())?;
+        let mask = ones(expr.width(&trail.vars));
+        trail.ask(Goal::Bits { expr, mask, value: value.clone() });
         Ok(value)
     }
 
     /// Like [`Self::settle`], for a number of bits: whole bytes, at most `bits_max`.
-    fn settle_bits(&self, way: &mut Way, expr: &Expr, bits_max: u32) -> Result<u32> {
-        let bits = way.value(self.program, expr);
-        let width = bits.width(&way.vars);
+    fn settle_bits(&self, trail: &mut Trail, expr: &Expr, bits_max: u32) -> Result<u32> {
+        let bits = trail.value(self.program, expr);
+        let width = bits.width(&trail.vars);
         if !matches!(bits, Expr::Const { .. }) {
             let mask = ones(width.min(3));
-            way.ask(Goal::Bits { expr: bits.clone(), mask, value: BigUint::zero() });
+            trail.ask(Goal::Bits { expr: bits.clone(), mask, value: BigUint::zero() });
             if BigUint::from(bits_max) < ones(width) {
                 let at_most =
                     Expr::Binary(BinaryOp::LeU, Box::new(bits), Box::new(Expr::constant(bits_max, width)));
-                way.ask(Goal::holds(at_most, true));
+                trail.ask(Goal::holds(at_most, true));
             }
         }
-        self.settle(way, expr)?.to_u32().ok_or_else(|| TOO_LONG.to_string())
+        self.settle(trail, expr)?.to_u32().ok_or_else(|| TOO_LONG.to_string())
     }
 
     /// Returns a possible value of an index, preferably that of an element; `None` if it is beyond all elements.
-    fn settle_index(&self, way: &mut Way, index: &Expr, count: usize) -> Result<Option<usize>> {
-        let open = way.value(self.program, index);
-        let (width, limit) = (open.width(&way.vars), BigUint::from(count));
+    fn settle_index(&self, trail: &mut Trail, index: &Expr, count: usize) -> Result<Option<usize>> {
+        let open = trail.value(self.program, index);
+        let (width, limit) = (open.width(&trail.vars), BigUint::from(count));
         if !matches!(open, Expr::Const { .. }) && limit <= ones(width) {
             let limit = Expr::Const { value: limit, width };
-            let mut inside = way.clone();
+            let mut inside = trail.clone();
             inside.ask(Goal::holds(Expr::Binary(BinaryOp::LtU, Box::new(open), Box::new(limit)), true));
             if inside.check(&self.base).is_ok() {
-                *way = inside;
+                *trail = inside;
             }
         }
-        Ok(self.settle(way, index)?.to_usize().filter(|index| *index < count))
+        Ok(self.settle(trail, index)?.to_usize().filter(|index| *index < count))
     }
 
-    fn stmt(&self, way: &mut Way, op: &Op) -> Result<()> {
+    fn stmt(&self, trail: &mut Trail, op: &Op) -> Result<()> {
         match op {
             Op::Set { dest, value } => {
-                let mut value = way.value(self.program, value);
+                let mut value = trail.value(self.program, value);
                 if size(&value) > SIZE_MAX {
-                    value = way.computed(value);
+                    value = trail.computed(value);
                 }
-                way.set(*dest, value);
+                trail.set(*dest, value);
             }
             Op::SetElement { column, index, value } => {
-                if let Some(index) = self.settle_index(way, index, column.len())? {
-                    return self.stmt(way, &Op::Set { dest: column[index], value: value.clone() });
+                if let Some(index) = self.settle_index(trail, index, column.len())? {
+                    return self.stmt(trail, &Op::Set { dest: column[index], value: value.clone() });
                 }
             }
             Op::ExtractElement { headers, index, varbit_length } => {
-                if let Some(index) = self.settle_index(way, index, headers.len())? {
+                if let Some(index) = self.settle_index(trail, index, headers.len())? {
                     let varbit_length = varbit_length.clone();
-                    return self.stmt(way, &Op::Extract { header: headers[index], varbit_length });
+                    return self.stmt(trail, &Op::Extract { header: headers[index], varbit_length });
                 }
             }
             Op::Extract { header, varbit_length } => {
@@ -498,27 +499,27 @@ impl<'a> Map<'a> {
                         let fields = &self.program.headers[header.index()].fields;
                         let varbit = fields.iter().find(|field| field.varbit_length.is_some());
                         let bits_max = varbit.map_or(0, |field| self.program.width(field.field));
-                        self.settle_bits(way, length, bits_max)?
+                        self.settle_bits(trail, length, bits_max)?
                     }
                     None => 0,
                 };
-                self.extract(way, *header, varbit)?;
+                self.extract(trail, *header, varbit)?;
             }
             Op::Advance { bits } => {
-                let bits = self.settle_bits(way, bits, ADVANCE_BITS_MAX)?;
+                let bits = self.settle_bits(trail, bits, ADVANCE_BITS_MAX)?;
                 if bits > 0 {
-                    take(way, bits)?;
+                    take(trail, bits)?;
                 }
             }
             Op::Lookahead { dest } => {
-                let value = way.read(way.cursor, self.program.width(*dest)).ok_or(TOO_LONG)?;
-                way.set(*dest, value);
+                let value = trail.read(trail.cursor, self.program.width(*dest)).ok_or(TOO_LONG)?;
+                trail.set(*dest, value);
             }
-            Op::Emit { header } => self.emit(way, *header)?,
+            Op::Emit { header } => self.emit(trail, *header)?,
             Op::Extern { function, instance, args, outs, text } => {
                 let arg_widths: Vec<u32> = args.iter().map(|arg| arg.width(self.program)).collect();
                 let out_widths: Vec<u32> = outs.iter().map(|out| self.program.width(*out)).collect();
-                let args: Vec<Expr> = args.iter().map(|arg| way.value(self.program, arg)).collect();
+                let args: Vec<Expr> = args.iter().map(|arg| trail.value(self.program, arg)).collect();
                 let kind = instance.map(|i| &self.program.instances[i.index()].kind);
                 let pure = function.effect() == Effect::Pure && !function.reads_payload();
                 let found = match kind {
@@ -531,7 +532,7 @@ impl<'a> Map<'a> {
                             text.clone(),
                         ) =>
                     {
-                        way.call(call, args)
+                        trail.call(call, args)
                     }
                     Some(InstanceKind::Register { initial, .. }) => {
                         let first = |width: &u32| Expr::constant(initial.clone(), *width);
@@ -542,31 +543,31 @@ impl<'a> Map<'a> {
                         out_widths.iter().map(|width| Expr::constant(0u32, *width)).collect()
                     }
                     // A guess, which the run of the packet will check.
-                    _ => out_widths.iter().map(|width| Expr::Field(way.var(*width))).collect::<Vec<_>>(),
+                    _ => out_widths.iter().map(|width| Expr::Field(trail.var(*width))).collect::<Vec<_>>(),
                 };
                 for (out, value) in outs.iter().zip(found) {
-                    way.set(*out, value);
+                    trail.set(*out, value);
                 }
             }
-            Op::Copy(copy) => self.copy(way, copy),
+            Op::Copy(copy) => self.copy(trail, copy),
             // Only a parser to which the packet returns reads the end of a frame.
             Op::Truncate { .. } => {}
         }
         Ok(())
     }
 
-    fn extract(&self, way: &mut Way, header: HeaderId, varbit_bits: u32) -> Result<()> {
+    fn extract(&self, trail: &mut Trail, header: HeaderId, varbit_bits: u32) -> Result<()> {
         let fields = &self.program.headers[header.index()];
-        if let Some(at) = way.cursor_in_frame()
+        if let Some(at) = trail.cursor_in_frame()
             && at % 8 == 0
         {
-            way.headers.push((header, at));
+            trail.headers.push((header, at));
         }
         for field in &fields.fields {
             let width = self.program.width(field.field);
             let Some(length) = field.varbit_length else {
-                let value = take(way, width)?;
-                way.set(field.field, value);
+                let value = take(trail, width)?;
+                trail.set(field.field, value);
                 continue;
             };
             if varbit_bits > width || !varbit_bits.is_multiple_of(8) {
@@ -574,30 +575,30 @@ impl<'a> Map<'a> {
             }
             let value = match varbit_bits {
                 0 => Expr::constant(0u32, width),
-                bits if bits == width => take(way, bits)?,
-                bits => Expr::ZeroExtend(Box::new(take(way, bits)?), width),
+                bits if bits == width => take(trail, bits)?,
+                bits => Expr::ZeroExtend(Box::new(take(trail, bits)?), width),
             };
-            way.set(field.field, value);
-            way.set(length, Expr::constant(varbit_bits, self.program.width(length)));
+            trail.set(field.field, value);
+            trail.set(length, Expr::constant(varbit_bits, self.program.width(length)));
         }
-        way.set(fields.valid, Expr::constant(1u32, 1));
+        trail.set(fields.valid, Expr::constant(1u32, 1));
         Ok(())
     }
 
-    fn emit(&self, way: &mut Way, header: HeaderId) -> Result<()> {
+    fn emit(&self, trail: &mut Trail, header: HeaderId) -> Result<()> {
         let fields = &self.program.headers[header.index()];
-        if self.settle(way, &Expr::Field(fields.valid))?.is_zero() {
+        if self.settle(trail, &Expr::Field(fields.valid))?.is_zero() {
             return Ok(());
         }
         for field in &fields.fields {
-            let value = way.field(self.program, field.field);
+            let value = trail.field(self.program, field.field);
             let Some(length) = field.varbit_length else {
-                way.output.push(value);
+                trail.output.push(value);
                 continue;
             };
-            let bits = self.settle(way, &Expr::Field(length))?.to_u32().unwrap_or(0);
+            let bits = self.settle(trail, &Expr::Field(length))?.to_u32().unwrap_or(0);
             if bits > 0 {
-                way.output.push(Expr::Slice { value: Box::new(value), hi: bits - 1, lo: 0 });
+                trail.output.push(Expr::Slice { value: Box::new(value), hi: bits - 1, lo: 0 });
             }
         }
         Ok(())
@@ -616,17 +617,17 @@ impl<'a> Map<'a> {
         let table = &self.program.tables[id.index()];
         let count = table.actions.len() as u32;
         let there = self.switch.table(id);
-        let mut ways = Vec::new();
-        let mut way = |edge: u32,
-                       is_hit: bool,
-                       action: u32,
-                       data: Data,
-                       found: &dyn Fn(Vec<Expr>) -> Found,
-                       goals: Vec<Goal>| {
+        let mut trails = Vec::new();
+        let mut trail = |edge: u32,
+                         is_hit: bool,
+                         action: u32,
+                         data: Data,
+                         found: &dyn Fn(Vec<Expr>) -> Found,
+                         goals: Vec<Goal>| {
             let mut walker = walker.clone();
-            let way = &mut walker.way;
-            way.edges.push((graph, at, edge));
-            goals.into_iter().for_each(|goal| way.ask(goal));
+            let trail = &mut walker.trail;
+            trail.edges.push((graph, at, edge));
+            goals.into_iter().for_each(|goal| trail.ask(goal));
             let Some(listed) = table.actions.get(action as usize) else { return };
             let code = &self.program.actions[listed.action.index()];
             let data: Vec<Expr> = match data {
@@ -639,30 +640,30 @@ impl<'a> Map<'a> {
                     .zip(&code.params)
                     .map(|(i, p)| {
                         let from = mix(u64::from(listed.action.0) << 32 | i);
-                        way.data_var(self.program.width(*p), from)
+                        trail.data_var(self.program.width(*p), from)
                     })
                     .collect(),
             };
             for (param, value) in code.params.iter().zip(&data) {
-                way.set(*param, value.clone());
+                trail.set(*param, value.clone());
             }
             for (field, value) in [(hit, u32::from(is_hit)), (action_run, action), (entry, 0)] {
                 if let Some(field) = field {
-                    way.set(field, Expr::constant(value, self.program.width(field)));
+                    trail.set(field, Expr::constant(value, self.program.width(field)));
                 }
             }
-            way.lookups.push(Rc::new(Lookup { table: id, keys: keys.to_vec(), found: found(data) }));
-            way.events.push(Event::Apply { table: id, hit: is_hit });
-            way.events.push(Event::Action(listed.action));
+            trail.lookups.push(Rc::new(Lookup { table: id, keys: keys.to_vec(), found: found(data) }));
+            trail.events.push(Event::Apply { table: id, hit: is_hit });
+            trail.events.push(Event::Action(listed.action));
             walker.action = Some((listed.action, next, exit));
             walker.node = NodeId(0);
             // Existing entries, the first action, a miss.
             walker.score =
                 if is_hit { (2 * (count - action) - u32::from(edge == action)) as usize } else { 0 };
-            ways.push(walker);
+            trails.push(walker);
         };
         // Equal keys have equal results.
-        let before = walker.way.lookups.iter().find(|lookup| lookup.table == id && lookup.keys == keys);
+        let before = walker.trail.lookups.iter().find(|lookup| lookup.table == id && lookup.keys == keys);
         let before = before.map(|lookup| lookup.found.clone());
         let may_be_old = matches!(before, None | Some(Found::Old));
         let data_of = |index: u32, as_default: bool| match &before {
@@ -687,14 +688,14 @@ impl<'a> Map<'a> {
             if !may_be_old {
                 continue;
             }
-            let goals = entry.key.iter().zip(keys).flat_map(|(m, key)| matching(m, key, &walker.way));
+            let goals = entry.key.iter().zip(keys).flat_map(|(m, key)| matching(m, key, &walker.trail));
             let data = Data::Known(action.data);
-            way(action.action | THERE, true, action.action, data, &|_| Found::Old, goals.collect());
+            trail(action.action | THERE, true, action.action, data, &|_| Found::Old, goals.collect());
         }
         if !table.const_entries && !keys.is_empty() {
             for (index, listed) in (0..).zip(&table.actions) {
                 if let Some(data) = data_of(index, false).filter(|_| !listed.default_only) {
-                    way(index, true, index, data, &|data| Found::New(index, data), Vec::new());
+                    trail(index, true, index, data, &|data| Found::New(index, data), Vec::new());
                 }
             }
         }
@@ -708,17 +709,17 @@ impl<'a> Map<'a> {
                 }
                 _ => Vec::new(),
             };
-            way(count, false, default.action, Data::Known(default.data), &|_| Found::Miss, goals);
+            trail(count, false, default.action, Data::Known(default.data), &|_| Found::Miss, goals);
         }
         if keys.is_empty() && !table.const_default && table.profile.is_none() {
             for (index, listed) in (0..).zip(&table.actions) {
                 if let Some(data) = data_of(index, true).filter(|_| !listed.table_only) {
                     let found = |data| Found::Default(index, data);
-                    way(count + 1 + index, false, index, data, &found, Vec::new());
+                    trail(count + 1 + index, false, index, data, &found, Vec::new());
                 }
             }
         }
-        ways
+        trails
     }
 }
 
@@ -778,15 +779,15 @@ const SESSION_MAX: u32 = 32_767;
 const TOO_LONG: &str = "the packet would be too long";
 
 /// Consumes bits of the packet.
-fn take(way: &mut Way, bits: u32) -> Result<Expr> {
-    let value = way.read(way.cursor, bits).ok_or(TOO_LONG)?;
-    way.cursor += u64::from(bits);
+fn take(trail: &mut Trail, bits: u32) -> Result<Expr> {
+    let value = trail.read(trail.cursor, bits).ok_or(TOO_LONG)?;
+    trail.cursor += u64::from(bits);
     Ok(value)
 }
 
 /// Returns the goals for a key field to match.
-fn matching(key_match: &KeyMatch, key: &Expr, way: &Way) -> Vec<Goal> {
-    let width = key.width(&way.vars);
+fn matching(key_match: &KeyMatch, key: &Expr, trail: &Trail) -> Vec<Goal> {
+    let width = key.width(&trail.vars);
     let bits =
         |mask: BigUint, value: &BigUint| vec![Goal::Bits { expr: key.clone(), mask, value: value.clone() }];
     match key_match {

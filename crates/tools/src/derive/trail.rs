@@ -140,7 +140,7 @@ pub(super) type Fields = HashMap<FieldId, Rc<Expr>>;
 
 /// A packet being walked through the program, with variables for open values.
 #[derive(Clone)]
-pub(super) struct Way {
+pub(super) struct Trail {
     /// Only its fields count: the variables.
     pub vars: Rc<Program>,
     costs: Vec<u8>,
@@ -181,9 +181,9 @@ pub(super) struct Way {
 pub(super) struct Solution {
     pub port: u32,
     pub frame: Vec<u8>,
-    /// For [`Way::lookups`]: the values of the keys, and the action data if the entry or default must be created.
+    /// For [`Trail::lookups`]: the values of the keys, and the action data if the entry or default must be created.
     pub lookups: Vec<(Vec<BigUint>, Vec<BigUint>)>,
-    /// For [`Way::copies`]: the number of the group or session, the port, the instance.
+    /// For [`Trail::copies`]: the number of the group or session, the port, the instance.
     pub copies: Vec<[u32; 3]>,
 }
 
@@ -205,10 +205,10 @@ impl std::fmt::Display for Unsolved {
     }
 }
 
-impl Way {
+impl Trail {
     /// Creates a path; the ingress port has this many bits.
-    pub fn new(port_width: u32) -> Way {
-        let mut way = Way {
+    pub fn new(port_width: u32) -> Trail {
+        let mut trail = Trail {
             vars: Rc::default(),
             costs: Vec::new(),
             fields: Rc::default(),
@@ -232,10 +232,10 @@ impl Way {
             witness: Rc::default(),
             checked: (0, 0),
         };
-        (0..WORDS).for_each(|_| _ = way.new_var(WORD_BITS, cost::FRAME));
-        way.new_var(32, cost::LENGTH);
-        way.new_var(port_width, cost::PORT);
-        way
+        (0..WORDS).for_each(|_| _ = trail.new_var(WORD_BITS, cost::FRAME));
+        trail.new_var(32, cost::LENGTH);
+        trail.new_var(port_width, cost::PORT);
+        trail
     }
 
     /// Creates a variable.
