@@ -181,7 +181,7 @@ impl Random<'_> {
                 _ => Update::UpdateNode { node, ports: self.ports(), lags: self.ports() },
             },
             36 | 37 => {
-                Update::CreateNode { instance: self.below(9), ports: self.ports(), lags: self.ports() }
+                Update::CreateNode { replication_id: self.below(9), ports: self.ports(), lags: self.ports() }
             }
             38 => Update::Associate { group: multicast, node },
             39 => Update::Dissociate { group: multicast, node },
