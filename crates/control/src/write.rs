@@ -684,7 +684,7 @@ impl Control {
                 let found = found.map_or("nothing".to_string(), |(found, _)| found.describe(program));
                 let expected = kind.describe(program);
                 let why = format!(
-                    "update {own} of the batch refers to update {place}, which made {found}: expected {expected}"
+                    "update {own} of the batch refers to update {place}, which made {found}, expected {expected}"
                 );
                 Err(CommandError::new(why).field("handle"))
             }
@@ -1222,8 +1222,8 @@ impl Control {
     }
 
     /// The constants of a custom CRC before it is set.
-    pub(crate) fn usual_crc(&self, calculation: u32) -> CrcParams {
-        if self.schema.crc_widths[calculation as usize] == 16 { CrcParams::CRC16 } else { CrcParams::CRC32 }
+    pub(crate) fn usual_crc(&self, crc: u32) -> CrcParams {
+        if self.schema.crc_widths[crc as usize] == 16 { CrcParams::CRC16 } else { CrcParams::CRC32 }
     }
 
     /// A table that has an action profile, and the profile.
