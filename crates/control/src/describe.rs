@@ -216,7 +216,7 @@ pub(crate) fn table_info(program: &Program, id: TableId, needs_priority: bool) -
     }
 }
 
-/// Fills in the objects that are no tables.
+/// Fills in the objects other than tables.
 pub(crate) fn describe_instances(program: &Program, into: &mut Description) {
     let unit = |unit: &CounterUnit| Some(unit.name().to_string());
     for (instance, id) in program.instances.iter().zip(0..) {

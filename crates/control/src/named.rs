@@ -5,7 +5,7 @@
 use crate::error::{CommandError, count};
 use crate::notes::Noted;
 use crate::queues::{Queue, QueueUpdate};
-use crate::schema::{Named, Schema, param_names};
+use crate::schema::{Named, PRIORITY_MAX, Schema, param_names};
 use crate::update::{Act, Cell, EntryRef, Mirror, Ref, Update};
 use crate::value::{KeyWord, NumberWord, key_match, key_word, number_word, parse_rate, parse_value};
 use crate::write::{Control, Made, Result};
@@ -156,7 +156,7 @@ pub enum NamedUpdate {
         lag: u32,
         ports: BTreeSet<u32>,
     },
-    /// Replaces the members of a group: handles, each with a number of slots.
+    /// Replaces the members of a group: handles, each with a number of places.
     SetGroup {
         profile: String,
         group: Ref,
@@ -236,7 +236,7 @@ pub enum NamedEntry {
     Key {
         /// A match for each field.
         key: Vec<String>,
-        /// The priority, if entries have one.
+        /// The priority, if entries have one; otherwise none or 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         priority: Option<u32>,
     },
@@ -267,7 +267,7 @@ pub struct Session {
     /// Maximum number of bytes that copies keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u32>,
-    /// Ports and instances, instead of one port.
+    /// Ports and replication ids, instead of one port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<Vec<(u32, u32)>>,
     /// The class of service of these copies.
@@ -385,7 +385,7 @@ impl From<Ref> for RefForm {
     }
 }
 
-/// A [`NamedUpdate::Insert`] of an action that borrows its texts: files may have millions.
+/// A [`NamedUpdate::Insert`] with an action, borrowing its strings, because a file may hold millions of entries.
 #[derive(Serialize)]
 struct Inserted<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -710,8 +710,8 @@ impl Control {
             Update::ClearValueSet(set) => NamedUpdate::ClearValueSet { set: table(set) },
             Update::CreateMulticastGroup(group) => NamedUpdate::CreateMulticastGroup { group: *group },
             Update::DestroyMulticastGroup(group) => NamedUpdate::DestroyMulticastGroup { group: *group },
-            Update::CreateNode { instance, ports, lags } => {
-                NamedUpdate::CreateNode { rid: *instance, ports: ports.clone(), lags: lags.clone() }
+            Update::CreateNode { replication_id, ports, lags } => {
+                NamedUpdate::CreateNode { rid: *replication_id, ports: ports.clone(), lags: lags.clone() }
             }
             Update::UpdateNode { node, ports, lags } => {
                 NamedUpdate::UpdateNode { node: *node, ports: ports.clone(), lags: lags.clone() }
@@ -788,6 +788,11 @@ impl Control {
     }
 
     /// Resolves a named update for this program.
+    ///
+    /// # Errors
+    ///
+    /// The program has no object of a name, or a key, value or action does not have the form that the program needs. Limits are checked
+    /// when the update is applied.
     pub fn resolve(&self, named: &NamedUpdate) -> Result<Update> {
         self.resolve_with(named, &mut Names::for_one(&self.schema, true))
     }
@@ -811,12 +816,15 @@ impl Control {
         let schema = &self.schema;
         let of_profile = |names: &mut Names<'_, 'n>, name: &'n str, call: &'n Call| {
             let profile = names.profile(name)?;
-            match self.resolve_act(schema.profile_table(profile)?, call, names)? {
-                Act::Action(action) => Ok((profile, action)),
-                Act::Member(_) | Act::Group(_) => {
-                    Err(CommandError::new("a member has an action").field("action"))
+            let resolved = match self.resolve_call(schema.profile_table(profile)?, call, names) {
+                Ok(Act::Action(action)) => Ok((profile, action)),
+                Ok(Act::Member(_) | Act::Group(_)) => {
+                    let message = "found a member or a group, expected an action: a member has an action";
+                    Err(CommandError::new(message).field("action"))
                 }
-            }
+                Err(error) => Err(error),
+            };
+            resolved.map_err(|error| error.entity(&self.program().instances[profile.index()].name))
         };
         Ok(match named {
             NamedUpdate::Insert { table, key, priority, r#do } => {
@@ -875,7 +883,10 @@ impl Control {
             NamedUpdate::ResetCounter { counter } => Update::ResetCounter(names.counter(counter)?),
             NamedUpdate::WriteRegister { register, index, value } => {
                 let register = names.register(register)?;
-                let value = self.resolve_value(value, self.register_width(register), "value")?;
+                let value = parse_value(value, self.register_width(register)).map_err(|why| {
+                    let name = &self.program().instances[register.index()].name;
+                    CommandError::new(why).entity(name).field("value")
+                })?;
                 Update::WriteRegister { register, index: *index, value }
             }
             NamedUpdate::ResetRegister { register } => Update::ResetRegister(names.register(register)?),
@@ -911,7 +922,7 @@ impl Control {
             NamedUpdate::CreateMulticastGroup { group } => Update::CreateMulticastGroup(*group),
             NamedUpdate::DestroyMulticastGroup { group } => Update::DestroyMulticastGroup(*group),
             NamedUpdate::CreateNode { rid, ports, lags } => {
-                Update::CreateNode { instance: *rid, ports: ports.clone(), lags: lags.clone() }
+                Update::CreateNode { replication_id: *rid, ports: ports.clone(), lags: lags.clone() }
             }
             NamedUpdate::UpdateNode { node, ports, lags } => {
                 Update::UpdateNode { node: *node, ports: ports.clone(), lags: lags.clone() }
@@ -947,7 +958,13 @@ impl Control {
                 let to = match (port, group) {
                     (Some(port), None) => Mirror::Port(*port),
                     (None, Some(group)) => Mirror::Group(*group),
-                    _ => return Err(CommandError::new("expected a port or a group")),
+                    _ => {
+                        let found = if port.is_some() { "both" } else { "neither" };
+                        let message = format!(
+                            "found {found} of `port` and `group` for session {number}, expected one of them"
+                        );
+                        return Err(CommandError::new(message).field("port"));
+                    }
                 };
                 Update::SetSession { session: *number, to, bytes_max: *bytes }
             }
@@ -1015,13 +1032,18 @@ impl Control {
         Crc { name, width, polynomial: poly, initial: init, xor, reflect_in, reflect_out }
     }
 
-    /// Resolves a named action of a table.
+    /// Resolves a named action of a table. Errors name the table.
     pub(crate) fn resolve_act<'n>(
         &self,
         id: TableId,
         call: &'n Call,
         names: &mut Names<'_, 'n>,
     ) -> Result<Act> {
+        let resolved = self.resolve_call(id, call, names);
+        resolved.map_err(|error| error.entity(&self.program().tables[id.index()].name))
+    }
+
+    fn resolve_call<'n>(&self, id: TableId, call: &'n Call, names: &mut Names<'_, 'n>) -> Result<Act> {
         match call {
             Call { action: None, params, member: Some(member), group: None } if params.is_empty() => {
                 Ok(Act::Member(*member))
@@ -1081,12 +1103,16 @@ impl Control {
     ) -> Result<(Vec<KeyMatch>, u32)> {
         let key = self.resolve_matches(id, key)?;
         let name = &self.program().tables[id.index()].name;
-        let wrong = |why: &str| Err(CommandError::new(why).entity(name).field("priority"));
+        let wrong = |why: String| Err(CommandError::new(why).entity(name).field("priority"));
         match (self.schema.needs_priority(id), priority) {
             (true, Some(priority)) => Ok((key, priority)),
-            (false, None) => Ok((key, 0)),
-            (true, None) => wrong("it needs a priority"),
-            (false, Some(_)) => wrong("it has no priority"),
+            (false, None | Some(0)) => Ok((key, 0)),
+            (true, None) => wrong(format!(
+                "found no priority, expected 0 to {PRIORITY_MAX}: entries of `{name}` have one, and the smallest wins"
+            )),
+            (false, Some(found)) => wrong(format!(
+                "found priority {found}, expected none or 0: entries of `{name}` have no priority"
+            )),
         }
     }
 
@@ -1104,13 +1130,11 @@ impl Control {
             (NamedCell::Index(index), _) => Cell::Index(*index),
             (NamedCell::Entry(entry), Some(table)) => Cell::Entry(self.resolve_entry(table, entry)?),
             (NamedCell::Entry(_), None) => {
-                return Err(CommandError::new("it is not direct: expected an index").field("index"));
+                let name = &self.program().instances[of.index()].name;
+                let message = format!("found an entry, expected an index: `{name}` is not direct");
+                return Err(CommandError::new(message).entity(name).field("index"));
             }
         })
-    }
-
-    fn resolve_value(&self, text: &str, width: u32, field: &str) -> Result<BigUint> {
-        parse_value(text, width).map_err(|why| CommandError::new(why).field(field))
     }
 }
 

@@ -70,6 +70,10 @@ pub struct NamedPage {
 
 impl Control {
     /// Reads one page of at most `max` entities, as [`Control::read`], by name.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::resolve_selector`] and [`Control::read`].
     pub fn read_named(&self, selector: &NamedSelector, from: u64, max: usize) -> Result<NamedPage> {
         let resolved = self.resolve_selector(selector)?;
         let page = self.read(&resolved, from, max)?;
@@ -88,6 +92,10 @@ impl Control {
     }
 
     /// The selector that a named one stands for in this program.
+    ///
+    /// # Errors
+    ///
+    /// The program has no object of that name, or the key does not fit the table.
     pub fn resolve_selector(&self, named: &NamedSelector) -> Result<Selector> {
         let schema = self.schema();
         Ok(match named {

@@ -44,6 +44,10 @@ impl NameIndex {
     }
 
     /// The object with the name `text`; otherwise a message with the candidates.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or several have this suffix: the code is `UNKNOWN_NAME`.
     pub fn find(&self, text: &str) -> Result<u32, CommandError> {
         let text = without_dot(text);
         match self.found(text) {
@@ -59,6 +63,10 @@ impl NameIndex {
     }
 
     /// Like [`Self::find`], but the message lists no candidates, which take time and memory.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::find`].
     pub fn find_briefly(&self, text: &str) -> Result<u32, CommandError> {
         let text = without_dot(text);
         let why = match self.found(text) {

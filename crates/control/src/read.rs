@@ -150,6 +150,11 @@ impl Control {
     /// Reads one page of at most `max` entities ([`PAGE_MAX`] at most). The first page begins `from` 0, each other one where
     /// [`Page::next`] of the page before says; the last one has none. A page may be empty although others follow. Each page
     /// has its entities as they are at one moment; what changes between two pages may be in either form, or missing.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such table, counter, register or the like; there is no such entry or session; or the cells are those of a
+    /// direct counter or meter, which are part of their entries.
     pub fn read(&self, selector: &Selector, from: u64, max: usize) -> Result<Page> {
         let max = max.clamp(1, PAGE_MAX);
         let state = self.switch.state();
@@ -271,7 +276,7 @@ impl Control {
             }
             Selector::Crc(crc) => match self.schema.crc_widths.get(*crc as usize) {
                 Some(_) => Page::all(vec![Entity::Crc(*crc, self.crc(*crc))]),
-                None => return Err(unknown("calculation")),
+                None => return Err(unknown("custom CRC")),
             },
         })
     }

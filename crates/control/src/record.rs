@@ -124,7 +124,7 @@ pub struct Group {
     pub handle: u32,
     /// The handles of its members.
     pub members: Vec<u32>,
-    /// The number of slots of each, if that was set.
+    /// The number of places of each, if that was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<Vec<u32>>,
 }

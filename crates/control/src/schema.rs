@@ -7,16 +7,19 @@ use crate::error::{CommandError, Subject};
 use crate::names::NameIndex;
 use crate::notes::NOTE_BYTES_MAX;
 use crate::update::{Act, Cell, Mirror, Update};
+use p4jet_dataplane::QUEUES_MAX;
 use p4jet_externs::Rates;
 use p4jet_ir::{ActionId, Function, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// The largest priority of a runtime command: bmv2's is a signed 32-bit number.
+/// The largest priority of an entry: bmv2's is a signed 32-bit number.
 pub const PRIORITY_MAX: u32 = i32::MAX as u32;
 /// The largest port, group and replication id of multicast: 16 bits, as in bmv2.
 pub const MULTICAST_MAX: u32 = u16::MAX as u32;
 /// The largest clone session, as in bmv2.
 pub const SESSION_MAX: u32 = 32_767;
+/// The highest class of service of a clone session: the highest priority of a port's queues.
+pub const CLASS_MAX: u32 = QUEUES_MAX as u32 - 1;
 /// The largest length to which a clone session cuts copies: no frame has more bytes.
 pub const SESSION_BYTES_MAX: u32 = 65_535;
 
@@ -139,7 +142,7 @@ impl Schema {
             profiles: NameIndex::new("action profile", instances(is_profile)),
             value_sets: NameIndex::new("parser value set", sets),
             crc_widths: crcs.values().copied().collect(),
-            crcs: NameIndex::new("calculation", crcs.into_keys().zip(0..)),
+            crcs: NameIndex::new("custom CRC", crcs.into_keys().zip(0..)),
             shapes: program
                 .tables
                 .iter()
@@ -164,48 +167,75 @@ impl Schema {
     }
 
     /// The table of this name.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such table, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn table(&self, name: &str) -> Result<TableId> {
         self.tables.find(name).map(TableId)
     }
 
     /// The index of an action in a table's list.
+    ///
+    /// # Errors
+    ///
+    /// The table has no such action, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn action(&self, table: TableId, name: &str) -> Result<u32> {
         self.shapes[table.index()].actions.find(name)
     }
 
     /// The counter of this name, direct or not.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such counter, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn counter(&self, name: &str) -> Result<InstanceId> {
         self.counters.find(name).map(InstanceId)
     }
 
     /// The register of this name.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such register, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn register(&self, name: &str) -> Result<InstanceId> {
         self.registers.find(name).map(InstanceId)
     }
 
     /// The meter of this name, direct or not.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such meter, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn meter(&self, name: &str) -> Result<InstanceId> {
         self.meters.find(name).map(InstanceId)
     }
 
     /// The action profile or action selector of this name.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such action profile, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn profile(&self, name: &str) -> Result<InstanceId> {
         self.profiles.find(name).map(InstanceId)
     }
 
     /// The parser value set of this name: a table of which only the key is used.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such parser value set, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn value_set(&self, name: &str) -> Result<TableId> {
         self.value_sets.find(name).map(TableId)
     }
 
     /// The number of the custom CRC of this name.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such custom CRC, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn crc(&self, name: &str) -> Result<u32> {
         self.crcs.find(name)
-    }
-
-    /// The names of all tables, sorted.
-    pub fn table_names(&self) -> impl Iterator<Item = &str> {
-        self.tables.names()
     }
 
     /// All objects of the program with their shapes: key fields, actions with their parameters, sizes, constraints.
@@ -237,14 +267,22 @@ impl Schema {
     }
 
     /// A table that uses an action profile. Its list of actions is that of the members.
+    ///
+    /// # Errors
+    ///
+    /// No table uses it.
     pub fn profile_table(&self, profile: InstanceId) -> Result<TableId> {
         self.profile_tables
             .get(&profile)
             .copied()
-            .ok_or_else(|| CommandError::new("no table has this action profile"))
+            .ok_or_else(|| CommandError::new("no table has this action profile").field("action profile"))
     }
 
     /// Refuses updates that the program never allows. Tables check keys and action data themselves.
+    ///
+    /// # Errors
+    ///
+    /// The program does not allow the update; the error has the field that is wrong.
     pub fn check(&self, program: &Program, update: &Update) -> Result<()> {
         match update {
             Update::Insert { table: id, priority, act, .. } => {
@@ -342,7 +380,7 @@ impl Schema {
             }
             Update::SetCrc { crc, params } => {
                 let Some(width) = self.crc_widths.get(*crc as usize) else {
-                    return Err(CommandError::new("the program has no such calculation").field("calculation"));
+                    return Err(CommandError::new("the program has no such custom CRC").field("custom CRC"));
                 };
                 let wide = [params.poly, params.init, params.xor].iter().any(|v| v >> width != 0);
                 match wide || params.width != *width {
@@ -359,46 +397,36 @@ impl Schema {
             },
 
             Update::CreateMulticastGroup(group) => check_group(*group),
-            Update::CreateNode { instance, ports, lags } => {
-                check_range("replication id", *instance, MULTICAST_MAX)?;
-                check_set("port", ports)?;
-                check_set("lag", lags)
+            Update::CreateNode { replication_id, ports, lags } => {
+                check_range("replication id", *replication_id, MULTICAST_MAX)?;
+                check_set("port", ports, multicast_port_max(program))?;
+                check_set("lag", lags, MULTICAST_MAX)
             }
             Update::UpdateNode { ports, lags, .. } => {
-                check_set("port", ports)?;
-                check_set("lag", lags)
+                check_set("port", ports, multicast_port_max(program))?;
+                check_set("lag", lags, MULTICAST_MAX)
             }
             Update::SetLag { lag, ports } => {
                 check_range("lag", *lag, MULTICAST_MAX)?;
-                check_set("port", ports)
+                check_set("port", ports, multicast_port_max(program))
             }
             Update::SetSession { session, to, bytes_max } => {
                 check_range("session", *session, SESSION_MAX)?;
-                if let Mirror::Group(group) = to {
-                    check_group(*group)?;
+                match to {
+                    Mirror::Port(port) => check_range("port", *port, program.port_max())?,
+                    Mirror::Group(group) => check_group(*group)?,
                 }
-                match bytes_max {
-                    Some(0) => {
-                        Err(CommandError::new("copies of 0 bytes: expected 1 to 65535, or none for all"))
-                    }
-                    Some(bytes) => check_range("length", *bytes, SESSION_BYTES_MAX),
-                    None => Ok(()),
-                }
+                check_bytes(*bytes_max)
             }
-            Update::SetReplicas { session, replicas, bytes_max, .. } => {
+            Update::SetReplicas { session, replicas, class_of_service, bytes_max } => {
                 check_range("session", *session, SESSION_MAX)?;
-                check_replicas(replicas)?;
-                match bytes_max {
-                    Some(0) => {
-                        Err(CommandError::new("copies of 0 bytes: expected 1 to 65535, or none for all"))
-                    }
-                    Some(bytes) => check_range("length", *bytes, SESSION_BYTES_MAX),
-                    None => Ok(()),
-                }
+                check_replicas(program, replicas)?;
+                check_range("class of service", *class_of_service, CLASS_MAX)?;
+                check_bytes(*bytes_max)
             }
             Update::SetMulticastGroup { group, replicas } => {
                 check_group(*group)?;
-                check_replicas(replicas.as_deref().unwrap_or_default())
+                check_replicas(program, replicas.as_deref().unwrap_or_default())
             }
             Update::Note { note, .. } => match note {
                 Some(note) if note.len() > NOTE_BYTES_MAX => {
@@ -418,11 +446,15 @@ impl Schema {
     }
 
     fn check_priority(&self, program: &Program, id: TableId, priority: u32) -> Result<()> {
-        if self.shapes[id.index()].needs_priority || priority == 0 {
-            return Ok(());
-        }
         let name = &program.tables[id.index()].name;
-        let message = format!("entries of {name} have no priority: expected 0, found {priority}");
+        let message = match self.needs_priority(id) {
+            true if priority <= PRIORITY_MAX => return Ok(()),
+            true => {
+                format!("found priority {priority} of an entry of `{name}`, expected 0 to {PRIORITY_MAX}")
+            }
+            false if priority == 0 => return Ok(()),
+            false => format!("found priority {priority}, expected 0: entries of `{name}` have no priority"),
+        };
         Err(CommandError::new(message).entity(name).field("priority"))
     }
 
@@ -619,7 +651,7 @@ fn check_range(what: &str, found: u32, max: u32) -> Result<()> {
     }
 }
 
-/// The maximum number of slots in the list of a group.
+/// Maximum number of places in a group.
 pub const PLACES_MAX: u64 = 1 << 16;
 
 fn check_places(members: &[(u32, u32)]) -> Result<()> {
@@ -633,15 +665,45 @@ fn check_places(members: &[(u32, u32)]) -> Result<()> {
     }
 }
 
-fn check_replicas(replicas: &[(u32, u32)]) -> Result<()> {
-    replicas.iter().try_for_each(|(port, instance)| {
-        check_range("port", *port, MULTICAST_MAX)?;
-        check_range("replication id", *instance, MULTICAST_MAX)
+/// The largest port to which multicast can send.
+pub fn multicast_port_max(program: &Program) -> u32 {
+    program.port_max().min(MULTICAST_MAX)
+}
+
+/// Refuses copies with ports or replication ids that are too large, and equal copies.
+fn check_replicas(program: &Program, replicas: &[(u32, u32)]) -> Result<()> {
+    let port_max = multicast_port_max(program);
+    let mut known = HashSet::with_capacity(replicas.len());
+    replicas.iter().try_for_each(|(port, replication_id)| {
+        check_range("port", *port, port_max)?;
+        check_range("replication id", *replication_id, MULTICAST_MAX)?;
+        match known.insert((port, replication_id)) {
+            true => Ok(()),
+            false => {
+                let message = format!(
+                    "found port {port} with replication id {replication_id} twice, expected different copies"
+                );
+                Err(CommandError::new(message).field("replicas"))
+            }
+        }
     })
 }
 
-fn check_set(what: &str, numbers: &BTreeSet<u32>) -> Result<()> {
-    numbers.last().map_or(Ok(()), |last| check_range(what, *last, MULTICAST_MAX))
+/// Refuses a length to which no session can cut copies.
+fn check_bytes(bytes_max: Option<u32>) -> Result<()> {
+    match bytes_max {
+        Some(0) => {
+            let message =
+                format!("copies of 0 bytes: expected 1 to {SESSION_BYTES_MAX}, or none for all bytes");
+            Err(CommandError::new(message).field("length"))
+        }
+        Some(bytes) => check_range("length", bytes, SESSION_BYTES_MAX),
+        None => Ok(()),
+    }
+}
+
+fn check_set(what: &str, numbers: &BTreeSet<u32>, max: u32) -> Result<()> {
+    numbers.last().map_or(Ok(()), |last| check_range(what, *last, max))
 }
 
 /// Refuses numbers that no multicast group can have.

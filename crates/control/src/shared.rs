@@ -152,16 +152,28 @@ pub struct Transaction<'s> {
 
 impl<'s> Transaction<'s> {
     /// Applies one update, like [`Batch::write`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Batch::write`].
     pub fn write(&mut self, update: Update) -> Result<Option<u32>> {
         self.batch.write(update)
     }
 
     /// Adds an entry, as [`Batch::insert`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Batch::write`].
     pub fn insert(&mut self, update: Update, direct: &Direct) -> Result<Option<u32>> {
         self.batch.insert(update, direct)
     }
 
     /// Applies one update, like [`Batch::write_at`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Batch::write_at`].
     pub fn write_at(&mut self, update: Update, handle: Option<u32>) -> Result<Option<u32>> {
         self.batch.write_at(update, handle)
     }
@@ -183,11 +195,19 @@ impl<'s> Transaction<'s> {
 
     /// Ends the batch, keeps its changes and adds them to the journal. The text describes a failure, such as output queues that
     /// have no effect.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::publish`].
     pub fn commit(self) -> Result<Option<String>> {
         Ok(self.publish()?.record())
     }
 
     /// Ends the batch and keeps its changes. The caller must record them.
+    ///
+    /// # Errors
+    ///
+    /// Memory is short. The changes are undone.
     pub fn publish(self) -> Result<Published<'s>> {
         let Transaction { shared, kept, mut batch } = self;
         match batch.publish() {
@@ -197,6 +217,10 @@ impl<'s> Transaction<'s> {
     }
 
     /// Undoes all changes, like [`Batch::undo`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Batch::undo`].
     pub fn undo(self) -> Result<()> {
         self.batch.undo()
     }
@@ -263,6 +287,10 @@ impl SharedControl {
     }
 
     /// Updates the state file, including the registers, when the switch ends.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
     pub fn settle(&self) -> io::Result<()> {
         let Kept { control, journal: Some(journal) } = &mut *lock(&self.0.kept) else { return Ok(()) };
         journal.replace(control).map(drop)
@@ -274,6 +302,10 @@ impl SharedControl {
     }
 
     /// Replaces the whole configuration by the output of [`Self::dump`]: all or nothing. The text is as for [`Self::write`].
+    ///
+    /// # Errors
+    ///
+    /// Some record does not fit the program, or memory is short. The configuration is as before.
     pub fn restore(&self, text: &str) -> Result<Option<String>> {
         let mut kept = lock(&self.0.kept);
         kept.control.restore(text)?;
@@ -325,7 +357,11 @@ impl SharedControl {
     }
 
     /// Calls `change` while no packets are processed, so that each packet sees all of the change or none of it. `change` must not
-    /// use the ports, load a program, or record a transaction. After an error it was not called.
+    /// use the ports, load a program, or record a transaction.
+    ///
+    /// # Errors
+    ///
+    /// The switch has no host, or a worker does not stop. `change` was not called.
     pub fn hold_packets<T>(&self, change: impl FnOnce() -> T) -> Result<T> {
         let (mut change, mut result) = (Some(change), None);
         let mut once = || result = change.take().map(|change| change());
@@ -390,7 +426,7 @@ impl SharedControl {
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// The switch has no host: the code is `UNSUPPORTED`.
     pub fn host(&self) -> Result<&dyn Host> {
         let none =
             || CommandError::unsupported("not supported: the ports and program of this switch are fixed");
@@ -398,16 +434,28 @@ impl SharedControl {
     }
 
     /// Subscribes to events while this process lives.
+    ///
+    /// # Errors
+    ///
+    /// The switch has no host, or too many subscribers.
     pub fn subscribe(&self, topics: Topics) -> Result<Subscription> {
         self.host()?.subscribe(topics).map(Subscription::new)
     }
 
     /// All ports, sorted by number.
+    ///
+    /// # Errors
+    ///
+    /// The switch has no host.
     pub fn ports(&self) -> Result<Vec<PortStats>> {
         Ok(self.host()?.ports())
     }
 
     /// Opens a port, specified as after `-i N@`.
+    ///
+    /// # Errors
+    ///
+    /// The switch has no host, memory is short, the number or the file is in use, or the port cannot be opened with these rights.
     pub fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<()> {
         let host = self.host()?;
         let _memory = MemoryClaim::new(PORT_BYTES, || "a port".to_string())?;
@@ -415,11 +463,20 @@ impl SharedControl {
     }
 
     /// Closes a port.
+    ///
+    /// # Errors
+    ///
+    /// The switch has no host or no such port.
     pub fn remove_port(&self, number: u32) -> Result<()> {
         self.host()?.remove_port(number).map_err(|error| error.subject(Subject::Ports))
     }
 
     /// Recompiles the running program with or without counts of its lookups and actions.
+    ///
+    /// # Errors
+    ///
+    /// The switch has no host, four compilations are running, memory is short, or the compilation was cancelled or failed. The
+    /// program runs as before.
     pub fn count(&self, counted: bool, cancel: &Cancel) -> Result<()> {
         let host = self.host()?;
         let _one_of_few = Compilation::begin(&self.0.compilations)?;
@@ -431,6 +488,10 @@ impl SharedControl {
     }
 
     /// Compiles a program and runs it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::prepare_program`], except that a prepared program is no error: it is discarded. The old program continues.
     pub fn load_program(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Loaded> {
         let swap = self.prepare(program, cancel)?;
         *lock(&self.0.next) = None;
@@ -441,6 +502,11 @@ impl SharedControl {
     }
 
     /// Compiles a program, which runs after [`Self::swap_program`].
+    ///
+    /// # Errors
+    ///
+    /// A program is prepared already, the switch has no host, four compilations are running, memory is short, the program cannot be
+    /// read or is refused, or the compilation was cancelled.
     pub fn prepare_program(&self, program: &Program<'_>, cancel: &Cancel) -> Result<()> {
         let ongoing = || {
             let why = "a program is already prepared: activate it with swap_configs, or replace it with load";
@@ -459,6 +525,10 @@ impl SharedControl {
     }
 
     /// Runs the prepared program.
+    ///
+    /// # Errors
+    ///
+    /// No program is prepared, or it cannot replace the running one, which continues.
     pub fn swap_program(&self) -> Result<Loaded> {
         let next = lock(&self.0.next).take();
         let none = || {
@@ -495,6 +565,11 @@ impl SharedControl {
     }
 
     /// Compiles a program with a state of its own; without a program, the running one.
+    ///
+    /// # Errors
+    ///
+    /// The switch has no host, four compilations are running, memory is short, the program cannot be read or is refused, or the
+    /// compilation was cancelled.
     pub fn prepare_pipeline(&self, program: Option<&Program<'_>>, cancel: &Cancel) -> Result<Ready> {
         let host = self.host()?;
         let _one_of_few = Compilation::begin(&self.0.compilations)?;
@@ -507,6 +582,10 @@ impl SharedControl {
 
     /// Runs a program of [`Self::prepare_pipeline`]. Calls `then` with the new switch before any batch is applied to it. The notes
     /// beside the state are those of the old program, or those written through `aside`.
+    ///
+    /// # Errors
+    ///
+    /// The program cannot replace the running one, which continues, or its state does not fit with [`Keep::Old`].
     pub fn run_pipeline(
         &self,
         ready: Ready,
@@ -529,11 +608,19 @@ impl SharedControl {
     }
 
     /// The P4Info of the running program in binary form, and the switch with that program.
+    ///
+    /// # Errors
+    ///
+    /// The switch has no host, or the host has no P4Info.
     pub fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>)> {
         self.host()?.p4info()
     }
 
     /// Requests that the switch stop.
+    ///
+    /// # Errors
+    ///
+    /// The switch has no host.
     pub fn stop(&self) -> Result<()> {
         self.host()?.stop();
         Ok(())

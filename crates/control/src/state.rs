@@ -12,7 +12,7 @@ use crate::record::{
     Cells, Did, End, Group, GroupNode, Groups, Header, JournalHeader, Member, NoteRecord, OneQueue,
     PortRecord, QueueRecord, Record, Register, Shape, TableDefault, TableEntry, ValueSet,
 };
-use crate::schema::{check_group, check_rates, is_const_entry};
+use crate::schema::{check_group, check_rates, is_const_entry, multicast_port_max};
 use crate::sealed::{FileSum, Seal, open, seal};
 use crate::update::{Act, DEFAULT_CELL, Update};
 use crate::value::{key_word, number_word, parse_value};
@@ -21,7 +21,8 @@ use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate
 use p4jet_externs::{CounterValue, Multicast, Node};
 use p4jet_ir::{Instance, InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, EntryHandle};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt;
 use std::io::{self, BufRead, Write};
 
 /// The version of dumps, and of the state files of earlier versions: lines without checksums.
@@ -963,15 +964,27 @@ impl<'c> Restoring<'c, '_> {
         Ok(())
     }
 
-    fn multicast(&mut self, Groups { groups, nodes, lags }: Groups) -> Result<()> {
+    fn multicast(&mut self, Groups { groups, mut nodes, mut lags }: Groups) -> Result<()> {
+        // Earlier versions accepted ports that the program cannot number. The rest of the record is applied.
+        let port_max = multicast_port_max(self.control.program());
+        let mut keep_ports = |ports: &mut BTreeSet<u32>, of: &dyn fmt::Display| {
+            if let Some(port) = ports.split_off(&(port_max + 1)).first() {
+                self.lose("multicast", format!("{of}: found port {port}, expected 0 to {port_max}"));
+            }
+        };
+        nodes.iter_mut().for_each(|(handle, node)| {
+            keep_ports(&mut node.ports, &format_args!("node {handle}"));
+        });
+        lags.iter_mut().for_each(|(lag, ports)| keep_ports(ports, &format_args!("lag {lag}")));
         for (lag, ports) in &lags {
             self.control.check(&Update::SetLag { lag: *lag, ports: ports.clone() })?;
         }
         let mut new = Multicast { lags, ..Multicast::default() };
-        for (handle, GroupNode { rid: instance, ports, lags }) in nodes {
+        for (handle, GroupNode { rid: replication_id, ports, lags }) in nodes {
             check_node_handle(handle)?;
-            self.control.check(&Update::CreateNode { instance, ports: ports.clone(), lags: lags.clone() })?;
-            new.nodes.insert(handle, Node { instance, ports, lags, group: None });
+            let (ports_of, lags_of) = (ports.clone(), lags.clone());
+            self.control.check(&Update::CreateNode { replication_id, ports: ports_of, lags: lags_of })?;
+            new.nodes.insert(handle, Node { instance: replication_id, ports, lags, group: None });
         }
         for (group, members) in groups {
             check_group(group)?;
@@ -1088,5 +1101,30 @@ mod tests {
         }
         assert_eq!(now.dump(true), expected.dump(true));
         assert_eq!(now.switch().table(l2).len(), 1);
+    }
+
+    /// Earlier versions accepted ports that the program cannot number: the rest of such a record is restored.
+    #[test]
+    fn earlier_states_with_other_ports_are_read() {
+        let program = p4jet_ir::text::parse(include_str!("../tests/common/sample.ir")).unwrap();
+        let control = Control::new(p4jet_dataplane::Switch::new(program).unwrap());
+        let state = r#"{"state":{"version":1,"program":"sample"}}
+{"multicast":{"groups":{"1":[0]},"nodes":{"0":{"rid":7,"ports":[1,600],"lags":[2]}},"lags":{"2":[3,512]}}}
+{"session":{"number":4,"port":9}}
+{"session":{"number":5,"port":512}}
+"#;
+        let mut restoring = Restoring::new(&control, read_json);
+        restoring.read(state.as_bytes()).unwrap();
+        assert_eq!(
+            restoring.finish(),
+            [
+                "not restored: multicast: node 0: found port 600, expected 0 to 511",
+                "not restored: multicast: lag 2: found port 512, expected 0 to 511",
+                "not restored: session 5: found port 512, expected 0 to 511",
+            ]
+        );
+        let multicast = control.switch().state().multicast();
+        assert_eq!((&multicast.nodes[&0].ports, &multicast.lags[&2]), (&[1].into(), &[3].into()));
+        assert_eq!(control.switch().state().destinations().sessions.keys().collect::<Vec<_>>(), [&4]);
     }
 }

@@ -19,7 +19,7 @@ pub enum Update {
         table: TableId,
         /// One match for each field of the table's key.
         key: Vec<KeyMatch>,
-        /// The smallest number wins; 0 where entries of the table have no priority.
+        /// The smallest number wins, 0 to 2147483647; 0 where entries of the table have no priority.
         priority: u32,
         act: Act,
     },
@@ -52,8 +52,8 @@ pub enum Update {
     /// Removes a member from a group.
     RemoveFromGroup { profile: InstanceId, group: Ref, member: Ref },
 
-    /// Replaces the members of a group: handles, each with a number of slots. A member with two slots is chosen twice as often as
-    /// a member with one, and a member without slots never. Entries may refer to the group even if it is empty.
+    /// Replaces the members of a group: handles, each with a number of places. A member with two places is chosen twice as often
+    /// as a member with one, and a member without places never. Entries may refer to the group even if it is empty.
     SetGroup { profile: InstanceId, group: Ref, members: Vec<(u32, u32)> },
 
     /// Sets one cell of a counter.
@@ -64,7 +64,8 @@ pub enum Update {
     WriteRegister { register: InstanceId, index: u32, value: BigUint },
     /// Sets all cells of a register to 0.
     ResetRegister(InstanceId),
-    /// Sets the committed and the peak rate of one cell of a meter; `None` removes them.
+    /// Sets the committed and the peak rate of one cell of a meter, in packets or bytes per microsecond, as the meter counts, with
+    /// bursts in packets or bytes; `None` removes them.
     SetMeter { meter: InstanceId, cell: Cell, rates: Option<Rates> },
     /// Like [`Update::SetMeter`], for all cells.
     SetMeterArray { meter: InstanceId, rates: Option<Rates> },
@@ -85,14 +86,14 @@ pub enum Update {
     /// Creates a multicast node, which belongs to no group yet. Creates the node's handle.
     CreateNode {
         /// The replication id that its copies carry.
-        instance: u32,
+        replication_id: u32,
         ports: BTreeSet<u32>,
         lags: BTreeSet<u32>,
     },
     /// Changes the ports and lags of a node.
     UpdateNode { node: Ref, ports: BTreeSet<u32>, lags: BTreeSet<u32> },
-    /// Creates or replaces a multicast group with these copies, ports and replication ids, in one step; `None` deletes it. Its
-    /// former nodes are destroyed.
+    /// Creates or replaces a multicast group with these copies, different pairs of port and replication id, in one step; `None`
+    /// deletes it. Its former nodes are destroyed.
     SetMulticastGroup { group: u32, replicas: Option<Vec<(u32, u32)>> },
     /// Adds a node to a multicast group.
     Associate { group: u32, node: Ref },
@@ -106,10 +107,11 @@ pub enum Update {
     SetSession {
         session: u32,
         to: Mirror,
-        /// Maximum number of bytes that copies keep.
+        /// The length to which copies are cut, in bytes: 1 to 65535; `None` for whole packets.
         bytes_max: Option<u32>,
     },
-    /// Creates or replaces a clone session with several copies: ports and instances.
+    /// Creates or replaces a clone session with several copies: ports and replication ids, all different. The class of
+    /// service is 0 to 7; `bytes_max` as in [`Update::SetSession`].
     SetReplicas { session: u32, replicas: Vec<(u32, u32)>, class_of_service: u32, bytes_max: Option<u32> },
     /// Deletes a clone session.
     DeleteSession(u32),

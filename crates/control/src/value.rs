@@ -10,7 +10,10 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Parses a value of `width` bits: an integer, or an address if the width is that of an address.
-/// The error quotes the text and explains the fault.
+///
+/// # Errors
+///
+/// The text has none of these forms, or the value does not fit. The error quotes the text and explains the fault.
 pub fn parse_value(text: &str, width: u32) -> Result<BigUint, String> {
     let value = if text.contains(':') {
         match width {
@@ -136,7 +139,11 @@ pub fn parse_int(text: &str) -> Option<Result<BigUint, String>> {
     Some(Ok(BigUint::parse_bytes(&plain, radix)?))
 }
 
-/// An integer of up to 64 bits: a handle, an index, a priority.
+/// Parses an integer of up to 64 bits: a handle, an index, a priority. `what` names it in errors, with its article.
+///
+/// # Errors
+///
+/// The text is not an integer, or it is negative or greater than `max`.
 pub fn parse_u64(text: &str, what: &str, max: u64) -> Result<u64, String> {
     let value = match parse_int(text) {
         Some(value) => value?,
@@ -192,11 +199,19 @@ fn example<'t>(text: &'t str, key: &Key) -> &'t str {
 }
 
 /// Parses the word for one key field.
+///
+/// # Errors
+///
+/// The word does not have the form that the match kind needs, or a value does not fit the width.
 pub fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
     key_match_masked(key, text).map(|(found, _)| found)
 }
 
 /// Like [`key_match`]; also returns true if the value has bits outside the prefix or mask. They are cleared, as in bmv2.
+///
+/// # Errors
+///
+/// Those of [`key_match`].
 pub fn key_match_masked(key: &Key, text: &str) -> Result<(KeyMatch, bool), String> {
     let mut masked = false;
     let found = match key.kind {
@@ -264,7 +279,7 @@ pub fn number_word(value: &BigUint) -> String {
     NumberWord(value).to_string()
 }
 
-/// Parses a number of a state file.
+/// Formats a number for state files, such as `0xa`.
 pub struct NumberWord<'a>(pub &'a BigUint);
 
 impl fmt::Display for NumberWord<'_> {

@@ -30,7 +30,8 @@ const BUSY: &str = "BUSY";
 
 /// Maximum time for which undoing changes waits for packet workers.
 const TAKE_BACK_MAX: Duration = Duration::from_secs(10);
-/// Time after which further changes stay once a worker has delayed one for [`TAKE_BACK_MAX`]: each would wait for a second.
+/// Once a worker has delayed an undo step for [`TAKE_BACK_MAX`], later steps are abandoned after this time, because each would wait a
+/// second.
 const TAKE_BACK_END: Duration = Duration::from_secs(20);
 
 /// Control of a switch: changes it by [`Update`]s and reads its objects.
@@ -223,7 +224,7 @@ fn take_group(m: &mut Multicast, group: u32) -> Option<Vec<(u32, Node)>> {
     Some(nodes.into_iter().filter_map(|handle| Some((handle, m.nodes.remove(&handle)?))).collect())
 }
 
-/// True if a session has a group, or one copy of class 0 and instance 0.
+/// True if a session has a group, or one copy of class 0 and replication id 0.
 pub(crate) fn is_plain(session: &Session) -> bool {
     let one = matches!(session.replicas.as_slice(), [Replica { instance: 0, .. }]);
     session.class_of_service == 0 && (session.group.is_some() || one)
@@ -370,6 +371,10 @@ impl Batch {
     }
 
     /// Like [`Self::write`]; the created object gets this handle, if one is given and it is free.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::write`], or the handle is in use or too high.
     pub fn write_at(&mut self, update: Update, handle: Option<u32>) -> Result<Option<u32>> {
         let kind = Kind::made_by(&update);
         let done = self.carry_out(update, handle);
@@ -513,6 +518,10 @@ impl Batch {
     }
 
     /// Undoes all changes. The error lists those that could not be undone.
+    ///
+    /// # Errors
+    ///
+    /// Some changes could not be undone: packet workers are slow, or memory is short. The error has their number.
     pub fn undo(mut self) -> Result<()> {
         self.changes = None;
         let log = self.log.take().unwrap_or_default();
@@ -655,9 +664,17 @@ impl Control {
             Ref::Handle(handle) => return Ok(handle),
             Ref::Made(place) => place,
         };
-        if place as usize >= made.handles.len() {
-            let earlier = count(made.handles.len(), "update");
-            let why = format!("update {place} of the batch is named here, but only {earlier} came before");
+        let own = made.handles.len();
+        if place as usize >= own {
+            let found = match place as usize == own {
+                true => "itself".to_string(),
+                false => format!("update {place}, which is not an earlier one"),
+            };
+            let expected = match own {
+                0 => "a handle, because no update comes before it".to_string(),
+                _ => format!("a handle or an earlier update, 0 to {}", own - 1),
+            };
+            let why = format!("update {own} of the batch refers to {found}: expected {expected}");
             return Err(CommandError::new(why).field("handle"));
         }
         match made.get(place) {
@@ -667,7 +684,7 @@ impl Control {
                 let found = found.map_or("nothing".to_string(), |(found, _)| found.describe(program));
                 let expected = kind.describe(program);
                 let why = format!(
-                    "update {place} of the batch, which is named here, made {found}, expected {expected}"
+                    "update {own} of the batch refers to update {place}, which made {found}, expected {expected}"
                 );
                 Err(CommandError::new(why).field("handle"))
             }
@@ -944,7 +961,7 @@ impl Control {
             }
             Update::RemoveFromValueSet { set, key } => {
                 let found = self.switch.table(set).find(&key, 0);
-                // Nor is removing a missing one.
+                // As in bmv2, removing a missing value is no error.
                 if let Some(handle) = found {
                     self.delete(set, handle, log).map_err(|error| self.refused_by_set(set, &error))?;
                 }
@@ -1037,20 +1054,21 @@ impl Control {
                     undo = Some(UndoOther::MulticastGroup(group, take_group(m, group)).into());
                     if let Some(replicas) = replicas {
                         m.create_group(group);
-                        for (port, instance) in replicas {
-                            let node = m.create_node(instance, [port].into(), BTreeSet::new())?;
+                        for (port, replication_id) in replicas {
+                            let node = m.create_node(replication_id, [port].into(), BTreeSet::new())?;
                             m.associate(group, node)?;
                         }
                     }
                     affected = Affected::Group(group);
                 }
-                Update::CreateNode { instance, ports, lags } => {
+                Update::CreateNode { replication_id, ports, lags } => {
                     let handle = match at {
-                        None => m.create_node(instance, ports, lags)?,
+                        None => m.create_node(replication_id, ports, lags)?,
                         Some(handle) if m.nodes.contains_key(&handle) => return Err(taken("node", handle)),
                         Some(handle) => {
                             check_node_handle(handle)?;
-                            m.nodes.insert(handle, Node { instance, ports, lags, group: None });
+                            let node = Node { instance: replication_id, ports, lags, group: None };
+                            m.nodes.insert(handle, node);
                             handle
                         }
                     };
@@ -1204,8 +1222,8 @@ impl Control {
     }
 
     /// The constants of a custom CRC before it is set.
-    pub(crate) fn usual_crc(&self, calculation: u32) -> CrcParams {
-        if self.schema.crc_widths[calculation as usize] == 16 { CrcParams::CRC16 } else { CrcParams::CRC32 }
+    pub(crate) fn usual_crc(&self, crc: u32) -> CrcParams {
+        if self.schema.crc_widths[crc as usize] == 16 { CrcParams::CRC16 } else { CrcParams::CRC32 }
     }
 
     /// A table that has an action profile, and the profile.
@@ -1215,6 +1233,10 @@ impl Control {
     }
 
     /// The action profile of a table.
+    ///
+    /// # Errors
+    ///
+    /// The table has no action profile.
     pub fn profile(&self, table: TableId) -> Result<ActionProfile> {
         let profile = self.switch.table(table).profile().cloned();
         profile.ok_or_else(|| self.refused(table)(TableError::NoProfile))
@@ -1424,6 +1446,10 @@ impl Control {
     }
 
     /// The handle of the entry that has this key and priority.
+    ///
+    /// # Errors
+    ///
+    /// No entry has this key and priority: the code is `BAD_MATCH_KEY`.
     pub fn find_entry(&self, id: TableId, key: &[KeyMatch], priority: u32) -> Result<EntryHandle> {
         let found = self.switch.table(id).find(key, priority);
         // bmv2's code if no entry has the key.
@@ -1466,6 +1492,10 @@ impl Control {
     }
 
     /// Packets and bytes of a counter at an index; for a direct counter the index is an entry's handle.
+    ///
+    /// # Errors
+    ///
+    /// The index is outside the counter, or no entry has the handle.
     pub fn counter_value(&self, counter: InstanceId, index: u32) -> Result<CounterValue> {
         let cell = self.cell_at(counter, index)?;
         self.switch.state().counter_read(counter.0, cell).map_err(|e| no_cell(Subject::Counter, e))
@@ -1518,6 +1548,10 @@ impl Control {
     }
 
     /// The rates of a meter's cell; for a direct meter the index is an entry's handle.
+    ///
+    /// # Errors
+    ///
+    /// The index is outside the meter, or no entry has the handle.
     pub fn meter_rates(&self, meter: InstanceId, index: u32) -> Result<Option<Rates>> {
         let cell = self.cell_at(meter, index)?;
         self.switch.state().meter_rates(meter.0, cell).map_err(|e| no_cell(Subject::Meter, e))
@@ -1621,6 +1655,10 @@ impl Control {
     }
 
     /// The value of a register's cell.
+    ///
+    /// # Errors
+    ///
+    /// The index is outside the register.
     pub fn register_value(&self, register: InstanceId, cell: u32) -> Result<BigUint> {
         self.switch.state().register_read(register.0, cell).map_err(|e| no_cell(Subject::Register, e))
     }

@@ -156,7 +156,7 @@ fn names_that_are_not_there_are_refused() {
         (r#"{"entry":{"table":"l2","entry":9}}"#, "handle"),
         (r#"{"entry":{"table":"l2","entry":{"key":["1","2","3"]}}}"#, "key"),
         (r#"{"entry":{"table":"l2","entry":{"made":0}}}"#, "entry"),
-        (r#"{"crc":{"name":"no"}}"#, "calculation"),
+        (r#"{"crc":{"name":"no"}}"#, "custom CRC"),
     ] {
         let named = serde_json::from_str(selector).unwrap_or_else(|e| panic!("{selector}: {e}"));
         let error = control.read_named(&named, 0, 1).unwrap_err();

@@ -181,7 +181,7 @@ impl Random<'_> {
                 _ => Update::UpdateNode { node, ports: self.ports(), lags: self.ports() },
             },
             36 | 37 => {
-                Update::CreateNode { instance: self.below(9), ports: self.ports(), lags: self.ports() }
+                Update::CreateNode { replication_id: self.below(9), ports: self.ports(), lags: self.ports() }
             }
             38 => Update::Associate { group: multicast, node },
             39 => Update::Dissociate { group: multicast, node },
@@ -399,10 +399,10 @@ fn restore_checks_what_a_write_checks() {
         (multicast(r#""groups":{"99999999":[]},"lags":{}"#), "found group 99999999, expected 0 to 65535"),
         (multicast(r#""groups":{"1":[5]},"lags":{}"#), "no node has handle 5"),
         (multicast(r#""groups":{},"lags":{"65536":[]}"#), "found lag 65536, expected 0 to 65535"),
-        (multicast(r#""groups":{},"lags":{"1":[65536]}"#), "found port 65536, expected 0 to 65535"),
+        (multicast(r#""groups":{},"lags":{"1":[65536]}"#), "found port 65536, expected 0 to 511"),
         (node(4_294_967_295, 1, 1, 1), "found node 4294967295, expected 0 to 1048575"),
         (node(1, 4_294_967_295, 1, 1), "found replication id 4294967295, expected 0 to 65535"),
-        (node(1, 1, 4_294_967_295, 1), "found port 4294967295, expected 0 to 65535"),
+        (node(1, 1, 4_294_967_295, 1), "found port 4294967295, expected 0 to 511"),
         (node(1, 1, 1, 4_294_967_295), "found lag 4294967295, expected 0 to 65535"),
         (
             r#"{"did":{"updates":[{"create_node":{"rid":1,"ports":[],"lags":[]}}],"handles":[1048576]}}"#

@@ -88,7 +88,11 @@ fn updates_name_what_the_batch_makes() {
     let control = control();
     let profile = control.schema().profile("ecmp").unwrap();
     let error = refused(&control, Update::DeleteMember { profile, member: Ref::Made(3) });
-    assert_eq!(error.message, "update 3 of the batch is named here, but only 0 updates came before");
+    assert_eq!(
+        error.message,
+        "update 0 of the batch refers to update 3, which is not an earlier one: expected a handle, because no update \
+         comes before it"
+    );
 }
 
 #[test]
@@ -357,7 +361,8 @@ fn unknown_ids_are_refused() {
 #[test]
 fn a_refused_batch_keeps_multicast_and_queues() {
     let control = control();
-    let node = |instance, port| Update::CreateNode { instance, ports: [port].into(), lags: [3].into() };
+    let node =
+        |replication_id, port| Update::CreateNode { replication_id, ports: [port].into(), lags: [3].into() };
     let queue =
         |packets, port| Update::Queue(QueueUpdate::Depth { packets, of: Queue { port, queue: None } });
     let set = vec![
@@ -409,8 +414,8 @@ fn large_batches_of_nodes_and_queues_are_fast() {
     let start = std::time::Instant::now();
     let mut batch = vec![Update::CreateMulticastGroup(1)];
     for node in 0..16_000 {
-        batch.push(Update::CreateNode { instance: 1, ports: [node].into(), lags: [].into() });
-        let of = Queue { port: Some(node), queue: None };
+        batch.push(Update::CreateNode { replication_id: 1, ports: [node % 511].into(), lags: [].into() });
+        let of = Queue { port: Some(node % 511), queue: None };
         batch.push(Update::Queue(QueueUpdate::Depth { packets: 5, of }));
     }
     batch.push(Update::DestroyNode(Ref::Handle(77_777)));
@@ -418,4 +423,117 @@ fn large_batches_of_nodes_and_queues_are_fast() {
     assert!(!control.write(batch, Atomicity::AllOrNothing).in_effect);
     assert_eq!(dump(&control), before);
     assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+/// The limits of runtime commands and of P4Runtime hold for typed updates.
+#[test]
+fn limits_hold_for_typed_updates() {
+    let control = control();
+    let acl = |priority| match fixed_entry(&control, 7) {
+        Update::Insert { table, key, act, .. } => Update::Insert { table, key, priority, act },
+        other => panic!("{other:?}"),
+    };
+    let session = |to| Update::SetSession { session: 1, to, bytes_max: None };
+    let replicas = |replicas: &[(u32, u32)], class_of_service| Update::SetReplicas {
+        session: 1,
+        replicas: replicas.to_vec(),
+        class_of_service,
+        bytes_max: None,
+    };
+    let group =
+        |replicas: &[(u32, u32)]| Update::SetMulticastGroup { group: 1, replicas: Some(replicas.to_vec()) };
+    let node = |port| Update::CreateNode { replication_id: 1, ports: [port].into(), lags: [].into() };
+    let lag = |port| Update::SetLag { lag: 1, ports: [port].into() };
+    for (update, field, found) in [
+        (acl(1 << 31), "priority", "2147483648"),
+        (acl(u32::MAX), "priority", "4294967295"),
+        (session(Mirror::Port(512)), "port", "512"),
+        (replicas(&[(512, 0)], 0), "port", "512"),
+        (replicas(&[(1, 0), (1, 0)], 0), "replicas", "port 1 with replication id 0 twice"),
+        (replicas(&[(1, 0)], 8), "class of service", "8"),
+        (replicas(&[(1, 0)], 4_000_000_000), "class of service", "4000000000"),
+        (group(&[(1, 2), (3, 2), (1, 2)]), "replicas", "port 1 with replication id 2 twice"),
+        (group(&[(512, 0)]), "port", "512"),
+        (node(512), "port", "512"),
+        (Update::UpdateNode { node: 0.into(), ports: [512].into(), lags: [].into() }, "port", "512"),
+        (lag(512), "port", "512"),
+    ] {
+        let text = format!("{update:?}");
+        let error = refused(&control, update);
+        assert_eq!(error.field.as_deref(), Some(field), "{text}: {error}");
+        assert!(error.message.contains(found) && error.message.contains("expected"), "{text}: {error}");
+    }
+    for update in [
+        acl(i32::MAX as u32),
+        session(Mirror::Port(511)),
+        replicas(&[(1, 0), (1, 1), (2, 0), (511, 0)], 7),
+        group(&[(1, 0), (1, 1), (511, 65_535)]),
+        node(511),
+        lag(511),
+    ] {
+        let result = control.write(vec![update.clone()], Atomicity::AllOrNothing).results.remove(0);
+        assert!(result.is_ok(), "{update:?}: {result:?}");
+    }
+}
+
+/// Errors of named updates carry the object and the field, and state what is expected.
+#[test]
+fn errors_of_named_updates_have_their_place() {
+    let control = control();
+    for (line, entity, field, message) in [
+        (
+            r#"{"insert":{"table":"l2","key":["1"],"do":{"action":"out","params":["x"]}}}"#,
+            "ingress.l2",
+            "parameter port",
+            "`x` is not a number",
+        ),
+        (r#"{"insert":{"table":"l2","key":["1"],"do":{"action":"out"}}}"#, "ingress.l2", "action", "found 0"),
+        (
+            r#"{"create_member":{"profile":"ecmp","do":{"action":"out","params":["x"]}}}"#,
+            "ecmp",
+            "parameter port",
+            "`x` is not a number",
+        ),
+        (
+            r#"{"insert":{"table":"l2","key":["1"],"priority":3,"do":{"action":"deny"}}}"#,
+            "ingress.l2",
+            "priority",
+            "found priority 3, expected none or 0: entries of `ingress.l2` have no priority",
+        ),
+        (
+            r#"{"insert":{"table":"route","key":["1&&&1"],"do":{"member":0}}}"#,
+            "ingress.route",
+            "priority",
+            "found no priority, expected 0 to 2147483647",
+        ),
+        (
+            r#"{"write_register":{"register":"cells","index":0,"value":"x"}}"#,
+            "cells",
+            "value",
+            "`x` is not a number",
+        ),
+    ] {
+        let named: NamedUpdate = serde_json::from_str(line).unwrap();
+        let error = control.resolve(&named).unwrap_err();
+        assert!(error.entity.as_deref().is_some_and(|found| found.ends_with(entity)), "{line}: {error:?}");
+        assert_eq!(error.field.as_deref(), Some(field), "{line}: {error:?}");
+        assert!(error.message.contains(message), "{line}: {error}");
+    }
+    // As in `Selector::EntryByKey`, 0 stands for no priority.
+    set_up(&control, r#"{"insert":{"table":"l2","key":["1"],"priority":0,"do":{"action":"deny"}}}"#);
+    let read = r#"{"entry":{"table":"l2","entry":{"key":["1"],"priority":0}}}"#;
+    assert!(!control.read_named(&serde_json::from_str(read).unwrap(), 0, 1).unwrap().records.is_empty());
+    let profile = control.schema().profile("ecmp").unwrap();
+    let error = refused(&control, Update::DeleteMember { profile, member: Ref::Made(0) });
+    assert_eq!(
+        error.message,
+        "update 0 of the batch refers to itself: expected a handle, because no update comes before it"
+    );
+    let itself = Update::DeleteMember { profile, member: Ref::Made(1) };
+    let batch = vec![Update::CreateGroup { profile }, itself];
+    let error = control.write(batch, Atomicity::ContinueOnError).results.remove(1).unwrap_err();
+    assert_eq!(
+        error.message,
+        "update 1 of the batch refers to itself: expected a handle or an earlier update, 0 to 0"
+    );
 }

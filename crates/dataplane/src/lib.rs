@@ -47,6 +47,7 @@ pub use p4jet_interp::{LogLevel, Matched, Outcome, Trace, TraceEvent, value_text
 pub use p4jet_jit::{
     COPIES_WAITING_BYTES_MAX, COPIES_WAITING_MAX, Cancel, Options, Seen, StageTime, THREADS_MAX, ticks,
 };
+pub use p4jet_ports::PortError;
 pub use p4jet_tables::{EntryHandle, Life};
 pub use packet_log::{LoggedPacket, PacketLog};
 pub use pipelined::{Pipelined, RING_DEFAULT, RING_MAX};

@@ -17,7 +17,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     frame.resize(60, 0);
-    let processed = switch.worker(EngineKind::Jit, 0)?.process_one(1, &frame);
+    let processed = p4jet_embed::worker(&switch, EngineKind::Jit, 0)?.process_one(1, &frame);
     assert_eq!(processed.sent, [(2, frame)]);
     Ok(())
 }

@@ -1,44 +1,82 @@
 //! A p4jet switch inside another Rust program: from P4 text to a switch, with typed control, and packets in and out.
 //!
-//! [`switch`] compiles a program. [`Control`] changes and reads its tables. A [`Worker`] processes packets on the thread that calls
-//! it; several workers of one switch may run on several threads. `examples/forward.rs` is the example of docs/embedding.md.
+//! [`switch`] compiles a program. [`Control`] changes and reads its tables. A [`Worker`], which [`worker()`] creates, processes packets
+//! on the thread that calls it; a switch of [`switch_with_workers`] has several, one for each thread. `examples/forward.rs` is the
+//! example of docs/embedding.md.
 //!
-//! This crate also exports every type that its users need, so it is their only dependency.
+//! This crate exports the types of its interface by name, and the crates that declare them: their signatures have further types, such
+//! as [`ir::Program`].
 
 pub use num_bigint::BigUint;
-pub use p4jet_control::record;
+pub use p4jet_control as control;
+pub use p4jet_control::describe::{ArrayInfo, CrcInfo, DigestInfo, ProfileInfo};
 pub use p4jet_control::{
-    Act, Atomicity, Batch, Cell, CommandError, Control, Description, DryRun, Entity, EntryRef, EntryState,
-    ErrorKind, Event, Host, Keep, Loaded, Mirror, NamedPage, NamedSelector, NamedUpdate, Note, Noted,
-    PAGE_MAX, Page, PortChange, PortStats, Program, Published, Queue, QueueUpdate, ReadCommand, Ready, Ref,
-    Rights, Schema, Selector, SharedControl, Source, Stats, Subject, Subscription, Swap, Swapped, Topics,
-    Transaction, Update, Written,
+    Act, ActionInfo, Atomicity, Batch, Call, Cell, CommandError, Control, Crc, DEFAULT_CELL, Description,
+    Direct, DryRun, Entity, EntryRef, EntryState, ErrorKind, Event, Host, Keep, KeyField, Loaded, Mark,
+    Mirror, NOTE_BYTES_MAX, NamedCell, NamedEntry, NamedNoted, NamedPage, NamedSelector, NamedUpdate, Note,
+    Noted, PAGE_MAX, Page, Param, PortChange, PortStats, Program, Published, Queue, QueueUpdate, RateRecord,
+    ReadCommand, Ready, Ref, Rights, Schema, Selector, Session as NamedSession, SharedControl, Source, Stats,
+    Subject, Subscription, Swap, Swapped, TableInfo, Topics, Transaction, Update, WEIGHT_MAX, Written,
 };
+pub use p4jet_control::{record, schema, stats, value};
+pub use p4jet_dataplane as dataplane;
 pub use p4jet_dataplane::{
-    BytePattern, Cancel, CaptureInfo, CaptureSpec, EngineKind, FieldPattern, Outcome, Processed,
-    Rate as QueueRate, Switch, Trace, TraceInfo, TraceSpec, Traced, Worker,
+    BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, EngineKind, FieldPattern, Injected, Outcome,
+    PortError, PortSettings, Processed, QUEUES_MAX, QueueConfig, QueueSettings, Rate as QueueRate,
+    Subscription as NoticeSubscription, Switch, Trace, TraceEvent, TraceInfo, TraceSpec, Traced, WORKERS_MAX,
+    Worker,
 };
-pub use p4jet_externs::{CounterValue, CrcParams, Rate, Rates};
-pub use p4jet_ir::{InstanceId, TableId};
-pub use p4jet_tables::{Action, EntryHandle, KeyMatch};
+pub use p4jet_externs as externs;
+pub use p4jet_externs::{CounterValue, CrcParams, Node, Rate, Rates, Replica, Session};
+pub use p4jet_ir as ir;
+pub use p4jet_ir::{InstanceId, MatchKind, TableId};
+pub use p4jet_tables as tables;
+pub use p4jet_tables::{Action, EntryHandle, KeyMatch, Life};
 
 use p4jet_syntax::Options;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use std::sync::Arc;
 
-/// Compiles the text of a P4_16 program for v1model or PSA, and creates a switch. `name` appears in diagnostics; files
-/// next to it can be included.
+/// Compiles the text of a P4_16 program for v1model or PSA, and creates a switch with one worker. `name` appears in diagnostics;
+/// files next to it can be included.
 ///
 /// # Errors
 ///
 /// The program is refused: the code is `PROGRAM_REFUSED`, and the message has the compiler's diagnostics as `p4jet check` prints
 /// them.
 pub fn switch(name: &str, text: &str) -> Result<Arc<Switch>, CommandError> {
-    compile(name, text).map_err(CommandError::program_refused)
+    switch_with_workers(name, text, 1)
+}
+
+/// Like [`switch`], for 1 to [`WORKERS_MAX`] workers.
+///
+/// # Errors
+///
+/// Those of [`switch`], or the number of workers is another.
+pub fn switch_with_workers(name: &str, text: &str, workers: usize) -> Result<Arc<Switch>, CommandError> {
+    if !(1..=WORKERS_MAX).contains(&workers) {
+        let message = format!("found {workers} workers, expected 1 to {WORKERS_MAX}");
+        return Err(CommandError::new(message).field("workers"));
+    }
+    compile(name, text, workers).map_err(CommandError::program_refused)
+}
+
+/// Creates the worker with this index: 0 for the only one. The first one with [`EngineKind::Jit`] compiles machine code. When a
+/// worker is dropped, its index is free again.
+///
+/// # Errors
+///
+/// The program cannot be compiled to machine code: the code is `PROGRAM_REFUSED`. Or the switch has no worker of this index, or that
+/// worker exists: the field is `index`.
+pub fn worker(switch: &Arc<Switch>, engine: EngineKind, index: usize) -> Result<Worker, CommandError> {
+    if engine == EngineKind::Jit {
+        switch.code().map_err(|error| CommandError::program_refused(switch.describe(&error)))?;
+    }
+    switch.worker(engine, index).map_err(|why| CommandError::new(why).field("index"))
 }
 
 /// Compiles a program. An error is a text with diagnostics.
-fn compile(name: &str, text: &str) -> Result<Arc<Switch>, String> {
+fn compile(name: &str, text: &str, workers: usize) -> Result<Arc<Switch>, String> {
     let options = Options { builtins: p4jet_analysis::BUILTINS.to_vec(), ..Options::default() };
     let parsed = p4jet_syntax::parse_text(name, text, &options);
     let sources = parsed.sources.clone();
@@ -55,5 +93,5 @@ fn compile(name: &str, text: &str) -> Result<Arc<Switch>, String> {
     let mut program = p4jet_lower::lower(&typed, architecture, name).map_err(|errors| refused(&errors))?;
     p4jet_ir::verify::verify(&program).map_err(|errors| format!("{name}: {}", errors[0]))?;
     p4jet_ir::passes::run(&mut program);
-    Switch::new(program)
+    Switch::with_options(program, p4jet_dataplane::Options::default(), workers)
 }

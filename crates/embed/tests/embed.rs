@@ -47,3 +47,72 @@ fn refused_updates_carry_their_place_and_the_choices() {
     assert!(error.entity.as_deref().is_some_and(|entity| entity.ends_with("forward")), "{error:?}");
     assert!(error.field.as_deref().is_some_and(|field| field.starts_with("parameter ")), "{error:?}");
 }
+
+/// A host that has nothing but its end, of exported types only.
+struct Bare;
+
+impl Host for Bare {
+    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
+        Err(CommandError::unsupported("one program"))
+    }
+
+    fn prepare_queues(&self) -> Result<Swap, CommandError> {
+        Err(CommandError::unsupported("no queues"))
+    }
+
+    fn subscribe(&self, _: Topics) -> Result<NoticeSubscription, CommandError> {
+        Err(CommandError::unsupported("no messages"))
+    }
+
+    fn ports(&self) -> Vec<PortStats> {
+        vec![PortStats { port: 7, ..PortStats::default() }]
+    }
+
+    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), CommandError> {
+        Err(CommandError::unsupported("fixed ports"))
+    }
+
+    fn remove_port(&self, _: u32) -> Result<(), CommandError> {
+        Err(CommandError::unsupported("fixed ports"))
+    }
+
+    fn stop(&self) {}
+}
+
+#[test]
+fn a_host_can_be_implemented() {
+    let control = Control::new(p4jet_embed::switch("basic_l2.p4", PROGRAM).unwrap());
+    let unsupported = |code: &CommandError| assert_eq!(&*code.code, "UNSUPPORTED");
+    let alone = SharedControl::new(control.clone(), None);
+    unsupported(&alone.ports().unwrap_err());
+    unsupported(&alone.subscribe(Topics::default()).err().unwrap());
+    unsupported(&alone.host().err().unwrap());
+    unsupported(&alone.load_program(&Program::Whole(&Source::default()), &Cancel::default()).unwrap_err());
+    let shared = SharedControl::new(control, Some(std::sync::Arc::new(Bare)));
+    assert_eq!(shared.ports().unwrap()[0].port, 7);
+    unsupported(&shared.subscribe(Topics::default()).err().unwrap());
+    unsupported(&shared.host().unwrap().stats().unwrap_err());
+}
+
+#[test]
+fn workers_run_on_threads_of_their_own() {
+    let switch = p4jet_embed::switch_with_workers("basic_l2.p4", PROGRAM, 2).unwrap();
+    for engine in [EngineKind::Jit, EngineKind::Interp] {
+        let first = p4jet_embed::worker(&switch, engine, 0).unwrap();
+        let error = p4jet_embed::worker(&switch, engine, 0).err().unwrap();
+        assert_eq!((&*error.message, error.field.as_deref()), ("worker 0: it runs already", Some("index")));
+        let error = p4jet_embed::worker(&switch, engine, 2).err().unwrap();
+        assert!(error.message.contains("workers 0 to 1"), "{error}");
+        let second = p4jet_embed::worker(&switch, engine, 1).unwrap();
+        let threads = [first, second].map(|mut worker| {
+            std::thread::spawn(move || {
+                let long = worker.process_one(1, &[0; 65_536]);
+                (worker.process_one(1, &[0; 60]).sent.len(), long.dropped.len())
+            })
+        });
+        // No entry matches.
+        assert_eq!(threads.map(|thread| thread.join().unwrap()), [(0, 1); 2]);
+    }
+    let error = p4jet_embed::switch_with_workers("basic_l2.p4", PROGRAM, 0).err().unwrap();
+    assert_eq!((&*error.code, error.field.as_deref()), ("INVALID_ARGUMENT", Some("workers")));
+}

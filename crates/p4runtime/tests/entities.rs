@@ -835,7 +835,7 @@ fn mc_1_to_mc_7_multicast_groups() {
 fn mc_10_groups_of_commands_are_read() {
     use p4jet_control::Update;
     let f = Fixture::new();
-    let node = Update::CreateNode { instance: 5, ports: [1, 2].into(), lags: [].into() };
+    let node = Update::CreateNode { replication_id: 5, ports: [1, 2].into(), lags: [].into() };
     let updates = vec![
         Update::CreateMulticastGroup(3),
         node,

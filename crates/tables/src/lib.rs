@@ -36,6 +36,7 @@ mod exact;
 mod explain;
 mod grace;
 mod growing;
+mod handles;
 mod index;
 mod key;
 mod lpm;

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::grace::{Pool, Returns};
+use crate::handles::FreeHandles;
 use crate::memory::{Region, prefetch};
 use crate::rows::{Rows, SLOTS_MAX, encode, row_words};
 use crate::steps::{Step, Steps};
@@ -54,6 +55,8 @@ pub(crate) struct Profile {
     selector: bool,
     members: BTreeMap<u32, Member>,
     groups: BTreeMap<u32, Group>,
+    free_members: FreeHandles,
+    free_groups: FreeHandles,
     rows: Rows,
     member_slots: Pool,
     group_slots: Pool,
@@ -278,16 +281,6 @@ fn replace_list(shared: &Shared, old_lists: &Returns<Box<List>>, slot: u32, list
     }
 }
 
-/// Returns the smallest number that is not a key: handles count from 0, and scripts rely on it.
-fn first_free<T>(used: &BTreeMap<u32, T>) -> u32 {
-    match used.last_key_value() {
-        Some((last, _)) if *last as usize + 1 != used.len() => {
-            (0..).zip(used.keys()).find(|(free, used)| free != *used).map_or(0, |(free, _)| free)
-        }
-        _ => used.len() as u32,
-    }
-}
-
 impl ActionProfile {
     /// Creates an empty profile whose members have these actions, at most `size` of them (0: no limit of its own). A
     /// selector also has groups.
@@ -310,6 +303,8 @@ impl ActionProfile {
             selector,
             members: BTreeMap::new(),
             groups: BTreeMap::new(),
+            free_members: FreeHandles::new(),
+            free_groups: FreeHandles::new(),
             rows,
             member_slots: Pool::new(0, slots(members_max)),
             group_slots: Pool::new(0, slots(groups_max)),
@@ -336,7 +331,7 @@ impl ActionProfile {
     /// Adds a member and returns its handle, the smallest free one.
     pub fn create_member(&self, action: Action) -> Result<u32, TableError> {
         let mut profile = self.lock();
-        let handle = first_free(&profile.members);
+        let handle = profile.free_members.first();
         profile.add_member(handle, action)
     }
 
@@ -344,7 +339,7 @@ impl ActionProfile {
     pub fn restore_member(&self, handle: u32, action: Action) -> Result<u32, TableError> {
         let mut profile = self.lock();
         let taken = profile.members.contains_key(&handle);
-        let handle = if taken { first_free(&profile.members) } else { handle };
+        let handle = if taken { profile.free_members.first() } else { handle };
         profile.add_member(handle, action)
     }
 
@@ -414,7 +409,7 @@ impl ActionProfile {
     /// Adds an empty group and returns its handle, the smallest free one.
     pub fn create_group(&self) -> Result<u32, TableError> {
         let mut profile = self.lock();
-        let handle = first_free(&profile.groups);
+        let handle = profile.free_groups.first();
         profile.add_group(handle)
     }
 
@@ -423,7 +418,7 @@ impl ActionProfile {
     pub fn restore_group(&self, handle: u32, members: &[u32]) -> Result<u32, TableError> {
         let mut profile = self.lock();
         let taken = profile.groups.contains_key(&handle);
-        let handle = if taken { first_free(&profile.groups) } else { handle };
+        let handle = if taken { profile.free_groups.first() } else { handle };
         profile.add_group(handle)?;
         let Profile { members: all, groups, .. } = &mut *profile;
         let group = groups.get_mut(&handle).expect("it was added");
@@ -634,11 +629,13 @@ impl Profile {
         };
         self.shared.members.halves()[slot as usize].store(row, Ordering::Release);
         self.members.insert(handle, Member { action, slot, row, users: 0, known: false });
+        self.free_members.take(handle);
         Ok(handle)
     }
 
     fn drop_member(&mut self, handle: u32) -> Action {
         let member = self.members.remove(&handle).expect("the caller found it");
+        self.free_members.give(handle);
         // Readers that are on their way to it still find its old action.
         self.rows.release(member.row);
         self.member_slots.retire(member.slot);
@@ -660,11 +657,13 @@ impl Profile {
             handle,
             Group { members: BTreeMap::new(), weighted: false, slot, users: 0, known: false, seen: 0 },
         );
+        self.free_groups.take(handle);
         Ok(handle)
     }
 
     fn drop_group(&mut self, handle: u32) -> Vec<u32> {
         let group = self.groups.remove(&handle).expect("the caller found it");
+        self.free_groups.give(handle);
         for member in group.members.keys() {
             self.members.get_mut(member).expect("groups have members that exist").users -= 1;
         }

@@ -365,3 +365,20 @@ fn groups_of_many_members() {
     }
     assert!(begin.elapsed().as_secs() < 30, "{:?}", begin.elapsed());
 }
+
+/// A member and a group with the highest handle do not slow later ones down: before, each of them searched all handles.
+#[test]
+fn the_highest_handle_costs_nothing_later() {
+    let profile = ActionProfile::new(actions(), 0, true);
+    assert_eq!(profile.restore_member(u32::MAX, action(1)).unwrap(), u32::MAX);
+    assert_eq!(profile.restore_group(u32::MAX, &[u32::MAX]).unwrap(), u32::MAX);
+    let start = std::time::Instant::now();
+    for handle in 0..100_000 {
+        assert_eq!(profile.create_member(action(1)).unwrap(), handle);
+        assert_eq!(profile.create_group().unwrap(), handle);
+    }
+    assert!(start.elapsed() < std::time::Duration::from_secs(6), "{:?}", start.elapsed());
+    profile.delete_member(7).unwrap();
+    profile.delete_group(9).unwrap();
+    assert_eq!((profile.create_member(action(1)).unwrap(), profile.create_group().unwrap()), (7, 9));
+}

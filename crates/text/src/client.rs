@@ -199,7 +199,7 @@ impl Client {
         let answer = self.ask(&Request::Read { selector: selector.clone(), from, max })?;
         Ok(match answer.error {
             Some(error) => Err(error.into_command_error()),
-            None => Ok(NamedPage { records: answer.records, next: answer.next }),
+            None => Ok(NamedPage { records: answer.records.unwrap_or_default(), next: answer.next }),
         })
     }
 

@@ -33,7 +33,7 @@ impl LineError {
         LineError::plain(CommandError::unsupported(message))
     }
 
-    /// The error of a switch in its own words.
+    /// A switch's error, with its message unchanged.
     fn plain(error: CommandError) -> LineError {
         let CommandError { message, code, entity, field, choices, .. } = error;
         LineError { message, code, entity, field, choices, span: None }

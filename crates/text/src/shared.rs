@@ -131,7 +131,9 @@ fn carry_out_request(shared: &SharedControl, request: Request, rights: &Rights, 
         },
         Request::Write { updates, atomicity } => shared.write_named(&updates, atomicity).into(),
         Request::Read { selector, from, max } => match shared.control().read_named(&selector, from, max) {
-            Ok(page) => Answer { ok: true, records: page.records, next: page.next, ..Answer::default() },
+            Ok(page) => {
+                Answer { ok: true, records: Some(page.records), next: page.next, ..Answer::default() }
+            }
             Err(error) => Answer::refused(error.into()),
         },
         Request::Schema => {

@@ -416,9 +416,9 @@ pub struct Answer {
     /// The results of the updates of a batch, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<UpdateResult>,
-    /// The records of a page.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub records: Vec<Record>,
+    /// The records of a page, which may have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub records: Option<Vec<Record>>,
     /// The place where the next page begins; none after the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,

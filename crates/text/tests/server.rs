@@ -782,6 +782,13 @@ fn typed_reads_over_a_connection() {
     let rest = client.read(&selector, first.next.unwrap(), 2).unwrap().unwrap();
     assert_eq!((rest.records.len(), rest.next), (1, None), "{rest:?}");
     assert_eq!(client.read_all(&selector).unwrap().unwrap(), [first.records, rest.records].concat());
+    // An empty page has an empty list.
+    let mut stream = UnixStream::connect(folder.socket()).unwrap();
+    stream.write_all(b"{\"read\":{\"nodes\":{}}}\n").unwrap();
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).unwrap();
+    assert!(answer.contains(r#""records":[]"#), "{answer}");
+    assert_eq!(client.read_all(&NamedSelector::Nodes {}).unwrap().unwrap(), []);
     let unknown = client.read_all(&NamedSelector::Entries { table: "l7".into() }).unwrap().unwrap_err();
     assert_eq!(unknown.field.as_deref(), Some("table"));
     let schema = client.schema().unwrap().unwrap();

@@ -179,7 +179,7 @@ fn all_or_nothing() {
             "{\"entry\":{\"table\":\"ingress.l2\",\"handle\":9,\"key\":[\"0x5\"],\"do\":{\"action\":\"ingress.deny\"}}}",
             "its size is 4",
         ),
-        ("", "{\"session\":{\"number\":1}}", "a port or a group"),
+        ("", "{\"session\":{\"number\":1}}", "found neither of `port` and `group`"),
         ("", "{\"surprise\":{}}", "unknown variant `surprise`"),
         ("\"width\":48", "\"width\":47", "ingress.l2: its key is another"),
         ("\"ingress.deny\"}", "\"ingress.none\"}", "ingress.none"),

@@ -323,10 +323,13 @@ fn adds_entries() {
 #[test]
 fn priorities_beyond_ten_thousand_keep_their_order() {
     let control = control();
-    let outcome = run(&good("add acl 4294967295 deny()\nadd acl 3 deny()"), &control, &mut Fanout);
+    let outcome = run(&good("add acl 2147483647 deny()\nadd acl 3 deny()"), &control, &mut Fanout);
     assert!(outcome.passed());
     let dump = control.execute("table_dump acl").unwrap();
-    assert!(dump.contains("Priority: 0\n") && dump.contains("Priority: 4294967292\n"), "{dump}");
+    assert!(dump.contains("Priority: 0\n") && dump.contains("Priority: 2147483644\n"), "{dump}");
+    let range = "expected 0 to 2147483647";
+    let add = "add acl 3 deny()\nadd acl 2147483648 hdr.ipv4.src:1 deny()";
+    check(add, &format!("FAIL t: line 2: column 5: found priority 2147483648, {range}"));
 }
 
 #[test]

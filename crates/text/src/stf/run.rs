@@ -8,7 +8,7 @@ use super::{Call, CounterCheck, CounterIndex, Match, Name, Pattern, Statement, S
 use crate::commands::{execute_quietly, write_one};
 use crate::error::LineError;
 use p4jet_control::names::{NameIndex, unknown};
-use p4jet_control::schema::{check_entries_open, param_names};
+use p4jet_control::schema::{PRIORITY_MAX, check_entries_open, param_names};
 use p4jet_control::{Act, CommandError, Control, Schema, Update, count};
 use p4jet_dataplane::{Processed, Worker};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
@@ -73,7 +73,7 @@ fn run_with(
         control,
         device: worker,
         // The runner for bmv2 passes 10000 - p to the CLI; larger numbers keep their order, too.
-        priority_base: script.iter().filter_map(priority).max().unwrap_or(0).max(10_000),
+        priority_base: script.iter().filter_map(priority).max().unwrap_or(0).clamp(10_000, PRIORITY_MAX),
         labels: HashMap::new(),
         inputs: Vec::new(),
         sent: BTreeMap::new(),
@@ -285,7 +285,10 @@ impl<'a, D: Device> Runner<'a, D> {
         }
         let key = key.into_iter().zip(&table.keys).map(|(m, k)| m.unwrap_or_else(|| omitted(k))).collect();
         let priority = match (self.control.schema().shapes[id.index()].needs_priority, priority) {
-            (true, Some(p)) => self.priority_base - p,
+            (true, Some(p)) if p <= PRIORITY_MAX => self.priority_base - p,
+            (true, Some(p)) => {
+                return Err(at(name.column)(format!("found priority {p}, expected 0 to {PRIORITY_MAX}")));
+            }
             (true, None) => {
                 let message = format!(
                     "table {} has ternary, range or optional keys: expected a priority (the larger number wins) after its name",

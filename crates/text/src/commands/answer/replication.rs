@@ -13,8 +13,8 @@ pub(super) fn announce(update: &Update) -> String {
     match update {
         Update::CreateMulticastGroup(group) => format!("Creating multicast group {group}\n"),
         Update::DestroyMulticastGroup(group) => format!("Destroying multicast group {group}\n"),
-        Update::CreateNode { instance, ports, lags } => format!(
-            "Creating node with rid {instance} , port map {} and lag map {}\n",
+        Update::CreateNode { replication_id, ports, lags } => format!(
+            "Creating node with rid {replication_id} , port map {} and lag map {}\n",
             map_text(ports),
             map_text(lags)
         ),

@@ -707,7 +707,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
     }
 
     fn crc(&self, line: &Line<'_, 'a>, width: u32) -> Parsed<Command<'a>> {
-        let token = line.get(1, "the name of a calculation")?;
+        let token = line.get(1, "the name of a custom CRC")?;
         let calculation = self.crc_named(token, width)?;
         let max = (1u64 << width) - 1;
         let constant = |index: usize, what: &str| number(line.get(index, what)?, what, max);

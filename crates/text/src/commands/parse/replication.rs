@@ -2,7 +2,7 @@
 
 use super::{Command, Line, LineParser, Parsed, number};
 use crate::error::LineError;
-use p4jet_control::schema::{MULTICAST_MAX, SESSION_BYTES_MAX, SESSION_MAX, check_group};
+use p4jet_control::schema::{MULTICAST_MAX, SESSION_BYTES_MAX, SESSION_MAX, check_group, multicast_port_max};
 use p4jet_control::{Mirror, Update};
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ fn word(line: &Line<'_, '_>, at: usize, what: &str, max: u64) -> Parsed<u32> {
     number(line.get(at, what)?, what, max).map(|n| n as u32)
 }
 
-fn numbers(line: &Line<'_, '_>, at: std::ops::Range<usize>, what: &str) -> Parsed<BTreeSet<u32>> {
+fn numbers(line: &Line<'_, '_>, at: std::ops::Range<usize>, what: &str, max: u32) -> Parsed<BTreeSet<u32>> {
     let mut numbers = BTreeSet::new();
     for at in at {
-        let n = word(line, at, &format!("a {what} number"), u64::from(MULTICAST_MAX))?;
+        let n = word(line, at, &format!("a {what} number"), u64::from(max))?;
         if !numbers.insert(n) {
             let message = format!("Error: Found duplicate {what} number '{n}'");
             return Err(LineError::new(message).at(line.tokens[at].span()));
@@ -24,10 +24,11 @@ fn numbers(line: &Line<'_, '_>, at: std::ops::Range<usize>, what: &str) -> Parse
 }
 
 /// Ports, then, after a `|`, link aggregation groups.
-fn ports_and_lags(line: &Line<'_, '_>, from: usize) -> Parsed<(BTreeSet<u32>, BTreeSet<u32>)> {
+fn ports_and_lags(line: &Line<'_, '_>, from: usize, port_max: u32) -> Parsed<(BTreeSet<u32>, BTreeSet<u32>)> {
     let end = line.tokens.len();
     let bar = (from..end).find(|at| line.tokens[*at].text == "|").unwrap_or(end);
-    Ok((numbers(line, from..bar, "port")?, numbers(line, (bar + 1).min(end)..end, "lag")?))
+    let ports = numbers(line, from..bar, "port", port_max)?;
+    Ok((ports, numbers(line, (bar + 1).min(end)..end, "lag", MULTICAST_MAX)?))
 }
 
 impl<'a> LineParser<'_, 'a> {
@@ -39,19 +40,20 @@ impl<'a> LineParser<'_, 'a> {
         };
         let node = |at| self.handle(line.get(at, "a node handle")?, "a node handle");
         let session = || word(line, 1, "a mirroring session", u64::from(SESSION_MAX));
+        let port_max = multicast_port_max(self.program);
         let (update, end) = match line.spec.name {
             "mc_mgrp_create" => (Update::CreateMulticastGroup(group(1)?), 2),
             "mc_mgrp_destroy" => (Update::DestroyMulticastGroup(group(1)?), 2),
             "mc_node_create" => {
-                let instance = word(line, 1, "a replication id", u64::from(MULTICAST_MAX))?;
-                let (ports, lags) = ports_and_lags(line, 2)?;
-                (Update::CreateNode { instance, ports, lags }, line.tokens.len())
+                let replication_id = word(line, 1, "a replication id", u64::from(MULTICAST_MAX))?;
+                let (ports, lags) = ports_and_lags(line, 2, port_max)?;
+                (Update::CreateNode { replication_id, ports, lags }, line.tokens.len())
             }
             "mc_node_update" => {
                 let node = node(1)?;
                 // An empty list is written as `|`, so that forgotten words do not remove ports.
                 line.get(2, "a port number")?;
-                let (ports, lags) = ports_and_lags(line, 2)?;
+                let (ports, lags) = ports_and_lags(line, 2, port_max)?;
                 (Update::UpdateNode { node, ports, lags }, line.tokens.len())
             }
             "mc_node_associate" => (Update::Associate { group: group(1)?, node: node(2)? }, 3),
@@ -61,7 +63,7 @@ impl<'a> LineParser<'_, 'a> {
                 let lag = word(line, 1, "a lag number", u64::from(MULTICAST_MAX))?;
                 line.get(2, "a port number")?;
                 (
-                    Update::SetLag { lag, ports: numbers(line, 2..line.tokens.len(), "port")? },
+                    Update::SetLag { lag, ports: numbers(line, 2..line.tokens.len(), "port", port_max)? },
                     line.tokens.len(),
                 )
             }
@@ -70,7 +72,7 @@ impl<'a> LineParser<'_, 'a> {
                 return Ok(Command::MulticastDump);
             }
             "mirroring_add" => {
-                let to = Mirror::Port(word(line, 2, "a port", u64::from(u32::MAX))?);
+                let to = Mirror::Port(word(line, 2, "a port", u64::from(self.program.port_max()))?);
                 // As elsewhere, 0 bytes mean no limit.
                 let bytes_max = match line.tokens.len() {
                     ..4 => None,
