@@ -419,6 +419,7 @@ impl Forwarder {
         let injected = PortStats::default();
         self.ports.push(Attached { number, port, waits_for, ended: false, sent: 0, injected, status });
         self.index_ports();
+        self.worker.log_port(number, true);
         self.ended.store(false, Ordering::Release);
     }
 
@@ -428,6 +429,7 @@ impl Forwarder {
         let attached = self.ports.remove(at);
         *self.counts.stats.sent.entry(number).or_default() += attached.sent;
         self.index_ports();
+        self.worker.log_port(number, false);
         Some((attached.port, attached.injected))
     }
 
