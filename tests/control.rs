@@ -120,6 +120,8 @@ fn ctl_works_over_both_sockets() {
     let socket = switch.socket().to_string();
     let ctl = |arguments: &[&str]| run_command(p4jet().args(["ctl", "--socket", &socket]).args(arguments));
     ctl(&["table_num_entries", "forward"]).expect_status(0).prints(&["0\n"]);
+    // As `run` calls it.
+    run_command(p4jet().args(["ctl", "--control", &socket, "table_num_entries", "forward"])).prints(&["0\n"]);
     ctl(&["table_add forward set_dest 00:00:5e:00:53:07 => 7"]).expect_status(0).prints(&["with handle 0\n"]);
     ctl(&["table_delete", "forward", "0"]).expect_status(0);
     ctl(&["table_delete", "forward", "0"]).expect_status(1).says(&["(INVALID_HANDLE)"]);
@@ -191,6 +193,8 @@ fn over_tcp_the_switch_opens_only_granted_files() {
     let precious = dir.write("precious.pcap", "precious");
     fs::create_dir(&granted).unwrap();
     std::os::unix::fs::symlink("..", format!("{granted}/up")).unwrap();
+    std::os::unix::fs::symlink("../secret", format!("{granted}/out.p4")).unwrap();
+    fs::hard_link(&secret, format!("{granted}/linked.p4")).unwrap();
     fs::copy(program("basic_l2"), format!("{granted}/new.p4")).unwrap();
     fs::write(format!("{granted}/nosy.p4"), format!("#include \"{secret}\"\n#include \"../secret\"\n"))
         .unwrap();
@@ -203,7 +207,13 @@ fn over_tcp_the_switch_opens_only_granted_files() {
         let mut client = Client::tcp(format!("127.0.0.1:{}", switch.port())).unwrap();
         let answer = client.command(line, false).unwrap();
         assert!(!format!("{answer:?}").contains("top-secret"), "{line}: {answer:?}");
-        answer.error.map_or(String::new(), |error| error.text)
+        answer.error.map_or(String::new(), |error| {
+            let is_denied = error.text.contains("refused over TCP")
+                || error.text.contains("outside the granted directory")
+                || error.text.contains("several names");
+            assert_eq!(error.code.as_deref() == Some("DENIED"), is_denied, "{line}: {error:?}");
+            error.text
+        })
     };
     let none = start(&[]);
     let some = start(&["--grant-dir", &granted]);
@@ -213,6 +223,8 @@ fn over_tcp_the_switch_opens_only_granted_files() {
             format!("load {secret}"),
             format!("load_new_config_file {secret}"),
             format!("load {granted}/up/secret"),
+            format!("load {granted}/out.p4"),
+            format!("load {granted}/linked.p4"),
             format!("load {granted}/../secret"),
             format!("capture start 1 {precious}"),
             format!("capture start 1 {granted}/up/precious.pcap"),
@@ -227,7 +239,8 @@ fn over_tcp_the_switch_opens_only_granted_files() {
             format!("load {granted}/nosy.p4"),
         ] {
             let why = raw(switch, &line);
-            let about = ["refused over TCP", "outside the granted directory", "include file"];
+            let about =
+                ["refused over TCP", "outside the granted directory", "several names", "include file"];
             assert!(about.iter().any(|about| why.contains(about)), "{line}: {why}");
         }
         let ports = run_command(p4jet().args(["ctl", "--tcp", switch.port(), "show_ports"])).stdout;
@@ -1629,6 +1642,8 @@ fn simple_switch_logs_packets_as_bmv2_does() {
     let lines = inject(1, "0800", "[6.0] [cxt 0] Transmitting packet of size 14 out of port 3\n");
     has(&of(&lines, "6.0"), &["Exception while parsing: PacketTooShort", "Parser 'parser': end"]);
     ctl("stop");
+    ctl("table_add t forward 00:00:00:00:00:05 => 7");
+    inject(5, "08004500", "] Transmitting packet of size 16 out of port 7, which does not exist\n");
     assert_eq!(switch.status(), 0);
 }
 

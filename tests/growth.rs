@@ -366,6 +366,21 @@ fn complexity_does_not_reserve_the_memory_of_large_tables() {
     run_command(Command::new("sh").args(arguments)).expect_status(0);
 }
 
+/// A refusal for lack of memory points at no place in the program.
+#[test]
+fn a_program_is_not_at_fault_if_memory_is_missing() {
+    let program = common::program("vxlan_gateway");
+    let program = program.to_str().expect("UTF-8");
+    let p4jet = env!("CARGO_BIN_EXE_p4jet");
+    for kib in [400_000, 1_000_000] {
+        let limits = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
+        let arguments = ["-c", &limits, p4jet, "run", program, "--no-control", "-i", "1@mem"];
+        let output = run_command(Command::new("sh").args(arguments)).expect_status(1);
+        assert!(output.stderr.starts_with("error[system]: no "), "{}", output.stderr);
+        assert!(!output.stderr.contains("-->"), "{}", output.stderr);
+    }
+}
+
 /// Returns `n` states, each of which leads to three others, possibly earlier ones.
 fn states_back_and_forth(n: usize, state: impl Fn(usize) -> String) -> String {
     let far = |i: usize, way: usize| (31 * i * i + 977 * way * (i + 1) + 13) % n;

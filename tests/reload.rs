@@ -248,6 +248,12 @@ fn changed_state_is_copied_if_it_fits_and_reported_otherwise() {
     assert_eq!(carried[0].entries_copied, 3);
     assert_eq!(carried[0].lost, ["table `In.gone`: the keys are different now; 1 entry lost"]);
     assert_eq!(carried[0].kept, ["In.seen", "In.numbers", "In.hits"]);
+    // Tables without entries lose nothing.
+    let before = switch(1, &[]);
+    let options = RunOptions { engine: EngineKind::Interp, frame_max: 1518, listener: Arc::new(|_| ()) };
+    let running = Running::start(&before, options).unwrap();
+    let (_, lossless) = running.reload(switch(2, &larger).program().clone()).unwrap();
+    assert_eq!(lossless.lost, [] as [String; 0]);
     let uncounted = [("direct_counter(CounterType.packets) hits;", ""), ("counters = hits;", "")];
     let (_, carried) = reload_under_load(EngineKind::Jit, &[switch(1, &[]), switch(2, &uncounted)]);
     assert_eq!(carried[0].lost, ["table `In.t`: the new program has no `In.hits` of it"]);

@@ -918,7 +918,12 @@ impl Checker {
                     .related(first, "declared here first"),
                 );
             }
-            fields.push(Field { name: field.name.text.clone(), ty, annotations: field.annotations.clone() });
+            fields.push(Field {
+                name: field.name.text.clone(),
+                ty,
+                annotations: field.annotations.clone(),
+                span: field.name.span,
+            });
         }
         self.scopes.pop();
         let shape = Shape::of_struct(fields.iter().map(|f| self.prog.shape(&f.ty)));

@@ -36,6 +36,7 @@ mod casts;
 mod check;
 mod consts;
 mod decls;
+pub mod direct;
 mod exprs;
 mod infer;
 mod instances;
@@ -98,7 +99,7 @@ pub fn analyse(program: &ast::Program, sources: SourceMap) -> (Option<typed::Pro
             let error: std::io::Error = error;
             let text = format!("no thread to check the program: {error}");
             let note = "the system is out of memory or threads: see `ulimit -u` and `ulimit -v`";
-            return (None, vec![Diagnostic::error("system", EMPTY_SPAN, text).note(note)]);
+            return (None, vec![Diagnostic::error("system", Span::NOWHERE, text).note(note)]);
         }
     };
     diagnostics.dedup_by(|a, b| a.span == b.span && a.message == b.message);

@@ -181,6 +181,8 @@ pub struct Field {
     pub ty: Type,
     /// Annotations (`@field_list(…)` among them).
     pub annotations: Vec<Annotation>,
+    /// The place of its name.
+    pub span: Span,
 }
 
 /// An enum.

@@ -442,7 +442,9 @@ fn refused(text: &str, typed: &typed::Program, format: Format) -> Failure {
         _ => "not-supported",
     };
     let main = || typed.main.map(|main| typed.instances[main.index()].span);
-    match place.or_else(main) {
+    // The program is not at fault.
+    let nowhere = (code == "system").then_some(Span::NOWHERE);
+    match nowhere.or(place).or_else(main) {
         Some(span) => diagnosed(&[Diagnostic::error(code, span, message)], &typed.sources, format),
         None => Failure::Input(text.to_string()),
     }

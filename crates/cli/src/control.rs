@@ -180,9 +180,7 @@ impl Process {
             }
             Program::File(_, rights @ Rights::Granted(_)) => {
                 let texts = sources::collect(path, |file| rights.open(file));
-                let texts = texts.map_err(|e| {
-                    CommandError::system(format!("cannot read {}: {e}", path.display())).field("file")
-                })?;
+                let texts = texts.map_err(|e| CommandError::of_file(path, &e))?;
                 (sources::normalised(path), Files::Given { texts: Arc::new(texts), and_system: false })
             }
             Program::Texts(_, texts, rights) => {
@@ -256,12 +254,7 @@ impl Process {
             *now = compiled;
             drop(now);
             let (program, report) = (&switch.program().name, describe(&carried));
-            voice.report(
-                Level::Info,
-                "load",
-                None,
-                format!("{program} runs; {}", report.trim_end().replace('\n', "; ")),
-            );
+            voice.report(Level::Info, "load", None, runs(program, &report));
             Ok(Swapped { switch, report })
         }))
     }
@@ -509,6 +502,12 @@ fn describe(carried: &Carried) -> String {
     text
 }
 
+/// The line of the log about a program that replaces another.
+fn runs(program: &str, report: &str) -> String {
+    let lines = std::iter::once(format!("{program} runs")).chain(report.lines().map(String::from));
+    lines.collect::<Vec<_>>().join("; ")
+}
+
 /// Removes terminal colours from a text.
 fn plain(text: &str) -> String {
     let mut pieces = text.split("\u{1b}[");
@@ -519,7 +518,13 @@ fn plain(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::{plain, runs};
+
+    #[test]
+    fn a_program_without_a_report_runs() {
+        assert_eq!(runs("p", ""), "p runs");
+        assert_eq!(runs("p", "kept: a, b\nlost: c\n"), "p runs; kept: a, b; lost: c");
+    }
 
     #[test]
     fn colours_go() {

@@ -50,8 +50,12 @@ fn json(diagnostic: &Diagnostic, sources: &SourceMap) -> Value {
     object
 }
 
-/// Lines and columns count from 1; the end is the first character after the place.
+/// Lines and columns count from 1; the end is the first character after the place. [`Span::NOWHERE`] is in the program.
 fn place(span: Span, sources: &SourceMap) -> Value {
+    if span == Span::NOWHERE {
+        let file = sources.files.first().map(|file| file.name.as_str());
+        return json!({ "file": file, "line": null, "column": null, "end": null });
+    }
     let (line, column) = sources.line_column(span);
     let (end_line, end_column) = sources.line_column(Span { lo: span.hi, ..span });
     json!({

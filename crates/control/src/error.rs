@@ -1,7 +1,8 @@
 //! Refusals by a switch.
 
 use p4jet_dataplane::{ObserveError, RunError};
-use std::fmt;
+use std::path::Path;
+use std::{fmt, io};
 
 /// The kind of a refusal: the input is wrong, or p4jet lacks the feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,12 @@ pub enum Subject {
 }
 
 impl CommandError {
+    /// The error of a file that cannot be opened or read: `DENIED` if the client may not, otherwise `SYSTEM`.
+    pub fn of_file(path: &Path, error: &io::Error) -> CommandError {
+        let refused = CommandError::system(format!("{}: {error}", path.display())).field("file");
+        if error.kind() == io::ErrorKind::PermissionDenied { refused.code(DENIED) } else { refused }
+    }
+
     /// An error with the code `INVALID_ARGUMENT`.
     pub fn new(message: impl Into<String>) -> CommandError {
         CommandError {

@@ -60,7 +60,7 @@ impl Rights {
     pub fn input(&self, path: &Path) -> Result<Opened, CommandError> {
         match self {
             Rights::All => {
-                p4jet_files::open(path).map_err(|e| wrong(path, &e))?;
+                p4jet_files::open(path).map_err(|e| CommandError::of_file(path, &e))?;
                 Ok(Opened { path: path.to_path_buf(), file: None })
             }
             Rights::Granted(granted) => first(granted, path, |granted| granted.open(path)),
@@ -75,7 +75,7 @@ impl Rights {
     pub fn output(&self, path: &Path) -> Result<Opened, CommandError> {
         match self {
             Rights::All => {
-                p4jet_files::check_output(path).map_err(|e| wrong(path, &e))?;
+                p4jet_files::check_output(path).map_err(|e| CommandError::of_file(path, &e))?;
                 Ok(Opened { path: path.to_path_buf(), file: None })
             }
             Rights::Granted(granted) => first(granted, path, |granted| granted.create(path)),
@@ -95,11 +95,6 @@ impl Rights {
     }
 }
 
-fn wrong(path: &Path, error: &io::Error) -> CommandError {
-    let refused = CommandError::system(format!("{}: {error}", path.display())).field("file");
-    if error.kind() == io::ErrorKind::PermissionDenied { refused.code(DENIED) } else { refused }
-}
-
 /// Uses the first directory beneath which the file can be opened; if there is none, returns the last error.
 fn try_each(granted: &[Granted], open: impl Fn(&Granted) -> io::Result<File>) -> io::Result<File> {
     let nothing = "it is refused over TCP, where commands open files only beneath a directory that the switch was \
@@ -113,7 +108,7 @@ fn first(
     path: &Path,
     open: impl Fn(&Granted) -> io::Result<File>,
 ) -> Result<Opened, CommandError> {
-    let file = try_each(granted, open).map_err(|e| wrong(path, &e))?;
+    let file = try_each(granted, open).map_err(|e| CommandError::of_file(path, &e))?;
     Ok(Opened { path: format!("/proc/self/fd/{}", file.as_raw_fd()).into(), file: Some(file) })
 }
 

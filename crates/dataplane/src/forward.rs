@@ -421,6 +421,7 @@ impl Forwarder {
         let injected = PortStats::default();
         self.ports.push(Attached { number, port, waits_for, ended: false, sent: 0, injected, status });
         self.index_ports();
+        self.worker.log_port(number, true);
         self.ended.store(false, Ordering::Release);
     }
 
@@ -430,6 +431,7 @@ impl Forwarder {
         let attached = self.ports.remove(at);
         *self.counts.stats.sent.entry(number).or_default() += attached.sent;
         self.index_ports();
+        self.worker.log_port(number, false);
         Some((attached.port, attached.injected))
     }
 

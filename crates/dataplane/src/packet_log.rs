@@ -5,10 +5,11 @@
 //! and only count the packets that are not logged.
 #![allow(unsafe_code)]
 
-use p4jet_interp::{LogLevel, Trace};
+use p4jet_interp::{LogLevel, Trace, TraceEvent};
 use p4jet_ir::Program;
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 /// Maximum number of steps that wait to be written, of all packets: about 40 MB.
@@ -19,6 +20,8 @@ pub struct PacketLog {
     waiting: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
     arrived: AtomicU64,
+    /// The ports of the switch.
+    ports: Mutex<BTreeSet<u32>>,
     take: Box<dyn Fn(LoggedPacket) + Send + Sync>,
 }
 
@@ -35,6 +38,8 @@ pub struct LoggedPacket {
     program: Arc<Program>,
     trace: Trace,
     said: Vec<String>,
+    /// True if it leaves by a port that the switch lacks.
+    misses_port: bool,
     _weight: Weight,
 }
 
@@ -53,7 +58,7 @@ impl Drop for Weight {
 impl LoggedPacket {
     /// Passes its lines to `write` ([`Trace::write_bmv2_lines`]).
     pub fn write_lines(&self, write: &mut dyn FnMut(LogLevel, &str)) {
-        self.trace.write_bmv2_lines(&self.program, &self.said, write);
+        self.trace.write_bmv2_lines(&self.program, &self.said, self.misses_port, write);
     }
 }
 
@@ -61,11 +66,38 @@ impl PacketLog {
     /// Creates a log that passes packets to `take`, which must not wait, and counts packets that are not logged in
     /// `lost`.
     pub fn new(lost: Arc<AtomicU64>, take: impl Fn(LoggedPacket) + Send + Sync + 'static) -> PacketLog {
-        PacketLog { waiting: Arc::default(), lost, arrived: AtomicU64::new(0), take: Box::new(take) }
+        PacketLog {
+            waiting: Arc::default(),
+            lost,
+            arrived: AtomicU64::new(0),
+            ports: Mutex::default(),
+            take: Box::new(take),
+        }
     }
 
     pub(crate) fn has_room(&self) -> bool {
         self.waiting.load(Relaxed) < STEPS_MAX
+    }
+
+    /// Notes that the switch has a port from now on, or no longer.
+    pub(crate) fn set_port(&self, port: u32, is_there: bool) {
+        match is_there {
+            true => self.ports().insert(port),
+            false => self.ports().remove(&port),
+        };
+    }
+
+    fn ports(&self) -> MutexGuard<'_, BTreeSet<u32>> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True if the packet leaves by a port that the switch lacks.
+    fn misses_port(&self, trace: &Trace) -> bool {
+        let ports = self.ports();
+        trace
+            .events
+            .iter()
+            .any(|event| matches!(event, TraceEvent::Sent { port, .. } if !ports.contains(port)))
     }
 
     pub(crate) fn lose(&self, packets: usize) {
@@ -127,6 +159,7 @@ impl Logging {
             number: logged.number,
             copy: logged.copy,
             program: Arc::clone(&self.program),
+            misses_port: self.log.misses_port(&trace),
             trace,
             said,
             _weight: Weight { waiting, steps },

@@ -274,8 +274,21 @@ impl Switch {
         let from = self.table(old_id);
         let mut to = switch.table(new_id);
         let mut lose = |why: String| carried.lost.push(format!("{} `{}`: {why}", kind_of(o), o.name));
+        // The new program brings its own entries and default action.
+        let given: HashSet<EntryHandle> =
+            p4jet_interp::given_entries(o).filter_map(|e| from.find(&e.key, e.priority)).collect();
+        let added = from.len() - given.len();
+        let is_default_set = *from.default_action() != from.spec().default;
         if o.keys != n.keys {
-            return lose(format!("the keys are different now; {} lost", entries(from.len())));
+            return match (added, is_default_set) {
+                (0, false) => {}
+                (0, true) => lose("the keys are different now; the default action is lost".to_string()),
+                (_, false) => lose(format!("the keys are different now; {} lost", entries(added))),
+                (_, true) => lose(format!(
+                    "the keys are different now; {} and the default action are lost",
+                    entries(added)
+                )),
+            };
         }
         if o.profile.is_some() || n.profile.is_some() {
             return lose(format!(
@@ -295,16 +308,13 @@ impl Switch {
             Some(Action { action: index as u32, data: action.data.clone() })
         };
         let action_name = |action: &Action| old_actions[action.action as usize].0;
-        // The new program brings its own entries.
-        let given: HashSet<EntryHandle> =
-            p4jet_interp::given_entries(o).filter_map(|e| from.find(&e.key, e.priority)).collect();
         let mut copied = Vec::new();
         for (handle, entry) in from.entries() {
             if given.contains(&handle) {
                 continue;
             }
             if n.const_entries {
-                lose(format!("the entries are const now; {} lost", entries(from.len() - given.len())));
+                lose(format!("the entries are const now; {} lost", entries(added)));
                 break;
             }
             let Some(action) = translate(&entry.action, false) else {
@@ -325,7 +335,7 @@ impl Switch {
             }
         }
         carried.entries_copied += copied.len();
-        if *from.default_action() != from.spec().default {
+        if is_default_set {
             let default = from.default_action().clone();
             match translate(&default, true) {
                 _ if n.const_default => lose("the default action is const now".to_string()),

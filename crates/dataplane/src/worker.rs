@@ -579,6 +579,13 @@ impl Worker {
         self.logging.as_ref().is_some_and(|logging| logging.log().has_room())
     }
 
+    /// Tells the packet log that the switch has a port from now on, or no longer.
+    pub(crate) fn log_port(&self, number: u32, is_there: bool) {
+        if let Some(logging) = &self.logging {
+            logging.log().set_port(number, is_there);
+        }
+    }
+
     /// Like [`Self::run`], but with the interpreter.
     fn interpret(&mut self, pool: &mut Pool, batch: &mut Batch, now: u64) {
         let Some(machine) = &self.machine else { unreachable!("nothing is interpreted without it") };

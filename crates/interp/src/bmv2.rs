@@ -67,11 +67,13 @@ fn roles(p: &Program) -> Vec<Role> {
 
 impl Trace {
     /// Writes the trace line by line as bmv2 does, without time and packet number; like there, one call may pass several
-    /// lines. `said` holds the messages of the program's `log_msg` calls.
+    /// lines. `said` holds the messages of the program's `log_msg` calls; `misses_port` is true if the switch lacks the port by
+    /// which the packet leaves.
     pub fn write_bmv2_lines(
         &self,
         program: &Program,
         said: &[String],
+        misses_port: bool,
         write: &mut dyn FnMut(LogLevel, &str),
     ) {
         let mut writer = Writer {
@@ -79,6 +81,7 @@ impl Trace {
             words: Wording::new(program),
             roles: roles(program),
             said: said.iter(),
+            misses_port,
             write,
             block: None,
             state: None,
@@ -101,6 +104,7 @@ struct Writer<'a, 't> {
     words: Wording<'a>,
     roles: Vec<Role>,
     said: std::slice::Iter<'a, String>,
+    misses_port: bool,
     write: &'t mut dyn FnMut(LogLevel, &str),
     block: Option<BlockId>,
     /// The parser state, and true once it has selected the next one.
@@ -279,7 +283,8 @@ impl Writer<'_, '_> {
             TraceEvent::Done => self.end_block(),
             TraceEvent::Sent { port, length, .. } => {
                 self.end_block();
-                self.debug(&format!("Transmitting packet of size {length} out of port {port}"));
+                let missing = if self.misses_port { ", which does not exist" } else { "" };
+                self.debug(&format!("Transmitting packet of size {length} out of port {port}{missing}"));
             }
             TraceEvent::Node { .. }
             | TraceEvent::Switch { .. }

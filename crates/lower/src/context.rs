@@ -109,6 +109,30 @@ pub(crate) enum ControlKind {
 }
 
 impl ControlKind {
+    /// The names from which its name must differ. Names of tables and of actions may be those of other objects, as in p4c,
+    /// but a value set is a table of the IR, too.
+    fn spaces(self) -> &'static [NameSpace] {
+        match self {
+            ControlKind::Table => &[NameSpace::Tables],
+            ControlKind::Action => &[NameSpace::Actions],
+            ControlKind::ValueSet => &[NameSpace::Objects, NameSpace::Tables],
+            _ => &[NameSpace::Objects],
+        }
+    }
+
+    fn singular(self) -> &'static str {
+        match self {
+            ControlKind::Table => "a table",
+            ControlKind::Action => "an action",
+            ControlKind::Counter => "a counter",
+            ControlKind::Register => "a register",
+            ControlKind::Meter => "a meter",
+            ControlKind::ActionProfile => "an action profile",
+            ControlKind::Digest => "a digest",
+            ControlKind::ValueSet => "a value set",
+        }
+    }
+
     fn plural(self) -> &'static str {
         match self {
             ControlKind::Table => "tables",
@@ -123,6 +147,14 @@ impl ControlKind {
     }
 }
 
+/// Control-plane names that must differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum NameSpace {
+    Tables,
+    Actions,
+    Objects,
+}
+
 /// The possible effects of a table's actions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableEffects {
@@ -133,6 +165,7 @@ pub(crate) struct TableEffects {
 /// The owner of each control-plane name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
+    kind: ControlKind,
     span: Span,
     scope: ScopeId,
     /// The call or instance for which it was created.
@@ -242,7 +275,7 @@ pub struct Lowerer<'a> {
     /// True if the program has been refused as too large.
     too_large: bool,
     /// The owner of each control-plane name.
-    pub(crate) claims: HashMap<(ControlKind, String), Claim>,
+    pub(crate) claims: HashMap<(NameSpace, String), Claim>,
     locs: HashMap<Span, Loc>,
     places: HashMap<ir::SourceLoc, Loc>,
     lines: HashMap<FileId, Lines>,
@@ -413,24 +446,27 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// Gives a control-plane name to something declared at `span` in a scope. If another thing of the kind has it, that is
-    /// an error, because runtime commands could not distinguish them.
+    /// Gives a control-plane name to something declared at `span` in a scope. If another thing has it whose name must
+    /// differ, that is an error, because runtime commands could not distinguish them.
     pub(crate) fn claim(&mut self, kind: ControlKind, name: &str, span: Span, scope: ScopeId) {
-        let new = Claim { span, scope, site: self.nesting.last().copied(), contested: false };
-        let earlier = match self.claims.entry((kind, name.to_string())) {
-            Entry::Vacant(vacant) => {
-                vacant.insert(new);
-                return;
-            }
-            Entry::Occupied(occupied) => occupied.into_mut(),
-        };
+        let new = Claim { kind, span, scope, site: self.nesting.last().copied(), contested: false };
+        let keys = || kind.spaces().iter().map(|space| (*space, name.to_string()));
+        let taken = keys().find(|key| self.claims.contains_key(key));
+        for key in keys() {
+            self.claims.entry(key).or_insert(new);
+        }
+        let Some(earlier) = taken.and_then(|key| self.claims.get_mut(&key)) else { return };
         // An action that several tables bind to arguments is still one action.
         if kind == ControlKind::Action && (earlier.span, earlier.scope) == (span, scope) {
             return;
         }
         earlier.contested = true;
         let earlier = *earlier;
-        let what = format!("two {} have the control-plane name `{name}`", kind.plural());
+        let two = match earlier.kind == kind {
+            true => format!("two {}", kind.plural()),
+            false => format!("{} and {}", earlier.kind.singular(), kind.singular()),
+        };
+        let what = format!("{two} have the control-plane name `{name}`");
         let mut diagnostic = Diagnostic::error("duplicate-control-name", span, what);
         match (earlier.site, new.site) {
             (Some(first), Some(second)) if earlier.span == span && first != second => {

@@ -17,7 +17,8 @@ use p4jet_syntax::span::Span;
 use crate::arch::{Arg, Property};
 use crate::build;
 use crate::context::{
-    ControlKind, Flow, GLOBAL, Jump, Kind, Lowered, Lowerer, ObjectId, ScopeId, TableEffects, full_name,
+    ControlKind, Flow, GLOBAL, Jump, Kind, Lowered, Lowerer, NameSpace, ObjectId, ScopeId, TableEffects,
+    full_name,
 };
 use crate::value::Value;
 
@@ -277,7 +278,7 @@ impl Lowerer<'_> {
         }
         let what = format!("a table with two actions of the control-plane name `{name}`");
         // Actions that differ have been reported at their declarations.
-        let claim = self.claims.get(&(ControlKind::Action, name));
+        let claim = self.claims.get(&(NameSpace::Actions, name));
         if claim.is_some_and(|c| c.contested) {
             return Ok(());
         }

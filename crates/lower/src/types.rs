@@ -102,6 +102,16 @@ impl Lowerer<'_> {
         }
     }
 
+    /// Returns the place of a field; that of the value for parts of tuples.
+    fn field_span(&self, ty: &Type, field: usize, value: Span) -> Span {
+        match ty {
+            Type::Struct(id, _) => {
+                self.program.structs[id.index()].fields.get(field).map_or(value, |f| f.span)
+            }
+            _ => value,
+        }
+    }
+
     /// True if a stack of this (substituted) type has a `nextIndex`, unlike other arrays.
     pub(crate) fn is_header(&self, element: &Type) -> bool {
         matches!(self.struct_kind(element), Some(StructKind::Header | StructKind::HeaderUnion))
@@ -256,7 +266,8 @@ impl Lowerer<'_> {
                     return self.header_storage(&t, name, role, span);
                 }
                 let mut parts = Vec::new();
-                for (field, ty) in self.fields_of(&t) {
+                for (i, (field, ty)) in self.fields_of(&t).into_iter().enumerate() {
+                    let span = self.field_span(&t, i, span);
                     parts.push(self.storage(&ty, &format!("{name}.{field}"), role, span)?);
                 }
                 if kind == StructKind::Struct {
@@ -288,8 +299,16 @@ impl Lowerer<'_> {
         self.ir.headers.push(ir::Header { name: name.clone(), valid, fields: Vec::new() });
         let mut fields = Vec::new();
         let mut wire = Vec::new();
-        for (field, ty) in self.fields_of(ty) {
-            fields.push(self.header_field(id, &ty, &format!("{name}.{field}"), role, &mut wire, span)?);
+        for (i, (field, declared)) in self.fields_of(ty).into_iter().enumerate() {
+            let span = self.field_span(ty, i, span);
+            fields.push(self.header_field(
+                id,
+                &declared,
+                &format!("{name}.{field}"),
+                role,
+                &mut wire,
+                span,
+            )?);
         }
         self.ir.headers[id.index()].fields = wire;
         Ok(Storage::Header { id, valid, fields })
@@ -320,7 +339,8 @@ impl Lowerer<'_> {
             }
             t if self.struct_kind(&t) == Some(StructKind::Struct) => {
                 let mut parts = Vec::new();
-                for (field, ty) in self.fields_of(&t) {
+                for (i, (field, ty)) in self.fields_of(&t).into_iter().enumerate() {
+                    let span = self.field_span(&t, i, span);
                     parts.push(self.header_field(id, &ty, &format!("{name}.{field}"), role, wire, span)?);
                 }
                 Ok(Storage::Struct(parts))

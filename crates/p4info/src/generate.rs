@@ -1,5 +1,6 @@
 //! From the typed program to P4Info and the initial entries.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
@@ -124,13 +125,13 @@ pub fn generate(program: &Program, arch: &str) -> Result<Generated, Vec<Diagnost
         local_actions: local_actions(program),
         warnings: Vec::new(),
         info: P4Info::default(),
+        names: HashMap::new(),
     };
     let found = generator.collect();
     generator.symbols.settle();
     generator.describe(&found);
     generator.package(main, arch);
     let entries = entries::initial(&mut generator, &found.tables);
-    generator.unique_names();
     let Generator { mut info, types: Types { info: types, errors, .. }, warnings, .. } = generator;
     info.type_info = types;
     match errors.is_empty() {
@@ -187,6 +188,48 @@ pub(crate) struct Generator<'a> {
     local_actions: HashSet<ActionId>,
     pub(crate) warnings: Vec<Diagnostic>,
     info: P4Info,
+    /// Each name, with the first object that has it.
+    names: HashMap<(NameSpace, String), (Prefix, Span)>,
+}
+
+/// Names that must differ.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum NameSpace {
+    Tables,
+    Actions,
+    Headers,
+    Objects,
+}
+
+/// The names from which that of an object must differ, as in runtime commands.
+fn spaces(kind: Prefix) -> &'static [NameSpace] {
+    match kind {
+        Prefix::Table => &[NameSpace::Tables],
+        Prefix::Action => &[NameSpace::Actions],
+        Prefix::ControllerHeader => &[NameSpace::Headers],
+        Prefix::ValueSet => &[NameSpace::Objects, NameSpace::Tables],
+        _ => &[NameSpace::Objects],
+    }
+}
+
+/// One object of a kind, and several.
+fn words(kind: Prefix) -> (&'static str, &'static str) {
+    match kind {
+        Prefix::Table => ("a table", "tables"),
+        Prefix::Action => ("an action", "actions"),
+        Prefix::ActionProfile => ("an action profile", "action profiles"),
+        Prefix::Counter => ("a counter", "counters"),
+        Prefix::DirectCounter => ("a direct counter", "direct counters"),
+        Prefix::Meter => ("a meter", "meters"),
+        Prefix::DirectMeter => ("a direct meter", "direct meters"),
+        Prefix::ControllerHeader => {
+            ("a header with `@controller_header`", "headers with `@controller_header`")
+        }
+        Prefix::ValueSet => ("a value set", "value sets"),
+        Prefix::Register => ("a register", "registers"),
+        Prefix::Digest => ("a digest", "digests"),
+        _ => ("an object", "objects"),
+    }
 }
 
 impl<'a> Generator<'a> {
@@ -424,7 +467,7 @@ impl<'a> Generator<'a> {
             self.value_set(name, *scope, *id);
         }
         for (name, ty, span) in &found.digests {
-            let preamble = Some(self.preamble(Prefix::Digest, name, &[], &[]));
+            let preamble = Some(self.claimed(Prefix::Digest, name, *span, &[], &[]));
             let type_spec = Some(self.types.spec(ty, *span));
             self.info.digests.push(Digest { preamble, type_spec });
         }
@@ -433,6 +476,42 @@ impl<'a> Generator<'a> {
 
     fn shown(&mut self, annotations: &[Annotation], hidden: &[&str]) -> Shown {
         shown(self.program, annotations, hidden, &mut self.types.errors)
+    }
+
+    /// The preamble of an object at `span`, whose name must differ from others.
+    fn claimed(
+        &mut self,
+        kind: Prefix,
+        name: &str,
+        span: Span,
+        annotations: &[Annotation],
+        hidden: &[&str],
+    ) -> Preamble {
+        self.claim(kind, name, span);
+        self.preamble(kind, name, annotations, hidden)
+    }
+
+    /// Gives a name to an object. Reports another one that P4Runtime could not distinguish from it.
+    fn claim(&mut self, kind: Prefix, name: &str, span: Span) {
+        let mut earlier = None;
+        for space in spaces(kind) {
+            match self.names.entry((*space, name.to_string())) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert((kind, span));
+                }
+                Entry::Occupied(occupied) => earlier = Some(*occupied.get()),
+            }
+        }
+        let Some((first, first_span)) = earlier else { return };
+        let (one, many) = words(kind);
+        let two = if first == kind { format!("two {many}") } else { format!("{} and {one}", words(first).0) };
+        let text = format!("{two} have the control-plane name `{name}`");
+        let error = Diagnostic::error("duplicate-control-name", span, text);
+        let error = match first_span == span {
+            true => error.note("its declaration is instantiated twice under one name"),
+            false => error.related(first_span, "the first is here"),
+        };
+        self.error(error.note("give one of them another name: `@name(\"…\")`"));
     }
 
     fn preamble(
@@ -503,7 +582,7 @@ impl<'a> Generator<'a> {
             return;
         }
         self.types.info.get_or_insert_default();
-        let preamble = Some(self.preamble(Prefix::Table, &found.name, &table.annotations, &[]));
+        let preamble = Some(self.claimed(Prefix::Table, &found.name, table.span, &table.annotations, &[]));
         // A hidden object has no name for clients.
         let hidden = |id: ActionId| find(&program.actions[id.index()].annotations, "hidden").is_some();
         let default = self.action_name(table.default.action, found.scope);
@@ -687,7 +766,7 @@ impl<'a> Generator<'a> {
         if find(&action.annotations, "hidden").is_some() {
             return;
         }
-        let preamble = Some(self.preamble(Prefix::Action, name, &action.annotations, &[]));
+        let preamble = Some(self.claimed(Prefix::Action, name, action.span, &action.annotations, &[]));
         let data = || action.params.iter().filter(|p| listed && p.dir == Direction::None);
         let ids = self.field_ids(data().map(|p| (&p.annotations[..], action.span)));
         let mut params = Vec::new();
@@ -806,7 +885,13 @@ impl Generator<'_> {
     fn direct_counter(&mut self, resource: &Resource, table: &str) -> u32 {
         let id = self.symbols.id(Prefix::DirectCounter, &resource.name);
         let annotations = self.declared_annotations(&resource.object);
-        let preamble = Some(self.preamble(Prefix::DirectCounter, &resource.name, &annotations, &[]));
+        let preamble = Some(self.claimed(
+            Prefix::DirectCounter,
+            &resource.name,
+            resource.object.span,
+            &annotations,
+            &[],
+        ));
         let spec = self.counter_spec(&resource.object);
         let direct_table_id = self.symbols.id(Prefix::Table, table);
         self.info.direct_counters.push(DirectCounter { preamble, spec, direct_table_id });
@@ -816,7 +901,8 @@ impl Generator<'_> {
     fn direct_meter(&mut self, resource: &Resource, table: &str) -> u32 {
         let id = self.symbols.id(Prefix::DirectMeter, &resource.name);
         let annotations = self.declared_annotations(&resource.object);
-        let preamble = Some(self.preamble(Prefix::DirectMeter, &resource.name, &annotations, &[]));
+        let preamble =
+            Some(self.claimed(Prefix::DirectMeter, &resource.name, resource.object.span, &annotations, &[]));
         let spec = self.meter_spec(&resource.object);
         let direct_table_id = self.symbols.id(Prefix::Table, table);
         self.info.direct_meters.push(DirectMeter { preamble, spec, direct_table_id });
@@ -829,20 +915,20 @@ impl Generator<'_> {
         let annotations = self.declared_annotations(object);
         match kind {
             Prefix::Counter => {
-                let preamble = Some(self.preamble(kind, &object.name, &annotations, &[]));
+                let preamble = Some(self.claimed(kind, &object.name, object.span, &annotations, &[]));
                 let (spec, size) = (self.counter_spec(object), self.size(object, self.words.counter_size));
                 // Counter<W, S>: S is the type of the index.
                 let index_type_name = self.index_type(object, 1);
                 self.info.counters.push(Counter { preamble, spec, size, index_type_name });
             }
             Prefix::Meter => {
-                let preamble = Some(self.preamble(kind, &object.name, &annotations, &[]));
+                let preamble = Some(self.claimed(kind, &object.name, object.span, &annotations, &[]));
                 let (spec, size) = (self.meter_spec(object), self.size(object, self.words.meter_size));
                 let index_type_name = self.index_type(object, 0);
                 self.info.meters.push(Meter { preamble, spec, size, index_type_name });
             }
             Prefix::Register => {
-                let preamble = Some(self.preamble(kind, &object.name, &annotations, &[]));
+                let preamble = Some(self.claimed(kind, &object.name, object.span, &annotations, &[]));
                 let size = self.size32(object, "size");
                 let type_spec = object.types.first().cloned().map(|ty| self.types.spec(&ty, object.span));
                 let index_type_name = self.index_type(object, 1);
@@ -850,7 +936,7 @@ impl Generator<'_> {
             }
             Prefix::ActionProfile => self.profile(&object.name, object, &annotations, profiles),
             Prefix::Digest => {
-                let preamble = Some(self.preamble(kind, &object.name, &annotations, &[]));
+                let preamble = Some(self.claimed(kind, &object.name, object.span, &annotations, &[]));
                 let type_spec = object.types.first().cloned().map(|ty| self.types.spec(&ty, object.span));
                 self.info.digests.push(Digest { preamble, type_spec });
             }
@@ -872,7 +958,13 @@ impl Generator<'_> {
         let with_selector = self.program.externs[object.ext.index()].name == self.words.selector;
         let tables = profiles.get(name).into_iter().flatten();
         let mut out = ActionProfile {
-            preamble: Some(self.preamble(Prefix::ActionProfile, name, annotations, &PROFILE_ANNOTATIONS)),
+            preamble: Some(self.claimed(
+                Prefix::ActionProfile,
+                name,
+                object.span,
+                annotations,
+                &PROFILE_ANNOTATIONS,
+            )),
             table_ids: tables.map(|table| self.symbols.id(Prefix::Table, table)).collect(),
             with_selector,
             size: self.size(object, "size"),
@@ -929,7 +1021,7 @@ impl Generator<'_> {
     fn value_set(&mut self, name: &str, scope: ScopeId, id: ValueSetId) {
         let program = self.program;
         let set = &program.value_sets[id.index()];
-        let preamble = Some(self.preamble(Prefix::ValueSet, name, &set.annotations, &[]));
+        let preamble = Some(self.claimed(Prefix::ValueSet, name, set.span, &set.annotations, &[]));
         let mut fields = Vec::new();
         match self.blocks.substituted(&set.ty, scope) {
             Type::Struct(id, args) if program.structs[id.index()].kind == StructKind::Struct => {
@@ -989,6 +1081,7 @@ impl Generator<'_> {
             };
             let name = annotations::name(&header.annotations, &header.name);
             let mut preamble = self.preamble(Prefix::ControllerHeader, &name, &header.annotations, &[]);
+            self.claim(Prefix::ControllerHeader, &controller_name, header.span);
             (preamble.name, preamble.alias) = (controller_name.clone(), controller_name);
             let flat = flat_fields(program, header, &[]);
             let own: Vec<Vec<Annotation>> =
@@ -1161,38 +1254,6 @@ impl Generator<'_> {
             Diagnostic::error("annotation", annotation.span, text)
                 .note(format!("write `@{name}(key = value, …)`")),
         );
-    }
-
-    /// Reports objects of a kind that have the same name: P4Runtime could not distinguish them.
-    fn unique_names(&mut self) {
-        macro_rules! check {
-            ($($list:ident, $kind:literal;)*) => {$(
-                let mut seen = HashSet::new();
-                let names = self.info.$list.iter().filter_map(|o| o.preamble.as_ref()).map(|p| &p.name);
-                for name in names.filter(|name| !seen.insert(*name)) {
-                    let Some(main) = self.program.main else { return };
-                    let span = self.program.instances[main.index()].span;
-                    let text = format!("two {} have the control-plane name `{name}`", $kind);
-                    self.types.errors.push(
-                        Diagnostic::error("duplicate-control-name", span, text)
-                            .note("give one of them another name: `@name(\"…\")`"),
-                    );
-                }
-            )*};
-        }
-        check! {
-            tables, "tables";
-            actions, "actions";
-            action_profiles, "action profiles";
-            counters, "counters";
-            direct_counters, "direct counters";
-            meters, "meters";
-            direct_meters, "direct meters";
-            controller_packet_metadata, "headers with `@controller_header`";
-            value_sets, "value sets";
-            registers, "registers";
-            digests, "digests";
-        }
     }
 }
 

@@ -99,6 +99,11 @@ fn errors_name_a_remedy() {
     assert!(without_width.contains("not supported yet: a key of this type in P4Info"), "{without_width}");
     assert!(without_width.contains("enum bit<8> E"), "{without_width}");
 
+    let shared = "@name(\"x\") counter(8, CounterType.packets) a; @name(\"x\") register<bit<8>>(8) b;";
+    let shared = error(shared, "a.count(1); b.write(0, 1);", "");
+    assert!(shared.contains("a counter and a register have the control-plane name `I.x`"), "{shared}");
+    assert!(shared.contains("the first is here") && shared.contains("`@name("), "{shared}");
+
     let scopes = "table t { actions = { @tableonly @defaultonly NoAction; } }";
     let scopes = error(scopes, "t.apply();", "");
     assert!(scopes.contains("both `@tableonly` and `@defaultonly`"), "{scopes}");

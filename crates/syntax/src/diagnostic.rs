@@ -30,7 +30,7 @@ pub const ERRORS: &[(&str, &str)] = &[
     ("constructor", "a constructor with another name or with a return type"),
     ("direct-application", "`C.apply()` of a type that needs constructor arguments"),
     ("direction", "a parameter with an invalid direction"),
-    ("duplicate-control-name", "two objects of a kind with the same control-plane name"),
+    ("duplicate-control-name", "two objects with the same control-plane name"),
     ("duplicate-declaration", "a second declaration of a name in a scope"),
     ("duplicate-entry", "two `const` entries of a table with the same key"),
     ("duplicate-field", "a field that has two values"),

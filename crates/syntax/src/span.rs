@@ -17,6 +17,11 @@ pub struct Span {
     pub hi: u32,
 }
 
+impl Span {
+    /// No place: the program is not at fault.
+    pub const NOWHERE: Span = Span { file: FileId(u32::MAX), lo: 0, hi: 0 };
+}
+
 /// A file that was read.
 #[derive(Clone, Debug)]
 pub struct SourceFile {

@@ -70,6 +70,26 @@ impl Users {
             (Users::Own(_), Peer::Address(_)) => false,
         }
     }
+
+    /// The reason why a peer that is not one of them is refused.
+    pub(crate) fn refusal(&self, peer: &Peer) -> String {
+        let allowed = match self {
+            Users::Own(others) if !others.is_empty() => {
+                let others: Vec<String> = others.iter().map(u32::to_string).collect();
+                format!("its own user, root and those of --allow-users ({})", others.join(", "))
+            }
+            _ => "its own user and root".to_string(),
+        };
+        match peer {
+            Peer::User(_) => format!(
+                "{peer} may not control this switch, only {allowed}: start it with --allow-users, or use its Unix socket"
+            ),
+            Peer::Address(_) => format!(
+                "the user could not be determined, because the connection closed or comes from another network \
+                 namespace; only {allowed} may control this switch: start it with --allow-users all, or use its Unix socket"
+            ),
+        }
+    }
 }
 
 /// The peer of a Unix socket.
@@ -181,6 +201,14 @@ mod tests {
         assert!(users.include(&Peer::User(0)) && !users.include(&Peer::User(54323)));
         let somebody = Peer::Address(IpAddr::from([127, 0, 0, 1]));
         assert!(!users.include(&somebody), "who is not known may not");
+        let why = users.refusal(&somebody);
+        assert!(why.contains("could not be determined") && !why.contains("127.0.0.1"), "{why}");
+        assert!(why.contains("its own user, root and those of --allow-users (54321, 54322)"), "{why}");
+        let why = Users::default().refusal(&Peer::User(54323));
+        assert!(
+            why.starts_with("user 54323 may not control this switch, only its own user and root: "),
+            "{why}"
+        );
         assert!("all".parse::<Users>().unwrap().include(&somebody));
         assert!("root".parse::<Users>().unwrap_err().contains("expected `all`"));
     }

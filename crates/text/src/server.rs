@@ -407,10 +407,7 @@ fn accept(listener: &Listener, state: &Arc<State>) {
             }
         };
         if !state.users.include(&peer) {
-            let why = format!(
-                "{peer} may not control this switch, only its own user and root: start it with --allow-users, or use \
-                 its Unix socket"
-            );
+            let why = state.users.refusal(&peer);
             refusals.refuse(state, Some(&mut stream), &peer, why);
             continue;
         }

@@ -1,8 +1,8 @@
 //! Warnings about legal P4_16 that is likely a mistake.
 //!
 //! They are produced only for programs without errors, so that a mistake is not reported twice. Their names are those of
-//! p4c, so that `--Wdisable`, `--Werror` and `@noWarn` mean the same; `egress-port`, `incomplete-select` and
-//! `never-emitted` exist only in p4jet.
+//! p4c, so that `--Wdisable`, `--Werror` and `@noWarn` mean the same; `direct-counter`, `egress-port`,
+//! `incomplete-select` and `never-emitted` exist only in p4jet.
 
 mod calls;
 mod coverage;
@@ -25,6 +25,7 @@ use p4jet_syntax::span::Span;
 pub const NAMES: &[(&str, &str)] = &[
     ("bad-pragma", "a pragma without a name"),
     ("deprecated", "a use of something declared `@deprecated`"),
+    ("direct-counter", "v1model's `count()` of a direct counter outside the actions of its table"),
     ("duplicate-declaration", "two functions that no call can distinguish"),
     ("duplicate-priorities", "two table entries with one priority"),
     ("egress-port", "ingress of v1model writes `egress_port`, which does not choose the port"),

@@ -1,6 +1,8 @@
-//! Mistakes that only the whole program reveals: headers that are never emitted, and ports that are set without effect.
+//! Mistakes that only the whole program reveals: headers that are never emitted, counters that are called and ports that are set
+//! without effect.
 
 use super::flow::{path, root};
+use crate::direct::misuses;
 use crate::typed::*;
 use crate::walk::{Body, Visit, bodies, params, walk};
 use p4jet_syntax::ast::StructKind;
@@ -16,6 +18,7 @@ pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
         && program.packages[package.index()].name == "V1Switch"
     {
         egress_port(program, &program.instances[main.index()].args, found);
+        direct_counters(program, found);
     }
 }
 
@@ -256,6 +259,32 @@ impl<'a> Visit<'a> for Uses<'a> {
             Callee::Function(id) if program.functions[id.index()].body.is_none() => self.hand_out(call),
             _ => {}
         }
+    }
+}
+
+// Direct counters of v1model that are called outside the actions of their table.
+
+fn direct_counters(program: &Program, found: &mut Vec<Diagnostic>) {
+    for misuse in misuses(program, &["counters"], Some("direct_counter")) {
+        let name = &program.instances[misuse.object.index()].name;
+        let warning = |text: String| Diagnostic::warning("direct-counter", misuse.span, text);
+        found.push(match misuse.owner.map(|owner| &program.tables[owner.index()]) {
+            Some(owner) => {
+                let (table, place) = (&owner.name, &misuse.place);
+                let text = format!(
+                    "`count()` has no effect: `{name}` belongs to table `{table}`, but is used {place}"
+                );
+                warning(text)
+                    .related(owner.span, format!("table `{table}` has it"))
+                    .note(format!("it counts the packets of table `{table}`, and no others"))
+            }
+            None => {
+                warning(format!("`count()` has no effect: the direct counter `{name}` belongs to no table"))
+                    .note(
+                        "a direct counter counts the packets of the table whose property `counters` names it",
+                    )
+            }
+        });
     }
 }
 
