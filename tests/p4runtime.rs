@@ -203,7 +203,11 @@ fn t_4_a_message_over_the_limit_fails_alone() {
     assert!(switch.memory() < before + (32 << 10), "{} and then {} KiB", before, switch.memory());
     // The connection and the stream stay open. T-3: 8 MiB are no problem.
     let large = v1::WriteRequest { role: "x".repeat(8 << 20), ..write_request(Vec::new()) };
-    expect(client.write(&large), Code::NotFound, "the name of a role has at most 256 bytes");
+    expect(
+        client.write(&large),
+        Code::ResourceExhausted,
+        "the role's name has 8388608 bytes, expected at most 256",
+    );
     client.write(&write_request(Vec::new())).unwrap();
     drop(stream);
 }
@@ -302,6 +306,23 @@ fn a_6_streams_are_limited() {
     }
     let mut more = client.stream().unwrap();
     expect(more.arbitrate(1, None, Some(99)), Code::ResourceExhausted, "64");
+}
+
+#[test]
+fn z_16_the_names_of_roles_are_limited() {
+    let switch = Switch::start("z16");
+    let client = switch.client();
+    let arbitrate = |bytes: usize| client.stream().unwrap().arbitrate(1, named(&"x".repeat(bytes)), Some(1));
+    assert_eq!(status(&arbitrate(256).unwrap()), Code::Ok);
+    expect(arbitrate(257), Code::ResourceExhausted, "the role's name has 257 bytes, expected at most 256");
+}
+
+#[test]
+fn pk_7_the_cpu_port_is_not_0() {
+    let files = TempDir::new("pk7");
+    let program = files.write("program.p4", PROGRAM);
+    let line = ["run", &program, "--p4runtime", "127.0.0.1:0", "--cpu-port", "0"];
+    common::run(&line).expect_status(2).says(&["--cpu-port"]);
 }
 
 #[test]
@@ -837,6 +858,50 @@ fn p_17_to_p_19_and_p_30_to_p_35_get_returns_what_was_set() {
     let get = v1::GetForwardingPipelineConfigRequest { device_id: 1, response_type: 0 };
     let answer = client.call("GetForwardingPipelineConfig", get.encode_to_vec().into()).unwrap().remove(0);
     assert!(answer.windows(6).any(|bytes| bytes == b"\xba\x3e\x03new"), "the unknown field is lost");
+}
+
+#[test]
+fn p_35_a_state_file_keeps_the_configuration() {
+    use v1::{ConfigAction as Action, ResponseType as Type};
+    let files = TempDir::new("p35");
+    let state = files.file("state");
+    let start = |program: &str| {
+        let path = files.write("program.p4", program);
+        let mut command = common::p4jet();
+        command.args(["run", &path, "--no-control", "--p4runtime", "127.0.0.1:0", "--state", &state]);
+        Switch::start_command(command, TempDir::new("p35-run"))
+    };
+    let switch = start(PROGRAM);
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    // Ids of the client's own.
+    let mut set = set_request(Action::VerifyAndCommit, PROGRAM, Some(99));
+    let info = set.config.as_mut().unwrap().p4info.as_mut().unwrap();
+    info.tables[0].preamble.as_mut().unwrap().id += 1;
+    let info = info.clone();
+    client.set_pipeline(&set).unwrap();
+    client.write(&write_request(vec![update(v1::UpdateType::Insert, forward(&info, 1, &[1]))])).unwrap();
+    let entries = client.read(&all_entries()).unwrap();
+    assert_eq!(entries.len(), 1);
+    drop(switch);
+    let switch = start(PROGRAM);
+    let client = switch.client();
+    assert_eq!(get(&client, Type::All), set.config);
+    assert_eq!(client.read(&all_entries()).unwrap(), entries);
+    // RECONCILE keeps the next one.
+    let mut stream = client.stream().unwrap();
+    assert_eq!(status(&stream.arbitrate(1, None, Some(1)).unwrap()), Code::Ok);
+    set.action = Action::ReconcileAndCommit as i32;
+    set.config.as_mut().unwrap().cookie = Some(v1::Cookie { cookie: 100 });
+    client.set_pipeline(&set).unwrap();
+    drop(switch);
+    let switch = start(PROGRAM);
+    assert_eq!(get(&switch.client(), Type::All), set.config);
+    drop(switch);
+    // Another program is not that of the cookie, even if all entries fit it.
+    let switch = start(&PROGRAM.replacen("s.egress_spec = 510;", "s.egress_spec = 509;", 1));
+    assert_eq!(get(&switch.client(), Type::CookieOnly).and_then(|config| config.cookie), None);
+    assert_eq!(switch.client().read(&all_entries()).unwrap().len(), 1);
 }
 
 #[test]
@@ -1652,6 +1717,52 @@ fn sc_1_to_sc_3_tls_with_and_without_certificates_of_clients() {
 // --------------------------------------------------------------------------------------------------------------------------------
 // Hostile clients
 
+/// The preface of HTTP/2, and empty SETTINGS.
+const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// The headers of a request on a stream of HTTP/2, as bytes.
+fn headers(method: &str, stream: u8) -> Vec<u8> {
+    let mut headers = vec![0x83, 0x86];
+    let mut literal = |name: &str, value: &str| {
+        headers.push(0);
+        for text in [name, value] {
+            headers.push(text.len() as u8);
+            headers.extend_from_slice(text.as_bytes());
+        }
+    };
+    literal(":path", &format!("/p4.v1.P4Runtime/{method}"));
+    literal(":authority", "x");
+    literal("content-type", "application/grpc");
+    literal("te", "trailers");
+    let mut bytes = (headers.len() as u32).to_be_bytes()[1..].to_vec();
+    bytes.extend_from_slice(&[1, 4, 0, 0, 0, stream]);
+    bytes.extend_from_slice(&headers);
+    bytes
+}
+
+/// True if these contents of HEADERS have the status RESOURCE_EXHAUSTED: `grpc-status` as literal or Huffman code, and its value.
+/// gRPC's numbers have no code in HPACK's tables.
+fn is_exhausted(headers: &[u8]) -> bool {
+    headers.windows(2).any(|bytes| bytes == [1, b'8'] || bytes == [0x81, 0x7b])
+}
+
+/// Begins Reads of all entries on a connection of their own, and reads nothing.
+fn read_lazily(address: SocketAddr, count: u8) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    let message = all_entries().encode_to_vec();
+    let mut bytes = GREETING.to_vec();
+    for number in 0..count {
+        let id = 2 * number + 1;
+        bytes.extend_from_slice(&headers("Read", id));
+        bytes.extend_from_slice(&[0, 0, message.len() as u8 + 5, 0, 1, 0, 0, 0, id]);
+        bytes.extend_from_slice(&[0, 0, 0, 0, message.len() as u8]);
+        bytes.extend_from_slice(&message);
+    }
+    stream.write_all(&bytes).unwrap();
+    stream
+}
+
 /// A request in HTTP/2, as bytes: the beginning of a message that announces more than it sends.
 struct Announcing(TcpStream);
 
@@ -1659,22 +1770,7 @@ impl Announcing {
     fn open(address: SocketAddr, method: &str, announced: u32) -> Announcing {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
-        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
-        let mut headers = vec![0x83, 0x86];
-        let mut literal = |name: &str, value: &str| {
-            headers.push(0);
-            for text in [name, value] {
-                headers.push(text.len() as u8);
-                headers.extend_from_slice(text.as_bytes());
-            }
-        };
-        literal(":path", &format!("/p4.v1.P4Runtime/{method}"));
-        literal(":authority", "x");
-        literal("content-type", "application/grpc");
-        literal("te", "trailers");
-        bytes.extend_from_slice(&(headers.len() as u32).to_be_bytes()[1..]);
-        bytes.extend_from_slice(&[1, 4, 0, 0, 0, 1]);
-        bytes.extend_from_slice(&headers);
+        let mut bytes = [GREETING, &headers(method, 1)].concat();
         bytes.extend_from_slice(&[0, 0, 8, 0, 0, 0, 0, 0, 1, 0]);
         bytes.extend_from_slice(&announced.to_be_bytes());
         bytes.extend_from_slice(b"abc");
@@ -1682,7 +1778,7 @@ impl Announcing {
         Announcing(stream)
     }
 
-    /// The status in the answer. Headers are readable because gRPC's numbers have no code in HPACK's tables.
+    /// The status in the answer.
     fn status(mut self) -> String {
         let mut seen = Vec::new();
         let mut buffer = [0; 4096];
@@ -1691,8 +1787,7 @@ impl Announcing {
             seen.extend_from_slice(&buffer[..count]);
             let frames = frames(&seen);
             if let Some((_, _, headers)) = frames.iter().find(|(kind, ..)| *kind == 1) {
-                // `grpc-status` as literal or Huffman code, and its value.
-                return match headers.windows(2).any(|bytes| bytes == [1, b'8'] || bytes == [0x81, 0x7b]) {
+                return match is_exhausted(headers) {
                     true => "grpc-status: 8".to_string(),
                     false => format!("{headers:02x?}"),
                 };
@@ -1755,7 +1850,11 @@ fn half_requests_and_floods_leave_room_for_others() {
     drop(halves);
     std::thread::sleep(Duration::from_millis(300));
     let large = v1::WriteRequest { role: "x".repeat(8 << 20), ..write_request(Vec::new()) };
-    expect(client.write(&large), Code::NotFound, "the name of a role has at most 256 bytes");
+    expect(
+        client.write(&large),
+        Code::ResourceExhausted,
+        "the role's name has 8388608 bytes, expected at most 256",
+    );
     drop(stream);
 }
 
@@ -1785,7 +1884,12 @@ fn a_thousand_streams_are_bounded() {
     assert!(memory < before + (64 << 10), "{before} and then {memory} KiB");
     client.write(&write_request(Vec::new())).unwrap();
     // Connections are limited, too.
-    let more: Vec<TcpStream> = (0..200).filter_map(|_| TcpStream::connect(switch.address).ok()).collect();
+    let greet = |_| {
+        let mut more = TcpStream::connect(switch.address).unwrap();
+        more.write_all(GREETING).unwrap();
+        more
+    };
+    let more: Vec<TcpStream> = (0..100).map(greet).collect();
     let said = switch.lines.recv_timeout(LONG).unwrap();
     assert!(said.contains("64 clients are connected"), "{said}");
     client.write(&write_request(Vec::new())).unwrap();
@@ -1832,6 +1936,103 @@ fn pk_14_a_client_that_never_reads_fills_no_memory() {
         }
     }
     assert!(packets < 2000, "{packets}");
+}
+
+#[test]
+fn reads_whose_answers_nobody_reads_leave_room_for_others() {
+    let switch = Switch::start("lazy");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let info = p4info(PROGRAM);
+    let entries = (1..=400).map(|dst| {
+        let v1::EntityKind::TableEntry(mut entry) = forward(&info, dst, &[1]) else { unreachable!() };
+        entry.metadata = vec![7; 60_000].into();
+        update(v1::UpdateType::Insert, v1::EntityKind::TableEntry(entry))
+    });
+    client.write(&write_request(entries.collect())).unwrap();
+    let before = switch.memory();
+    // A client has 8 Reads. Each holds a few of its 24 MB.
+    let mut first = read_lazily(switch.address, 9);
+    let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+    while !frames(&seen).iter().any(|(kind, _, headers)| *kind == 1 && is_exhausted(headers)) {
+        let count = first.read(&mut buffer).unwrap();
+        assert_ne!(count, 0, "the ninth Read is refused");
+        seen.extend_from_slice(&buffer[..count]);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let memory = switch.memory();
+    assert!(memory < before + (100 << 10), "{before} and then {memory} KiB");
+    // Reads that do not go on end when others wait.
+    let lazy: Vec<TcpStream> = (0..8).map(|_| read_lazily(switch.address, 8)).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    assert_eq!(client.read(&all_entries()).unwrap().len(), 400);
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    drop((first, lazy));
+}
+
+#[test]
+fn connections_that_say_nothing_leave_room_for_others() {
+    let switch = Switch::start("silent");
+    let silent: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(switch.address).unwrap()).collect();
+    switch.client().capabilities(0).unwrap();
+    drop(silent);
+    // With TLS: before the handshake, and after it.
+    let (ours, files) = (Authority::new(), TempDir::new("silent-tls"));
+    let (certificate, key) = ours.certify();
+    let certificate = files.write("server.pem", certificate.pem());
+    let key = files.write("server.key", key.serialize_pem());
+    let tls = ["--p4runtime-cert", &certificate, "--p4runtime-key", &key];
+    let switch = Switch::start_with("silent-run", &tls);
+    let silent: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(switch.address).unwrap()).collect();
+    let shaken = (0..70).map(|_| {
+        let name = rustls::pki_types::ServerName::IpAddress(switch.address.ip().into());
+        let mut tls = rustls::ClientConnection::new(ours.client(None), name).unwrap();
+        let mut stream = TcpStream::connect(switch.address).unwrap();
+        while tls.is_handshaking() {
+            tls.complete_io(&mut stream).unwrap();
+        }
+        stream
+    });
+    let shaken: Vec<TcpStream> = shaken.collect();
+    let client = Client::connect_tls(switch.address, ours.client(None)).unwrap();
+    client.capabilities(0).unwrap();
+    drop((silent, shaken));
+}
+
+#[test]
+fn errors_of_a_request_are_bounded() {
+    let switch = Switch::start("errors");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let unknown = |table_id| {
+        let entry = v1::TableEntry { table_id, ..Default::default() };
+        v1::Entity { entity: Some(v1::EntityKind::TableEntry(entry)) }
+    };
+    let read = |count| {
+        let entities = (1..=count).map(unknown).collect();
+        client.read(&v1::ReadRequest { device_id: 1, entities, ..Default::default() })
+    };
+    expect(read(4097), Code::ResourceExhausted, "the request has 4097 entities, the limit is 4096");
+    let matches = vec![v1::FieldMatch::default(); 70_000];
+    let entry = v1::TableEntry { r#match: matches, ..Default::default() };
+    let entities = vec![v1::Entity { entity: Some(v1::EntityKind::TableEntry(entry)) }];
+    let request = v1::ReadRequest { device_id: 1, entities, ..Default::default() };
+    expect(client.read(&request), Code::ResourceExhausted, "more than 65536 messages");
+    // As long as they fit, there is one error per update.
+    let write = |count| {
+        let updates = (1..=count).map(|id| v1::Update { r#type: 1, entity: Some(unknown(id)) });
+        client.write(&write_request(updates.collect())).unwrap_err()
+    };
+    let status = write(50);
+    let errors = errors(&status);
+    assert_eq!((status.code(), errors.len()), (Code::Unknown, 50));
+    assert!(errors.iter().all(|error| error.canonical_code != 0));
+    let status = write(40_000);
+    assert_eq!((status.code(), status.details()), (Code::ResourceExhausted, &[][..]));
+    let words =
+        "Write failure: 40000 of 40000 updates; their errors exceed 1048576 bytes, the limit; number 0";
+    assert!(status.message().starts_with(words), "{status}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub struct P4RuntimeArgs {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "p4runtime")]
     pub device_id: u64,
     /// Number of the CPU port: its packets are PacketIn and PacketOut messages of P4Runtime.
-    #[arg(long, value_name = "N", requires = "p4runtime")]
+    #[arg(long, value_name = "N", requires = "p4runtime", value_parser = clap::value_parser!(u32).range(1..))]
     pub cpu_port: Option<u32>,
     /// Serve P4Runtime over TLS, with the certificates in this file (PEM).
     #[arg(id = "p4runtime_cert", long = "p4runtime-cert", value_name = "FILE", requires_all = ["p4runtime", "p4runtime_key"])]

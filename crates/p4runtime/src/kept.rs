@@ -1,18 +1,22 @@
 //! State that the server keeps in the notes of the control, so that it survives reloads, and restarts with a state file: numbers of
-//! texts, configurations of digests, highest election ids of roles.
+//! texts, configurations of digests, highest election ids of roles, the pipeline configuration.
 
 use crate::digests::Wanted;
 use crate::notes::note;
 use crate::pipeline::Pipeline;
 use crate::refusal::Result;
 use crate::write::Writer;
-use p4jet_control::{Control, Noted, SharedControl, Update};
+use bytes::Bytes;
+use p4jet_control::{Control, NOTE_BYTES_MAX, Noted, SharedControl, Update};
 use p4jet_p4info::proto::v1;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Prefix of the names of notes about texts; the number of the text and its URI follow.
 const TEXT: &str = "p4runtime text ";
 /// Prefix of the names of notes about roles; the name of the role follows.
 const ROLE: &str = "p4runtime role ";
+/// Name of the note about the pipeline configuration: the identity of its program, and a ForwardingPipelineConfig in binary form.
+const CONFIG: &str = "p4runtime config";
 
 /// The contents of all notes whose name begins with `prefix`, with the rest of the name.
 fn own(control: &Control, prefix: &str) -> Vec<(String, Box<[u8]>)> {
@@ -83,5 +87,38 @@ pub(crate) fn keep_highest_ids(switch: &SharedControl, ids: &[(String, u128)]) -
     for (of, note) in new {
         batch.write(Update::Note { of, note: Some(note) })?;
     }
+    Ok(batch.commit()?)
+}
+
+/// Identifies a program to the same version of p4jet: a hash of its IR without its name and source places, since a client's program
+/// has no file.
+fn identity(control: &Control) -> [u8; 8] {
+    let text = p4jet_ir::text::print(control.program());
+    let mut hasher = DefaultHasher::new();
+    for line in text.lines().filter(|line| !line.starts_with("program ") && !line.starts_with("locs ")) {
+        line.rsplit_once(" @").map_or(line, |(line, _place)| line).hash(&mut hasher);
+    }
+    hasher.finish().to_be_bytes()
+}
+
+/// The pipeline configuration, if it is that of the running program.
+pub(crate) fn config(control: &Control) -> Option<Bytes> {
+    let note = control.note(&Noted::Own(CONFIG.into()))?;
+    Some(Bytes::copy_from_slice(note.strip_prefix(&identity(control))?))
+}
+
+/// Keeps the first of these pipeline configurations that a note can hold; if there is none, later starts have none. Returns a
+/// warning if the state file could not be written.
+pub(crate) fn keep_config(switch: &SharedControl, configs: [Vec<u8>; 2]) -> Result<Option<String>> {
+    let control = switch.control();
+    let of = Noted::Own(CONFIG.into());
+    let identity = identity(&control);
+    let mut notes = configs.into_iter().map(|config| [&identity[..], &config].concat());
+    let note = notes.find(|note| note.len() <= NOTE_BYTES_MAX).map(Vec::into_boxed_slice);
+    if control.note(&of) == note {
+        return Ok(None);
+    }
+    let Some(mut batch) = switch.transaction(&control, 1) else { return Ok(None) };
+    batch.write(Update::Note { of, note })?;
     Ok(batch.commit()?)
 }

@@ -7,7 +7,7 @@ use crate::cells::index;
 use crate::notes::note;
 use crate::pipeline::{Array, Pipeline, Profile, Register, Table, ValueSet};
 use crate::profiles::{self, Style, store, style};
-use crate::refusal::{Code, Reason, Refusal, Result};
+use crate::refusal::{Code, Errors, Reason, Refusal, Result};
 use crate::replication;
 use crate::session::RoleView;
 use crate::table_entry::{DEFAULT_ROW, handle_of_id, id_of_handle, show_colours, show_rates};
@@ -17,11 +17,16 @@ use p4jet_externs::CounterValue;
 use p4jet_ir::{CounterUnit, InstanceId, InstanceKind};
 use p4jet_p4info::proto::v1::{self, Entity, EntityKind, ReplicationType, TableAction, TableActionType};
 use p4jet_tables::{EntryHandle, KeyMatch};
+use prost::Message;
 
 /// Maximum number of entities of a page.
 pub const PAGE_MAX: usize = 1024;
 /// Maximum number of entities that are read while batches wait: about 20 ms.
 const PIECE_MAX: usize = 16 * PAGE_MAX;
+/// Bytes of entities after which a piece ends.
+pub const PIECE_BYTES_MAX: usize = 2 << 20;
+/// Number of entities that are read before their bytes are counted. With the longest metadata, they have 2 MiB.
+const STEP_MAX: usize = 32;
 
 /// Reads the entities that match the patterns, page by page. `page` returns false to stop.
 ///
@@ -35,18 +40,15 @@ pub fn read(
     page: &mut dyn FnMut(Vec<v1::Entity>) -> bool,
 ) -> std::result::Result<(), Vec<v1::Error>> {
     let role = &pipeline.view(role);
-    let mut errors: Option<Vec<v1::Error>> = None;
+    let mut errors = Errors::new(wanted.len());
     for (place, pattern) in wanted.iter().enumerate() {
         match read_one(pipeline, switch, role, pattern, page) {
             Ok(true) => {}
             Ok(false) => return Ok(()),
-            Err(refusal) => {
-                let errors = errors.get_or_insert_with(|| vec![v1::Error::default(); wanted.len()]);
-                errors[place] = refusal.into_error();
-            }
+            Err(refusal) => errors.put(place, refusal),
         }
     }
-    errors.map_or(Ok(()), Err)
+    errors.finish().map_or(Ok(()), Err)
 }
 
 /// Returns false if no more pages are wanted.
@@ -64,11 +66,14 @@ fn read_one(
         let piece = switch.at_one_moment(|control| -> Result<Vec<Entity>> {
             pipeline.check_program(control)?;
             let mut out = Vec::new();
-            let mut left = PIECE_MAX;
-            while let Some(now) = source.filter(|_| left > 0) {
+            let (mut left, mut bytes) = (PIECE_MAX, 0);
+            while let Some(now) = source.filter(|_| left > 0 && bytes < PIECE_BYTES_MAX) {
                 // Entities that a filter rejects cost time, too.
-                let (next, looked_at) = pipeline.read_source(control, now, from, left, &mut out)?;
+                let before = out.len();
+                let (next, looked_at) =
+                    pipeline.read_source(control, now, from, left.min(STEP_MAX), &mut out)?;
                 left = left.saturating_sub(looked_at.max(1));
+                bytes += out[before..].iter().map(Message::encoded_len).sum::<usize>();
                 match next {
                     Some(next) => from = next,
                     None => (source, from) = (sources.next(), 0),
@@ -527,13 +532,17 @@ impl Pipeline {
             Source::Sessions => {
                 let destinations = control.switch().state().destinations();
                 // There are at most 32,767.
-                let mut sessions: Vec<_> = destinations.sessions.iter().collect();
-                sessions.sort_unstable_by_key(|(number, _)| **number);
-                let looked_at = sessions.len();
-                out.extend(sessions.into_iter().map(|(number, session)| {
-                    clone_session(replication::show_session(control, *number, session))
-                }));
-                Ok((None, looked_at))
+                let numbers = destinations.sessions.keys().copied();
+                let mut numbers: Vec<u32> = numbers.filter(|number| u64::from(*number) >= from).collect();
+                let next = (max < numbers.len()).then(|| u64::from(*numbers.select_nth_unstable(max).1));
+                numbers.truncate(max);
+                numbers.sort_unstable();
+                let shown = numbers.iter().filter_map(|number| {
+                    let session = destinations.sessions.get(number)?;
+                    Some(clone_session(replication::show_session(control, *number, session)))
+                });
+                out.extend(shown);
+                Ok((next, numbers.len()))
             }
             Source::Session(number) => {
                 let destinations = control.switch().state().destinations();

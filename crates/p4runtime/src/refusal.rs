@@ -139,6 +139,52 @@ impl From<CommandError> for Refusal {
     }
 }
 
+/// Maximum size of the errors in the details of a status, in bytes.
+pub const DETAILS_BYTES_MAX: usize = 1 << 20;
+/// Maximum number of errors of a request that have their whole message, with choices.
+pub const DESCRIBED_MAX: usize = 20;
+/// Bytes of the message of any other error.
+const SHORT_BYTES: usize = 96;
+
+/// The results of the parts of a request. Most requests have no errors, so the list is made with the first.
+pub(crate) struct Errors {
+    total: usize,
+    list: Option<Vec<v1::Error>>,
+    described: usize,
+    /// Bytes of all messages.
+    bytes: usize,
+}
+
+impl Errors {
+    /// No errors of a request with this many parts.
+    pub fn new(total: usize) -> Errors {
+        Errors { total, list: None, described: 0, bytes: 0 }
+    }
+
+    /// Sets the error of a part. Later errors have shorter messages, and none once all messages fill the details.
+    pub fn put(&mut self, place: usize, refusal: Refusal) {
+        let mut error = refusal.into_error();
+        if self.described < DESCRIBED_MAX {
+            self.described += 1;
+        } else {
+            let end = error.message.floor_char_boundary(SHORT_BYTES);
+            if end < error.message.len() {
+                error.message = format!("{}…", &error.message[..end]);
+            }
+        }
+        if self.bytes + error.message.len() > DETAILS_BYTES_MAX {
+            error.message = String::new();
+        }
+        self.bytes += error.message.len();
+        self.list.get_or_insert_with(|| vec![v1::Error::default(); self.total])[place] = error;
+    }
+
+    /// One result per part, with code 0 for those without an error; `None` if no part has one.
+    pub fn finish(self) -> Option<Vec<v1::Error>> {
+        self.list
+    }
+}
+
 /// The result of a step.
 pub type Result<T> = std::result::Result<T, Refusal>;
 
@@ -157,5 +203,25 @@ pub(crate) fn choices<'a>(all: impl Iterator<Item = (u32, &'a str)>) -> String {
     match rest {
         0 => some.join(", "),
         rest => format!("{} and {rest} more", some.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_bounded_messages() {
+        let mut errors = Errors::new(200_000);
+        for place in (0..200_000).rev() {
+            errors.put(place, Refusal::invalid(Reason::Id, "é".repeat(300)));
+        }
+        let errors = errors.finish().unwrap();
+        let lengths: Vec<usize> = errors.iter().rev().map(|error| error.message.len()).collect();
+        assert_eq!((lengths[0], lengths[DESCRIBED_MAX - 1]), (600, 600));
+        assert_eq!(lengths[DESCRIBED_MAX], SHORT_BYTES + "…".len());
+        assert!(lengths.iter().sum::<usize>() <= DETAILS_BYTES_MAX);
+        assert!(errors.iter().all(|error| error.code == Reason::Id as i32));
+        assert_eq!(Errors::new(3).finish(), None);
     }
 }

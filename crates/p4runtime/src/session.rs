@@ -241,6 +241,9 @@ impl Sessions {
     /// Another device, a role that no stream has had, or a sender that is not the primary.
     pub fn check_primary(&self, request: &Request) -> Result<(), Refusal> {
         self.check_device(request.device)?;
+        if request.role.len() > ROLE_NAME_MAX {
+            return Err(Refusal::LongName(request.role.len()));
+        }
         if self.rules.as_bmv2 && self.of_stream.is_empty() && request.election_id.is_none() {
             return Ok(());
         }
@@ -450,6 +453,7 @@ mod tests {
         );
         let long = request(&"x".repeat(257), None);
         assert_eq!(sessions.update(StreamId(5), &long).ended, Some(Refusal::LongName(257)));
+        assert_eq!(sessions.check_primary(&long), Err(Refusal::LongName(257)));
         for number in 0..2 * ROLES_MAX {
             sessions.update(StreamId(100 + number as u64), &request(&number.to_string(), Some(1)));
             sessions.close(StreamId(100 + number as u64));

@@ -6,7 +6,7 @@
 
 use crate::links::{Ports, depend_on_ports};
 use crate::pipeline::Pipeline;
-use crate::refusal::{Code, Reason, Refusal, Result};
+use crate::refusal::{Code, Errors, Reason, Refusal, Result};
 use crate::session::RoleView;
 use p4jet_control::{CommandError, Control, Published, SharedControl, Transaction};
 use p4jet_p4info::proto::v1::{self, EntityKind, UpdateType};
@@ -81,13 +81,15 @@ pub fn write(
 
 /// The outcome of a batch that was rolled back.
 fn rolled_back(total: usize, place: usize, refusal: Refusal) -> Written {
-    let aborted = |why: String| Refusal::new(Code::Aborted, Reason::Batch, why).into_error();
-    let before = aborted(format!("rolled back: update {place} of the batch was refused"));
-    let after = aborted(format!("not attempted: update {place} of the batch was refused"));
-    let mut errors = vec![before; total];
-    errors[place + 1..].fill(after);
-    errors[place] = refusal.into_error();
-    Written { errors: Some(errors), ..Written::default() }
+    let mut errors = Errors::new(total);
+    // The reason comes first, so that its message is never left out.
+    errors.put(place, refusal);
+    for other in (0..total).filter(|other| *other != place) {
+        let fate = if other < place { "rolled back" } else { "not attempted" };
+        let why = format!("{fate}: update {place} of the batch was refused");
+        errors.put(other, Refusal::new(Code::Aborted, Reason::Batch, why));
+    }
+    Written { errors: errors.finish(), ..Written::default() }
 }
 
 impl<'a> Writer<'a> {
@@ -100,8 +102,8 @@ impl<'a> Writer<'a> {
         let wanted_digests = self.pipeline.wanted().clone();
         let texts = &self.pipeline.texts;
         texts.mark();
-        let mut errors: Option<Vec<v1::Error>> = None;
         let total = updates.len();
+        let mut errors = Errors::new(total);
         for (place, update) in updates.into_iter().enumerate() {
             let mark = self.batch.mark();
             if !all_or_nothing {
@@ -124,15 +126,14 @@ impl<'a> Writer<'a> {
                 return Err(rolled_back(total, place, Refusal { message, ..refusal }));
             }
             let message = self.batch.take_back_to(mark, CommandError::new(refusal.message)).message;
-            let errors = errors.get_or_insert_with(|| vec![v1::Error::default(); total]);
-            errors[place] = Refusal { message, ..refusal }.into_error();
+            errors.put(place, Refusal { message, ..refusal });
         }
         let new_texts = texts.new_ones();
         self.keep_texts(&new_texts).map_err(Written::from)?;
         match self.batch.publish() {
             Ok(published) => {
                 texts.keep_new(&new_texts);
-                Ok((published, errors))
+                Ok((published, errors.finish()))
             }
             Err(error) => {
                 if all_or_nothing {

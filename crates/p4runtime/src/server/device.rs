@@ -12,6 +12,7 @@ use crate::digests::Lists;
 use crate::kept;
 use crate::pipeline::Pipeline;
 use crate::programs::{self, DeviceConfig};
+use crate::refusal::DETAILS_BYTES_MAX;
 use crate::session::{
     Notice, ROLE_NAME_MAX, Refusal, Request, RoleView, Rules, Sessions, Standing, StreamId,
 };
@@ -37,6 +38,10 @@ pub const P4INFO_BYTES_MAX: usize = 8 << 20;
 pub const FIELDS_MAX: usize = 1 << 23;
 /// Maximum number of updates of a Write.
 pub const UPDATES_MAX: usize = 500_000;
+/// Maximum number of entities in the request of a Read.
+pub const WANTED_MAX: usize = 4096;
+/// Maximum number of messages and byte strings in the request of a Read.
+pub const WANTED_FIELDS_MAX: usize = 1 << 16;
 /// Maximum time for the compilation of a program from the network.
 pub const COMPILE_WAIT: Duration = Duration::from_secs(60);
 /// Bytes of an answer of a Read with several entities: by default, clients take at most 4 MiB.
@@ -89,6 +94,29 @@ impl Configured {
     /// A StreamMessageResponse with a packet in binary form; `None` if the frame is shorter than the header.
     pub fn packet_in(&self, frame: &[u8]) -> Option<Bytes> {
         self.headers.packet_in(frame, &self.pipeline.texts)
+    }
+
+    /// A ForwardingPipelineConfig in binary form with the cookie, and the other parts if wanted.
+    fn encode(&self, p4info: bool, device_config: bool) -> Vec<u8> {
+        let mut config = Vec::new();
+        if p4info {
+            wire::put_bytes(&mut config, 1, &self.p4info);
+        }
+        if device_config && !self.device_config.is_empty() {
+            wire::put_bytes(&mut config, 2, &self.device_config);
+        }
+        if let Some(cookie) = self.cookie {
+            wire::put_bytes(&mut config, 3, &v1::Cookie { cookie }.encode_to_vec());
+        }
+        config
+    }
+
+    /// The configuration that [`encode`](Self::encode) wrote, if it fits the program.
+    fn decode(config: &Bytes, own: &config::P4Info, control: &Control) -> Option<Configured> {
+        let cookie = wire::message_field(config, 3).and_then(|cookie| v1::Cookie::decode(cookie).ok());
+        let p4info = wire::message_field(config, 1)?;
+        let device_config = wire::bytes_field(config, 2);
+        Configured::new(p4info, device_config, cookie.map(|cookie| cookie.cookie), own, control).ok()
     }
 
     fn is_of(&self, control: &Control) -> bool {
@@ -215,9 +243,6 @@ pub fn refused(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Device(found, own) => {
             Status::not_found(format!("there is no device {found}; this switch is device {own}"))
-        }
-        Refusal::Role(role) if role.len() > ROLE_NAME_MAX => {
-            Status::not_found(format!("the name of a role has at most {ROLE_NAME_MAX} bytes"))
         }
         Refusal::Role(role) => Status::not_found(format!("no client has opened a stream for role `{role}`")),
         Refusal::LongName(found) => Status::resource_exhausted(format!(
@@ -534,6 +559,12 @@ impl Device {
             }
         }
         if configs.running.is_none() {
+            // P-35: after a restart with the same program, it is that of the client.
+            let kept = kept::config(&control);
+            let kept = kept.and_then(|config| Configured::decode(&config, &message, &control));
+            configs.running = kept.map(Arc::new);
+        }
+        if configs.running.is_none() {
             match Configured::new(own, Bytes::new(), None, &message, &control) {
                 Ok(configured) => configs.running = Some(Arc::new(configured)),
                 Err(why) => {
@@ -606,6 +637,8 @@ impl Device {
                 let mut configs = lock(&self.configs);
                 (configs.running, configs.saved) = (Some(Arc::new(configured)), None);
                 lock(&self.known).clone_from(&configs.running);
+                drop(configs);
+                self.keep_config();
             }
             return Ok(());
         }
@@ -674,10 +707,22 @@ impl Device {
         drop(configs);
         self.follow_ports(None);
         self.keep_ids(&lock(&self.arbitration));
+        self.keep_config();
         if let Some(note) = loaded.note {
             (self.log)(note);
         }
         Ok(())
+    }
+
+    /// Keeps the running configuration, without the program if it is large.
+    fn keep_config(&self) {
+        let Some(running) = self.running() else { return };
+        let parts = [true, false].map(|device_config| running.encode(true, device_config));
+        match kept::keep_config(&self.switch, parts) {
+            Ok(None) => {}
+            Ok(Some(note)) => (self.log)(note),
+            Err(refusal) => (self.log)(format!("the cookie will not survive a restart: {}", refusal.message)),
+        }
     }
 
     /// GetForwardingPipelineConfig. `raw` is the request, in binary form; so is the answer.
@@ -696,16 +741,7 @@ impl Device {
             }
         };
         let Some((configured, _)) = self.active() else { return Ok(Bytes::new()) };
-        let mut config = Vec::new();
-        if p4info {
-            wire::put_bytes(&mut config, 1, &configured.p4info);
-        }
-        if device_config && !configured.device_config.is_empty() {
-            wire::put_bytes(&mut config, 2, &configured.device_config);
-        }
-        if let Some(cookie) = configured.cookie {
-            wire::put_bytes(&mut config, 3, &v1::Cookie { cookie }.encode_to_vec());
-        }
+        let config = configured.encode(p4info, device_config);
         let mut answer = Vec::with_capacity(config.len() + 16);
         wire::put_bytes(&mut answer, 1, &config);
         Ok(answer.into())
@@ -720,6 +756,24 @@ impl Device {
         let p4runtime_api_version = API_VERSION.to_string();
         let answer = v1::CapabilitiesResponse { p4runtime_api_version, ..Default::default() };
         Ok(answer.encode_to_vec().into())
+    }
+
+    /// The request of a Read, which is for this device.
+    pub fn read_request(&self, raw: Bytes) -> Result<v1::ReadRequest, Status> {
+        if wire::weight(&raw, 4, WANTED_FIELDS_MAX) > WANTED_FIELDS_MAX {
+            let text = format!(
+                "the request has more than {WANTED_FIELDS_MAX} messages and byte strings, which is the limit"
+            );
+            return Err(Status::resource_exhausted(text));
+        }
+        let request = v1::ReadRequest::decode(raw).map_err(malformed)?;
+        self.check_device(request.device_id)?;
+        let count = request.entities.len();
+        if count > WANTED_MAX {
+            let text = format!("the request has {count} entities, the limit is {WANTED_MAX}");
+            return Err(Status::resource_exhausted(text));
+        }
+        Ok(request)
     }
 
     /// Read: sends the answers until `send` is false.
@@ -891,13 +945,31 @@ fn unfit(why: Vec<String>) -> Status {
     Status::invalid_argument(text)
 }
 
+/// The code of updates that another one of the batch made void.
+const ABORTED: i32 = Code::Aborted as i32;
 /// The type of the details of a failed batch.
 const ERROR_TYPE: &str = "type.googleapis.com/p4.v1.Error";
 
-/// The status of a request that failed in part: its details have one error for each part.
-pub fn failed(what: &str, parts: &str, errors: Vec<v1::Error>) -> Status {
+/// The status of a request that failed in part: its details have one error for each part. If they are too long, their messages are
+/// left out; if they are still too long, the status has the first message and no details.
+pub fn failed(what: &str, parts: &str, mut errors: Vec<v1::Error>) -> Status {
     let bad = errors.iter().filter(|error| error.canonical_code != 0).count();
     let message = format!("{what}: {bad} of {} {parts}", errors.len());
+    // At most: tags and lengths take less than 16 bytes.
+    let bytes = |error: &v1::Error| ERROR_TYPE.len() + error.encoded_len() + 16;
+    let fit = |errors: &[v1::Error]| errors.iter().map(bytes).sum::<usize>() <= DETAILS_BYTES_MAX;
+    if !fit(&errors) {
+        let first = errors.iter().position(|error| !matches!(error.canonical_code, 0 | ABORTED));
+        let first = first.map(|place| (place, std::mem::take(&mut errors[place].message)));
+        errors.iter_mut().for_each(|error| error.message = String::new());
+        if !fit(&errors) {
+            let first = first.map(|(place, why)| format!("; number {place}, counted from 0: {why}"));
+            return Status::resource_exhausted(format!(
+                "{message}; their errors exceed {DETAILS_BYTES_MAX} bytes, the limit{}",
+                first.unwrap_or_default()
+            ));
+        }
+    }
     let any = |error: v1::Error| google::Any {
         type_url: ERROR_TYPE.to_string(),
         // Clients read only a few kilobytes, so successes are empty.
@@ -910,4 +982,35 @@ pub fn failed(what: &str, parts: &str, errors: Vec<v1::Error>) -> Status {
         details: errors.into_iter().map(any).collect(),
     };
     Status::with_details(code, message, status.encode_to_vec().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The status of this many results, with an error of this message at every second place, and the results in its details.
+    fn details(count: usize, message: &str) -> (Status, Vec<v1::Error>) {
+        let error = |place: usize| match place % 2 {
+            0 => v1::Error::default(),
+            _ => v1::Error { canonical_code: 5, message: message.to_string(), code: 8, ..Default::default() },
+        };
+        let status = failed("Write failure", "updates", (0..count).map(error).collect());
+        let decoded = google::Status::decode(status.details()).unwrap();
+        let errors = decoded.details.into_iter().map(|any| v1::Error::decode(any.value).unwrap()).collect();
+        (status, errors)
+    }
+
+    #[test]
+    fn long_details_lose_their_messages_first() {
+        let (status, errors) = details(1000, &"x".repeat(1000));
+        assert_eq!((status.code(), errors.len(), errors[1].message.len()), (Code::Unknown, 1000, 1000));
+        let (status, errors) = details(10_000, &"x".repeat(1000));
+        assert_eq!((status.code(), errors.len()), (Code::Unknown, 10_000));
+        assert_eq!((errors[9999].canonical_code, &*errors[9999].message), (5, ""));
+        assert!(status.details().len() <= DETAILS_BYTES_MAX);
+        let (status, errors) = details(100_000, "why");
+        assert_eq!((status.code(), errors.len()), (Code::ResourceExhausted, 0));
+        assert!(status.message().contains(": 50000 of 100000 updates"), "{status}");
+        assert!(status.message().ends_with("number 1, counted from 0: why"), "{status}");
+    }
 }

@@ -1,14 +1,12 @@
 //! A server without sockets, for fuzzing: its methods are called with messages in binary form, as they come from clients.
 
-use super::device::{Device, malformed};
+use super::device::Device;
 use super::streams::{Stream, ToClient};
 use super::{MESSAGE_BYTES_MAX, packets};
 use crate::session::Rules;
 use bytes::Bytes;
 use p4jet_control::SharedControl;
-use p4jet_p4info::proto::v1;
 use p4jet_ports::{FromSwitch, Port, controller_port};
-use prost::Message;
 use std::cell::RefCell;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -68,8 +66,7 @@ impl InProcess {
             "GetForwardingPipelineConfig" => device.get_pipeline(&request).map(|answer| vec![answer]),
             "Capabilities" => device.capabilities(&request).map(|answer| vec![answer]),
             "Read" => {
-                let request = v1::ReadRequest::decode(request).map_err(malformed)?;
-                device.check_device(request.device_id)?;
+                let request = device.read_request(request)?;
                 let answers = RefCell::new(Vec::new());
                 let send = |answer| {
                     answers.borrow_mut().push(answer);

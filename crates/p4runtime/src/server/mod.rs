@@ -1,5 +1,6 @@
 //! The P4Runtime server: gRPC on separate threads. The packet path does not know it.
 //!
+//! * `greeting`: the first bytes of a connection.
 //! * `grpc`: messages as bytes over HTTP/2, and the admission of requests.
 //! * `device`: the clients' roles, the pipeline configuration, and the order of changes.
 //! * `streams`: messages from clients on their streams. `outbox`: messages that wait for them.
@@ -10,6 +11,7 @@
 
 mod device;
 mod events;
+mod greeting;
 mod grpc;
 mod in_process;
 mod outbox;
@@ -22,6 +24,7 @@ use crate::session::Rules;
 use crate::wire;
 use bytes::Bytes;
 use device::Device;
+use greeting::{Greeted, greet};
 pub use grpc::Raw;
 use grpc::{Admitted, Budget, DuplexMethod, Method, StreamMethod};
 use http::{Request, Response};
@@ -29,9 +32,8 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 pub use in_process::InProcess;
 use p4jet_control::SharedControl;
-use p4jet_p4info::proto::v1;
 use p4jet_ports::{FromSwitch, ToSwitch};
-use prost::Message;
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -39,10 +41,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::task::AbortHandle;
 use tonic::Status;
 use tonic::body::Body;
 
@@ -59,6 +62,10 @@ pub const MESSAGE_BYTES_MAX: usize = 256 << 20;
 pub const SMALL_MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Maximum size of all large requests together, in bytes.
 pub const REQUESTS_BYTES_MAX: usize = 512 << 20;
+/// Maximum number of connections that have not greeted, with TLS and HTTP/2. A further one takes the place of the oldest.
+pub const SILENT_MAX: usize = 64;
+/// Maximum number of Reads of a client that are in progress, or whose answers it has not read.
+pub const READS_OF_CLIENT_MAX: usize = 8;
 /// Maximum number of simultaneous Reads.
 pub const READS_MAX: usize = 64;
 /// Number of threads for requests that wait for a batch, besides Reads.
@@ -69,6 +76,10 @@ const SHORT_BYTES: usize = 4 << 10;
 const PAGES_MAX: usize = 2;
 /// Maximum time that a Read waits for a client that does not read its answers.
 const READ_WAIT: Duration = Duration::from_secs(30);
+/// The same, while another Read waits for its turn.
+const READ_WAIT_SHORT: Duration = Duration::from_secs(1);
+/// Maximum time that a Read waits for its turn. It is 8 short waits and more: clients have 8 times as many Reads as there are turns.
+const TURN_WAIT: Duration = Duration::from_secs(10);
 /// Maximum time until a new connection speaks HTTP/2.
 const GREETING_WAIT: Duration = Duration::from_secs(10);
 /// Interval of HTTP/2 pings to an idle client, and the maximum time for its answer.
@@ -155,7 +166,7 @@ impl Server {
             device,
             to_switch,
             budget: Budget::new(REQUESTS_BYTES_MAX),
-            reads: Arc::new(Semaphore::new(READS_MAX)),
+            reads: Reads::new(),
             connections: AtomicUsize::new(0),
             refused: AtomicBool::new(false),
             log,
@@ -208,7 +219,7 @@ struct Shared {
     device: Arc<Device>,
     to_switch: Option<packets::ToSwitch>,
     budget: Budget,
-    reads: Arc<Semaphore>,
+    reads: Reads,
     connections: AtomicUsize,
     /// True from the log line about a refused connection until a connection ends.
     refused: AtomicBool,
@@ -216,22 +227,15 @@ struct Shared {
 }
 
 /// A counted connection.
-struct Connection(Arc<Shared>);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
-        self.0.refused.store(false, Ordering::Relaxed);
-    }
+struct Connection {
+    shared: Arc<Shared>,
+    /// Room for its Reads.
+    reads: Arc<Semaphore>,
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<tokio_rustls::TlsAcceptor>) {
-    loop {
-        let Ok((stream, peer)) = listener.accept().await else {
-            // No descriptor is left; try again when a connection may have ended.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
+impl Connection {
+    /// Counts a connection, if there is room.
+    fn new(shared: &Arc<Shared>, peer: SocketAddr) -> Option<Connection> {
         if shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
             shared.connections.fetch_sub(1, Ordering::Relaxed);
             if !shared.refused.swap(true, Ordering::Relaxed) {
@@ -239,68 +243,89 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<tokio_ru
                     "{peer} is refused: {CONNECTIONS_MAX} clients are connected, the limit"
                 ));
             }
-            continue;
+            return None;
         }
-        let connection = Connection(Arc::clone(&shared));
-        let tls = tls.clone();
-        tokio::spawn(async move {
-            let _ = stream.set_nodelay(true);
-            match tls {
-                None if speaks_http2(&stream).await => serve_connection(stream, connection).await,
-                None => {}
-                Some(tls) => {
-                    if let Ok(Ok(stream)) = tokio::time::timeout(GREETING_WAIT, tls.accept(stream)).await {
-                        serve_connection(stream, connection).await;
-                    }
-                }
-            }
-        });
+        let reads = Arc::new(Semaphore::new(READS_OF_CLIENT_MAX));
+        Some(Connection { shared: Arc::clone(shared), reads })
     }
 }
 
-/// The first bytes that a client of HTTP/2 sends.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// Waits for the first bytes of a connection. False if they are not those of HTTP/2, or do not arrive.
-async fn speaks_http2(stream: &TcpStream) -> bool {
-    let greeting = async {
-        let mut seen = [0; PREFACE.len()];
-        loop {
-            match stream.peek(&mut seen).await {
-                Ok(0) | Err(_) => return false,
-                Ok(count) if seen[..count] != PREFACE[..count] => return false,
-                Ok(count) if count == PREFACE.len() => return true,
-                // `peek` returns at once if a part has arrived.
-                Ok(_) => tokio::time::sleep(Duration::from_millis(5)).await,
-            }
-        }
-    };
-    tokio::time::timeout(GREETING_WAIT, greeting).await.unwrap_or(false)
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        self.shared.refused.store(false, Ordering::Relaxed);
+    }
 }
 
-async fn serve_connection(
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    connection: Connection,
+async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<tokio_rustls::TlsAcceptor>) {
+    // Connections that have not greeted, the oldest first.
+    let mut silent: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        let Ok((stream, peer)) = listener.accept().await else {
+            // No descriptor is left; try again when a connection may have ended.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        silent.retain(|greeting| !greeting.is_finished());
+        if silent.len() >= SILENT_MAX
+            && let Some(oldest) = silent.pop_front()
+        {
+            oldest.abort();
+        }
+        let (shared, tls) = (Arc::clone(&shared), tls.clone());
+        let greeting = async move {
+            let _ = stream.set_nodelay(true);
+            match tls {
+                None => serve(greet(stream).await, peer, &shared),
+                Some(tls) => {
+                    let Ok(stream) = tls.accept(stream).await else { return };
+                    serve(greet(stream).await, peer, &shared);
+                }
+            }
+        };
+        let greeting = tokio::spawn(async move {
+            let _ = tokio::time::timeout(GREETING_WAIT, greeting).await;
+        });
+        silent.push_back(greeting.abort_handle());
+    }
+}
+
+/// Serves a connection that has greeted, if there is room for it.
+fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    greeted: Option<Greeted<S>>,
+    peer: SocketAddr,
+    shared: &Arc<Shared>,
 ) {
-    let shared = Arc::clone(&connection.0);
-    let service = hyper::service::service_fn(move |request| answer(Arc::clone(&shared), request));
-    // It ends with the client, or with an error of the protocol.
-    let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .keep_alive_interval(PING)
-        .keep_alive_timeout(PING)
-        .max_concurrent_streams(CALLS_MAX)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_send_buf_size(SEND_BUFFER)
-        .max_header_list_size(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    drop(connection);
+    let Some(stream) = greeted else { return };
+    let Some(connection) = Connection::new(shared, peer) else { return };
+    tokio::spawn(async move {
+        let connection = Arc::new(connection);
+        let service = {
+            let connection = Arc::clone(&connection);
+            hyper::service::service_fn(move |request| answer(Arc::clone(&connection), request))
+        };
+        // It ends with the client, or with an error of the protocol.
+        let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING)
+            .keep_alive_timeout(PING)
+            .max_concurrent_streams(CALLS_MAX)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(SEND_BUFFER)
+            .max_header_list_size(HEADERS_MAX)
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+        drop(connection);
+    });
 }
 
 /// Answers one request.
-async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+async fn answer(
+    connection: Arc<Connection>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let shared = Arc::clone(&connection.shared);
     let is_grpc = request.headers().get(http::header::CONTENT_TYPE).is_some_and(|content| {
         content.as_bytes().starts_with(b"application/grpc")
             && !content.as_bytes().starts_with(b"application/grpc-web")
@@ -323,7 +348,9 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         .max_encoding_message_size(usize::MAX);
     Ok(match method.as_str() {
         "Write" => grpc.unary(Method(|raw| write(Arc::clone(&shared), raw)), request).await,
-        "Read" => grpc.server_streaming(StreamMethod(|raw| read(Arc::clone(&shared), raw)), request).await,
+        "Read" => {
+            grpc.server_streaming(StreamMethod(|raw| read(Arc::clone(&connection), raw)), request).await
+        }
         "SetForwardingPipelineConfig" => {
             grpc.unary(Method(|raw| set_pipeline(Arc::clone(&shared), raw)), request).await
         }
@@ -401,40 +428,118 @@ async fn set_pipeline(shared: Arc<Shared>, raw: Bytes) -> Result<Bytes, Status> 
     Ok(Bytes::new())
 }
 
-/// The answers of a Read, and the permit that counts it.
+/// The answers of a Read, which its thread takes away if the client does not read them.
+type Waiting = Arc<Mutex<Option<mpsc::Receiver<Result<Bytes, Status>>>>>;
+
+/// The answers of a Read, and the permit that counts it as one of its client until the client has read them or gone.
 struct Pages {
-    pages: mpsc::Receiver<Result<Bytes, Status>>,
-    _permit: tokio::sync::OwnedSemaphorePermit,
+    waiting: Waiting,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl tokio_stream::Stream for Pages {
     type Item = Result<Bytes, Status>;
 
     fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
+        self: std::pin::Pin<&mut Self>,
         context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<Self::Item>> {
-        self.pages.poll_recv(context)
+        match &mut *device::lock(&self.waiting) {
+            Some(pages) => pages.poll_recv(context),
+            None => {
+                let text = "the client did not read the answers of its Read in time";
+                std::task::Poll::Ready(Some(Err(Status::resource_exhausted(text))))
+            }
+        }
     }
 }
 
-async fn read(shared: Arc<Shared>, raw: Bytes) -> Result<Pages, Status> {
-    let request = v1::ReadRequest::decode(raw).map_err(device::malformed)?;
-    let device = Arc::clone(&shared.device);
-    device.check_device(request.device_id)?;
-    let permit = Arc::clone(&shared.reads).try_acquire_owned();
-    let permit = permit.map_err(|_| {
-        Status::resource_exhausted(format!("{READS_MAX} Reads are in progress, which is the limit"))
+/// The Reads of all clients.
+struct Reads {
+    turns: Arc<Semaphore>,
+    /// Reads that wait for their turn.
+    waiting: AtomicUsize,
+}
+
+impl Reads {
+    fn new() -> Reads {
+        Reads { turns: Arc::new(Semaphore::new(READS_MAX)), waiting: AtomicUsize::new(0) }
+    }
+
+    /// Waits for a turn. A long request does not wait, because it would take memory meanwhile.
+    async fn turn(&self, is_long: bool) -> Result<OwnedSemaphorePermit, Status> {
+        let turns = || Arc::clone(&self.turns);
+        let turn = match turns().try_acquire_owned() {
+            Err(_) if !is_long => {
+                let _waits = Waits::new(&self.waiting);
+                let turn = tokio::time::timeout(TURN_WAIT, turns().acquire_owned()).await;
+                turn.ok().and_then(Result::ok)
+            }
+            turn => turn.ok(),
+        };
+        turn.ok_or_else(|| {
+            Status::resource_exhausted(format!("{READS_MAX} Reads are in progress, which is the limit"))
+        })
+    }
+}
+
+/// Counts something that waits, until it is dropped.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl Waits<'_> {
+    fn new(count: &AtomicUsize) -> Waits<'_> {
+        count.fetch_add(1, Ordering::Relaxed);
+        Waits(count)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+async fn read(connection: Arc<Connection>, raw: Bytes) -> Result<Pages, Status> {
+    let permit = Arc::clone(&connection.reads).try_acquire_owned().map_err(|_| {
+        Status::resource_exhausted(format!(
+            "{READS_OF_CLIENT_MAX} Reads of this client are in progress or have answers that it has not read, which is the limit"
+        ))
     })?;
+    let shared = Arc::clone(&connection.shared);
+    let turn = shared.reads.turn(raw.len() > grpc::SMALL_BYTES).await?;
+    let request = shared.device.read_request(raw)?;
     let (to_client, pages) = mpsc::channel(PAGES_MAX);
+    let waiting: Waiting = Arc::new(Mutex::new(Some(pages)));
+    let pages = Pages { waiting: Arc::clone(&waiting), _permit: permit };
     let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || {
-        // The Read of a client that does not read is ended; until then it holds little memory.
-        let send = |page| {
-            let sending = tokio::time::timeout(READ_WAIT, to_client.send(page));
-            matches!(runtime.block_on(sending), Ok(Ok(())))
-        };
-        device.read(&request, &send);
+        let _turn = turn;
+        let send = |page| runtime.block_on(send(&shared.reads, &to_client, page, &waiting));
+        shared.device.read(&request, &send);
     });
-    Ok(Pages { pages, _permit: permit })
+    Ok(pages)
+}
+
+/// Sends an answer of a Read. False if the client has gone, or does not read and its answers are taken away.
+async fn send(
+    reads: &Reads,
+    to_client: &mpsc::Sender<Result<Bytes, Status>>,
+    page: Result<Bytes, Status>,
+    waiting: &Waiting,
+) -> bool {
+    let begun = Instant::now();
+    loop {
+        match tokio::time::timeout(READ_WAIT_SHORT, to_client.reserve()).await {
+            Ok(Ok(room)) => {
+                room.send(page);
+                return true;
+            }
+            Ok(Err(_)) => return false,
+            Err(_) if begun.elapsed() >= READ_WAIT || reads.waiting.load(Ordering::Relaxed) > 0 => {
+                *device::lock(waiting) = None;
+                return false;
+            }
+            Err(_) => {}
+        }
+    }
 }
