@@ -1315,6 +1315,8 @@ fn without_memory_a_change_of_a_large_array_is_refused() {
         let answer = raw.ask(&format!("{{\"write\":[{set},{set}]}}\n"));
         short.leave_free(None);
         short.connect();
+        // The new client gets its thread before memory becomes short.
+        short.number("stats", Some("received"));
         answer
     };
     let done = set_twice(r#"["1:2","3:4"]"#, None);
@@ -1641,9 +1643,9 @@ fn simple_switch_logs_packets_as_bmv2_does() {
     // Too short for a header that the parser extracts.
     let lines = inject(1, "0800", "[6.0] [cxt 0] Transmitting packet of size 14 out of port 3\n");
     has(&of(&lines, "6.0"), &["Exception while parsing: PacketTooShort", "Parser 'parser': end"]);
-    ctl("stop");
     ctl("table_add t forward 00:00:00:00:00:05 => 7");
     inject(5, "08004500", "] Transmitting packet of size 16 out of port 7, which does not exist\n");
+    ctl("stop");
     assert_eq!(switch.status(), 0);
 }
 

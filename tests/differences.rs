@@ -130,6 +130,9 @@ const ENTRIES: &[Entry] = &[
     ("**Files and interfaces by that port.**", || {
         tested_in("tests/control.rs", "fn over_tcp_the_switch_opens_only_granted_files(");
     }),
+    ("**Ports of copies.**", || {
+        tested_in("crates/control/tests/write.rs", "fn limits_hold_for_typed_updates(");
+    }),
     ("**Slow links.**", || {
         tested_in("tests/namespaces/slow_link.rs", "fn a_slow_link_fills_queues_without_configuration(");
     }),

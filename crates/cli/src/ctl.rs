@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args, Clone, Debug)]
 pub struct Address {
     /// Socket of the switch; by default that of the only running switch of this user.
-    #[arg(long, visible_alias = "control", value_name = "PATH", conflicts_with = "tcp")]
+    #[arg(long, alias = "control", value_name = "PATH", conflicts_with = "tcp")]
     socket: Option<PathBuf>,
     /// TCP address of the switch, or a port of this machine.
     #[arg(long, value_name = "ADDR:PORT")]
