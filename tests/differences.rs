@@ -157,6 +157,9 @@ const ENTRIES: &[Entry] = &[
     ("* header fields and values of type `bit<0>`", || {
         refuses(&Parts { meta: "bit<0> w;", ..Parts::default() }, "of type bit<0>");
     }),
+    ("* a table and a value set with one full control-plane name,", || {
+        tested_in("crates/arch/tests/golden/refused_names.ir", "value_set<bit<8>>(4) set;");
+    }),
     ("* varbits in digests,", || {
         let states = "state start { p.extract(h.a); p.extract(h.v, 8); transition accept; }";
         let parts = Parts { states, statements: "digest<v_t>(1, h.v);", ..Parts::default() };
