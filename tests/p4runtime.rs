@@ -1034,7 +1034,7 @@ fn p_10_and_p_11_reconcile_keeps_everything_or_changes_nothing() {
     assert_eq!(read(), []);
 }
 
-/// The program with so many more tables that its compilation takes a while.
+/// The program with `LARGE_TABLES` further tables, whose compilation takes a while.
 fn large() -> String {
     let tables = (0..LARGE_TABLES).map(|n| {
         format!(
