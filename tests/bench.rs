@@ -177,8 +177,10 @@ fn p4runtime_rates_are_measured() {
     ];
     assert_eq!(keys, expected);
     for (key, figure) in figures.as_object().unwrap() {
-        // A few entries fit into memory that was there before.
-        let is_measured = figure["value"].as_f64().unwrap() > 0.0 || key == "bytes_per_entry";
+        // A few entries fit into memory that was there before. On a busy machine, no packet may pass within a short measurement.
+        let may_be_zero = key == "bytes_per_entry" || key.ends_with("_ratio");
+        let value = figure["value"].as_f64().unwrap();
+        let is_measured = value > 0.0 || (value == 0.0 && may_be_zero);
         assert!(
             is_measured && figure["goal"].is_number() && figure["reached"].is_boolean(),
             "{key}: {figure}"

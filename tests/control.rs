@@ -1095,7 +1095,8 @@ impl Short {
     fn memory(&self, figure: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.switch.child.id())).unwrap();
         let size = status.lines().find_map(|line| line.strip_prefix(figure));
-        let size = size.unwrap_or_else(|| panic!("the switch has ended:\n{status}"));
+        let said = || self.switch.later.iter().collect::<Vec<_>>().join("\n");
+        let size = size.unwrap_or_else(|| panic!("the switch has ended; it said:\n{}\n{status}", said()));
         let kib: u64 = size.split_whitespace().next().unwrap().parse().unwrap();
         kib << 10
     }

@@ -115,6 +115,58 @@ fn captures_are_forwarded_alike_by_both_engines() {
     }
 }
 
+/// Multicasts packets with an odd first byte to a group of 400 copies; sends the others to port 1.
+const MIXED: &str = r#"
+#include <v1model.p4>
+header first_t { bit<8> kind; bit<32> number; }
+struct headers { first_t first; }
+struct meta {}
+parser P(packet_in p, out headers h, inout meta m, inout standard_metadata_t s) {
+    state start { p.extract(h.first); transition accept; }
+}
+control V(inout headers h, inout meta m) { apply {} }
+control I(inout headers h, inout meta m, inout standard_metadata_t s) {
+    apply { if (h.first.kind[0:0] == 1) { s.mcast_grp = 1; } else { s.egress_spec = 1; } }
+}
+control E(inout headers h, inout meta m, inout standard_metadata_t s) {
+    apply { h.first.kind = (bit<8>) s.egress_rid; }
+}
+control D(packet_out p, in headers h) { apply { p.emit(h.first); } }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+"#;
+
+/// The work for copies does not shorten the batch of received packets that follows.
+#[test]
+fn copies_and_packets_leave_in_the_same_order_on_both_engines() {
+    let dir = TempDir::new("mixed");
+    let path = dir.write("mixed.p4", MIXED);
+    let mut commands = "mc_mgrp_create 1\n".to_string();
+    for copy in 0..400 {
+        commands += &format!("mc_node_create {copy} 1\nmc_node_associate 1 {copy}\n");
+    }
+    let commands = dir.write("mixed.cmd", commands);
+    let frames = |port: u32| -> Vec<_> {
+        (0..400u32)
+            .map(|i| [&[u8::from(i % 8 == port)][..], &(port << 24 | i).to_be_bytes()].concat())
+            .collect()
+    };
+    let inputs = [0, 1, 2].map(|port| dir.write(&format!("{port}.pcap"), common::pcap(&frames(port))));
+    let sent = ["jit", "interp"].map(|engine| {
+        let outputs = [0, 1, 2].map(|port| dir.file(&format!("{engine}-{port}.pcap")));
+        let mut command = common::p4jet();
+        command.args(["run", &path, "--engine", engine, "--commands", &commands, "--no-control"]);
+        for (port, (input, output)) in inputs.iter().zip(&outputs).enumerate() {
+            command.args(["-i", &format!("{port}@pcap:{input},{output}")]);
+        }
+        run_command(&mut command).expect_status(0);
+        outputs.map(|path| common::read_pcap(&path))
+    });
+    let [jit, interp] = &sent;
+    // 50 of the packets of each port have 400 copies each.
+    assert_eq!(jit.each_ref().map(Vec::len), [0, 3 * (350 + 50 * 400), 0]);
+    assert!(jit == interp, "the order differs");
+}
+
 #[test]
 fn bench_digests_agree() {
     let dir = TempDir::new("digests");

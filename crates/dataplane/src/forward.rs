@@ -692,6 +692,8 @@ impl Forwarder {
         // An interpreting worker takes smaller batches. It serves the port until it has received as many packets as one batch of
         // machine code, so that both engines send in the same order, or until it has done much work.
         let (mut room, mut work) = (BATCH_MAX, 0);
+        // The work for copies since the previous batch does not count.
+        self.worker.take_work();
         while room > 0 && work <= SERVE_WORK_MAX && self.ports[i].receives() {
             self.receive(i, self.worker.batch_max().min(room));
             let n = self.buffers.batch.len();
