@@ -26,6 +26,7 @@ mod pipelined;
 mod reserve;
 mod run;
 mod shell;
+mod signal_stack;
 mod simple_switch;
 mod simple_switch_cli;
 mod stages;
@@ -128,6 +129,7 @@ fn emulated(args: &[OsString]) -> Option<(Emulated, &[OsString])> {
 }
 
 fn main() -> ExitCode {
+    signal_stack::restore();
     full_files_are_errors();
     let args: Vec<OsString> = std::env::args_os().collect();
     if let Some((emulated, args)) = emulated(&args) {

@@ -1,5 +1,6 @@
 //! Starts threads without risk to the process. The standard library aborts the process if a started thread cannot map its
-//! signal stack, so the address space is checked before the thread starts.
+//! signal stack, so the address space is checked before the thread starts. Other threads may take what was free before the
+//! thread begins; the `p4jet` binary therefore has no signal stacks.
 #![allow(unsafe_code)]
 
 use std::io;
