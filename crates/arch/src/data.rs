@@ -100,7 +100,8 @@ pub(crate) fn hash_of(
         // If all headers are valid, or only one is involved, the call needs no lengths.
         let one = headers.len() == 1;
         let (all, some, join) = (cx.node(), cx.node(), cx.node());
-        cx.terminate(Terminator::If { cond: build::all(headers), then: all, otherwise: some });
+        let cond = build::all(headers);
+        cx.add_branches(|cx| cx.terminate(Terminator::If { cond, then: all, otherwise: some }));
         cx.enter(all);
         call(cx, hash, whole);
         cx.goto(join);
