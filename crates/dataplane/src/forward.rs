@@ -685,7 +685,7 @@ impl Forwarder {
             std::mem::swap(&mut self.buffers, &mut load.buffers);
         }
         if load.is_some() {
-            self.receive(i, BATCH_MAX);
+            self.receive(i, self.worker.batch_max());
             self.process_received(i, load);
             return;
         }
@@ -702,7 +702,7 @@ impl Forwarder {
             }
             self.process_received(i, None);
             room -= n;
-            if self.worker.batch_max() == BATCH_MAX {
+            if !self.worker.interprets_received() {
                 break;
             }
             work += self.worker.take_work();

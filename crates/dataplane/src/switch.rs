@@ -2,7 +2,9 @@
 
 use p4jet_externs::State;
 use p4jet_ir as ir;
+use p4jet_ir::turns::{SEARCHES_MAX, searches_in_loops};
 use p4jet_jit::{Cancel, Compiled, Engine, Seen};
+use p4jet_packet::BATCH_MAX;
 use p4jet_tables::{Table, TableSpec};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -130,6 +132,7 @@ pub struct Switch {
     state: State,
     code: OnceLock<Result<Arc<Compiled>, p4jet_jit::Error>>,
     options: p4jet_jit::Options,
+    batch_max: usize,
     start: Instant,
     queues: Arc<Queues>,
     packet_log: OnceLock<Arc<PacketLog>>,
@@ -174,8 +177,10 @@ impl Switch {
         state: State,
     ) -> Result<Switch, String> {
         let inboxes = inboxes(workers, &program)?;
+        let batch_max = SEARCHES_MAX / searches_in_loops(&program).max(1);
         Ok(Switch {
             program,
+            batch_max: batch_max.clamp(1, BATCH_MAX as u64) as usize,
             lowered: OnceLock::new(),
             tables,
             state,
@@ -237,6 +242,12 @@ impl Switch {
     /// True if its workers count lookups and drops ([`crate::Worker::tallies`]).
     pub fn is_counted(&self) -> bool {
         self.options.counted
+    }
+
+    /// Returns the maximum number of packets of a received batch, so that its lookups in searched tables inside loops are no more
+    /// than those that one packet may cause: a batch that has begun cannot be left.
+    pub(crate) fn batch_max(&self) -> usize {
+        self.batch_max
     }
 
     /// Returns the program.
@@ -414,4 +425,28 @@ fn inboxes(workers: usize, program: &ir::Program) -> Result<Box<[Inbox<Handed, p
     }
     let inboxes = (0..workers).map(|_| Inbox::new()).collect::<std::io::Result<_>>();
     inboxes.map_err(|e| format!("no way between workers: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_small_where_each_packet_may_search_often() {
+        let batch_max = |key: &str, turns: u32| {
+            let text = format!(
+                "program searches errors NoError, PacketTooShort error_packet_too_short 1 error_header_too_short 1 \
+                 field x: 8 metadata field j: 16 temp action a() {{ n0: return }} \
+                 table t {{ key k: 8 {key} action a default a() size 1 }} \
+                 block c control {{ n0: j = 0x0:16 goto n1 n1: if ltu(j, {turns:#x}:16) then n2 else n4 \
+                 n2: apply t(x) next n3 exit n3 n3: j = add(j, 0x1:16) goto n1 n4: return }} ingress c"
+            );
+            let program = ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(ir::verify::verify(&program), Ok(()));
+            Switch::new(program).map(|switch| switch.batch_max()).unwrap()
+        };
+        assert_eq!([batch_max("ternary", 100), batch_max("exact", 5000)], [BATCH_MAX; 2]);
+        assert_eq!(batch_max("ternary", 1000), 8);
+        assert_eq!(batch_max("ternary", 5000), 1);
+    }
 }

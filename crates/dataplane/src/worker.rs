@@ -296,10 +296,14 @@ impl Worker {
         std::mem::take(&mut self.work)
     }
 
-    /// Returns the maximum number of packets of the next received batch.
+    /// True if it interprets the next received batch.
+    pub(crate) fn interprets_received(&self) -> bool {
+        matches!(self.engine, Runner::Interp(_)) || self.logs_arrived()
+    }
+
+    /// Returns the maximum number of packets of the next batch that a packet loop receives.
     pub(crate) fn batch_max(&self) -> usize {
-        let interprets = matches!(self.engine, Runner::Interp(_)) || self.logs_arrived();
-        if self.in_loop && interprets { INTERPRETED_MAX } else { BATCH_MAX }
+        if self.interprets_received() { INTERPRETED_MAX } else { self.place.switch().batch_max() }
     }
 
     /// Switches to other code of the same program ([`Switch::code_for_seen`]) and returns true. Returns false if the

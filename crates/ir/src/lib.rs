@@ -399,6 +399,16 @@ pub struct Table {
     pub loc: Loc,
 }
 
+impl Table {
+    /// True if a lookup may have to compare many entries: with ternary, range or optional keys, or several lpm keys.
+    pub fn is_searched(&self) -> bool {
+        let prefixes = self.keys.iter().filter(|key| key.kind == MatchKind::Lpm).count();
+        let wild =
+            |key: &Key| matches!(key.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
+        prefixes > 1 || self.keys.iter().any(wild)
+    }
+}
+
 /// An action in a table's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableAction {

@@ -65,6 +65,7 @@ impl Types<'_> {
     /// Returns the width in bits that the control plane sees: 0 for strings and errors. `None` if the type has none.
     pub fn width(&self, ty: &Type) -> Option<u32> {
         match ty {
+            Type::Bit(0) => None,
             Type::Bit(w) | Type::Int(w) => Some(*w),
             Type::Bool => Some(1),
             Type::Error => Some(0),

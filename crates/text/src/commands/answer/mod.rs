@@ -139,9 +139,7 @@ impl<'c> Answerer<'c> {
                 let note = Some("register index omitted, reading entire array".to_string());
                 Reply { note, ..Reply::new(text, data) }
             }
-            Command::ShowQueues => {
-                Reply::new(self.queues_text(), data.then(|| queues::data(self.switch().queues())))
-            }
+            Command::ShowQueues => Reply::new(self.queues_text(), data.then(|| self.queues_data())),
             Command::MemberDump(table, member) => self.member_reply(table, member, data)?,
             Command::GroupDump(table, group) => self.group_reply(table, group, data)?,
             Command::ProfileDump(table) => self.profile_reply(table, data)?,
