@@ -77,14 +77,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if wrong { Err(Failure::Reported) } else { Ok(()) }
 }
 
-/// Compiles to machine code, to refuse everything that `run` would refuse; but accepts a correct program that is not a switch,
+/// Compiles to machine code, to refuse everything that `run` would refuse, and wrong constraints; but accepts a correct program that is not a switch,
 /// such as a library or one for another architecture.
 fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result<(), Failure> {
-    let typed = compile::front_end(&ProgramArgs { program: program.into(), source: source.clone() })?;
+    let mut typed = compile::front_end(&ProgramArgs { program: program.into(), source: source.clone() })?;
     if let Some(why) = typed.no_switch(&source.arch) {
         typed.show_warnings();
         return say!("{}: fine as P4, but {why}", name);
     }
+    typed.check_constraints(&source.arch)?;
     let mut compiled = typed.lower(&source.arch)?;
     if args.ir {
         output::write(format_args!("{}", p4jet_ir::text::print(&compiled.program)))?;

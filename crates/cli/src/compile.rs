@@ -394,6 +394,18 @@ impl Typed {
         }
     }
 
+    /// Refuses a program with a wrong constraint on table entries or action parameters.
+    pub fn check_constraints(&mut self, arch: &str) -> Result<(), Failure> {
+        let architecture = self.architecture(arch)?;
+        let mut errors = p4jet_p4info::check_constraints(&self.typed, architecture.name());
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let mut diagnostics = std::mem::take(&mut self.warnings);
+        diagnostics.append(&mut errors);
+        Err(diagnosed(&diagnostics, &self.sources, self.format))
+    }
+
     /// The rest of the compiler.
     pub fn lower(mut self, arch: &str) -> Result<Compiled, Failure> {
         let architecture = self.architecture(arch)?;

@@ -43,7 +43,7 @@ pub use host::{DryRun, Host, Keep, Program, Ready, Source, Swap, Swapped};
 pub use named::{Call, Crc, NamedCell, NamedEntry, NamedNoted, NamedUpdate, RateRecord, Session};
 pub use named_read::{NamedPage, NamedSelector};
 pub use names::unknown;
-pub use notes::{NOTE_BYTES_MAX, Note, Noted};
+pub use notes::{NOTE_BYTES_MAX, Note, NoteOwner, Noted};
 pub use p4jet_dataplane::{PortChange, Topics};
 pub use queues::{Queue, QueueUpdate, WEIGHT_MAX};
 pub use read::{Entity, EntryState, PAGE_MAX, Page, Selector};

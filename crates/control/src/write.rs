@@ -333,6 +333,8 @@ pub struct Batch {
     checked: usize,
     /// Their memory.
     memory: Option<MemoryClaim>,
+    /// True if the owner of the notes makes the updates.
+    is_owners: bool,
 }
 
 /// Memory to undo the deletion of a member, a group, a multicast node or a clone session.
@@ -357,7 +359,13 @@ impl Batch {
             expected: updates,
             checked: 0,
             memory: None,
+            is_owners: false,
         }
+    }
+
+    /// Says that the owner of the notes makes the updates ([`NoteOwner`](crate::NoteOwner)).
+    pub(crate) fn set_owners(&mut self) {
+        self.is_owners = true;
     }
 
     /// Applies one update, or leaves the switch unchanged. Returns the handle of the created object. Later updates of the batch can
@@ -461,9 +469,12 @@ impl Batch {
 
     fn carry_out_with(&mut self, update: Update, at: Option<u32>, direct: &Direct) -> Result<Option<u32>> {
         self.check_memory()?;
-        let Batch { control, log, made, changes, .. } = self;
+        let Batch { control, log, made, changes, is_owners, .. } = self;
         // The journal uses the names of the schema.
         control.check(&update)?;
+        if !*is_owners {
+            control.check_owned(&update)?;
+        }
         if let Some(changes) = changes {
             changes.add(control, &update, made);
         }
@@ -554,6 +565,7 @@ impl Control {
     /// Control of the switch that replaced this one, with the notes about objects that it also has.
     pub(crate) fn succeed(&self, switch: Arc<Switch>) -> Control {
         let new = Control::new(switch);
+        new.adopt_note_owner(self);
         for (of, note) in self.notes() {
             if let Some(of) = new.find_noted(&self.named_noted(&of))
                 && new.is_there(&of)

@@ -367,6 +367,9 @@ pub struct Key {
     pub kind: MatchKind,
 }
 
+/// The number that stands for the action where none runs: the entry names a group without members.
+pub const NO_ACTION: u32 = u32::MAX;
+
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
@@ -814,7 +817,8 @@ pub enum Terminator {
         keys: Vec<Expr>,
         /// Receives 1 on a hit, 0 on a miss, before the action runs.
         hit: Option<FieldId>,
-        /// Receives the index in [`Table::actions`] of the action, before it runs. Width 32.
+        /// Receives the index in [`Table::actions`] of the action, before it runs; [`NO_ACTION`] if the entry names a group
+        /// without members. Width 32.
         action_run: Option<FieldId>,
         /// Receives the cell of the entry in direct counters and meters, 0 on a miss, before the action runs. Width 32.
         entry: Option<FieldId>,

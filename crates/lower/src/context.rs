@@ -917,6 +917,9 @@ mod tests {
         fn select_member(&self, cx: &mut Lowerer<'_>, _: ObjectId, _: Vec<Value>) -> Lowered<Expr> {
             cx.unsupported(nowhere(), "selectors")
         }
+        fn has_empty_group_actions(&self) -> bool {
+            false
+        }
     }
 
     #[test]

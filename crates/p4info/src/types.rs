@@ -78,6 +78,14 @@ impl Types<'_> {
         }
     }
 
+    /// Returns the width of the numbers that constraints compare: texts are compared as their numbers in the switch.
+    pub fn compared_width(&self, ty: &Type) -> u32 {
+        match (self.width(ty), ty) {
+            (Some(0), Type::New(_)) => self.bits(ty).unwrap_or(0),
+            (width, _) => width.unwrap_or(0),
+        }
+    }
+
     /// Returns the width in bits of the values in the switch.
     fn bits(&self, ty: &Type) -> Option<u32> {
         match ty {

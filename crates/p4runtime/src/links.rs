@@ -125,7 +125,8 @@ pub fn follow(switch: &SharedControl, changed: Option<u32>) -> Result<Option<Str
         return Ok(None);
     }
     let ports = Ports::of(switch);
-    let Some(mut batch) = switch.transaction(&control, objects.len()) else { return Ok(None) };
+    let Some(batch) = switch.transaction(&control, objects.len()) else { return Ok(None) };
+    let mut batch = batch.of_note_owner();
     let mut count = 0;
     for of in objects {
         let update = match &of {

@@ -3,7 +3,6 @@
 //! A [`Pipeline`] pairs each object of a P4Info with the object of the program that has its name, once, so that updates need no
 //! names. A P4Info that does not fit the program is refused with all reasons.
 
-use crate::constraints::{Constraint, Field as Named, Kind, Subject};
 use crate::refusal::{Code, Reason, Refusal, Result, choices};
 use crate::replication::REPLICAS_MAX;
 use crate::session::RoleView;
@@ -13,6 +12,7 @@ use p4jet_control::schema::MULTICAST_MAX;
 use p4jet_control::{Control, SharedControl};
 use p4jet_dataplane::Switch;
 use p4jet_ir::{InstanceId, InstanceKind, MatchKind, Program, TableId};
+use p4jet_p4info::constraints::{Constraint, Field as Named, Kind, Subject, annotation_text};
 use p4jet_p4info::proto::config::{
     self, DataType, Match, MatchType, MeterType, P4DataTypeSpec, P4Info, P4NamedType, P4TypeInfo, Preamble,
     Prefix, Representation, Scope, SdnType, SelectorSizeSemantics,
@@ -394,36 +394,6 @@ pub(crate) fn id_of(preamble: &Option<Preamble>) -> u32 {
 
 fn name_of(preamble: &Option<Preamble>) -> String {
     preamble.as_ref().map_or_else(String::new, |preamble| preamble.name.clone())
-}
-
-/// The text of the annotation `@name("…")`, if present. Several strings become lines.
-pub(crate) fn annotation_text(annotations: &[String], name: &str) -> Option<String> {
-    let body = annotations.iter().find_map(|annotation| {
-        let rest = annotation.trim().strip_prefix('@')?.strip_prefix(name)?.trim_start();
-        rest.strip_prefix('(')?.trim_end().strip_suffix(')')
-    })?;
-    let (mut text, mut chars, mut inside, mut pieces) = (String::new(), body.chars(), false, 0);
-    while let Some(c) = chars.next() {
-        match (inside, c) {
-            (false, '"') => {
-                inside = true;
-                if pieces > 0 {
-                    text.push('\n');
-                }
-                pieces += 1;
-            }
-            (true, '"') => inside = false,
-            (true, '\\') => match chars.next() {
-                Some('n') => text.push('\n'),
-                Some('t') => text.push('\t'),
-                Some(other) => text.push(other),
-                None => {}
-            },
-            (true, c) => text.push(c),
-            (false, _) => {}
-        }
-    }
-    Some(text)
 }
 
 struct Maker<'a> {

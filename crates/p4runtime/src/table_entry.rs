@@ -249,7 +249,7 @@ impl Pipeline {
             let values = action
                 .params
                 .iter()
-                .map(|param| crate::constraints::Value::Number(data[param.place].clone()));
+                .map(|param| p4jet_p4info::constraints::Value::Number(data[param.place].clone()));
             let values: Vec<_> = values.collect();
             if let Err(violation) = constraint.check(&values, 0) {
                 let why = format!("action `{}`: {violation}", action.name);
@@ -336,7 +336,7 @@ impl Pipeline {
 
     /// Checks the constraint of a table.
     fn check_constraint(&self, table: &Table, key: &[KeyMatch], priority: i32) -> Result<()> {
-        use crate::constraints::Value;
+        use p4jet_p4info::constraints::Value;
         let Some(constraint) = &table.constraint else { return Ok(()) };
         let values = table.keys.iter().map(|k| match &key[k.place] {
             KeyMatch::Exact(value) => Value::Number(value.clone()),

@@ -54,4 +54,8 @@ impl Architecture for V1Model {
     fn select_member(&self, cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<Value>) -> Lowered<ir::Expr> {
         externs::select_member(cx, profile, keys)
     }
+
+    fn has_empty_group_actions(&self) -> bool {
+        false
+    }
 }
