@@ -1230,7 +1230,7 @@ fn a_load_whose_state_finds_no_memory_says_so() {
         "the register is in the program:\n{program}"
     );
     let large = short.dir.write("large.p4", program);
-    let mut load = |short: &mut Short| short.client.command(&format!("load {large}"), false).unwrap();
+    let load = |short: &mut Short| short.client.command(&format!("load {large}"), false).unwrap();
     // The compilation gets its gibibyte, the register of a gibibyte does not.
     short.leave_free(Some(1100));
     let error = load(&mut short).error.unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use p4jet_ir::{BlockId, BlockKind, Cfg, FieldId, FieldKind, Function, Intrinsic, Loc, Op, Program, Stmt};
+use p4jet_ir::{BlockId, BlockKind, Cfg, FieldKind, Function, Intrinsic, Loc, Op, Program, Stmt};
 use p4jet_lower::{BlockArg, Lowered, Lowerer, ObjectId, Role};
 
 use super::manager::Manager;
