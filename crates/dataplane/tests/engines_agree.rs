@@ -115,7 +115,7 @@ fn compare(seed: u64, program: &Program, options: Options) -> usize {
         Switch::with_options(optimised, options, workers).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     for switch in [&reference, &fast] {
         switch.state().change_destinations(|d| {
-            let replica = |port, instance| Replica { port, instance };
+            let replica = |port, replication_id| Replica { port, replication_id };
             d.groups.insert(1, vec![replica(3, 7), replica(4, 8)]);
             d.groups.insert(2, vec![replica(5, 9)]);
             let replicas = vec![replica(6, 10)];

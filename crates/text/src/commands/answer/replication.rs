@@ -72,7 +72,7 @@ fn dump(multicast: &Multicast) -> String {
         for (handle, node) in nodes.iter().filter_map(|n| Some((n, multicast.nodes.get(n)?))) {
             out += &format!(
                 "  -> (L1h={handle}, rid={}) -> (ports=[{}], lags=[{}])\n",
-                node.instance,
+                node.replication_id,
                 listed(&node.ports),
                 listed(&node.lags)
             );
