@@ -365,7 +365,7 @@ impl Typed {
 
 /// Returns the span of the word at a place.
 fn span_at(place: &SourceLoc, sources: &SourceMap) -> Option<Span> {
-    let (line, column) = (place.line as usize - 1, place.column as usize - 1);
+    let (line, column) = (place.line.checked_sub(1)? as usize, place.column.checked_sub(1)? as usize);
     let file = sources.files.iter().position(|file| file.name == place.file)?;
     let text = &sources.files[file].text;
     let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
