@@ -274,16 +274,12 @@ const ENTITIES: &str = include_str!("../../crates/p4runtime/tests/common/entitie
 fn with_p4info(text: &str) -> Result<(Program, P4Info), String> {
     let options = Options { builtins: p4jet_analysis::BUILTINS.to_vec(), ..Options::default() };
     let parsed = parse_text("fuzz.p4", text, &options);
-    let shown = |found: &[_]| render(found, &parsed.sources, false);
-    if !parsed.diagnostics.is_empty() {
-        return Err(shown(&parsed.diagnostics));
-    }
-    let (typed, found) = p4jet_analysis::analyse(&parsed.program, parsed.sources.clone());
-    let typed = typed.ok_or_else(|| shown(&found))?;
-    let architecture = p4jet_arch::detect(&typed).ok_or("no architecture")?;
-    let program = p4jet_lower::lower(&typed, architecture, "fuzz").map_err(|found| shown(&found))?;
-    let generated = p4jet_p4info::generate(&typed, architecture.name()).map_err(|found| shown(&found))?;
-    Ok((program, generated.p4info))
+    let (typed, _) = p4jet_compile::analyse(parsed, |_| ()).map_err(|refused| refused.text())?;
+    let shown = |found: Vec<_>| render(&found, &typed.sources, false);
+    let architecture = p4jet_compile::architecture(&typed).map_err(|found| shown(vec![*found]))?;
+    let compiled = p4jet_compile::lower(&typed, architecture, "fuzz", false).map_err(shown)?;
+    let generated = p4jet_p4info::generate(&typed, architecture.name()).map_err(shown)?;
+    Ok((compiled.lowered, generated.p4info))
 }
 
 /// The running program and its P4Info: a host without ports and packets.
@@ -541,7 +537,7 @@ fn sample_switch() -> Result<Arc<Switch>, String> {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
     let program = PROGRAM
         .get_or_init(|| p4jet_ir::text::parse(SAMPLE).unwrap_or_else(|e| panic!("the sample program: {e}")));
-    Switch::new(program.clone())
+    Ok(Switch::new(program.clone())?)
 }
 
 /// The program of the control plane's own tests.
@@ -682,7 +678,7 @@ fn compare(reference: &Arc<Switch>, optimised: &Arc<Switch>, commands: &[String]
     // Repeated with code for these packets.
     let packets = frames.iter().zip(0..).map(|(frame, i)| (i % 3, frame.as_slice()));
     if let Ok(code) = optimised.seen(packets).map(|seen| optimised.code_for_seen(&seen)) {
-        let code = code.unwrap_or_else(|e| panic!("{}", optimised.describe(&e)));
+        let code = code.unwrap_or_else(|e| panic!("{}", optimised.program_error(&e)));
         if jit.change_code(&code) {
             let expected = run(&mut interp);
             agree(&run(&mut jit), &expected, "machine code for them");

@@ -106,7 +106,7 @@ fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result
                 &Seen::default(),
                 p4jet_jit::Options { plan: args.plan, listing: args.asm, ..Default::default() },
             )
-            .map_err(|e| compiled.refused(switch.describe(&e)))?;
+            .map_err(|e| compiled.refused(&switch.program_error(&e)))?;
         compiled.times.push(("machine code", start.elapsed()));
         if let Some(plan) = code.plan() {
             output::write(format_args!("{plan}"))?;
@@ -115,7 +115,7 @@ fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result
             output::write(format_args!("{listing}"))?;
         }
     } else {
-        switch.worker(EngineKind::Interp, 0).map_err(|why| compiled.refused(why))?;
+        switch.worker(EngineKind::Interp, 0).map_err(|error| compiled.refused(&error))?;
     }
     if args.time {
         for (stage, time) in &compiled.times {
@@ -141,7 +141,7 @@ fn complexity(args: &Args, compiled: &Compiled) -> Result<(), Failure> {
         derive::Options { port: None, paths_max: PATHS_MAX, visits_max: VISITS_MAX, seed: 1, commands: None };
     let found = complexity::complexity(&compiled.lowered, &compiled.typed, &options);
     let found = found.map_err(|error| match error {
-        p4jet_tools::Error::Input(why) => compiled.refused(why),
+        p4jet_tools::Error::Program(error) => compiled.refused(&error),
         other => other.into(),
     })?;
     if let Some(path) = &args.dot {

@@ -202,7 +202,7 @@ impl Records<'_> {
             }
             (Entity::MulticastGroup(group, nodes), _) => drop(self.groups().groups.insert(group, nodes)),
             (Entity::Node(handle, node), _) => {
-                let node = GroupNode { rid: node.instance, ports: node.ports, lags: node.lags };
+                let node = GroupNode { rid: node.replication_id, ports: node.ports, lags: node.lags };
                 self.groups().nodes.insert(handle, node);
             }
             (Entity::Lag(lag, ports), _) => drop(self.groups().lags.insert(lag, ports)),

@@ -197,7 +197,7 @@ impl Control {
         let Multicast { groups, nodes, lags } = state.multicast();
         if !(groups.is_empty() && nodes.is_empty() && lags.is_empty()) {
             let node = |(handle, node): (u32, Node)| {
-                (handle, GroupNode { rid: node.instance, ports: node.ports, lags: node.lags })
+                (handle, GroupNode { rid: node.replication_id, ports: node.ports, lags: node.lags })
             };
             let nodes = nodes.into_iter().map(node).collect();
             out.put(&Record::Multicast(Groups { groups, nodes, lags }))?;
@@ -388,7 +388,7 @@ pub(crate) fn session_record(number: u32, session: &p4jet_externs::Session) -> S
         let port = session.replicas.first().map(|replica| replica.port);
         return Session { number, port, group, bytes, replicas: None, class: None };
     }
-    let replicas = session.replicas.iter().map(|replica| (replica.port, replica.instance)).collect();
+    let replicas = session.replicas.iter().map(|replica| (replica.port, replica.replication_id)).collect();
     let class = Some(session.class_of_service).filter(|class| *class != 0);
     Session { number, port: None, group: None, bytes, replicas: Some(replicas), class }
 }
@@ -984,7 +984,7 @@ impl<'c> Restoring<'c, '_> {
             check_node_handle(handle)?;
             let (ports_of, lags_of) = (ports.clone(), lags.clone());
             self.control.check(&Update::CreateNode { replication_id, ports: ports_of, lags: lags_of })?;
-            new.nodes.insert(handle, Node { instance: replication_id, ports, lags, group: None });
+            new.nodes.insert(handle, Node { replication_id, ports, lags, group: None });
         }
         for (group, members) in groups {
             check_group(group)?;

@@ -207,7 +207,7 @@ fn act_of(action: &Action) -> Act {
 fn session_update(session: u32, was: Option<&Session>) -> Update {
     let Some(was) = was else { return Update::DeleteSession(session) };
     if !is_plain(was) {
-        let replicas = was.replicas.iter().map(|replica| (replica.port, replica.instance)).collect();
+        let replicas = was.replicas.iter().map(|replica| (replica.port, replica.replication_id)).collect();
         let (class_of_service, bytes_max) = (was.class_of_service, was.bytes_max);
         return Update::SetReplicas { session, replicas, class_of_service, bytes_max };
     }
@@ -226,7 +226,7 @@ fn take_group(m: &mut Multicast, group: u32) -> Option<Vec<(u32, Node)>> {
 
 /// True if a session has a group, or one copy of class 0 and replication id 0.
 pub(crate) fn is_plain(session: &Session) -> bool {
-    let one = matches!(session.replicas.as_slice(), [Replica { instance: 0, .. }]);
+    let one = matches!(session.replicas.as_slice(), [Replica { replication_id: 0, .. }]);
     session.class_of_service == 0 && (session.group.is_some() || one)
 }
 
@@ -981,7 +981,7 @@ impl Control {
             Update::SetSession { session, to, bytes_max } => {
                 let new = match to {
                     Mirror::Port(port) => {
-                        let replicas = vec![Replica { port, instance: 0 }];
+                        let replicas = vec![Replica { port, replication_id: 0 }];
                         Session { replicas, bytes_max, ..Session::default() }
                     }
                     Mirror::Group(group) => Session { group: Some(group), bytes_max, ..Session::default() },
@@ -991,7 +991,8 @@ impl Control {
                 note(&|| session_update(session, old.as_ref()).into());
             }
             Update::SetReplicas { session, replicas, class_of_service, bytes_max } => {
-                let replicas = replicas.into_iter().map(|(port, instance)| Replica { port, instance });
+                let replicas =
+                    replicas.into_iter().map(|(port, replication_id)| Replica { port, replication_id });
                 let new = Session { replicas: replicas.collect(), group: None, class_of_service, bytes_max };
                 let old = self.switch.state().destinations().sessions.get(&session).cloned();
                 self.set_session(session, Some(new));
@@ -1079,7 +1080,7 @@ impl Control {
                         Some(handle) if m.nodes.contains_key(&handle) => return Err(taken("node", handle)),
                         Some(handle) => {
                             check_node_handle(handle)?;
-                            let node = Node { instance: replication_id, ports, lags, group: None };
+                            let node = Node { replication_id, ports, lags, group: None };
                             m.nodes.insert(handle, node);
                             handle
                         }

@@ -714,7 +714,7 @@ impl Run<'_, '_, '_> {
             let mut copied = copied.clone();
             for (field, value) in [
                 (replicas.port, replica.port),
-                (replicas.instance, replica.instance),
+                (replicas.instance, replica.replication_id),
                 (replicas.class_of_service, class_of_service),
             ] {
                 if let Some(f) = field {

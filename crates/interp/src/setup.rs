@@ -4,17 +4,38 @@ use p4jet_externs as externs;
 use p4jet_ir::{ActionCall, CounterUnit, Instance, InstanceId, InstanceKind, Program, TableId};
 use p4jet_tables as tables;
 use std::collections::HashMap;
+use std::fmt;
+
+/// The reason why the tables of a program cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TablesError {
+    /// The system refuses memory, for this reason.
+    NoMemory(String),
+    /// A table, given by its name, refuses an entry that the program declares.
+    Entry(String, tables::TableError),
+}
+
+impl fmt::Display for TablesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TablesError::NoMemory(why) => write!(f, "no memory: {why}"),
+            TablesError::Entry(table, error) => write!(f, "table `{table}`: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TablesError {}
 
 /// Builds the program's tables with their declared entries, by [`p4jet_ir::TableId`]; those of one action profile share
 /// it. Fails if the tables refuse an entry.
-pub fn build_tables(program: &Program) -> Result<Vec<tables::Table>, String> {
+pub fn build_tables(program: &Program) -> Result<Vec<tables::Table>, TablesError> {
     let build = || {
         let mut profiles = HashMap::new();
         let tables = program.tables.iter().enumerate();
         tables.map(|(id, table)| build_table(program, TableId(id as u32), table, &mut profiles)).collect()
     };
     std::panic::catch_unwind(build).unwrap_or_else(|panic| match panic.downcast::<tables::NoMemory>() {
-        Ok(no_memory) => Err(format!("no memory: {}", no_memory.0)),
+        Ok(no_memory) => Err(TablesError::NoMemory(no_memory.0)),
         Err(panic) => std::panic::resume_unwind(panic),
     })
 }
@@ -104,7 +125,7 @@ fn build_table(
     id: TableId,
     table: &p4jet_ir::Table,
     profiles: &mut HashMap<InstanceId, tables::ActionProfile>,
-) -> Result<tables::Table, String> {
+) -> Result<tables::Table, TablesError> {
     let actions = table.actions.iter().map(|action| {
         let params = &program.actions[action.action.index()].params;
         tables::ActionSpec { param_widths: params.iter().map(|f| program.width(*f)).collect() }
@@ -135,7 +156,7 @@ fn build_table(
         }
     };
     for entry in given_entries(table) {
-        built.insert(entry).map_err(|error| format!("table `{}`: {error}", table.name))?;
+        built.insert(entry).map_err(|error| TablesError::Entry(table.name.clone(), error))?;
     }
     Ok(built)
 }

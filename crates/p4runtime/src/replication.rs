@@ -205,7 +205,7 @@ pub(crate) fn show_group(control: &Control, group: u32) -> MulticastGroupEntry {
     let replicas = destinations.groups.get(&group).map_or(&[][..], Vec::as_slice);
     MulticastGroupEntry {
         multicast_group_id: group,
-        replicas: replicas.iter().map(|r| replica((r.port, r.instance))).collect(),
+        replicas: replicas.iter().map(|r| replica((r.port, r.replication_id))).collect(),
         ..MulticastGroupEntry::default()
     }
 }
@@ -217,7 +217,7 @@ pub(crate) fn show_session(control: &Control, number: u32, session: &Session) ->
     }
     CloneSessionEntry {
         session_id: number,
-        replicas: session.replicas.iter().map(|r| replica((r.port, r.instance))).collect(),
+        replicas: session.replicas.iter().map(|r| replica((r.port, r.replication_id))).collect(),
         class_of_service: session.class_of_service,
         packet_length_bytes: session.bytes_max.map_or(0, |bytes| bytes as i32),
     }

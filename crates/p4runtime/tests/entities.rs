@@ -878,7 +878,7 @@ fn mc_1_to_mc_7_multicast_groups() {
     assert_eq!(f.read(multicast(0, &[])), [group]);
     let copies = || f.switch.control().switch().state().destinations().groups[&7].clone();
     assert_eq!(
-        copies().iter().map(|r| (r.port, r.instance)).collect::<Vec<_>>(),
+        copies().iter().map(|r| (r.port, r.replication_id)).collect::<Vec<_>>(),
         [(2, 1), (1, 1), (255, 0), (2, 0)]
     );
     // MC-2: the kind of port; MC-7: metadata.

@@ -12,6 +12,7 @@ mod externs;
 mod manager;
 mod memory;
 mod pipeline;
+mod standard;
 
 use p4jet_analysis::typed;
 use p4jet_ir as ir;

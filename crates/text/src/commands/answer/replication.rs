@@ -77,7 +77,7 @@ impl Answerer<'_> {
             for (handle, node) in nodes.iter().filter_map(|n| Some((n, multicast.nodes.get(n)?))) {
                 out += &format!(
                     "  -> (L1h={handle}, rid={}) -> (ports=[{}], lags=[{}])\n",
-                    node.instance,
+                    node.replication_id,
                     listed(&node.ports),
                     listed(&node.lags)
                 );
