@@ -9,7 +9,9 @@ use crate::notes::NOTE_BYTES_MAX;
 use crate::update::{Act, Cell, Mirror, Update};
 use p4jet_dataplane::QUEUES_MAX;
 use p4jet_externs::Rates;
-use p4jet_ir::{ActionId, Function, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId};
+use p4jet_ir::{
+    ActionId, Function, Instance, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId,
+};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The largest priority of an entry: bmv2's is a signed 32-bit number.
@@ -51,6 +53,8 @@ pub struct Schema {
     description: Description,
     /// The place of each table in the description.
     places: Vec<Place>,
+    /// The counters, meters, registers, action profiles and digests, by id.
+    instances: Vec<Instance>,
 }
 
 /// The place of a table in a [`Description`].
@@ -85,6 +89,24 @@ pub struct Shape {
     pub direct_counters: Vec<InstanceId>,
     /// Its direct meters.
     pub direct_meters: Vec<InstanceId>,
+}
+
+/// The cells of a counter or meter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cells {
+    /// An array with this number of cells.
+    Array(u32),
+    /// One for each entry of the table, and one for packets that match no entry.
+    Direct(TableId),
+}
+
+/// The cells of a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterCells {
+    /// The width of each in bits.
+    pub width: u32,
+    /// Their number.
+    pub size: u32,
 }
 
 impl Schema {
@@ -134,6 +156,7 @@ impl Schema {
             profile_tables,
             description,
             places,
+            instances: program.instances.clone(),
             tables: NameIndex::new("table", tables),
             actions: NameIndex::new("action", actions),
             counters: NameIndex::new("counter", instances(is_counter)),
@@ -251,6 +274,64 @@ impl Schema {
         }
     }
 
+    /// The full name of a table or parser value set, empty if the program has no such table.
+    pub fn table_name(&self, table: TableId) -> &str {
+        self.table_info(table).map_or("", |info| &info.name)
+    }
+
+    /// The full name of a counter, meter, register or action profile, empty if the program has none with this id.
+    pub fn instance_name(&self, instance: InstanceId) -> &str {
+        self.instances.get(instance.index()).map_or("", |instance| &instance.name)
+    }
+
+    /// The table of a direct counter or meter; none for anything else.
+    pub fn direct_table(&self, instance: InstanceId) -> Option<TableId> {
+        match self.instances.get(instance.index())?.kind {
+            InstanceKind::DirectCounter { table, .. } | InstanceKind::DirectMeter { table, .. } => {
+                Some(table)
+            }
+            _ => None,
+        }
+    }
+
+    /// The cells of a counter.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such counter.
+    pub fn counter_cells(&self, counter: InstanceId) -> Result<Cells> {
+        instance(&self.instances, counter, "counter", |kind| match kind {
+            InstanceKind::Counter { size, .. } => Some(Cells::Array(*size)),
+            InstanceKind::DirectCounter { table, .. } => Some(Cells::Direct(*table)),
+            _ => None,
+        })
+    }
+
+    /// The cells of a meter.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such meter.
+    pub fn meter_cells(&self, meter: InstanceId) -> Result<Cells> {
+        instance(&self.instances, meter, "meter", |kind| match kind {
+            InstanceKind::Meter { size, .. } => Some(Cells::Array(*size)),
+            InstanceKind::DirectMeter { table, .. } => Some(Cells::Direct(*table)),
+            _ => None,
+        })
+    }
+
+    /// The cells of a register.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such register.
+    pub fn register_cells(&self, register: InstanceId) -> Result<RegisterCells> {
+        instance(&self.instances, register, "register", |kind| match kind {
+            InstanceKind::Register { width, size, .. } => Some(RegisterCells { width: *width, size: *size }),
+            _ => None,
+        })
+    }
+
     /// The fields of a table's key.
     pub fn key(&self, table: TableId) -> &[KeyField] {
         self.table_info(table).map_or(&[], |info| &info.key)
@@ -338,45 +419,27 @@ impl Schema {
             }
 
             Update::WriteCounter { counter, cell, .. } => {
-                match instance(program, *counter, "counter", |kind| match kind {
-                    InstanceKind::Counter { size, .. } => Some(Some(*size)),
-                    InstanceKind::DirectCounter { .. } => Some(None),
-                    _ => None,
-                })? {
-                    Some(size) => check_index(program, *counter, Subject::Counter, cell, size),
-                    None => Ok(()),
-                }
+                self.check_cell(Subject::Counter, *counter, self.counter_cells(*counter)?, cell)
             }
-            Update::ResetCounter(counter) => instance(program, *counter, "counter", |kind| {
-                matches!(kind, InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. })
-                    .then_some(())
-            }),
+            Update::ResetCounter(counter) => self.counter_cells(*counter).map(drop),
             Update::WriteRegister { register, index, value } => {
-                let (width, size) = instance(program, *register, "register", |kind| match kind {
-                    InstanceKind::Register { width, size, .. } => Some((*width, *size)),
-                    _ => None,
-                })?;
-                check_index(program, *register, Subject::Register, &Cell::Index(*index), size)?;
+                let RegisterCells { width, size } = self.register_cells(*register)?;
+                check_index(self.instance_name(*register), Subject::Register, &Cell::Index(*index), size)?;
                 if value.bits() > u64::from(width) {
                     let message = format!("found a value of {} bits, expected bit<{width}>", value.bits());
-                    let name = &program.instances[register.index()].name;
+                    let name = self.instance_name(*register);
                     return Err(CommandError::new(message).entity(name).field("value"));
                 }
                 Ok(())
             }
-            Update::ResetRegister(register) => instance(program, *register, "register", |kind| {
-                matches!(kind, InstanceKind::Register { .. }).then_some(())
-            }),
+            Update::ResetRegister(register) => self.register_cells(*register).map(drop),
             Update::SetMeter { meter, cell, rates } => {
                 check_rates(rates.as_ref())?;
-                match meter_size(program, *meter)? {
-                    Some(size) => check_index(program, *meter, Subject::Meter, cell, size),
-                    None => Ok(()),
-                }
+                self.check_cell(Subject::Meter, *meter, self.meter_cells(*meter)?, cell)
             }
             Update::SetMeterArray { meter, rates } => {
                 check_rates(rates.as_ref())?;
-                meter_size(program, *meter).map(drop)
+                self.meter_cells(*meter).map(drop)
             }
             Update::SetCrc { crc, params } => {
                 let Some(width) = self.crc_widths.get(*crc as usize) else {
@@ -442,6 +505,13 @@ impl Schema {
             | Update::DestroyNode(_)
             | Update::DeleteSession(_)
             | Update::Reset => Ok(()),
+        }
+    }
+
+    fn check_cell(&self, kind: Subject, id: InstanceId, cells: Cells, cell: &Cell) -> Result<()> {
+        match cells {
+            Cells::Array(size) => check_index(self.instance_name(id), kind, cell, size),
+            Cells::Direct(_) => Ok(()),
         }
     }
 
@@ -595,26 +665,16 @@ pub fn check_selector(program: &Program, profile: InstanceId) -> Result<()> {
 
 /// Returns the result of `of` for an instance of that kind.
 fn instance<T>(
-    program: &Program,
+    instances: &[Instance],
     id: InstanceId,
     kind: &str,
     of: impl Fn(&InstanceKind) -> Option<T>,
 ) -> Result<T> {
-    let found = program.instances.get(id.index()).and_then(|instance| of(&instance.kind));
+    let found = instances.get(id.index()).and_then(|instance| of(&instance.kind));
     found.ok_or_else(|| CommandError::new(format!("the program has no such {kind}")).field(kind))
 }
 
-/// The number of cells of a meter; `None` if it is direct.
-fn meter_size(program: &Program, meter: InstanceId) -> Result<Option<u32>> {
-    instance(program, meter, "meter", |kind| match kind {
-        InstanceKind::Meter { size, .. } => Some(Some(*size)),
-        InstanceKind::DirectMeter { .. } => Some(None),
-        _ => None,
-    })
-}
-
-fn check_index(program: &Program, id: InstanceId, kind: Subject, cell: &Cell, size: u32) -> Result<()> {
-    let name = &program.instances[id.index()].name;
+fn check_index(name: &str, kind: Subject, cell: &Cell, size: u32) -> Result<()> {
     let why = match cell {
         Cell::Index(index) if *index < size => return Ok(()),
         Cell::Index(index) => index_error(u64::from(*index), size),

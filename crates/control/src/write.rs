@@ -11,7 +11,7 @@ use crate::guard::{
 };
 use crate::journal::Changes;
 use crate::notes::{Note, Noted, Notes};
-use crate::schema::{Schema, check_entry_open, is_const_entry, param_names};
+use crate::schema::{Cells, RegisterCells, Schema, check_entry_open, is_const_entry, param_names};
 use crate::update::{Act, Atomicity, Cell, DEFAULT_CELL, Direct, EntryRef, Mirror, Ref, Update};
 use num_bigint::BigUint;
 use p4jet_dataplane::{PortSettings, QueueConfig, Switch};
@@ -555,7 +555,7 @@ impl Control {
     pub(crate) fn succeed(&self, switch: Arc<Switch>) -> Control {
         let new = Control::new(switch);
         for (of, note) in self.notes() {
-            if let Some(of) = new.find_noted(&self.named_noted(&of))
+            if let Some(of) = new.schema.find_noted(&self.schema.named_noted(&of))
                 && new.is_there(&of)
             {
                 new.set_note(of, Some(note));
@@ -890,7 +890,7 @@ impl Control {
                 note(&|| Update::AddToGroup { profile, group: group.into(), member: member.into() }.into());
             }
             Update::WriteCounter { counter, cell, value } => {
-                let index = self.cell(self.direct_table(counter), &cell, made)?;
+                let index = self.cell(self.schema.direct_table(counter), &cell, made)?;
                 let old = self.counter_value(counter, index)?;
                 self.write_counter(counter, index, value)?;
                 note(&|| Update::WriteCounter { counter, cell: Cell::Index(index), value: old }.into());
@@ -915,7 +915,8 @@ impl Control {
                     None => Vec::new(),
                     // The other cells are 0 afterwards, too.
                     Some(_) => {
-                        let heap_bytes = HEAP_BLOCK_BYTES + self.register_width(id) as usize / 8;
+                        let heap_bytes =
+                            HEAP_BLOCK_BYTES + self.schema.register_cells(id)?.width as usize / 8;
                         collect_claimed(self.switch.state().register_values(id.0), heap_bytes)?
                     }
                 };
@@ -925,7 +926,7 @@ impl Control {
                 }
             }
             Update::SetMeter { meter, cell, rates } => {
-                let index = self.cell(self.direct_table(meter), &cell, made)?;
+                let index = self.cell(self.schema.direct_table(meter), &cell, made)?;
                 let old = self.meter_rates(meter, index)?;
                 self.set_meter(meter, index, rates)?;
                 note(&|| Update::SetMeter { meter, cell: Cell::Index(index), rates: old }.into());
@@ -1461,19 +1462,9 @@ impl Control {
         })
     }
 
-    /// The table of a direct counter or meter.
-    pub fn direct_table(&self, instance: InstanceId) -> Option<TableId> {
-        match self.program().instances[instance.index()].kind {
-            InstanceKind::DirectCounter { table, .. } | InstanceKind::DirectMeter { table, .. } => {
-                Some(table)
-            }
-            _ => None,
-        }
-    }
-
     /// The cell behind an index of a counter or meter; for a direct one the index is an entry's handle, or [`DEFAULT_CELL`].
-    fn cell_at(&self, instance: InstanceId, index: u32) -> Result<u32> {
-        let Some(id) = self.direct_table(instance) else { return Ok(index) };
+    fn cell_at(&self, cells: Cells, index: u32) -> Result<u32> {
+        let Cells::Direct(id) = cells else { return Ok(index) };
         let table = self.switch.table(id);
         let handle = EntryHandle(index);
         match table.get(handle) {
@@ -1486,7 +1477,7 @@ impl Control {
 
     /// The handles of a direct counter's or meter's entries; none for other ones.
     fn direct_handles(&self, instance: InstanceId) -> Vec<u32> {
-        let table = self.direct_table(instance);
+        let table = self.schema.direct_table(instance);
         table
             .map_or_else(Vec::new, |id| self.switch.table(id).entries().map(|(handle, _)| handle.0).collect())
     }
@@ -1495,20 +1486,20 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// The index is outside the counter, or no entry has the handle.
+    /// The program has no such counter, the index is outside the counter, or no entry has the handle.
     pub fn counter_value(&self, counter: InstanceId, index: u32) -> Result<CounterValue> {
-        let cell = self.cell_at(counter, index)?;
+        let cell = self.cell_at(self.schema.counter_cells(counter)?, index)?;
         self.switch.state().counter_read(counter.0, cell).map_err(|e| no_cell(Subject::Counter, e))
     }
 
     pub(crate) fn write_counter(&self, counter: InstanceId, index: u32, value: CounterValue) -> Result<()> {
-        let cell = self.cell_at(counter, index)?;
+        let cell = self.cell_at(self.schema.counter_cells(counter)?, index)?;
         self.switch.state().counter_write(counter.0, cell, value).map_err(|e| no_cell(Subject::Counter, e))
     }
 
     /// The values of a counter that are not 0, with their indices.
     pub(crate) fn counter_values(&self, counter: InstanceId) -> impl Iterator<Item = (u32, CounterValue)> {
-        let default = self.direct_table(counter).map(|_| DEFAULT_CELL);
+        let default = self.schema.direct_table(counter).map(|_| DEFAULT_CELL);
         let direct = self.direct_handles(counter).into_iter().chain(default);
         let direct = direct.filter_map(move |index| Some((index, self.counter_value(counter, index).ok()?)));
         let direct = direct.filter(|(_, value)| *value != CounterValue::default());
@@ -1551,14 +1542,14 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// The index is outside the meter, or no entry has the handle.
+    /// The program has no such meter, the index is outside the meter, or no entry has the handle.
     pub fn meter_rates(&self, meter: InstanceId, index: u32) -> Result<Option<Rates>> {
-        let cell = self.cell_at(meter, index)?;
+        let cell = self.cell_at(self.schema.meter_cells(meter)?, index)?;
         self.switch.state().meter_rates(meter.0, cell).map_err(|e| no_cell(Subject::Meter, e))
     }
 
     pub(crate) fn set_meter(&self, meter: InstanceId, index: u32, rates: Option<Rates>) -> Result<()> {
-        let cell = self.cell_at(meter, index)?;
+        let cell = self.cell_at(self.schema.meter_cells(meter)?, index)?;
         self.switch.state().meter_set_rates(meter.0, cell, rates).map_err(|e| no_cell(Subject::Meter, e))
     }
 
@@ -1658,8 +1649,9 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// The index is outside the register.
+    /// The program has no such register, or the index is outside the register.
     pub fn register_value(&self, register: InstanceId, cell: u32) -> Result<BigUint> {
+        self.schema.register_cells(register)?;
         self.switch.state().register_read(register.0, cell).map_err(|e| no_cell(Subject::Register, e))
     }
 
@@ -1667,26 +1659,13 @@ impl Control {
         self.switch.state().register_write(register.0, cell, value).map_err(|e| no_cell(Subject::Register, e))
     }
 
-    /// The width of the cells of a register.
-    pub fn register_width(&self, register: InstanceId) -> u32 {
-        match self.program().instances[register.index()].kind {
-            InstanceKind::Register { width, .. } => width,
-            _ => 0,
-        }
-    }
-
-    /// The number of cells of a register.
-    pub fn register_size(&self, register: InstanceId) -> u32 {
-        match self.program().instances[register.index()].kind {
-            InstanceKind::Register { size, .. } => size,
-            _ => 0,
-        }
-    }
-
     /// The values of all cells of a register.
-    pub fn register_values(&self, register: InstanceId) -> Vec<BigUint> {
-        (0..self.register_size(register))
-            .filter_map(|cell| self.register_value(register, cell).ok())
-            .collect()
+    ///
+    /// # Errors
+    ///
+    /// The program has no such register.
+    pub fn register_values(&self, register: InstanceId) -> Result<Vec<BigUint>> {
+        let RegisterCells { size, .. } = self.schema.register_cells(register)?;
+        (0..size).map(|cell| self.register_value(register, cell)).collect()
     }
 }

@@ -99,7 +99,7 @@ impl Random<'_> {
     }
 
     fn cell(&mut self, instance: InstanceId) -> Cell {
-        match self.1.direct_table(instance) {
+        match self.1.schema().direct_table(instance) {
             Some(table) => Cell::Entry(self.entry(table)),
             None => Cell::Index(self.below(4)),
         }

@@ -250,7 +250,7 @@ fn named_updates_that_do_not_fit() {
         ),
     ] {
         let named: NamedUpdate = serde_json::from_str(text).unwrap_or_else(|e| panic!("{text}: {e}"));
-        let error = control.resolve(&named).unwrap_err();
+        let error = control.schema().resolve(&named).unwrap_err();
         assert!(error.field.as_deref().is_some_and(|found| found.starts_with(field)), "{text}: {error:?}");
     }
     assert!(serde_json::from_str::<NamedUpdate>(r#"{"insert":{"tabel":"l2"}}"#).is_err());
@@ -514,7 +514,7 @@ fn errors_of_named_updates_have_their_place() {
         ),
     ] {
         let named: NamedUpdate = serde_json::from_str(line).unwrap();
-        let error = control.resolve(&named).unwrap_err();
+        let error = control.schema().resolve(&named).unwrap_err();
         assert!(error.entity.as_deref().is_some_and(|found| found.ends_with(entity)), "{line}: {error:?}");
         assert_eq!(error.field.as_deref(), Some(field), "{line}: {error:?}");
         assert!(error.message.contains(message), "{line}: {error}");
