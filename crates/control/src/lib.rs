@@ -45,7 +45,7 @@ pub use named_read::{NamedPage, NamedSelector};
 pub use names::unknown;
 pub use notes::{NOTE_BYTES_MAX, Note, Noted};
 pub use p4jet_dataplane::{PortChange, Topics};
-pub use p4jet_externs::{CounterValue, CrcParams, Rates};
+pub use p4jet_externs::{CounterValue, CrcParams, Rates, Replica};
 pub use p4jet_ir::{InstanceId, MatchKind, TableId};
 pub use p4jet_tables::{Action, KeyMatch};
 pub use queues::{Queue, QueueUpdate, WEIGHT_MAX};
@@ -55,6 +55,8 @@ pub use schema::{Cells, RegisterCells, Schema};
 pub use shared::{Loaded, Published, SharedControl, Transaction};
 pub use state::ReadCommand;
 pub use stats::{PortStats, Stats};
-pub use update::{Act, Atomicity, Cell, DEFAULT_CELL, Direct, EntryRef, Mirror, Ref, Update};
+pub use update::{
+    Act, Atomicity, Cell, DEFAULT_CELL, Direct, EntryKey, EntryRef, Mirror, Ref, Share, Update,
+};
 pub use value::parse_value;
 pub use write::{Batch, Control, Mark, Written, no_session};

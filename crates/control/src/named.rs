@@ -7,12 +7,12 @@ use crate::error::{CommandError, count};
 use crate::notes::Noted;
 use crate::queues::{Queue, QueueUpdate};
 use crate::schema::{Named, PRIORITY_MAX, Schema};
-use crate::update::{Act, Cell, EntryRef, Mirror, Ref, Update};
+use crate::update::{Act, Cell, EntryKey, EntryRef, Mirror, Ref, Share, Update};
 use crate::value::{KeyWord, NumberWord, key_match, key_word, number_word, parse_rate, parse_value};
 use crate::write::{Made, Result};
 use num_bigint::BigUint;
 use p4jet_dataplane::Rate;
-use p4jet_externs::{CounterValue, CrcParams, Rates};
+use p4jet_externs::{CounterValue, CrcParams, Rates, Replica};
 use p4jet_ir::{InstanceId, TableId};
 use p4jet_tables::{Action, KeyMatch};
 use serde::{Deserialize, Serialize, Serializer};
@@ -649,15 +649,16 @@ impl Schema {
                     port: None,
                     group: None,
                     bytes: *bytes_max,
-                    replicas: Some(replicas.clone()),
+                    replicas: Some(pairs(replicas)),
                     class: (*class_of_service != 0).then_some(*class_of_service),
                 })
             }
             Update::SetMulticastGroup { group, replicas } => {
-                NamedUpdate::SetMulticastGroup { group: *group, replicas: replicas.clone() }
+                NamedUpdate::SetMulticastGroup { group: *group, replicas: replicas.as_deref().map(pairs) }
             }
             Update::SetGroup { profile, group, members } => {
-                NamedUpdate::SetGroup { profile: instance(profile), group: *group, members: members.clone() }
+                let members = members.iter().map(|Share { member, places }| (*member, *places)).collect();
+                NamedUpdate::SetGroup { profile: instance(profile), group: *group, members }
             }
             Update::Note { of, note } => {
                 NamedUpdate::Note { of: self.named_noted(of), note: note.as_deref().map(hex_text) }
@@ -837,10 +838,13 @@ impl Schema {
             NamedUpdate::DestroyNode { node } => Update::DestroyNode(*node),
             NamedUpdate::SetLag { lag, ports } => Update::SetLag { lag: *lag, ports: ports.clone() },
             NamedUpdate::SetGroup { profile, group, members } => {
-                Update::SetGroup { profile: names.profile(profile)?, group: *group, members: members.clone() }
+                let members =
+                    members.iter().map(|(member, places)| Share { member: *member, places: *places });
+                let members = members.collect();
+                Update::SetGroup { profile: names.profile(profile)?, group: *group, members }
             }
             NamedUpdate::SetMulticastGroup { group, replicas } => {
-                Update::SetMulticastGroup { group: *group, replicas: replicas.clone() }
+                Update::SetMulticastGroup { group: *group, replicas: replicas.as_deref().map(replicas_of) }
             }
             NamedUpdate::Note { of, note } => {
                 let note = note.as_deref().map(hex_bytes).transpose()?.map(Vec::into_boxed_slice);
@@ -855,7 +859,7 @@ impl Schema {
                 class,
             }) => Update::SetReplicas {
                 session: *number,
-                replicas: replicas.clone(),
+                replicas: replicas_of(replicas),
                 class_of_service: class.unwrap_or(0),
                 bytes_max: *bytes,
             },
@@ -915,8 +919,8 @@ impl Schema {
         match entry {
             EntryRef::Handle(of) => NamedEntry::Handle(*of),
             EntryRef::Key(of) => NamedEntry::Key {
-                key: of.0.iter().map(key_word).collect(),
-                priority: self.needs_priority(table).then_some(of.1),
+                key: of.key.iter().map(key_word).collect(),
+                priority: self.needs_priority(table).then_some(of.priority),
             },
         }
     }
@@ -1033,7 +1037,8 @@ impl Schema {
         Ok(match entry {
             NamedEntry::Handle(of) => EntryRef::Handle(*of),
             NamedEntry::Key { key, priority } => {
-                EntryRef::Key(Box::new(self.resolve_key(id, key, *priority)?))
+                let (key, priority) = self.resolve_key(id, key, *priority)?;
+                EntryRef::Key(Box::new(EntryKey { key, priority }))
             }
         })
     }
@@ -1133,6 +1138,15 @@ impl<'s, 'n> Names<'s, 'n> {
     pub(crate) fn value_set(&mut self, name: &'n str) -> Result<TableId> {
         self.find(Named::ValueSet, name).map(TableId)
     }
+}
+
+/// Copies as pairs of port and replication id.
+pub(crate) fn pairs(replicas: &[Replica]) -> Vec<(u32, u32)> {
+    replicas.iter().map(|replica| (replica.port, replica.instance)).collect()
+}
+
+fn replicas_of(pairs: &[(u32, u32)]) -> Vec<Replica> {
+    pairs.iter().map(|(port, instance)| Replica { port: *port, instance: *instance }).collect()
 }
 
 pub(crate) fn rates_words(rates: &Rates) -> [String; 2] {

@@ -110,7 +110,7 @@ impl Schema {
                             CommandError::new("expected the handle or the key of an entry").field("entry")
                         );
                     }
-                    EntryRef::Key(of) => Selector::EntryByKey(id, of.0, of.1),
+                    EntryRef::Key(of) => Selector::EntryByKey(id, of.key, of.priority),
                 }
             }
             NamedSelector::Default { table } => Selector::Default(self.table(table)?),

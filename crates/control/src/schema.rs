@@ -8,7 +8,7 @@ use crate::names::NameIndex;
 use crate::notes::NOTE_BYTES_MAX;
 use crate::update::{Act, Cell, Mirror, Update};
 use p4jet_dataplane::QUEUES_MAX;
-use p4jet_externs::Rates;
+use p4jet_externs::{Rates, Replica};
 use p4jet_ir::{
     ActionId, Function, Instance, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId,
 };
@@ -22,6 +22,8 @@ pub const MULTICAST_MAX: u32 = u16::MAX as u32;
 pub const SESSION_MAX: u32 = 32_767;
 /// The highest class of service of a clone session: the highest priority of a port's queues.
 pub const CLASS_MAX: u32 = QUEUES_MAX as u32 - 1;
+/// Maximum number of copies that an update gives to a multicast group or clone session.
+pub const REPLICAS_MAX: usize = 1 << 16;
 /// The largest length to which a clone session cuts copies: no frame has more bytes.
 pub const SESSION_BYTES_MAX: u32 = 65_535;
 
@@ -320,6 +322,14 @@ impl Schema {
         })
     }
 
+    /// The maximum number of members of an action profile; none if it has no limit of its own.
+    pub fn profile_size(&self, profile: InstanceId) -> Option<u32> {
+        match self.instances.get(profile.index())?.kind {
+            InstanceKind::ActionProfile { size, .. } => Some(size).filter(|size| *size > 0),
+            _ => None,
+        }
+    }
+
     /// The cells of a register.
     ///
     /// # Errors
@@ -415,7 +425,7 @@ impl Schema {
             Update::SetGroup { profile, members, .. } => {
                 self.profile_table(*profile)?;
                 check_selector(program, *profile)?;
-                check_places(members)
+                check_places(members.iter().map(|share| u64::from(share.places)).sum())
             }
 
             Update::WriteCounter { counter, cell, .. } => {
@@ -474,7 +484,7 @@ impl Schema {
                 check_set("port", ports, multicast_port_max(program))
             }
             Update::SetSession { session, to, bytes_max } => {
-                check_range("session", *session, SESSION_MAX)?;
+                check_session(*session)?;
                 match to {
                     Mirror::Port(port) => check_range("port", *port, program.port_max())?,
                     Mirror::Group(group) => check_group(*group)?,
@@ -482,9 +492,9 @@ impl Schema {
                 check_bytes(*bytes_max)
             }
             Update::SetReplicas { session, replicas, class_of_service, bytes_max } => {
-                check_range("session", *session, SESSION_MAX)?;
+                check_session(*session)?;
                 check_replicas(program, replicas)?;
-                check_range("class of service", *class_of_service, CLASS_MAX)?;
+                check_class(*class_of_service)?;
                 check_bytes(*bytes_max)
             }
             Update::SetMulticastGroup { group, replicas } => {
@@ -714,8 +724,8 @@ fn check_range(what: &str, found: u32, max: u32) -> Result<()> {
 /// Maximum number of places in a group.
 pub const PLACES_MAX: u64 = 1 << 16;
 
-fn check_places(members: &[(u32, u32)]) -> Result<()> {
-    let places: u64 = members.iter().map(|(_, places)| u64::from(*places)).sum();
+/// Refuses groups with too many places.
+pub fn check_places(places: u64) -> Result<()> {
     match places <= PLACES_MAX {
         true => Ok(()),
         false => {
@@ -730,23 +740,63 @@ pub fn multicast_port_max(program: &Program) -> u32 {
     program.port_max().min(MULTICAST_MAX)
 }
 
-/// Refuses copies with ports or replication ids that are too large, and equal copies.
-fn check_replicas(program: &Program, replicas: &[(u32, u32)]) -> Result<()> {
-    let port_max = multicast_port_max(program);
-    let mut known = HashSet::with_capacity(replicas.len());
-    replicas.iter().try_for_each(|(port, replication_id)| {
-        check_range("port", *port, port_max)?;
-        check_range("replication id", *replication_id, MULTICAST_MAX)?;
-        match known.insert((port, replication_id)) {
+/// Checks the copies of a multicast group or clone session one after the other.
+pub struct CopyCheck {
+    port_max: u32,
+    known: HashSet<(u32, u32)>,
+}
+
+impl CopyCheck {
+    /// The check of this many copies.
+    ///
+    /// # Errors
+    ///
+    /// There are too many: the code is `LIMIT`.
+    pub fn new(program: &Program, copies: usize) -> Result<CopyCheck> {
+        match copies <= REPLICAS_MAX {
+            true => {
+                Ok(CopyCheck { port_max: multicast_port_max(program), known: HashSet::with_capacity(copies) })
+            }
+            false => {
+                let message = format!("found {copies} replicas, expected at most {REPLICAS_MAX}");
+                Err(CommandError::limit(message).field("replicas"))
+            }
+        }
+    }
+
+    /// Checks the next copy.
+    ///
+    /// # Errors
+    ///
+    /// Its port or replication id is too large, or an earlier copy is equal.
+    pub fn check(&mut self, Replica { port, instance }: Replica) -> Result<()> {
+        check_range("port", port, self.port_max)?;
+        check_range("replication id", instance, MULTICAST_MAX)?;
+        match self.known.insert((port, instance)) {
             true => Ok(()),
             false => {
                 let message = format!(
-                    "found port {port} with replication id {replication_id} twice, expected different copies"
+                    "found port {port} with replication id {instance} twice, expected different copies"
                 );
                 Err(CommandError::new(message).field("replicas"))
             }
         }
-    })
+    }
+}
+
+fn check_replicas(program: &Program, replicas: &[Replica]) -> Result<()> {
+    let mut copies = CopyCheck::new(program, replicas.len())?;
+    replicas.iter().try_for_each(|replica| copies.check(*replica))
+}
+
+/// Refuses numbers that no clone session can have.
+pub fn check_session(session: u32) -> Result<()> {
+    check_range("session", session, SESSION_MAX)
+}
+
+/// Refuses classes of service that no queue has.
+pub fn check_class(class_of_service: u32) -> Result<()> {
+    check_range("class of service", class_of_service, CLASS_MAX)
 }
 
 /// Refuses a length to which no session can cut copies.

@@ -6,7 +6,9 @@
 use crate::describe::{ActionInfo, Param};
 use crate::error::{CommandError, count};
 use crate::guard::{claim_for_lines, guarded};
-use crate::named::{Call, NamedUpdate, Names, RateRecord, Session, hex_text, rates_words, resolve_rates};
+use crate::named::{
+    Call, NamedUpdate, Names, RateRecord, Session, hex_text, pairs, rates_words, resolve_rates,
+};
 use crate::queues::{check_port, check_weight, limit};
 use crate::record::{
     Cells, Did, End, Group, GroupNode, Groups, Header, JournalHeader, Member, NoteRecord, OneQueue,
@@ -14,7 +16,7 @@ use crate::record::{
 };
 use crate::schema::{check_group, check_rates, is_const_entry, multicast_port_max};
 use crate::sealed::{FileSum, Seal, open, seal};
-use crate::update::{Act, DEFAULT_CELL, Update};
+use crate::update::{Act, DEFAULT_CELL, Share, Update};
 use crate::value::{key_word, number_word, parse_value};
 use crate::write::{Control, Made, Result, Undo, UndoOther, check_node_handle, is_plain};
 use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate};
@@ -388,7 +390,7 @@ pub(crate) fn session_record(number: u32, session: &p4jet_externs::Session) -> S
         let port = session.replicas.first().map(|replica| replica.port);
         return Session { number, port, group, bytes, replicas: None, class: None };
     }
-    let replicas = session.replicas.iter().map(|replica| (replica.port, replica.instance)).collect();
+    let replicas = pairs(&session.replicas);
     let class = Some(session.class_of_service).filter(|class| *class != 0);
     Session { number, port: None, group: None, bytes, replicas: Some(replicas), class }
 }
@@ -889,7 +891,9 @@ impl<'c> Restoring<'c, '_> {
             return Err(CommandError::new(why));
         }
         self.control.add_group_at(profile, *handle, &[], self.log.as_deref_mut())?;
-        let members = members.iter().copied().zip(places.iter().copied()).collect();
+        let members =
+            members.iter().zip(places).map(|(member, places)| Share { member: *member, places: *places });
+        let members = members.collect();
         self.write(Update::SetGroup { profile, group: (*handle).into(), members }, None)
     }
 

@@ -207,7 +207,7 @@ fn act_of(action: &Action) -> Act {
 fn session_update(session: u32, was: Option<&Session>) -> Update {
     let Some(was) = was else { return Update::DeleteSession(session) };
     if !is_plain(was) {
-        let replicas = was.replicas.iter().map(|replica| (replica.port, replica.instance)).collect();
+        let replicas = was.replicas.clone();
         let (class_of_service, bytes_max) = (was.class_of_service, was.bytes_max);
         return Update::SetReplicas { session, replicas, class_of_service, bytes_max };
     }
@@ -695,7 +695,7 @@ impl Control {
     pub(crate) fn entry(&self, table: TableId, entry: &EntryRef, made: &Made) -> Result<EntryHandle> {
         match entry {
             EntryRef::Handle(of) => self.handle(*of, Kind::Entry(table), made).map(EntryHandle),
-            EntryRef::Key(key) => self.find_entry(table, &key.0, key.1),
+            EntryRef::Key(key) => self.find_entry(table, &key.key, key.priority),
         }
     }
 
@@ -863,6 +863,7 @@ impl Control {
             Update::SetGroup { profile, group, members } => {
                 let (table, of) = self.profile_of(profile)?;
                 let group = self.handle(group, Kind::Group(profile), made)?;
+                let members: Vec<_> = members.iter().map(|share| (share.member, share.places)).collect();
                 let (old, weighted) = of.set_group(group, &members, true).map_err(self.refused(table))?;
                 note(&|| UndoOther::GroupMembers(profile, group, old.clone(), weighted).into());
             }
@@ -980,8 +981,7 @@ impl Control {
                 note(&|| session_update(session, old.as_ref()).into());
             }
             Update::SetReplicas { session, replicas, class_of_service, bytes_max } => {
-                let replicas = replicas.into_iter().map(|(port, instance)| Replica { port, instance });
-                let new = Session { replicas: replicas.collect(), group: None, class_of_service, bytes_max };
+                let new = Session { replicas, group: None, class_of_service, bytes_max };
                 let old = self.switch.state().destinations().sessions.get(&session).cloned();
                 self.set_session(session, Some(new));
                 note(&|| session_update(session, old.as_ref()).into());
@@ -1055,8 +1055,8 @@ impl Control {
                     undo = Some(UndoOther::MulticastGroup(group, take_group(m, group)).into());
                     if let Some(replicas) = replicas {
                         m.create_group(group);
-                        for (port, replication_id) in replicas {
-                            let node = m.create_node(replication_id, [port].into(), BTreeSet::new())?;
+                        for Replica { port, instance } in replicas {
+                            let node = m.create_node(instance, [port].into(), BTreeSet::new())?;
                             m.associate(group, node)?;
                         }
                     }
@@ -1231,6 +1231,26 @@ impl Control {
     fn profile_of(&self, profile: InstanceId) -> Result<(TableId, ActionProfile)> {
         let table = self.schema.profile_table(profile)?;
         Ok((table, self.profile(table)?))
+    }
+
+    /// Refuses this many more members of an action profile if it has no room for them.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such action profile, or the profile has no room: the code is `LIMIT`.
+    pub fn check_room(&self, profile: InstanceId, more: usize) -> Result<()> {
+        let (_, of) = self.profile_of(profile)?;
+        let used = of.members_count();
+        match self.schema.profile_size(profile) {
+            Some(size) if used.saturating_add(more) > size as usize => {
+                let name = self.schema.instance_name(profile);
+                let why = format!(
+                    "`{name}` is full: {used} of its {size} members exist, and {more} more are wanted"
+                );
+                Err(CommandError::limit(why).entity(name))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The action profile of a table.
