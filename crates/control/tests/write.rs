@@ -356,6 +356,18 @@ fn unknown_ids_are_refused() {
             assert!(written.results[0].is_err() && unkept.is_none(), "{text}: {written:?}");
         }
     }
+    // Reads refuse them, too.
+    let control = kept.control();
+    for error in [
+        control.counter_value(instance, 0).map(drop).unwrap_err(),
+        control.meter_rates(instance, 0).map(drop).unwrap_err(),
+        control.register_value(instance, 0).map(drop).unwrap_err(),
+        control.register_values(instance).map(drop).unwrap_err(),
+        control.check_room(instance, 1).unwrap_err(),
+    ] {
+        assert!(error.message.contains("no such") || error.field.is_some(), "{error:?}");
+    }
+    assert_eq!(control.schema().direct_table(instance), None);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

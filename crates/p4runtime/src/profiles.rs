@@ -53,7 +53,7 @@ pub(crate) fn handle_in(group: &v1::ActionProfileGroup, member: &GroupMember) ->
 }
 
 /// The members and groups of a profile.
-pub(crate) fn store(control: &Control, profile: &Profile) -> Result<ActionProfile> {
+fn store(control: &Control, profile: &Profile) -> Result<ActionProfile> {
     Ok(control.profile(control.schema().profile_table(profile.instance)?)?)
 }
 
