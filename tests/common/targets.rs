@@ -21,7 +21,7 @@ use p4jet_p4info::reflect::Reflect;
 use p4jet_p4runtime::client::errors;
 use p4jet_p4runtime::server::InProcess;
 use p4jet_syntax::{Options, parse_text, render};
-use p4jet_text::{Commands, stf};
+use p4jet_text::{Commands, runtime_command, stf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A place that receives text.
@@ -212,7 +212,8 @@ fn commands(text: &str) -> &'static str {
 /// Control of a switch in which something of every sort is set.
 fn filled() -> Control {
     let control = Control::new(sample_switch().expect("the sample is valid"));
-    let updates = named_updates(EVERYTHING).map(|named| control.resolve(&named).expect("it is set up"));
+    let updates =
+        named_updates(EVERYTHING).map(|named| control.schema().resolve(&named).expect("it is set up"));
     assert!(control.write(updates.collect(), Atomicity::AllOrNothing).in_effect);
     control
 }
@@ -235,12 +236,16 @@ fn updates(text: &str) -> &'static str {
     let read: Vec<NamedUpdate> = named_updates(text).collect();
     let mut batch: Vec<Update> = Vec::new();
     for named in &read {
-        assert!(!named.to_string().is_empty());
-        match together.resolve(named) {
+        match together.schema().resolve(named) {
             Ok(update) => {
+                let command = runtime_command(together.schema(), &update, |_, _, value| value.to_string());
+                assert!(command.is_none_or(|command| !command.contains('\n')));
                 // An update that the program allows has a name.
                 if together.schema().check(together.program(), &update).is_ok() {
-                    assert_eq!(together.resolve(&together.named(&update)).as_ref(), Ok(&update));
+                    assert_eq!(
+                        together.schema().resolve(&together.schema().named(&update)).as_ref(),
+                        Ok(&update)
+                    );
                 }
                 batch.push(update);
             }

@@ -343,7 +343,7 @@ impl SharedControl {
         loop {
             // A large batch is parsed without blocking others.
             let control = self.control();
-            let updates = control.resolve_all(batch);
+            let updates = control.schema().resolve_all(batch);
             if let Some(now) = self.lock_for(&control) {
                 return self.write_with(now, updates, atomicity);
             }

@@ -131,11 +131,7 @@ fn build_table(
         tables::ActionSpec { param_widths: params.iter().map(|f| program.width(*f)).collect() }
     });
     let spec = tables::TableSpec {
-        keys: table
-            .keys
-            .iter()
-            .map(|key| tables::KeySpec { width: key.width, kind: match_kind(key.kind) })
-            .collect(),
+        keys: table.keys.iter().map(|key| tables::KeySpec { width: key.width, kind: key.kind }).collect(),
         actions: actions.collect(),
         size: table.size,
         row_per_entry: has_direct_state(program, id),
@@ -163,32 +159,13 @@ fn build_table(
 
 /// Returns the entries that the program declares for a table.
 pub fn given_entries(table: &p4jet_ir::Table) -> impl Iterator<Item = tables::Entry> {
-    table.entries.iter().map(|entry| {
-        let key = entry.key.iter().map(key_match).collect();
-        tables::Entry { key, priority: entry.priority, action: action(&entry.action) }
+    table.entries.iter().map(|entry| tables::Entry {
+        key: entry.key.clone(),
+        priority: entry.priority,
+        action: action(&entry.action),
     })
 }
 
 fn action(call: &ActionCall) -> tables::Action {
     tables::Action { action: call.action, data: call.data.clone() }
-}
-
-fn match_kind(kind: p4jet_ir::MatchKind) -> tables::MatchKind {
-    match kind {
-        p4jet_ir::MatchKind::Exact => tables::MatchKind::Exact,
-        p4jet_ir::MatchKind::Lpm => tables::MatchKind::Lpm,
-        p4jet_ir::MatchKind::Ternary => tables::MatchKind::Ternary,
-        p4jet_ir::MatchKind::Range => tables::MatchKind::Range,
-        p4jet_ir::MatchKind::Optional => tables::MatchKind::Optional,
-    }
-}
-
-fn key_match(m: &p4jet_ir::KeyMatch) -> tables::KeyMatch {
-    match m.clone() {
-        p4jet_ir::KeyMatch::Exact(value) => tables::KeyMatch::Exact(value),
-        p4jet_ir::KeyMatch::Lpm { value, prefix_len } => tables::KeyMatch::Lpm { value, prefix_len },
-        p4jet_ir::KeyMatch::Ternary { value, mask } => tables::KeyMatch::Ternary { value, mask },
-        p4jet_ir::KeyMatch::Range { lo, hi } => tables::KeyMatch::Range { lo, hi },
-        p4jet_ir::KeyMatch::Optional(value) => tables::KeyMatch::Optional(value),
-    }
 }

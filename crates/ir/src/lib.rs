@@ -448,7 +448,7 @@ pub struct Entry {
 }
 
 /// The match of one key field of an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeyMatch {
     /// This value.
     Exact(BigUint),

@@ -121,7 +121,10 @@ fn spent(program: &mut Program, graph: CfgId) -> Terminator {
     if let CfgId::Block(block) = graph
         && program.blocks[block.index()].kind == BlockKind::Parser
     {
-        let timeout = program.errors.iter().position(|e| e == SPENT_IN_PARSER).unwrap_or(0);
+        let timeout = program.errors.iter().position(|e| e == SPENT_IN_PARSER).unwrap_or_else(|| {
+            program.errors.push(SPENT_IN_PARSER.to_string());
+            program.errors.len() - 1
+        });
         return Terminator::Reject(Expr::constant(timeout as u32, 32));
     }
     let reason = program.drop_reasons.iter().position(|r| r == SPENT).unwrap_or_else(|| {

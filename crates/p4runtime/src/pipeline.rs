@@ -4,11 +4,10 @@
 //! names. A P4Info that does not fit the program is refused with all reasons.
 
 use crate::refusal::{Code, Reason, Refusal, Result, choices};
-use crate::replication::REPLICAS_MAX;
 use crate::session::RoleView;
 use crate::value::{Field, Outside, Texts, ones};
 use num_bigint::BigUint;
-use p4jet_control::schema::MULTICAST_MAX;
+use p4jet_control::schema::{MULTICAST_MAX, REPLICAS_MAX};
 use p4jet_control::{Control, SharedControl};
 use p4jet_dataplane::Switch;
 use p4jet_ir::{InstanceId, InstanceKind, MatchKind, Program, TableId};
@@ -119,7 +118,6 @@ pub(crate) struct Profile {
     /// Ids of its tables. All have the same actions.
     pub tables: Vec<u32>,
     pub selector: bool,
-    pub size: i64,
     pub max_group_size: i32,
     /// The maximum weight of a member, if sizes count members; 0 is no maximum.
     pub members_counted: Option<i32>,
@@ -673,7 +671,6 @@ impl Maker<'_> {
                     instance,
                     tables: profile.table_ids.clone(),
                     selector,
-                    size: profile.size,
                     max_group_size: profile.max_group_size,
                     members_counted,
                     weights_disallowed: profile.weights_disallowed,

@@ -10,11 +10,11 @@ use crate::pipeline::{Pipeline, Profile, Table};
 use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::table_entry::{handle_of_id, id_of_handle};
 use crate::write::Writer;
-use p4jet_control::schema::PLACES_MAX;
-use p4jet_control::{Act, CommandError, Control, INVALID_ARGUMENT, Noted, Ref, Subject, Update};
+use p4jet_control::schema::check_places;
+use p4jet_control::{Act, CommandError, Control, INVALID_ARGUMENT, Noted, Ref, Share, Subject, Update};
 use p4jet_ir::{InstanceId, TableId};
 use p4jet_p4info::proto::v1::{
-    self, ActionSelectionMode, GroupMember, SizeSemantics, TableActionType, UpdateType, WatchKind,
+    self, ActionSelectionMode, GroupMember, SizeSemantics, TableActionType, UpdateType,
 };
 use p4jet_tables::ActionProfile;
 use std::collections::HashSet;
@@ -74,7 +74,7 @@ pub(crate) fn check_one_shots(control: &Control, update: &Update) -> std::result
         }
         SetGroup { profile, group, members: new } => {
             groups.push(*group);
-            members.extend(new.iter().map(|(member, _)| Ref::Handle(*member)));
+            members.extend(new.iter().map(|share| Ref::Handle(share.member)));
             (Some(*profile), false)
         }
         Insert { table, act, .. } | Modify { table, act, .. } | SetDefault { table, act } => {
@@ -131,10 +131,10 @@ pub(crate) fn is_one_shot(control: &Control, profile: &Profile, handle: u32) -> 
     is_one_shot_of(control, profile.instance, handle)
 }
 
-/// The number of places that a member has in its group's list: none while its watch port is down.
-pub(crate) fn places(ports: &Ports, weight: i32, watch: Option<&WatchKind>) -> u32 {
-    let is_up = watched(watch).is_none_or(|port| ports.is_up(port));
-    if is_up { weight.max(1) as u32 } else { 0 }
+/// The share of a member of a group: no places while its watch port is down.
+pub(crate) fn share(ports: &Ports, handle: u32, member: &GroupMember) -> Share {
+    let is_up = watched(member.watch_kind.as_ref()).is_none_or(|port| ports.is_up(port));
+    Share { member: handle, places: if is_up { member.weight.max(1) as u32 } else { 0 } }
 }
 
 /// The handle of a member of a group's note.
@@ -143,7 +143,7 @@ pub(crate) fn handle_in(group: &v1::ActionProfileGroup, member: &GroupMember) ->
 }
 
 /// The members and groups of a profile.
-pub(crate) fn store(control: &Control, profile: &Profile) -> Result<ActionProfile> {
+fn store(control: &Control, profile: &Profile) -> Result<ActionProfile> {
     Ok(control.profile(control.schema().profile_table(profile.instance)?)?)
 }
 
@@ -231,15 +231,7 @@ impl Writer<'_> {
     }
 
     fn check_room(&self, profile: &Profile, more: usize) -> Result<()> {
-        let used = store(&self.control, profile)?.members_count();
-        if profile.size > 0 && used as i64 + more as i64 > profile.size {
-            let why = format!(
-                "`{}` is full: {used} of its {} members exist, and {more} more are wanted",
-                profile.name, profile.size
-            );
-            return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
-        }
-        Ok(())
+        Ok(self.control.check_room(profile.instance, more)?)
     }
 
     /// True if the profile of a table has room for this many more members.
@@ -401,7 +393,7 @@ impl Writer<'_> {
         let member = |member: &GroupMember| {
             let handle = handle_of_id(member.member_id);
             match member.member_id != 0 && members.member(handle).is_some() {
-                true => Ok((handle, places(&self.ports, member.weight, member.watch_kind.as_ref()))),
+                true => Ok(share(&self.ports, handle, member)),
                 false => Err(self.no_member(profile, member.member_id)),
             }
         };
@@ -444,12 +436,10 @@ impl Writer<'_> {
             let what = if counted.is_some() { "members" } else { "weights" };
             return invalid(format!("the size of the group ({what}) is {size}, expected at most {limit}"));
         }
-        if sum > PLACES_MAX as i64 {
-            let why =
-                format!("`{}`: the weights have the sum {sum}, expected at most {PLACES_MAX}", profile.name);
-            return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
-        }
-        Ok(())
+        check_places(sum as u64).map_err(|error| {
+            let refusal = Refusal::from(error).of(format!("`{}`", profile.name));
+            Refusal { code: Code::ResourceExhausted, reason: Reason::Full, ..refusal }
+        })
     }
 
     /// Creates the group of a one shot.
@@ -468,12 +458,10 @@ impl Writer<'_> {
         let (mut members, mut noted) = (Vec::new(), Vec::new());
         for (action, given) in actions.into_iter().zip(&set.action_profile_actions) {
             let handle = self.make(Update::CreateMember { profile: instance, action })?.unwrap_or(0);
-            members.push((handle, places(&self.ports, given.weight, given.watch_kind.as_ref())));
-            noted.push(GroupMember {
-                member_id: handle,
-                weight: given.weight,
-                watch_kind: given.watch_kind.clone(),
-            });
+            let member =
+                GroupMember { member_id: handle, weight: given.weight, watch_kind: given.watch_kind.clone() };
+            members.push(share(&self.ports, handle, &member));
+            noted.push(member);
         }
         let group = self.make(Update::CreateGroup { profile: instance })?.unwrap_or(0);
         self.make(Update::SetGroup { profile: instance, group: group.into(), members })?;

@@ -7,6 +7,7 @@ use crate::value::{By, Outside, ones};
 use crate::write::Writer;
 use num_bigint::BigUint;
 use num_traits::Zero;
+use p4jet_control::schema::PRIORITY_MAX;
 use p4jet_control::{Act, Cell, Control, DEFAULT_CELL, Direct, EntryRef, Noted, Update};
 use p4jet_externs::{CounterValue, Rate, Rates};
 use p4jet_ir::{InstanceId, MatchKind};
@@ -16,9 +17,6 @@ use p4jet_p4info::proto::v1::{
     UpdateType,
 };
 use p4jet_tables::{ActionProfile, EntryHandle, KeyMatch};
-
-/// The largest priority: that of bmv2. Runtime commands show it minus the priority.
-pub(crate) const PRIORITY_MAX: u32 = i32::MAX as u32;
 
 /// The row of the direct counters and meters of a default entry.
 pub(crate) const DEFAULT_ROW: u32 = 0;
