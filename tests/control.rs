@@ -1057,7 +1057,7 @@ fn spread(entry: u32) -> (u32, u64) {
 struct Short {
     switch: Switch,
     client: Client,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl Short {
@@ -1074,7 +1074,7 @@ impl Short {
         command.args(["run", &dir.file("tables.p4"), "--no-adapt", "--stay", "--control", &socket]);
         let switch = Switch::start(command.args(["-i", "1@mem", "-i", "2@mem"]));
         let client = Client::unix(Path::new(&socket)).unwrap();
-        let mut short = Short { switch, client, _dir: dir };
+        let mut short = Short { switch, client, dir };
         // The client gets its thread before memory becomes short.
         short.number("stats", Some("received"));
         short
@@ -1212,6 +1212,34 @@ fn without_memory_a_load_is_refused() {
     short.leave_free(None);
     assert!(load(&mut short).ok);
     assert_eq!(short.entries("forward"), 0);
+}
+
+/// A program that compiles, but whose state finds no memory, is not at fault: the code says what is missing.
+#[test]
+fn a_load_whose_state_finds_no_memory_says_so() {
+    let mut short = Short::start();
+    let apply = "small.apply(); }\n        else if (hdr.key.which == 1) { hashed.apply(); }";
+    let write = format!("r.write(0, 1); {apply}");
+    let program = TABLES
+        .replace(
+            "    apply {\n        if (hdr.key.which == 0) {",
+            "    register<bit<64>>(0x8000000) r;\n    apply {\n        if (hdr.key.which == 0) {",
+        )
+        .replace(apply, &write);
+    assert!(
+        program.contains("register") && program.contains("r.write"),
+        "the register is in the program:\n{program}"
+    );
+    let large = short.dir.write("large.p4", program);
+    let load = |short: &mut Short| short.client.command(&format!("load {large}"), false).unwrap();
+    // The compilation gets its gibibyte, the register of a gibibyte does not.
+    short.leave_free(Some(1100));
+    let error = load(&mut short).error.unwrap();
+    assert_eq!(error.code.as_deref(), Some("NO_MEMORY"), "{}", error.text);
+    assert!(error.text.contains("which the system refuses"), "{}", error.text);
+    assert_eq!(short.entries("small"), 0, "the old program runs");
+    short.leave_free(None);
+    assert!(load(&mut short).ok);
 }
 
 /// If memory runs out in `restore`, the old state remains, and there is an answer.

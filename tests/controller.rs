@@ -3,9 +3,10 @@
 //!
 //! Blind spot: packets; tests/gateway_namespaces.rs has those.
 
+use crate::common::chain::{Outcome, compile};
 use crate::common::{self, TempDir, p4jet, program, root, run_command};
-use p4jet_control::Atomicity;
-use p4jet_gateway::{Actual, Call, Change, Config, Key, Plan, State, Table, commands, diff, plan};
+use p4jet_control::{Atomicity, Schema};
+use p4jet_gateway::{Actual, Call, Change, Config, Key, Objects, Plan, State, Table, commands, diff, plan};
 use p4jet_text::client::Client;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,11 +15,20 @@ use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::LazyLock;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 const DEADLINE: Duration = common::DEADLINE;
+
+/// The objects of the gateway's program.
+pub static OBJECTS: LazyLock<Objects> = LazyLock::new(|| {
+    let text = fs::read_to_string(program("vxlan_gateway")).unwrap();
+    match compile("vxlan_gateway.p4", &text, Default::default()) {
+        Outcome::Compiled { reference, .. } => Objects::new(Schema::new(reference.program())).unwrap(),
+        Outcome::Refused(stage) => panic!("refused by `{stage}`"),
+    }
+});
 
 /// A process that ends with the test, and the lines of its standard error.
 struct Process {
@@ -85,19 +95,19 @@ fn connected(socket: &str) -> Client {
 
 /// Applies one change; `made` has the handles from earlier changes.
 fn make(client: &mut Client, change: &Change, made: &mut Vec<Option<u32>>) {
-    let mut update = change.update.clone();
+    let mut update = OBJECTS.schema().named(&change.update);
     update.with_handles(made);
     let results = client.write(vec![update], Atomicity::AllOrNothing).unwrap();
-    made.push(*results[0].as_ref().unwrap_or_else(|error| panic!("{}: {error}", change.command())));
+    made.push(*results[0].as_ref().unwrap_or_else(|error| panic!("{}: {error}", change.command(&OBJECTS))));
 }
 
 fn actual(client: &mut Client) -> Actual {
-    Actual::from_dump(&Arc::default(), &client.command("dump", false).unwrap().output).unwrap()
+    Actual::from_dump(&OBJECTS, &client.command("dump", false).unwrap().output).unwrap()
 }
 
 fn apply(client: &mut Client, plan: &Plan) {
-    let changes = diff(plan, &actual(client));
-    let text = commands(&changes);
+    let changes = diff(&OBJECTS, plan, &actual(client));
+    let text = commands(&OBJECTS, &changes);
     client.load("test", &text).unwrap().unwrap_or_else(|e| panic!("{e}\n{text}"));
 }
 
@@ -295,21 +305,26 @@ fn any_configuration_follows_any_other() {
         let alive = |at: usize| at != dead;
         let before = actual(&mut client);
         // Typed reads, page by page, find the same as a dump.
-        assert_eq!(Actual::read(&Arc::default(), &mut client).unwrap().unwrap(), before);
+        assert_eq!(Actual::read(&OBJECTS, &mut client).unwrap().unwrap(), before);
         let planned = plan(&config, &alive, &before).unwrap();
         // The changes after another death are those that would be planned then.
         let other = random.below(8) as usize;
         let mut shared = planned.clone();
         shared.share(&config, &|at| at != other);
         assert_eq!(shared, plan(&config, &|at| at != other, &before).unwrap(), "{text}");
-        let changes = diff(&planned, &before);
+        let changes = diff(&OBJECTS, &planned, &before);
         if round % 4 == 0 {
             // One by one, checking each intermediate state.
             let mut made = Vec::new();
             for change in &changes {
                 make(&mut client, change, &mut made);
                 let gaps = missing(&actual(&mut client).state);
-                assert!(gaps.is_empty(), "after `{}`: {gaps:#?}\n{}", change.command(), commands(&changes));
+                assert!(
+                    gaps.is_empty(),
+                    "after `{}`: {gaps:#?}\n{}",
+                    change.command(&OBJECTS),
+                    commands(&OBJECTS, &changes)
+                );
             }
         } else {
             apply(&mut client, &planned);
@@ -319,7 +334,7 @@ fn any_configuration_follows_any_other() {
         assert_eq!(after.state, planned.state, "{text}");
         assert_eq!(after.strays, Default::default());
         let again = plan(&config, &alive, &after).unwrap();
-        assert_eq!(diff(&again, &after), [], "{text}");
+        assert_eq!(diff(&OBJECTS, &again, &after), [], "{text}");
         stay_where_they_are(&config, &planned, &after, &mut client, &mut random);
     }
     assert!(changes_made > 1000, "{changes_made}");
@@ -338,7 +353,7 @@ fn stay_where_they_are(
 ) {
     let dead = random.below(6) as usize;
     let without = plan(config, &|at| at != dead, after).unwrap();
-    let changes = diff(&without, after);
+    let changes = diff(&OBJECTS, &without, after);
     assert!(changes.iter().all(|change| change.slot.is_some()), "{changes:#?}");
     apply(client, &without);
     let died = actual(client);
@@ -449,7 +464,7 @@ fn a_switch_set_by_hand_is_taken_over() {
         assert_eq!(before.state.entries[&place], planned.state.entries[&place]);
     }
     let mut made = Vec::new();
-    for change in diff(&planned, &before) {
+    for change in diff(&OBJECTS, &planned, &before) {
         make(&mut client, &change, &mut made);
     }
     let after = actual(&mut client);

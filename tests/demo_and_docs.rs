@@ -318,6 +318,44 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
         .prints(&["== 0x9: true (h.s[0].x = 1, h.s[1].x = 2, h.s[2].x = 0x9 (9))", "leave by port 1"]);
 }
 
+/// A hash leaves out invalid headers, and a header of 12 bits may start between bytes. The branches that decide this are not in the
+/// program, so no trace shows them.
+#[test]
+fn a_trace_omits_branches_that_the_program_lacks() {
+    let dir = TempDir::new("added-branches");
+    let path = dir.write(
+        "added.p4",
+        r#"#include <core.p4>
+#include <v1model.p4>
+header a_t { bit<12> x; }
+header b_t { bit<8> y; }
+struct headers_t { a_t a; b_t b; }
+struct meta_t { bit<16> sum; }
+parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    state start { p.extract(h.a); p.advance(4); p.extract(h.b); transition accept; }
+}
+control V(inout headers_t h, inout meta_t m) { apply { } }
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    apply {
+        hash(m.sum, HashAlgorithm.crc16, 16w0, { h.b.y, m.sum }, 32w65536);
+        if (h.b.isValid()) { s.egress_spec = 1; }
+    }
+}
+control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply { } }
+control C(inout headers_t h, inout meta_t m) { apply { } }
+control D(packet_out p, in headers_t h) { apply { p.emit(h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#,
+    );
+    for more in [&[] as &[&str], &["--json"]] {
+        let command = ["trace", &path, "--port", "0", "01 02 09"];
+        let shown = run(&[&command, more].concat()).expect_status(0).stdout;
+        let ways = ["if h.b.isValid(): true", "\"condition\":\"h.b.isValid()\""];
+        let branches: usize = ways.map(|way| shown.matches(way).count()).iter().sum();
+        assert!(branches == 1 && !shown.contains("select:") && !shown.contains("\"switch\""), "{shown}");
+    }
+}
+
 #[test]
 fn a_trace_shows_the_path_of_a_packet() {
     let dir = TempDir::new("trace");

@@ -154,8 +154,70 @@ const ENTRIES: &[Entry] = &[
             "packet 0 01 02\nexpect 1 01 02 $\npacket 0 09 02\npacket 0 01 03\nexpect 1 01 03 $\n",
         );
     }),
-    ("* header fields and values of type `bit<0>`", || {
-        refuses(&Parts { meta: "bit<0> w;", ..Parts::default() }, "of type bit<0>");
+    ("* values of type `bit<0>` as table keys,", || {
+        let refused = [
+            (
+                Parts {
+                    declarations: "table t { key = { m.w: exact; } actions = { NoAction; } }",
+                    statements: "t.apply();",
+                    ..Parts::default()
+                },
+                "a table key of type bit<0>",
+            ),
+            (
+                Parts {
+                    declarations: "action d(bit<0> w) { } table t { actions = { d; } default_action = d(0); }",
+                    statements: "t.apply();",
+                    ..Parts::default()
+                },
+                "an action parameter of type bit<0>",
+            ),
+            (
+                Parts { statements: "digest<meta_t>(1, m);", ..Parts::default() },
+                "a value of type bit<0> among the data of `digest`",
+            ),
+            (
+                Parts { statements: "log_msg(\"{}\", { m.w });", ..Parts::default() },
+                "a value of type bit<0> among the data of `log_msg`",
+            ),
+            (
+                Parts {
+                    statements: "hash(m.w, HashAlgorithm.crc16, 8w0, { h.a.x }, 16w7);",
+                    ..Parts::default()
+                },
+                "`hash` with a result of type bit<0>",
+            ),
+            (
+                Parts { statements: "random(m.w, m.w, m.w);", ..Parts::default() },
+                "`random` with a result of type bit<0>",
+            ),
+            (
+                Parts { statements: "for (bit<0> i in 0 .. 0) { m.w = i; }", ..Parts::default() },
+                "a loop over values of type bit<0>",
+            ),
+            (
+                Parts { declarations: "register<meta_t>(1) r;", ..Parts::default() },
+                "a register with values of type bit<0>",
+            ),
+            (
+                Parts {
+                    states: "value_set<bit<0>>(4) set;
+                        state start { transition select(m.w) { set: accept; default: reject; } }",
+                    ..Parts::default()
+                },
+                "a value set of type bit<0>",
+            ),
+        ];
+        for (parts, says) in refused {
+            refuses(&Parts { meta: "bit<0> w;", ..parts }, says);
+        }
+        refuses(&Parts { meta: "varbit<0> w;", ..Parts::default() }, "of type varbit<0>");
+        let statements = "m.w = (bit<0>) h.a.x; h.a.x = h.a.x ++ m.w;";
+        passes(
+            &Parts { meta: "bit<0> w;", statements, ..Parts::default() },
+            "packet 0 01 02\nexpect 1 01 02 $\n",
+        );
+        tested_in("crates/p4info/tests/golden.rs", "fn fields_of_type_bit_0_are_refused(");
     }),
     ("* a table and a value set with one full control-plane name,", || {
         tested_in("crates/arch/tests/golden/refused_names.ir", "value_set<bit<8>>(4) set;");

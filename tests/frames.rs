@@ -162,7 +162,7 @@ fn compare_batches(program: &str, [interp, jit]: [&mut Side; 2], frames: &[Vec<u
 fn adapt(switch: &Arc<Switch>, worker: &mut Worker, frames: &[Vec<u8>]) {
     let packets = frames.iter().zip(0..).map(|(frame, i)| (i % PORTS as u32, frame.as_slice()));
     let seen = switch.seen(packets).expect("the program runs");
-    let code = switch.code_for_seen(&seen).unwrap_or_else(|e| panic!("{}", switch.describe(&e)));
+    let code = switch.code_for_seen(&seen).unwrap_or_else(|e| panic!("{}", switch.program_error(&e)));
     assert!(worker.change_code(&code), "copies wait");
 }
 

@@ -386,7 +386,7 @@ fn addresses(i: usize) -> [SocketAddr; 2] {
 
 fn run_dump(socket: &str) -> Actual {
     let mut client = Client::unix(std::path::Path::new(socket)).unwrap();
-    Actual::from_dump(&Arc::default(), &client.command("dump", false).unwrap().output).unwrap()
+    Actual::from_dump(&crate::controller::OBJECTS, &client.command("dump", false).unwrap().output).unwrap()
 }
 
 /// Two gateways, two servers with the same address; one of them dies and comes back under load.

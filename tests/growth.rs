@@ -323,6 +323,29 @@ fn compile_time_does_not_grow_with_the_square_of_the_program() {
             },
         ),
         (
+            "one_table_with_many_keys",
+            Parts {
+                meta: times(20_000, |i| format!("bit<8> k{i};")),
+                declarations: format!(
+                    "table t {{ key = {{ {} }} actions = {{ NoAction; }} }}",
+                    times(20_000, |i| format!("m.k{i}: ternary;"))
+                ),
+                statements: "t.apply(); if (m.k1 == 1) { t.apply(); } if (m.k2 == 2) { t.apply(); }".into(),
+                ..Parts::default()
+            },
+        ),
+        (
+            "clones_with_field_lists",
+            Parts {
+                meta: times(600, |i| format!("@field_list({}) bit<32> f{i};", i % 256)),
+                statements: times(600, |i| {
+                    let list = i % 256;
+                    format!("if (m.x == {i}) {{ clone_preserving_field_list(CloneType.I2E, 1, {list}); }}")
+                }),
+                ..Parts::default()
+            },
+        ),
+        (
             "match_kinds",
             Parts {
                 top: format!("match_kind {{ {} last }}", times(90_000, |i| format!("k{i},"))),
@@ -333,9 +356,18 @@ fn compile_time_does_not_grow_with_the_square_of_the_program() {
     for (name, parts) in programs {
         check_for("jit", name, &parts).expect_status(0);
     }
+    let instances = Parts {
+        top: "control c(inout bit<32> x) { action a(bit<32> v) { x = v; }
+            table t { key = { x: exact; } actions = { a; NoAction; } } apply { t.apply(); } }"
+            .into(),
+        declarations: times(8_000, |i| format!("c() c{i};")),
+        statements: times(8_000, |i| format!("c{i}.apply(m.x);")),
+        ..Parts::default()
+    };
+    check("instances_with_tables", &instances).expect_status(0);
     let parts = Parts {
-        declarations: actions(8_000) + &table(8_000),
-        statements: times(8_000, |i| format!("if (m.x == {i}) {{ t.apply(); }}")),
+        declarations: actions(16_000) + &table(16_000),
+        statements: times(16_000, |i| format!("if (m.x == {i}) {{ t.apply(); }}")),
         ..Parts::default()
     };
     let output = check_for("jit", "actions_at_many_places", &parts).expect_status(1);

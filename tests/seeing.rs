@@ -437,6 +437,29 @@ fn an_operator_looks_by_ctl() {
     assert_eq!(common::read_pcap(&captured).len(), 10);
 }
 
+/// `show_queues` prints the depth that applies: 64 where queues follow the links, unless a command sets another.
+#[test]
+fn the_depth_of_queues_is_that_in_force() {
+    let dir = TempDir::new("depths");
+    for (reads, default) in [("deq_qdepth", 64), ("packet_length", 16384)] {
+        let text = PROGRAM.replace("hdr.h.kind == 7", &format!("hdr.h.kind == 7 || sm.{reads} == 9"));
+        let program = dir.write("depths.p4", text);
+        let socket = dir.file("socket");
+        let mut switch = Switching::start(&[program.as_str(), "-i", "1@mem", "--stay", "--control", &socket]);
+        switch.says(": forwarding between");
+        let ctl = |words: &str| {
+            let words: Vec<&str> = words.split(' ').collect();
+            common::run(&[&["ctl", "--socket", &socket], &words[..]].concat()).expect_status(0).stdout
+        };
+        ctl("set_queue_depth 7 5 2");
+        let shown = ctl("show_queues");
+        let depths: Vec<&str> =
+            shown.lines().filter_map(|l| l.strip_prefix("  ")?.split_whitespace().nth(1)).collect();
+        let depth = |depth: usize| depths.iter().filter(|d| **d == depth.to_string()).count();
+        assert_eq!((depth(7), depth(default)), (1, 15), "{shown}");
+    }
+}
+
 #[test]
 fn the_log_has_an_event_a_line_and_packets_cannot_flood_it() {
     let dir = TempDir::new("log");

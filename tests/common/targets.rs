@@ -21,7 +21,7 @@ use p4jet_p4info::reflect::Reflect;
 use p4jet_p4runtime::client::errors;
 use p4jet_p4runtime::server::InProcess;
 use p4jet_syntax::{Options, parse_text, render};
-use p4jet_text::{Commands, stf};
+use p4jet_text::{Commands, runtime_command, stf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A place that receives text.
@@ -212,7 +212,8 @@ fn commands(text: &str) -> &'static str {
 /// Control of a switch in which something of every sort is set.
 fn filled() -> Control {
     let control = Control::new(sample_switch().expect("the sample is valid"));
-    let updates = named_updates(EVERYTHING).map(|named| control.resolve(&named).expect("it is set up"));
+    let updates =
+        named_updates(EVERYTHING).map(|named| control.schema().resolve(&named).expect("it is set up"));
     assert!(control.write(updates.collect(), Atomicity::AllOrNothing).in_effect);
     control
 }
@@ -235,12 +236,16 @@ fn updates(text: &str) -> &'static str {
     let read: Vec<NamedUpdate> = named_updates(text).collect();
     let mut batch: Vec<Update> = Vec::new();
     for named in &read {
-        assert!(!named.to_string().is_empty());
-        match together.resolve(named) {
+        match together.schema().resolve(named) {
             Ok(update) => {
+                let command = runtime_command(together.schema(), &update, |_, _, value| value.to_string());
+                assert!(command.is_none_or(|command| !command.contains('\n')));
                 // An update that the program allows has a name.
                 if together.schema().check(together.program(), &update).is_ok() {
-                    assert_eq!(together.resolve(&together.named(&update)).as_ref(), Ok(&update));
+                    assert_eq!(
+                        together.schema().resolve(&together.schema().named(&update)).as_ref(),
+                        Ok(&update)
+                    );
                 }
                 batch.push(update);
             }
@@ -274,16 +279,12 @@ const ENTITIES: &str = include_str!("../../crates/p4runtime/tests/common/entitie
 fn with_p4info(text: &str) -> Result<(Program, P4Info), String> {
     let options = Options { builtins: p4jet_analysis::BUILTINS.to_vec(), ..Options::default() };
     let parsed = parse_text("fuzz.p4", text, &options);
-    let shown = |found: &[_]| render(found, &parsed.sources, false);
-    if !parsed.diagnostics.is_empty() {
-        return Err(shown(&parsed.diagnostics));
-    }
-    let (typed, found) = p4jet_analysis::analyse(&parsed.program, parsed.sources.clone());
-    let typed = typed.ok_or_else(|| shown(&found))?;
-    let architecture = p4jet_arch::detect(&typed).ok_or("no architecture")?;
-    let program = p4jet_lower::lower(&typed, architecture, "fuzz").map_err(|found| shown(&found))?;
-    let generated = p4jet_p4info::generate(&typed, architecture.name()).map_err(|found| shown(&found))?;
-    Ok((program, generated.p4info))
+    let (typed, _) = p4jet_compile::analyse(parsed, |_| ()).map_err(|refused| refused.text())?;
+    let shown = |found: Vec<_>| render(&found, &typed.sources, false);
+    let architecture = p4jet_compile::architecture(&typed).map_err(|found| shown(vec![*found]))?;
+    let compiled = p4jet_compile::lower(&typed, architecture, "fuzz", false).map_err(shown)?;
+    let generated = p4jet_p4info::generate(&typed, architecture.name()).map_err(shown)?;
+    Ok((compiled.lowered, generated.p4info))
 }
 
 /// The running program and its P4Info: a host without ports and packets.
@@ -541,7 +542,7 @@ fn sample_switch() -> Result<Arc<Switch>, String> {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
     let program = PROGRAM
         .get_or_init(|| p4jet_ir::text::parse(SAMPLE).unwrap_or_else(|e| panic!("the sample program: {e}")));
-    Switch::new(program.clone())
+    Ok(Switch::new(program.clone())?)
 }
 
 /// The program of the control plane's own tests.
@@ -682,7 +683,7 @@ fn compare(reference: &Arc<Switch>, optimised: &Arc<Switch>, commands: &[String]
     // Repeated with code for these packets.
     let packets = frames.iter().zip(0..).map(|(frame, i)| (i % 3, frame.as_slice()));
     if let Ok(code) = optimised.seen(packets).map(|seen| optimised.code_for_seen(&seen)) {
-        let code = code.unwrap_or_else(|e| panic!("{}", optimised.describe(&e)));
+        let code = code.unwrap_or_else(|e| panic!("{}", optimised.program_error(&e)));
         if jit.change_code(&code) {
             let expected = run(&mut interp);
             agree(&run(&mut jit), &expected, "machine code for them");

@@ -79,6 +79,18 @@ control C(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
         actions = { around; }
         default_action = around(1);
     }
+    action one() {
+        m.count = m.count + 1;
+    }
+    table searched {
+        key = {
+            h.h.kind: ternary;
+        }
+        actions = { one; NoAction; }
+        const entries = {
+            0x08 &&& 0x0f: one();
+        }
+    }
     apply {
         s.egress_spec = 1;
         if (s.parser_error == error.ParserTimeout) {
@@ -103,6 +115,10 @@ control C(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
         } else if (h.h.kind == 7) {
             for (bit<16> i in 1 .. h.h.n) {
                 around(2);
+            }
+        } else if (h.h.kind == 8) {
+            for (bit<16> i in 1 .. h.h.n) {
+                searched.apply();
             }
         }
         h.h.result = m.count[15:0];

@@ -126,6 +126,7 @@ impl Checker {
             actions: Vec::new(),
             default: ActionRef { action: ActionId(0), args: Vec::new(), span: decl.span },
             const_default: false,
+            empty_group_action: None,
             size: None,
             entries: Vec::new(),
             const_entries: false,
@@ -148,6 +149,12 @@ impl Checker {
                         default_given = true;
                         done.const_default = property.is_const;
                         default = self.default_action(&draft, value);
+                    }
+                    "psa_empty_group_action" => {
+                        let what = "the action for empty groups of";
+                        let named = self.named_action(&draft, value, &name.text, what);
+                        done.empty_group_action =
+                            named.and_then(|(listed, args)| self.bound_action(&listed, args, value.span));
                     }
                     "size" => match self.table_size(value) {
                         Some(Ok(size)) => done.size = Some(size),
@@ -648,6 +655,23 @@ impl Checker {
 
     /// `default_action = a(…);`
     fn default_action(&mut self, draft: &Draft, value: &ast::Expr) -> Option<ActionRef> {
+        let (listed, args) = self.named_action(draft, value, "default_action", "the default action of")?;
+        if let Some(annotation) = listed.annotations.iter().find(|a| a.name.text == "tableonly") {
+            let name = &self.prog.actions[listed.action.action.index()].name;
+            let text = format!("action `{name}` is marked `@tableonly` and cannot be the default");
+            self.report(Diagnostic::error("table", value.span, text).related(annotation.span, "marked here"));
+        }
+        self.bound_action(&listed, args, value.span)
+    }
+
+    /// Returns the listed action that the value of a property names, and its arguments.
+    fn named_action<'e>(
+        &mut self,
+        draft: &Draft,
+        value: &'e ast::Expr,
+        property: &str,
+        what: &str,
+    ) -> Option<(TableAction, &'e [ast::Arg])> {
         let path = |e: &ast::Expr| match &e.kind {
             ast::ExprKind::Path(path) => Some(path.clone()),
             ast::ExprKind::Type(ty) => match &ty.kind {
@@ -661,20 +685,12 @@ impl Checker {
             _ => path(value).map(|p| (p, None)),
         };
         let Some((path, args)) = found else {
-            self.error(
-                "table",
-                value.span,
-                "`default_action` must be an action of the table, perhaps with arguments",
-            );
+            let text = format!("`{property}` must be an action of the table, perhaps with arguments");
+            self.error("table", value.span, text);
             return None;
         };
-        let listed = self.find_listed(draft, &path, value.span, "the default action of")?;
-        if let Some(annotation) = listed.annotations.iter().find(|a| a.name.text == "tableonly") {
-            let text =
-                format!("action `{}` is marked `@tableonly` and cannot be the default", path.name.text);
-            self.report(Diagnostic::error("table", value.span, text).related(annotation.span, "marked here"));
-        }
-        self.bound_action(&listed, args.unwrap_or_default(), value.span)
+        let listed = self.find_listed(draft, &path, value.span, what)?;
+        Some((listed, args.unwrap_or_default()))
     }
 
     /// Returns the action in the table's list that a name refers to.

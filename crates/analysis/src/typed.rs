@@ -524,6 +524,8 @@ pub struct Table {
     pub default: ActionRef,
     /// True if the default action is `const`.
     pub const_default: bool,
+    /// PSA's `psa_empty_group_action`: the action for packets whose entry names a group without members.
+    pub empty_group_action: Option<ActionRef>,
     /// `size`; `None` if the program declares none.
     pub size: Option<u32>,
     /// Entries in order.

@@ -74,7 +74,8 @@ pub fn walk<'a>(program: &'a Program, body: Body, visitor: &mut impl Visit<'a>) 
             table.keys.iter().for_each(|key| walk.expr(&key.expr));
             let entries = table.entries.iter().map(|entry| &entry.action);
             let listed = table.actions.iter().map(|listed| &listed.action);
-            for action in listed.chain([&table.default]).chain(entries) {
+            let others = [&table.default].into_iter().chain(&table.empty_group_action);
+            for action in listed.chain(others).chain(entries) {
                 walk.arguments(&program.actions[action.action.index()].params, &action.args);
             }
         }

@@ -4,8 +4,12 @@ use p4jet_analysis::typed::Type;
 use p4jet_ir::{Algorithm, BinaryOp, Expr, FieldKind, Hash, Terminator};
 use p4jet_lower::{ExternCall, Lowered, Lowerer, Piece, Span, Value, build};
 
-/// Returns the bits of argument `i`, which must not have varbits.
+/// Returns the bits of argument `i`, one expression per scalar inside; it must not have varbits.
 pub(crate) fn bits(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<Vec<Expr>> {
+    if cx.has_zero_width(&call.args[i].ty) {
+        let what = format!("a value of type bit<0> among the data of `{}`", call.name);
+        return cx.unsupported(call.args[i].span, what);
+    }
     let pieces = pieces(cx, call, i)?;
     if pieces.iter().any(|p| p.length.is_some()) {
         let what = format!("a varbit among the data of `{}`", call.name);
@@ -96,7 +100,8 @@ pub(crate) fn hash_of(
         // If all headers are valid, or only one is involved, the call needs no lengths.
         let one = headers.len() == 1;
         let (all, some, join) = (cx.node(), cx.node(), cx.node());
-        cx.terminate(Terminator::If { cond: build::all(headers), then: all, otherwise: some });
+        let cond = build::all(headers);
+        cx.add_branches(|cx| cx.terminate(Terminator::If { cond, then: all, otherwise: some }));
         cx.enter(all);
         call(cx, hash, whole);
         cx.goto(join);

@@ -45,6 +45,9 @@ pub(crate) fn register(cx: &mut Lowerer<'_>, id: ObjectId, object: &ExternObject
     let Some(ty) = object.type_args.first() else {
         return cx.unsupported(object.span, "an untyped register");
     };
+    if cx.has_zero_width(ty) {
+        return cx.unsupported(object.span, "a register with values of type bit<0>");
+    }
     let width = data::width_of(cx, ty, object.span)?;
     if width == 0 {
         return cx.unsupported(object.span, "a register of values without bits");

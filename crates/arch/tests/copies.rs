@@ -45,7 +45,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 fn switch(program: Program, replicas: u32) -> Arc<Switch> {
     let switch = Switch::new(program).expect("tables and state");
     switch.state().change_destinations(|d| {
-        let replica = |instance| Replica { port: 1 + instance % 100, instance };
+        let replica = |replication_id| Replica { port: 1 + replication_id % 100, replication_id };
         d.groups.insert(1, (0..replicas).map(replica).collect());
     });
     switch

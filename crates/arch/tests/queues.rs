@@ -81,7 +81,7 @@ fn switch(
     let switch = Switch::with_options(program, Default::default(), workers).expect("tables and state");
     switch.queues().configure(config);
     switch.state().change_destinations(|d| {
-        let to = |port, instance| Replica { port, instance };
+        let to = |port, replication_id| Replica { port, replication_id };
         let replicas = vec![to(2, 0), to(2, 1)];
         d.sessions
             .insert(5, Session { replicas, class_of_service: 6, bytes_max: Some(24), ..Session::default() });
@@ -1051,7 +1051,8 @@ fn a_trace_that_ends_early_says_so() {
     let switch = switch(&program, EngineKind::Interp, slow, 1);
     let count = |replicas: u32| {
         switch.state().change_destinations(|d| {
-            d.groups.insert(9, (0..replicas).map(|instance| Replica { port: 1, instance }).collect());
+            d.groups
+                .insert(9, (0..replicas).map(|replication_id| Replica { port: 1, replication_id }).collect());
             d.sessions.clear();
         });
         let (trace, _) = switch.trace(0, &frame(1, 0, 0)).unwrap();

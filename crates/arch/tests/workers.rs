@@ -2,7 +2,7 @@
 
 use checker::{Look, Timeline, check};
 use num_bigint::BigUint;
-use p4jet_dataplane::{EngineKind, Switch, WORKERS_MAX};
+use p4jet_dataplane::{EngineKind, ProgramError, Switch, WORKERS_MAX};
 use p4jet_externs::Rate;
 use p4jet_ir::TableId;
 use p4jet_packet::Batch;
@@ -33,7 +33,7 @@ control D(packet_out b, in headers h) { apply { b.emit(h.h); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 "#;
 
-fn switch(workers: usize) -> Result<std::sync::Arc<Switch>, String> {
+fn switch(workers: usize) -> Result<std::sync::Arc<Switch>, ProgramError> {
     Switch::with_options(common::lower(PROGRAM), Default::default(), workers)
 }
 
@@ -45,11 +45,11 @@ fn a_worker_has_one_owner_at_a_time() {
         let mut first = switch.worker(engine, 0).unwrap();
         let mut second = switch.worker(EngineKind::Jit, 1).unwrap();
         assert_eq!(first.process_one(0, &[1; 14]), second.process_one(0, &[1; 14]));
-        let error = |index| switch.worker(engine, index).err().unwrap();
+        let error = |index| switch.worker(engine, index).err().unwrap().message;
         assert_eq!(error(0), "worker 0: it runs already");
         assert_eq!(error(1), "worker 1: it runs already");
         assert_eq!(error(2), "worker 2: the switch has workers 0 to 1");
-        assert_eq!(switch.measured_worker(1).err().unwrap(), "worker 1: it runs already");
+        assert_eq!(switch.measured_worker(1).err().unwrap().message, "worker 1: it runs already");
         drop(first);
         assert!(switch.worker(engine, 0).is_ok());
     }
@@ -59,7 +59,10 @@ fn a_worker_has_one_owner_at_a_time() {
 #[test]
 fn a_switch_has_room_for_at_least_one_worker() {
     for wrong in [0, WORKERS_MAX + 1, usize::MAX] {
-        assert_eq!(switch(wrong).err().unwrap(), format!("{wrong} workers: expected 1 to {WORKERS_MAX}"));
+        assert_eq!(
+            switch(wrong).err().unwrap().message,
+            format!("{wrong} workers: expected 1 to {WORKERS_MAX}")
+        );
     }
 }
 

@@ -87,7 +87,7 @@ fn adapt(
     let some = frames.iter().step_by(frames.len().div_ceil(ADAPTED_TO).max(1));
     let mut seen = switch.seen(some.map(|frame| (port, frame.as_slice()))).map_err(Failure::Input)?;
     seen.keep_what_pays(switch.program());
-    let code = switch.code_for_seen(&seen).map_err(|e| Failure::Input(switch.describe(&e)))?;
+    let code = switch.code_for_seen(&seen).map_err(|e| switch.program_error(&e))?;
     for lane in lanes {
         lane.worker.change_code(&code);
     }
@@ -136,7 +136,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let options = p4jet_jit::Options { counted: args.counted, ..p4jet_jit::Options::default() };
     let mut switch = compiled.switch(compiled.for_engine(engine), options, workers)?;
     // The first worker causes the compilation to machine code.
-    drop(switch.worker(engine, 0).map_err(Failure::Input)?);
+    drop(switch.worker(engine, 0)?);
     let compile_ms = start.elapsed().as_secs_f64() * 1e3;
     let start = Instant::now();
     if let Some(path) = &args.commands {
@@ -177,7 +177,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let Lane { worker, source, pool } = &mut lanes[0];
     let stages = match args.stages {
         true => {
-            let mut measured = switch.measured_worker(args.cores).map_err(Failure::Input)?;
+            let mut measured = switch.measured_worker(args.cores)?;
             let stages = stages::measure(worker, &mut measured, source, pool, args.seconds)?;
             Some((stages, measure::digest(&mut measured, source, pool)?))
         }

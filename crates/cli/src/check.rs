@@ -77,14 +77,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if wrong { Err(Failure::Reported) } else { Ok(()) }
 }
 
-/// Compiles to machine code, to refuse everything that `run` would refuse; but accepts a correct program that is not a switch,
+/// Compiles to machine code, to refuse everything that `run` would refuse, and wrong constraints; but accepts a correct program that is not a switch,
 /// such as a library or one for another architecture.
 fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result<(), Failure> {
-    let typed = compile::front_end(&ProgramArgs { program: program.into(), source: source.clone() })?;
+    let mut typed = compile::front_end(&ProgramArgs { program: program.into(), source: source.clone() })?;
     if let Some(why) = typed.no_switch(&source.arch) {
         typed.show_warnings();
         return say!("{}: fine as P4, but {why}", name);
     }
+    typed.check_constraints(&source.arch)?;
     let mut compiled = typed.lower(&source.arch)?;
     if args.ir {
         output::write(format_args!("{}", p4jet_ir::text::print(&compiled.program)))?;
@@ -105,7 +106,7 @@ fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result
                 &Seen::default(),
                 p4jet_jit::Options { plan: args.plan, listing: args.asm, ..Default::default() },
             )
-            .map_err(|e| compiled.refused(switch.describe(&e)))?;
+            .map_err(|e| compiled.refused(&switch.program_error(&e)))?;
         compiled.times.push(("machine code", start.elapsed()));
         if let Some(plan) = code.plan() {
             output::write(format_args!("{plan}"))?;
@@ -114,7 +115,7 @@ fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result
             output::write(format_args!("{listing}"))?;
         }
     } else {
-        switch.worker(EngineKind::Interp, 0).map_err(|why| compiled.refused(why))?;
+        switch.worker(EngineKind::Interp, 0).map_err(|error| compiled.refused(&error))?;
     }
     if args.time {
         for (stage, time) in &compiled.times {
@@ -140,7 +141,7 @@ fn complexity(args: &Args, compiled: &Compiled) -> Result<(), Failure> {
         derive::Options { port: None, paths_max: PATHS_MAX, visits_max: VISITS_MAX, seed: 1, commands: None };
     let found = complexity::complexity(&compiled.lowered, &compiled.typed, &options);
     let found = found.map_err(|error| match error {
-        p4jet_tools::Error::Input(why) => compiled.refused(why),
+        p4jet_tools::Error::Program(error) => compiled.refused(&error),
         other => other.into(),
     })?;
     if let Some(path) = &args.dot {

@@ -1,4 +1,4 @@
-//! From a file name to a switch: the options that all commands share, and the stages of the compiler in order.
+//! From a file name to a switch: the options that all commands share, around the stages of the compiler (crate `p4jet_compile`).
 
 use crate::diagnostics::{self, Format};
 use crate::failure::Failure;
@@ -8,8 +8,8 @@ use clap::ValueEnum;
 use p4jet_analysis::typed;
 use p4jet_arch::Architecture;
 use p4jet_control::Source;
-use p4jet_dataplane::{EngineKind, Switch};
-use p4jet_ir::{Op, Program};
+use p4jet_dataplane::{EngineKind, ErrorKind, ProgramError, Switch};
+use p4jet_ir::{Op, Program, SourceLoc};
 use p4jet_suggest as suggest;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::{FileId, SourceMap, Span};
@@ -69,9 +69,9 @@ impl From<EngineArg> for EngineKind {
 /// A compiled program and how long each stage took.
 #[derive(Clone)]
 pub struct Compiled {
-    /// The pipeline IR before the passes, which the interpreter and traces use.
+    /// See [`p4jet_compile::Compiled::lowered`].
     pub lowered: Program,
-    /// The pipeline IR after all passes, which is compiled to machine code.
+    /// See [`p4jet_compile::Compiled::program`].
     pub program: Program,
     /// Stage and time, in order.
     pub times: Vec<(&'static str, Duration)>,
@@ -98,10 +98,6 @@ fn show(diagnostics: &[Diagnostic], sources: &SourceMap, format: Format) {
 
 fn diagnosed(diagnostics: &[Diagnostic], sources: &SourceMap, format: Format) -> Failure {
     Failure::Diagnosed(render(diagnostics, sources, format))
-}
-
-fn has_errors(diagnostics: &[Diagnostic]) -> bool {
-    diagnostics.iter().any(|d| d.severity == Severity::Error)
 }
 
 /// Compiles the program of `args`; errors are the failure's text, warnings go to standard error.
@@ -160,9 +156,8 @@ pub fn stem(path: &Path) -> String {
 
 /// A program that is correct P4.
 pub struct Typed {
-    typed: p4jet_analysis::typed::Program,
+    typed: typed::Program,
     warnings: Vec<Diagnostic>,
-    sources: SourceMap,
     name: String,
     times: Vec<(&'static str, Duration)>,
     format: Format,
@@ -203,7 +198,7 @@ pub fn preprocess(args: &ProgramArgs) -> Result<(String, String), Failure> {
         .map_err(|e| unreadable(&args.program, &e, args.source.diagnostics))?;
     let mut diagnostics = output.diagnostics;
     levels.apply(&mut diagnostics);
-    if has_errors(&diagnostics) {
+    if p4jet_compile::has_errors(&diagnostics) {
         return Err(diagnosed(&diagnostics, &output.sources, args.source.diagnostics));
     }
     Ok((output.text, render(&diagnostics, &output.sources, args.source.diagnostics)))
@@ -284,26 +279,12 @@ fn analyse(
     format: Format,
 ) -> Result<Typed, Failure> {
     let mut times = vec![("parse", start.elapsed())];
-    let mut diagnostics = parsed.diagnostics;
-    if has_errors(&diagnostics) {
-        levels.apply(&mut diagnostics);
-        return Err(diagnosed(&diagnostics, &parsed.sources, format));
-    }
     let start = Instant::now();
-    let sources = parsed.sources.clone();
-    let (typed, more) = p4jet_analysis::analyse(&parsed.program, parsed.sources);
-    diagnostics.extend(more);
-    if typed.is_some() {
-        diagnostics.sort_by_key(|d| (d.span.file, d.span.lo));
-    }
-    levels.apply(&mut diagnostics);
+    let analysed = p4jet_compile::analyse(parsed, |diagnostics| levels.apply(diagnostics));
     times.push(("analyse", start.elapsed()));
-    match typed {
-        Some(typed) if !has_errors(&diagnostics) => {
-            Ok(Typed { typed, warnings: diagnostics, sources, name, times, format })
-        }
-        _ => Err(diagnosed(&diagnostics, &sources, format)),
-    }
+    let (typed, warnings) =
+        analysed.map_err(|refused| diagnosed(&refused.diagnostics, &refused.sources, format))?;
+    Ok(Typed { typed, warnings, name, times, format })
 }
 
 impl Typed {
@@ -324,146 +305,100 @@ impl Typed {
 
     /// Prints the warnings.
     pub fn show_warnings(&self) {
-        show(&self.warnings, &self.sources, self.format);
+        show(&self.warnings, &self.typed.sources, self.format);
     }
 
     /// The requested architecture, or the one that the program is written for; a failure includes the warnings.
     fn architecture(&mut self, arch: &str) -> Result<&'static dyn Architecture, Failure> {
-        let Typed { typed, warnings: diagnostics, sources, format, .. } = self;
-        let architecture = if arch == "auto" { p4jet_arch::detect(typed) } else { p4jet_arch::by_name(arch) };
-        let known = p4jet_arch::names().join(", ");
-        let usage = match (architecture, arch) {
-            (_, "auto") | (Some(_), _) => None,
-            (None, "pna") => {
-                Some(Failure::Usage(format!("not supported yet: architecture `{arch}`; now: {known}")))
+        let Typed { typed, warnings: diagnostics, format, .. } = self;
+        let found = match (arch, p4jet_arch::by_name(arch), typed.main) {
+            ("auto", ..) => p4jet_compile::architecture(typed),
+            (_, None, _) => {
+                show(diagnostics, &typed.sources, *format);
+                return Err(unknown_architecture(arch));
             }
-            (None, _) => {
-                let names = p4jet_arch::names();
-                let near = suggest::nearest(arch, ["auto"].into_iter().chain(names.iter().copied()));
-                let meant = near.map_or(String::new(), |near| format!(": did you mean `{near}`?"));
-                let text = format!("unknown architecture `{arch}`{meant}; expected auto or one of: {known}");
-                Some(Failure::Usage(text))
-            }
+            (.., None) => Err(Box::new(p4jet_analysis::no_main(typed))),
+            (_, Some(architecture), Some(_)) if architecture.recognises(typed) => Ok(architecture),
+            (.., Some(main)) => Err(Box::new(other_architecture(typed, main, arch))),
         };
-        let refuse = |diagnostics: &[Diagnostic]| match usage {
-            None => diagnosed(diagnostics, sources, *format),
-            Some(usage) => {
-                show(diagnostics, sources, *format);
-                usage
-            }
-        };
-        let (architecture, main) = match (architecture, typed.main) {
-            (Some(architecture), Some(main)) => (architecture, main),
-            (_, None) => {
-                diagnostics.push(p4jet_analysis::no_main(typed));
-                return Err(refuse(diagnostics));
-            }
-            (None, Some(main)) => {
-                if arch == "auto" {
-                    let main = &typed.instances[main.index()];
-                    diagnostics.push(
-                        Diagnostic::unsupported(main.span, "the architecture of this package")
-                            .note(format!("p4jet knows the packages of: {known}")),
-                    );
-                }
-                return Err(refuse(diagnostics));
-            }
-        };
-
-        if !architecture.recognises(typed) {
-            diagnostics.push(other_architecture(typed, main, arch));
-            return Err(diagnosed(diagnostics, sources, *format));
-        }
-        Ok(architecture)
+        found.map_err(|error| {
+            diagnostics.push(*error);
+            diagnosed(diagnostics, &typed.sources, *format)
+        })
     }
 
     /// Returns the control plane's view of the program.
     pub fn p4info(mut self, arch: &str) -> Result<p4jet_p4info::Generated, Failure> {
         let architecture = self.architecture(arch)?;
-        let Typed { typed, warnings: mut diagnostics, sources, format, .. } = self;
+        let Typed { typed, warnings: mut diagnostics, format, .. } = self;
         match p4jet_p4info::generate(&typed, architecture.name()) {
             Ok(mut generated) => {
                 diagnostics.append(&mut generated.warnings);
-                show(&diagnostics, &sources, format);
+                show(&diagnostics, &typed.sources, format);
                 Ok(generated)
             }
             Err(errors) => {
                 diagnostics.extend(errors);
-                Err(diagnosed(&diagnostics, &sources, format))
+                Err(diagnosed(&diagnostics, &typed.sources, format))
             }
         }
+    }
+
+    /// Refuses a program with a wrong constraint on table entries or action parameters.
+    pub fn check_constraints(&mut self, arch: &str) -> Result<(), Failure> {
+        let architecture = self.architecture(arch)?;
+        let mut errors = p4jet_p4info::check_constraints(&self.typed, architecture.name());
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let mut diagnostics = std::mem::take(&mut self.warnings);
+        diagnostics.append(&mut errors);
+        Err(diagnosed(&diagnostics, &self.sources, self.format))
     }
 
     /// The rest of the compiler.
     pub fn lower(mut self, arch: &str) -> Result<Compiled, Failure> {
         let architecture = self.architecture(arch)?;
-        let Typed { typed, warnings: mut diagnostics, sources, name, mut times, format } = self;
-        let start = Instant::now();
-        let lowered = p4jet_lower::lower(&typed, architecture, &name);
-        times.push(("lower", start.elapsed()));
-        let lowered = match lowered {
-            Ok(program) => program,
-            Err(more) => {
-                diagnostics.extend(more);
-                return Err(diagnosed(&diagnostics, &sources, format));
+        let Typed { typed, warnings: mut diagnostics, name, mut times, format } = self;
+        match p4jet_compile::lower(&typed, architecture, &name, false) {
+            Ok(compiled) => {
+                show(&diagnostics, &typed.sources, format);
+                times.extend(compiled.times);
+                let (lowered, program) = (compiled.lowered, compiled.program);
+                Ok(Compiled { lowered, program, times, typed, architecture, format })
             }
-        };
-        show(&diagnostics, &sources, format);
-        let start = Instant::now();
-        verify(&lowered, &typed, format)?;
-        times.push(("verify", start.elapsed()));
-        let start = Instant::now();
-        let mut program = lowered.clone();
-        p4jet_ir::passes::run(&mut program);
-        times.push(("passes", start.elapsed()));
-        Ok(Compiled { lowered, program, times, typed, architecture, format })
+            Err(errors) => {
+                diagnostics.extend(errors);
+                Err(diagnosed(&diagnostics, &typed.sources, format))
+            }
+        }
     }
 }
 
-fn verify(lowered: &Program, typed: &typed::Program, format: Format) -> Result<(), Failure> {
-    p4jet_ir::verify::verify(lowered).map_err(|errors| {
-        let text: Vec<String> = errors.iter().take(5).map(ToString::to_string).collect();
-        let text = format!("internal error: the IR is invalid (please report): {}", text.join("; "));
-        refused(&text, typed, format)
-    })
-}
-
-/// Converts a refusal by the stages after the front end, whose text may end with a line `  --> FILE:LINE:COLUMN`, to a
-/// diagnostic. Without that line the place is `main`.
-fn refused(text: &str, typed: &typed::Program, format: Format) -> Failure {
-    let (message, place) = match text.rsplit_once("\n  --> ") {
-        Some((message, place)) => (message, place_of(place, &typed.sources)),
-        None => (text, None),
-    };
-    let code = match message {
-        _ if message.starts_with("internal error") || message.starts_with("bug in p4jet") => "internal",
-        _ if message.starts_with("no memory") => "system",
-        _ if message.contains("the limit is") || message.contains("(at most ") => "too-large",
-        _ => "not-supported",
-    };
-    let main = || typed.main.map(|main| typed.instances[main.index()].span);
-    // The program is not at fault.
-    let nowhere = (code == "system").then_some(Span::NOWHERE);
-    match nowhere.or(place).or_else(main) {
-        Some(span) => diagnosed(&[Diagnostic::error(code, span, message)], &typed.sources, format),
-        None => Failure::Input(text.to_string()),
-    }
-}
-
-/// Returns the span of the word at `FILE:LINE:COLUMN`.
-fn place_of(place: &str, sources: &SourceMap) -> Option<Span> {
-    let (rest, column) = place.rsplit_once(':')?;
-    let (name, line) = rest.rsplit_once(':')?;
-    let (line, column) = (line.parse::<usize>().ok()?.checked_sub(1)?, column.parse::<usize>().ok()?);
-    let file = sources.files.iter().position(|file| file.name == name)?;
+/// Returns the span of the word at a place.
+fn span_at(place: &SourceLoc, sources: &SourceMap) -> Option<Span> {
+    let (line, column) = (place.line.checked_sub(1)? as usize, place.column.checked_sub(1)? as usize);
+    let file = sources.files.iter().position(|file| file.name == place.file)?;
     let text = &sources.files[file].text;
     let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
-    let before = text[start..].chars().take(column.checked_sub(1)?).map(char::len_utf8).sum::<usize>();
+    let before = text[start..].chars().take(column).map(char::len_utf8).sum::<usize>();
     let lo = start + before;
     let is_word = |c: &char| c.is_alphanumeric() || matches!(c, '_' | '.');
     let length = text[lo..].chars().take_while(is_word).map(char::len_utf8).sum::<usize>().max(1);
     let hi = (lo + length).min(text.len());
     Some(Span { file: FileId(file as u32), lo: lo as u32, hi: hi as u32 })
+}
+
+/// The failure if `--arch` requests an architecture that p4jet does not know.
+fn unknown_architecture(arch: &str) -> Failure {
+    let names = p4jet_arch::names();
+    let known = names.join(", ");
+    if arch == "pna" {
+        return Failure::Usage(format!("not supported yet: architecture `{arch}`; now: {known}"));
+    }
+    let near = suggest::nearest(arch, ["auto"].into_iter().chain(names.iter().copied()));
+    let meant = near.map_or(String::new(), |near| format!(": did you mean `{near}`?"));
+    Failure::Usage(format!("unknown architecture `{arch}`{meant}; expected auto or one of: {known}"))
 }
 
 /// The error if `--arch` requests an architecture other than that of `main`.
@@ -481,16 +416,13 @@ fn other_architecture(typed: &typed::Program, main: typed::InstanceId, arch: &st
 impl Compiled {
     /// Compiles the same program for a switch with output queues.
     pub fn queued(&self) -> Result<Compiled, Failure> {
-        let lowered = p4jet_lower::lower_queued(&self.typed, self.architecture, &self.lowered.name);
+        let queued = p4jet_compile::lower(&self.typed, self.architecture, &self.lowered.name, true);
         // Lowering succeeded without queues.
-        let lowered = lowered.map_err(|diagnostics| {
+        let queued = queued.map_err(|diagnostics| {
             let text: Vec<String> = diagnostics.iter().map(|d| d.message.clone()).collect();
             Failure::Input(format!("{} with output queues: {}", self.lowered.name, text.join("; ")))
         })?;
-        verify(&lowered, &self.typed, self.format)?;
-        let mut program = lowered.clone();
-        p4jet_ir::passes::run(&mut program);
-        Ok(Compiled { lowered, program, ..self.clone() })
+        Ok(Compiled { lowered: queued.lowered, program: queued.program, ..self.clone() })
     }
 
     /// The program as the control plane sees it.
@@ -499,9 +431,26 @@ impl Compiled {
             .map_err(|errors| diagnosed(&errors, &self.typed.sources, self.format))
     }
 
-    /// Returns the refusal of a switch or of machine code as a diagnostic, with the place at the end of the text.
-    pub fn refused(&self, text: String) -> Failure {
-        refused(&text, &self.typed, self.format)
+    /// Converts the error of a switch or of machine code to a diagnostic. Without a place of its own it points at `main`, unless
+    /// the system is at fault.
+    pub fn refused(&self, error: &ProgramError) -> Failure {
+        let code = match error.kind {
+            ErrorKind::Unsupported | ErrorKind::Cancelled => "not-supported",
+            ErrorKind::TooLarge => "too-large",
+            ErrorKind::NoMemory | ErrorKind::System => "system",
+            ErrorKind::Internal => "internal",
+        };
+        let typed = &self.typed;
+        let place = error.place.as_ref().and_then(|place| span_at(place, &typed.sources));
+        let main = || typed.main.map(|main| typed.instances[main.index()].span);
+        let span = if code == "system" { Some(Span::NOWHERE) } else { place.or_else(main) };
+        match span {
+            Some(span) => {
+                let diagnostic = Diagnostic::error(code, span, error.message.as_str());
+                diagnosed(&[diagnostic], &typed.sources, self.format)
+            }
+            None => Failure::Input(error.to_string()),
+        }
     }
 
     /// Builds a switch from one form of the program, with the tables and their entries, registers and counters, for `workers`
@@ -512,7 +461,7 @@ impl Compiled {
         options: p4jet_jit::Options,
         workers: usize,
     ) -> Result<Arc<Switch>, Failure> {
-        Switch::with_options(program, options, workers).map_err(|text| self.refused(text))
+        Switch::with_options(program, options, workers).map_err(|error| self.refused(&error))
     }
 
     /// Returns the reason why the program cannot run, if it calls an extern function that only the program declares.

@@ -1,9 +1,9 @@
 //! Control of a running switch: its control sockets, and the commands that concern more than tables.
 
+use crate::bmv2_json;
 use crate::compile::{self, Compiled, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::log::{Level, Voice};
-use crate::simple_switch;
 use crate::stats::{Meter, port_stats};
 use p4jet_control::{
     CommandError, DryRun, Host, Keep, PortStats, Program, Ready, Rights, SharedControl, Stats, Swap, Swapped,
@@ -176,7 +176,7 @@ impl Process {
         let path = program.path();
         let (path, files) = match program {
             Program::File(_, Rights::All) => {
-                (simple_switch::source_of(path).map_err(CommandError::new)?, Files::System)
+                (bmv2_json::source_of(path).map_err(CommandError::new)?, Files::System)
             }
             Program::File(_, rights @ Rights::Granted(_)) => {
                 let texts = sources::collect(path, |file| rights.open(file));

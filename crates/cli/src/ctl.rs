@@ -1,8 +1,8 @@
 //! `p4jet ctl`: sends commands to a running switch.
 
+use crate::bmv2_json;
 use crate::failure::Failure;
 use crate::output;
-use crate::simple_switch;
 use p4jet_control::Topics;
 use p4jet_suggest::did_you_mean;
 use p4jet_syntax::sources;
@@ -95,7 +95,7 @@ pub fn connect(args: &Address) -> Result<Client, Failure> {
 /// Reads a program to load, with the rights of the caller.
 pub fn read_program(path: &Path) -> Result<(PathBuf, BTreeMap<PathBuf, String>), String> {
     let unreadable = |path: &Path, e: &io::Error| format!("cannot read {}: {e}", path.display());
-    let source = simple_switch::source_of(path)?;
+    let source = bmv2_json::source_of(path)?;
     let source = std::path::absolute(&source).map_err(|e| unreadable(&source, &e))?;
     let texts = sources::collect(&source, p4jet_files::open).map_err(|e| unreadable(&source, &e))?;
     Ok((sources::normalised(&source), texts))

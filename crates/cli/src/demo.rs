@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let compiled = compile::compile_text("simple_router.p4", PROGRAM)?;
     let switch = compiled.switch(compiled.program.clone(), p4jet_jit::Options::default(), 1)?;
     let start = Instant::now();
-    switch.code().map_err(|e| compiled.refused(switch.describe(&e)))?;
+    switch.code().map_err(|e| compiled.refused(&switch.program_error(&e)))?;
     let code_time = start.elapsed();
     let total: f64 =
         compiled.times.iter().map(|(_, t)| t.as_secs_f64()).sum::<f64>() + code_time.as_secs_f64();
@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     )?;
 
     say!("What it does with single packets:")?;
-    let mut worker = switch.worker(EngineKind::Jit, 0).map_err(Failure::Input)?;
+    let mut worker = switch.worker(EngineKind::Jit, 0)?;
     let mut wrong_checksum = packet(route(3) | 7, 64);
     wrong_checksum[24] ^= 0x55;
     let samples = [
@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ("machine code", &switch, EngineKind::Jit, args.seconds),
         ("interpreter", &reference, EngineKind::Interp, args.seconds / 4.0),
     ] {
-        let mut worker = switch.worker(engine, 0).map_err(Failure::Input)?;
+        let mut worker = switch.worker(engine, 0)?;
         let mut pool = worker
             .pool(p4jet_packet::COUNT_DEFAULT, 1518)
             .map_err(|e| Failure::Environment(format!("no memory for packets: {e}")))?;

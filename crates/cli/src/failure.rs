@@ -75,8 +75,15 @@ impl From<p4jet_tools::Error> for Failure {
     fn from(error: p4jet_tools::Error) -> Failure {
         match error {
             p4jet_tools::Error::Input(text) => Failure::Input(text),
+            p4jet_tools::Error::Program(error) => error.into(),
             p4jet_tools::Error::Usage(text) => Failure::Usage(text),
             p4jet_tools::Error::Environment(text) => Failure::Environment(text),
         }
+    }
+}
+
+impl From<p4jet_dataplane::ProgramError> for Failure {
+    fn from(error: p4jet_dataplane::ProgramError) -> Failure {
+        Failure::Input(error.to_string())
     }
 }

@@ -8,7 +8,7 @@ use crate::log::{self, Form, Log, Voice};
 use crate::output::{self, say};
 use p4jet_control::Schema;
 use p4jet_gateway::controller::{self, Options};
-use p4jet_gateway::{Actual, Config, Level, Shapes, check_all, commands, diff, plan, render, summary};
+use p4jet_gateway::{Actual, Config, Level, Objects, check_all, commands, diff, plan, render, summary};
 use p4jet_suggest::nearest;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -70,10 +70,10 @@ extern "C" fn on_signal(signal: libc::c_int) {
 /// The program of the gateway.
 const PROGRAM: &str = include_str!("../../../programs/vxlan_gateway/vxlan_gateway.p4");
 
-/// Returns the shapes of the program's tables.
-fn shapes() -> Result<Arc<Shapes>, Failure> {
+/// Returns the objects of the program.
+fn objects() -> Result<Objects, Failure> {
     let compiled = compile::compile_text("vxlan_gateway.p4", PROGRAM)?;
-    Ok(Arc::new(Shapes::new(Schema::new(&compiled.program).description())))
+    Ok(Objects::new(Schema::new(&compiled.program)).expect("it is the gateway's program"))
 }
 
 /// Runs the controller, or shows what it would do.
@@ -104,36 +104,36 @@ fn read(path: &Path) -> Result<(String, Config), Failure> {
 
 fn show_plan(args: &PlanArgs) -> Result<(), Failure> {
     let (_, config) = read(&args.config)?;
-    let shapes = shapes()?;
+    let objects = objects()?;
     let mut alive = vec![true; config.back_ends.len()];
     let actual = if let Some(path) = &args.state {
         let wrong = |why| Failure::Input(format!("{}: {why}", path.display()));
-        Actual::from_dump(&shapes, &output::read_text(path)?).map_err(wrong)?
+        Actual::from_dump(&objects, &output::read_text(path)?).map_err(wrong)?
     } else if args.address.is_given() {
         let mut client = ctl::connect(&args.address)?;
         client.set_patience(READ).map_err(ctl::gone)?;
-        let actual = Actual::read(&shapes, &mut client).map_err(ctl::gone)?;
+        let actual = Actual::read(&objects, &mut client).map_err(ctl::gone)?;
         // Back ends that its controller has removed must not be added.
         alive = check_all(&config);
         actual.map_err(Failure::Input)?
     } else {
-        Actual::empty(&shapes)
+        Actual::default()
     };
     let wanted = plan(&config, &|at| alive[at], &actual).map_err(Failure::Input)?;
-    let changes = diff(&wanted, &actual);
+    let changes = diff(&objects, &wanted, &actual);
     if args.json {
         let changes: Vec<_> = changes
             .iter()
             .map(|change| {
                 serde_json::json!({
-                    "act": change.act.name(), "command": change.command(),
-                    "update": change.update, "about": change.about,
+                    "act": change.act.name(), "command": change.command(&objects),
+                    "update": objects.schema().named(&change.update), "about": change.about,
                 })
             })
             .collect();
         return say!("{}", serde_json::json!({ "changes": changes }));
     }
-    output::write(format_args!("{}# {}\n", commands(&changes), summary(&changes)))
+    output::write(format_args!("{}# {}\n", commands(&objects, &changes), summary(&changes)))
 }
 
 fn control(args: &Args, path: &Path) -> Result<(), Failure> {
@@ -148,7 +148,7 @@ fn control(args: &Args, path: &Path) -> Result<(), Failure> {
     let messages = voice.clone();
     let options = Options {
         path: path.to_path_buf(),
-        shapes: shapes()?,
+        objects: Arc::new(objects()?),
         connect: Box::new(move || {
             ctl::connect(&address).map_err(|failure| std::io::Error::other(failure.text()))
         }),

@@ -376,7 +376,7 @@ fn run_packets(
     let (options, queues) = (p4jet_jit::Options::default(), QueueArgs::default());
     let (switch, _) = compile::switch_with(compiled, EngineKind::Interp, options, 1, queues, Some(commands))?;
     switch.state().set_random_seed(seed);
-    let mut worker = switch.worker(EngineKind::Interp, 0).map_err(Failure::Input)?;
+    let mut worker = switch.worker(EngineKind::Interp, 0)?;
     worker.set_time(Some(begin_us));
     let mut sent = Vec::new();
     for (number, (port, frame)) in (0u64..).zip(packets) {

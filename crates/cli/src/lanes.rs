@@ -30,7 +30,7 @@ impl Lane {
         index: usize,
         count: usize,
     ) -> Result<Lane, Failure> {
-        let worker = switch.worker(engine, index).map_err(Failure::Input)?;
+        let worker = switch.worker(engine, index)?;
         let (begin, end) = frames.split_at(frames.len() * index / count);
         let frames: Vec<&Vec<u8>> = end.iter().chain(begin).collect();
         let source = Source::new(&frames, port)?;

@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_p4runtime;
+mod bmv2_json;
 mod check;
 mod churn;
 mod compile;

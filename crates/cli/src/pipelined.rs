@@ -77,7 +77,7 @@ pub fn measure(
     let (mut lines, mut alone) = (Vec::new(), Vec::new());
     for &ring in rings {
         let frame_max = lane.source.frame_max().max(1518);
-        let mut pipelined = Pipelined::new(switch, ring, frame_max).map_err(Failure::Input)?;
+        let mut pipelined = Pipelined::new(switch, ring, frame_max)?;
         let mut line = Line::new(ring, one_pass(&mut pipelined, &mut lane.source)?);
         on_threads(&mut pipelined, &mut lane.source, threads, &processors, slice.min(0.2))?;
         let (mut rates, mut ratios) = (Vec::new(), Vec::new());

@@ -241,7 +241,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let running = Running::start_within(&switch, options, args.ring, Some(CODE_WAIT));
     let running = Arc::new(running.map_err(|error| match error {
-        RunError::Program(why) => compiled.refused(why),
+        RunError::Program(error) => compiled.refused(&error),
         other => run_failure(other),
     })?);
     let (frame_max, workers) = (args.frame_max as usize, running.handles());

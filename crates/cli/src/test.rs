@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output::{self, say};
 use clap::ValueEnum;
 use p4jet_control::Control;
-use p4jet_dataplane::{EngineKind, Processed, Seen, Switch, Worker};
+use p4jet_dataplane::{EngineKind, Processed, ProgramError, Seen, Switch, Worker};
 use p4jet_text::stf;
 use p4jet_text::stf::Device;
 use std::collections::HashMap;
@@ -114,7 +114,7 @@ impl Adapted {
         let code = match self.made.entry(seen) {
             Entry::Occupied(made) => made.into_mut(),
             Entry::Vacant(new) => {
-                let code = self.switch.code_for_seen(new.key()).map_err(|e| self.switch.describe(&e))?;
+                let code = self.switch.code_for_seen(new.key()).map_err(|e| self.switch.program_error(&e))?;
                 new.insert(code)
             }
         };
@@ -154,6 +154,12 @@ struct Failed {
     why: String,
     /// Differences and traces; may be empty.
     details: String,
+}
+
+impl From<ProgramError> for Failed {
+    fn from(error: ProgramError) -> Failed {
+        error.to_string().into()
+    }
 }
 
 impl From<String> for Failed {
@@ -240,7 +246,8 @@ fn run_script(
         worker.set_time(Some(0));
     }
     // Traces come from the interpreter, which runs the program as lowered.
-    let fresh = || Switch::new(compiled.for_engine(EngineKind::Interp)).map(Control::new);
+    let fresh =
+        || Switch::new(compiled.for_engine(EngineKind::Interp)).map(Control::new).map_err(String::from);
     let outcome = match executor {
         Executor::Adapted => {
             let mut device = Adapted { switch, worker, packets: 0, made: HashMap::new() };

@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let mut worker = match &fast {
         Some(fast) => {
-            let mut worker = fast.worker(EngineKind::Jit, 0).map_err(Failure::Input)?;
+            let mut worker = fast.worker(EngineKind::Jit, 0)?;
             worker.set_time(Some(0));
             Some(worker)
         }

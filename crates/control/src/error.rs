@@ -181,6 +181,7 @@ impl From<RunError> for CommandError {
                 refused.code(NOT_FOUND).field("port").choices(there.iter().map(String::as_str))
             }
             RunError::TooLong(..) => refused.field("frame"),
+            RunError::Program(error) if error.is_no_memory() => refused.code(NO_MEMORY),
             RunError::Program(_) => refused.code(PROGRAM_REFUSED),
             RunError::System(_) => refused.code(SYSTEM),
             RunError::Stuck(_) | RunError::Stopped => refused.code(UNAVAILABLE),

@@ -489,7 +489,7 @@ impl Changes {
     /// updates of the batch created.
     pub fn add(&mut self, control: &Control, update: &Update, made: &Made) {
         self.last = self.record.len();
-        control.write_named(update, made, &mut self.inserted, &mut self.record);
+        control.schema().write_named(update, made, &mut self.inserted, &mut self.record);
         self.record.push(b',');
     }
 

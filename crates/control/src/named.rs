@@ -2,16 +2,17 @@
 //!
 //! Keys and values are texts as runtime commands take them, so their meaning does not depend on the program's ids.
 
+use crate::describe::Param;
 use crate::error::{CommandError, count};
 use crate::notes::Noted;
 use crate::queues::{Queue, QueueUpdate};
-use crate::schema::{Named, PRIORITY_MAX, Schema, param_names};
-use crate::update::{Act, Cell, EntryRef, Mirror, Ref, Update};
+use crate::schema::{Named, PRIORITY_MAX, Schema};
+use crate::update::{Act, Cell, EntryKey, EntryRef, Mirror, Ref, Share, Update};
 use crate::value::{KeyWord, NumberWord, key_match, key_word, number_word, parse_rate, parse_value};
-use crate::write::{Control, Made, Result};
+use crate::write::{Made, Result};
 use num_bigint::BigUint;
 use p4jet_dataplane::Rate;
-use p4jet_externs::{CounterValue, CrcParams, Rates};
+use p4jet_externs::{CounterValue, CrcParams, Rates, Replica};
 use p4jet_ir::{InstanceId, TableId};
 use p4jet_tables::{Action, KeyMatch};
 use serde::{Deserialize, Serialize, Serializer};
@@ -494,95 +495,7 @@ impl NamedUpdate {
     }
 }
 
-/// The equivalent runtime command, if there is one; otherwise JSON. `$7` denotes the object that the seventh update of the batch
-/// creates, like the seventh line in a file of commands.
-impl fmt::Display for NamedUpdate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = |words: &[String]| words.iter().map(|word| format!(" {word}")).collect::<String>();
-        let after =
-            |priority: &Option<u32>| priority.map_or_else(String::new, |priority| format!(" {priority}"));
-        let called = |call: &Call| Some((call.action.clone()?, words(&call.params)));
-        let handle = |entry: &NamedEntry| match entry {
-            NamedEntry::Handle(of) => Some(*of),
-            NamedEntry::Key { .. } => None,
-        };
-        let text = match self {
-            NamedUpdate::Insert { table, key, priority, r#do: call } => {
-                let (key, priority) = (words(key), after(priority));
-                match (called(call), call.member, call.group) {
-                    (Some((action, params)), ..) => {
-                        Some(format!("table_add {table} {action}{key} =>{params}{priority}"))
-                    }
-                    (_, Some(member), _) => {
-                        Some(format!("table_indirect_add {table}{key} => {member}{priority}"))
-                    }
-                    (.., Some(group)) => {
-                        Some(format!("table_indirect_add_with_group {table}{key} => {group}{priority}"))
-                    }
-                    _ => None,
-                }
-            }
-            NamedUpdate::Modify { table, entry, r#do } => handle(entry)
-                .zip(called(r#do))
-                .map(|(entry, (action, params))| format!("table_modify {table} {action} {entry} =>{params}")),
-            NamedUpdate::Delete { table, entry } => {
-                handle(entry).map(|entry| format!("table_delete {table} {entry}"))
-            }
-            NamedUpdate::ResetDefault { table } => Some(format!("table_reset_default {table}")),
-            NamedUpdate::CreateMember { profile, r#do } => called(r#do)
-                .map(|(action, params)| format!("act_prof_create_member {profile} {action}{params}")),
-            NamedUpdate::ModifyMember { profile, member, r#do } => called(r#do).map(|(action, params)| {
-                format!("act_prof_modify_member {profile} {action} {member} =>{params}")
-            }),
-            NamedUpdate::DeleteMember { profile, member } => {
-                Some(format!("act_prof_delete_member {profile} {member}"))
-            }
-            NamedUpdate::CreateGroup { profile } => Some(format!("act_prof_create_group {profile}")),
-            NamedUpdate::DeleteGroup { profile, group } => {
-                Some(format!("act_prof_delete_group {profile} {group}"))
-            }
-            NamedUpdate::AddToGroup { profile, group, member } => {
-                Some(format!("act_prof_add_member_to_group {profile} {member} {group}"))
-            }
-            NamedUpdate::RemoveFromGroup { profile, group, member } => {
-                Some(format!("act_prof_remove_member_from_group {profile} {member} {group}"))
-            }
-            NamedUpdate::SetCrc(crc) => Some(format!(
-                "set_crc{}_parameters {} {:#x} {:#x} {:#x} {} {}",
-                crc.width, crc.name, crc.polynomial, crc.initial, crc.xor, crc.reflect_in, crc.reflect_out
-            )),
-            NamedUpdate::AddToValueSet { set, key } => Some(format!("pvs_add {set}{}", words(key))),
-            NamedUpdate::RemoveFromValueSet { set, key } => Some(format!("pvs_remove {set}{}", words(key))),
-            NamedUpdate::CreateMulticastGroup { group } => Some(format!("mc_mgrp_create {group}")),
-            NamedUpdate::DestroyMulticastGroup { group } => Some(format!("mc_mgrp_destroy {group}")),
-            NamedUpdate::CreateNode { rid, ports, lags } if lags.is_empty() => {
-                let ports: String = ports.iter().map(|port| format!(" {port}")).collect();
-                Some(format!("mc_node_create {rid}{ports}"))
-            }
-            NamedUpdate::Associate { group, node } => Some(format!("mc_node_associate {group} {node}")),
-            NamedUpdate::Dissociate { group, node } => Some(format!("mc_node_dissociate {group} {node}")),
-            NamedUpdate::DestroyNode { node } => Some(format!("mc_node_destroy {node}")),
-            _ => None,
-        };
-        match text {
-            Some(text) => f.write_str(&text),
-            // Texts and numbers always have a JSON form.
-            None => f.write_str(&serde_json::to_string(self).unwrap_or_default()),
-        }
-    }
-}
-
-impl fmt::Display for Ref {
-    /// Formats `7`, or `$7` for the object that the seventh update of a batch creates.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Ref::Handle(handle) => handle.fmt(f),
-            Ref::Made(place) => write!(f, "${}", u64::from(*place) + 1),
-        }
-    }
-}
-
-impl Control {
+impl Schema {
     /// Appends an update by name as JSON. `made` has the handles from earlier updates of the batch; `before` has the table and the
     /// action of the previous insertion, which are not repeated.
     pub(crate) fn write_named(
@@ -592,22 +505,18 @@ impl Control {
         before: &mut (Option<TableId>, Option<u32>),
         json: &mut Vec<u8>,
     ) {
-        let program = self.program();
         // Texts and numbers always have a JSON form, and writing to memory does not fail.
         if let Update::Insert { table: id, key, priority, act: Act::Action(action) } = update
-            && let Some(listed) = program.tables[id.index()].actions.get(action.action as usize)
+            && let Some(listed) = self.actions_of(*id).get(action.action as usize)
         {
             let same_table = before.0 == Some(*id);
             let same = same_table && before.1 == Some(action.action);
             *before = (Some(*id), Some(action.action));
             let inserted = Inserted {
-                table: (!same_table).then_some(&program.tables[id.index()].name),
+                table: (!same_table).then_some(self.table_name(*id)),
                 key: Words(key),
-                priority: self.schema.needs_priority(*id).then_some(*priority),
-                r#do: Called {
-                    action: (!same).then_some(&program.actions[listed.action.index()].control_name),
-                    params: Words(&action.data),
-                },
+                priority: self.needs_priority(*id).then_some(*priority),
+                r#do: Called { action: (!same).then_some(&listed.name), params: Words(&action.data) },
             };
             json.extend_from_slice(br#"{"insert":"#);
             let _ = serde_json::to_writer(&mut *json, &inserted);
@@ -623,13 +532,12 @@ impl Control {
         let _ = serde_json::to_writer(json, &named);
     }
 
-    /// An update by name.
+    /// An update by name, with values in the form of state files.
     pub fn named(&self, update: &Update) -> NamedUpdate {
-        let program = self.program();
-        let table = |id: &TableId| program.tables[id.index()].name.clone();
-        let instance = |id: &InstanceId| program.instances[id.index()].name.clone();
+        let table = |id: &TableId| self.table_name(*id).to_string();
+        let instance = |id: &InstanceId| self.instance_name(*id).to_string();
         let words = |key: &[KeyMatch]| key.iter().map(key_word).collect();
-        let of_profile = |id: &InstanceId, action: &Action| match self.schema.profile_table(*id) {
+        let of_profile = |id: &InstanceId, action: &Action| match self.profile_table(*id) {
             Ok(table) => self.call(table, action),
             Err(_) => Call::default(),
         };
@@ -637,7 +545,7 @@ impl Control {
             Update::Insert { table: id, key, priority, act } => NamedUpdate::Insert {
                 table: table(id),
                 key: words(key),
-                priority: self.schema.needs_priority(*id).then_some(*priority),
+                priority: self.needs_priority(*id).then_some(*priority),
                 r#do: self.named_act(*id, act),
             },
             Update::Modify { table: id, entry, act } => NamedUpdate::Modify {
@@ -741,15 +649,16 @@ impl Control {
                     port: None,
                     group: None,
                     bytes: *bytes_max,
-                    replicas: Some(replicas.clone()),
+                    replicas: Some(pairs(replicas)),
                     class: (*class_of_service != 0).then_some(*class_of_service),
                 })
             }
             Update::SetMulticastGroup { group, replicas } => {
-                NamedUpdate::SetMulticastGroup { group: *group, replicas: replicas.clone() }
+                NamedUpdate::SetMulticastGroup { group: *group, replicas: replicas.as_deref().map(pairs) }
             }
             Update::SetGroup { profile, group, members } => {
-                NamedUpdate::SetGroup { profile: instance(profile), group: *group, members: members.clone() }
+                let members = members.iter().map(|Share { member, places }| (*member, *places)).collect();
+                NamedUpdate::SetGroup { profile: instance(profile), group: *group, members }
             }
             Update::Note { of, note } => {
                 NamedUpdate::Note { of: self.named_noted(of), note: note.as_deref().map(hex_text) }
@@ -772,13 +681,12 @@ impl Control {
     }
 
     pub(crate) fn named_noted(&self, of: &Noted) -> NamedNoted {
-        let program = self.program();
-        let table = |id: &TableId| program.tables[id.index()].name.clone();
+        let table = |id: &TableId| self.table_name(*id).to_string();
         match of {
             Noted::Entry(id, handle) => NamedNoted::Entry { table: table(id), handle: *handle },
             Noted::Default(id) => NamedNoted::Default { table: table(id) },
             Noted::Group(id, group) => {
-                NamedNoted::Group { profile: program.instances[id.index()].name.clone(), group: *group }
+                NamedNoted::Group { profile: self.instance_name(*id).to_string(), group: *group }
             }
             Noted::MulticastGroup(group) => NamedNoted::MulticastGroup(*group),
             Noted::Session(session) => NamedNoted::Session(*session),
@@ -794,17 +702,17 @@ impl Control {
     /// The program has no object of a name, or a key, value or action does not have the form that the program needs. Limits are checked
     /// when the update is applied.
     pub fn resolve(&self, named: &NamedUpdate) -> Result<Update> {
-        self.resolve_with(named, &mut Names::for_one(&self.schema, true))
+        self.resolve_with(named, &mut Names::for_one(self, true))
     }
 
     /// An object that can have a note, in this program; `None` if the program lacks it.
     pub(crate) fn find_noted(&self, of: &NamedNoted) -> Option<Noted> {
-        resolve_noted(of, &mut Names::for_one(&self.schema, false)).ok()
+        resolve_noted(of, &mut Names::for_one(self, false)).ok()
     }
 
     /// Like [`Self::resolve`], for a batch: each distinct name is looked up once, and only the first errors list similar names.
     pub fn resolve_all(&self, batch: &[NamedUpdate]) -> Vec<Result<Update>> {
-        let mut names = Names::new(&self.schema, true);
+        let mut names = Names::new(self, true);
         batch.iter().map(|update| self.resolve_with(update, &mut names)).collect()
     }
 
@@ -813,10 +721,9 @@ impl Control {
         named: &'n NamedUpdate,
         names: &mut Names<'_, 'n>,
     ) -> Result<Update> {
-        let schema = &self.schema;
         let of_profile = |names: &mut Names<'_, 'n>, name: &'n str, call: &'n Call| {
             let profile = names.profile(name)?;
-            let resolved = match self.resolve_call(schema.profile_table(profile)?, call, names) {
+            let resolved = match self.resolve_call(self.profile_table(profile)?, call, names) {
                 Ok(Act::Action(action)) => Ok((profile, action)),
                 Ok(Act::Member(_) | Act::Group(_)) => {
                     let message = "found a member or a group, expected an action: a member has an action";
@@ -824,7 +731,7 @@ impl Control {
                 }
                 Err(error) => Err(error),
             };
-            resolved.map_err(|error| error.entity(&self.program().instances[profile.index()].name))
+            resolved.map_err(|error| error.entity(self.instance_name(profile)))
         };
         Ok(match named {
             NamedUpdate::Insert { table, key, priority, r#do } => {
@@ -883,9 +790,8 @@ impl Control {
             NamedUpdate::ResetCounter { counter } => Update::ResetCounter(names.counter(counter)?),
             NamedUpdate::WriteRegister { register, index, value } => {
                 let register = names.register(register)?;
-                let value = parse_value(value, self.register_width(register)).map_err(|why| {
-                    let name = &self.program().instances[register.index()].name;
-                    CommandError::new(why).entity(name).field("value")
+                let value = parse_value(value, self.register_cells(register)?.width).map_err(|why| {
+                    CommandError::new(why).entity(self.instance_name(register)).field("value")
                 })?;
                 Update::WriteRegister { register, index: *index, value }
             }
@@ -912,11 +818,11 @@ impl Control {
             },
             NamedUpdate::AddToValueSet { set, key } => {
                 let set = names.value_set(set)?;
-                Update::AddToValueSet { set, key: self.resolve_matches(set, key)? }
+                Update::AddToValueSet { set, key: self.matches(set, key)? }
             }
             NamedUpdate::RemoveFromValueSet { set, key } => {
                 let set = names.value_set(set)?;
-                Update::RemoveFromValueSet { set, key: self.resolve_matches(set, key)? }
+                Update::RemoveFromValueSet { set, key: self.matches(set, key)? }
             }
             NamedUpdate::ClearValueSet { set } => Update::ClearValueSet(names.value_set(set)?),
             NamedUpdate::CreateMulticastGroup { group } => Update::CreateMulticastGroup(*group),
@@ -932,10 +838,13 @@ impl Control {
             NamedUpdate::DestroyNode { node } => Update::DestroyNode(*node),
             NamedUpdate::SetLag { lag, ports } => Update::SetLag { lag: *lag, ports: ports.clone() },
             NamedUpdate::SetGroup { profile, group, members } => {
-                Update::SetGroup { profile: names.profile(profile)?, group: *group, members: members.clone() }
+                let members =
+                    members.iter().map(|(member, places)| Share { member: *member, places: *places });
+                let members = members.collect();
+                Update::SetGroup { profile: names.profile(profile)?, group: *group, members }
             }
             NamedUpdate::SetMulticastGroup { group, replicas } => {
-                Update::SetMulticastGroup { group: *group, replicas: replicas.clone() }
+                Update::SetMulticastGroup { group: *group, replicas: replicas.as_deref().map(replicas_of) }
             }
             NamedUpdate::Note { of, note } => {
                 let note = note.as_deref().map(hex_bytes).transpose()?.map(Vec::into_boxed_slice);
@@ -950,7 +859,7 @@ impl Control {
                 class,
             }) => Update::SetReplicas {
                 session: *number,
-                replicas: replicas.clone(),
+                replicas: replicas_of(replicas),
                 class_of_service: class.unwrap_or(0),
                 bytes_max: *bytes,
             },
@@ -993,9 +902,8 @@ impl Control {
         if let Some(group) = action.as_group() {
             return Call { group: Some(group.into()), ..Call::default() };
         }
-        let program = self.program();
-        let listed = program.tables[table.index()].actions.get(action.action as usize);
-        let name = listed.map(|listed| program.actions[listed.action.index()].control_name.clone());
+        let listed = self.actions_of(table).get(action.action as usize);
+        let name = listed.map(|listed| listed.name.clone());
         Call { action: name, params: action.data.iter().map(number_word).collect(), ..Call::default() }
     }
 
@@ -1011,8 +919,8 @@ impl Control {
         match entry {
             EntryRef::Handle(of) => NamedEntry::Handle(*of),
             EntryRef::Key(of) => NamedEntry::Key {
-                key: of.0.iter().map(key_word).collect(),
-                priority: self.schema.needs_priority(table).then_some(of.1),
+                key: of.key.iter().map(key_word).collect(),
+                priority: self.needs_priority(table).then_some(of.priority),
             },
         }
     }
@@ -1028,8 +936,17 @@ impl Control {
 
     pub(crate) fn crc_record(&self, crc: u32, params: &CrcParams) -> Crc {
         let CrcParams { width, poly, init, xor, reflect_in, reflect_out } = *params;
-        let name = self.schema.crcs.name(crc).to_string();
+        let name = self.crcs.name(crc).to_string();
         Crc { name, width, polynomial: poly, initial: init, xor, reflect_in, reflect_out }
+    }
+
+    /// Resolves a named action, member or group of a table.
+    ///
+    /// # Errors
+    ///
+    /// The table has no such action, or the action has other parameters, or a value does not fit.
+    pub fn act(&self, table: TableId, call: &Call) -> Result<Act> {
+        self.resolve_act(table, call, &mut Names::for_one(self, false))
     }
 
     /// Resolves a named action of a table. Errors name the table.
@@ -1040,7 +957,7 @@ impl Control {
         names: &mut Names<'_, 'n>,
     ) -> Result<Act> {
         let resolved = self.resolve_call(id, call, names);
-        resolved.map_err(|error| error.entity(&self.program().tables[id.index()].name))
+        resolved.map_err(|error| error.entity(self.table_name(id)))
     }
 
     fn resolve_call<'n>(&self, id: TableId, call: &'n Call, names: &mut Names<'_, 'n>) -> Result<Act> {
@@ -1052,19 +969,15 @@ impl Control {
                 Ok(Act::Group(*group))
             }
             Call { action: Some(name), params, member: None, group: None } => {
-                let program = self.program();
                 let index = names.action(id, name)?;
-                let action = program.tables[id.index()].actions[index as usize].action;
-                let fields = &program.actions[action.index()].params;
+                let fields = &self.actions_of(id)[index as usize].params;
                 if fields.len() != params.len() {
                     let (n, found) = (count(fields.len(), "parameter"), params.len());
                     let why = format!("the action `{name}` has {n}, found {found}");
                     return Err(CommandError::new(why).field("action"));
                 }
-                let data = fields.iter().zip(params).enumerate().map(|(place, (field, text))| {
-                    let parsed = parse_value(text, program.width(*field));
-                    parsed.map_err(|why| {
-                        let name = param_names(program, action)[place];
+                let data = fields.iter().zip(params).map(|(Param { name, width }, text)| {
+                    parse_value(text, *width).map_err(|why| {
                         let message = format!("Invalid runtime data: parameter {name}: {why}");
                         CommandError::new(message).field(format!("parameter {name}"))
                     })
@@ -1078,18 +991,22 @@ impl Control {
         }
     }
 
-    /// The matches of a key. The error names the field.
-    pub(crate) fn resolve_matches(&self, id: TableId, words: &[String]) -> Result<Vec<KeyMatch>> {
-        let table = &self.program().tables[id.index()];
-        if words.len() != table.keys.len() {
-            let (n, found) = (table.keys.len(), words.len());
+    /// The matches of a key, of which `words` are texts. The error names the field.
+    ///
+    /// # Errors
+    ///
+    /// The number of fields differs, or a word does not have the form that the match kind needs, or a value does not fit.
+    pub fn matches(&self, id: TableId, words: &[String]) -> Result<Vec<KeyMatch>> {
+        let fields = self.key(id);
+        if words.len() != fields.len() {
+            let (n, found) = (fields.len(), words.len());
             let why = format!("the key has {}, found {found}", count(n, "field"));
-            return Err(CommandError::new(why).entity(&table.name).field("key"));
+            return Err(CommandError::new(why).entity(self.table_name(id)).field("key"));
         }
-        let fields = table.keys.iter().zip(words).map(|(field, text)| {
+        let fields = fields.iter().zip(words).map(|(field, text)| {
             key_match(field, text).map_err(|why| {
                 let message = format!("Invalid match key: field {}: {why}", field.name);
-                CommandError::new(message).entity(&table.name).field(format!("key {}", field.name))
+                CommandError::new(message).entity(self.table_name(id)).field(format!("key {}", field.name))
             })
         });
         fields.collect()
@@ -1101,10 +1018,10 @@ impl Control {
         key: &[String],
         priority: Option<u32>,
     ) -> Result<(Vec<KeyMatch>, u32)> {
-        let key = self.resolve_matches(id, key)?;
-        let name = &self.program().tables[id.index()].name;
+        let key = self.matches(id, key)?;
+        let name = self.table_name(id);
         let wrong = |why: String| Err(CommandError::new(why).entity(name).field("priority"));
-        match (self.schema.needs_priority(id), priority) {
+        match (self.needs_priority(id), priority) {
             (true, Some(priority)) => Ok((key, priority)),
             (false, None | Some(0)) => Ok((key, 0)),
             (true, None) => wrong(format!(
@@ -1120,7 +1037,8 @@ impl Control {
         Ok(match entry {
             NamedEntry::Handle(of) => EntryRef::Handle(*of),
             NamedEntry::Key { key, priority } => {
-                EntryRef::Key(Box::new(self.resolve_key(id, key, *priority)?))
+                let (key, priority) = self.resolve_key(id, key, *priority)?;
+                EntryRef::Key(Box::new(EntryKey { key, priority }))
             }
         })
     }
@@ -1130,7 +1048,7 @@ impl Control {
             (NamedCell::Index(index), _) => Cell::Index(*index),
             (NamedCell::Entry(entry), Some(table)) => Cell::Entry(self.resolve_entry(table, entry)?),
             (NamedCell::Entry(_), None) => {
-                let name = &self.program().instances[of.index()].name;
+                let name = self.instance_name(of);
                 let message = format!("found an entry, expected an index: `{name}` is not direct");
                 return Err(CommandError::new(message).entity(name).field("index"));
             }
@@ -1222,6 +1140,15 @@ impl<'s, 'n> Names<'s, 'n> {
     }
 }
 
+/// Copies as pairs of port and replication id.
+pub(crate) fn pairs(replicas: &[Replica]) -> Vec<(u32, u32)> {
+    replicas.iter().map(|replica| (replica.port, replica.replication_id)).collect()
+}
+
+fn replicas_of(pairs: &[(u32, u32)]) -> Vec<Replica> {
+    pairs.iter().map(|(port, id)| Replica { port: *port, replication_id: *id }).collect()
+}
+
 pub(crate) fn rates_words(rates: &Rates) -> [String; 2] {
     rates.map(|rate| format!("{}:{}", rate.per_us, rate.burst))
 }
@@ -1240,12 +1167,12 @@ mod tests {
     #[test]
     fn wrong_names_of_a_batch_take_little() {
         let program = p4jet_ir::text::parse(include_str!("../tests/common/sample.ir")).unwrap();
-        let control = Control::new(p4jet_dataplane::Switch::new(program).unwrap());
+        let schema = Schema::new(&program);
         for same in [false, true] {
             let wrong = |i| NamedUpdate::Clear { table: format!("l{}", if same { 3 } else { i + 3 }) };
             let batch: Vec<_> =
                 (0..1000).map(wrong).chain([NamedUpdate::Clear { table: "l2".into() }]).collect();
-            let resolved = control.resolve_all(&batch);
+            let resolved = schema.resolve_all(&batch);
             assert!(resolved[1000].is_ok());
             let errors = resolved[..1000].iter().map(|resolved| resolved.as_ref().unwrap_err());
             for (i, error) in errors.enumerate() {
@@ -1260,16 +1187,16 @@ mod tests {
     #[test]
     fn updates_survive_their_names() {
         let program = p4jet_ir::text::parse(include_str!("../tests/common/sample.ir")).unwrap();
-        let control = Control::new(p4jet_dataplane::Switch::new(program).unwrap());
+        let schema = Schema::new(&program);
         let mut kinds = BTreeSet::new();
         for line in include_str!("../tests/common/updates.json").lines() {
             let read: NamedUpdate = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
-            let update = control.resolve(&read).unwrap_or_else(|e| panic!("{line}: {e}"));
-            assert_eq!(serde_json::to_string(&control.named(&update)).unwrap(), line);
-            let twice = control.resolve_all(&[read.clone(), read]);
+            let update = schema.resolve(&read).unwrap_or_else(|e| panic!("{line}: {e}"));
+            assert_eq!(serde_json::to_string(&schema.named(&update)).unwrap(), line);
+            let twice = schema.resolve_all(&[read.clone(), read]);
             assert_eq!(twice, [Ok(update.clone()), Ok(update.clone())]);
             let mut written = Vec::new();
-            control.write_named(&update, &Made::default(), &mut (None, None), &mut written);
+            schema.write_named(&update, &Made::default(), &mut (None, None), &mut written);
             assert_eq!(String::from_utf8(written).unwrap(), line);
             kinds.insert(line.split('"').nth(1).unwrap().to_string());
         }

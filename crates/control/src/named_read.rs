@@ -7,7 +7,7 @@ use crate::record::{
     Cells, Group, GroupNode, Groups, Member, QueueRecord, Record, Register, TableDefault, TableEntry,
     ValueSet,
 };
-use crate::schema::is_const_entry;
+use crate::schema::{Schema, is_const_entry};
 use crate::state::session_record;
 use crate::update::{EntryRef, Ref};
 use crate::value::{key_word, number_word};
@@ -73,9 +73,9 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::resolve_selector`] and [`Control::read`].
+    /// Those of [`Schema::resolve_selector`] and [`Control::read`].
     pub fn read_named(&self, selector: &NamedSelector, from: u64, max: usize) -> Result<NamedPage> {
-        let resolved = self.resolve_selector(selector)?;
+        let resolved = self.schema().resolve_selector(selector)?;
         let page = self.read(&resolved, from, max)?;
         let mut records = Records {
             control: self,
@@ -90,18 +90,19 @@ impl Control {
         }
         Ok(NamedPage { records: records.finish(), next: page.next })
     }
+}
 
+impl Schema {
     /// The selector that a named one stands for in this program.
     ///
     /// # Errors
     ///
     /// The program has no object of that name, or the key does not fit the table.
     pub fn resolve_selector(&self, named: &NamedSelector) -> Result<Selector> {
-        let schema = self.schema();
         Ok(match named {
-            NamedSelector::Entries { table } => Selector::Entries(schema.table(table)?),
+            NamedSelector::Entries { table } => Selector::Entries(self.table(table)?),
             NamedSelector::Entry { table, entry } => {
-                let id = schema.table(table)?;
+                let id = self.table(table)?;
                 match self.resolve_entry(id, entry)? {
                     EntryRef::Handle(Ref::Handle(handle)) => Selector::Entry(id, handle),
                     EntryRef::Handle(Ref::Made(_)) => {
@@ -109,16 +110,16 @@ impl Control {
                             CommandError::new("expected the handle or the key of an entry").field("entry")
                         );
                     }
-                    EntryRef::Key(of) => Selector::EntryByKey(id, of.0, of.1),
+                    EntryRef::Key(of) => Selector::EntryByKey(id, of.key, of.priority),
                 }
             }
-            NamedSelector::Default { table } => Selector::Default(schema.table(table)?),
-            NamedSelector::Members { profile } => Selector::Members(schema.profile(profile)?),
-            NamedSelector::Groups { profile } => Selector::Groups(schema.profile(profile)?),
-            NamedSelector::Counter { counter } => Selector::Counter(schema.counter(counter)?),
-            NamedSelector::Register { register } => Selector::Register(schema.register(register)?),
-            NamedSelector::Meter { meter } => Selector::Meter(schema.meter(meter)?),
-            NamedSelector::ValueSet { set } => Selector::ValueSet(schema.value_set(set)?),
+            NamedSelector::Default { table } => Selector::Default(self.table(table)?),
+            NamedSelector::Members { profile } => Selector::Members(self.profile(profile)?),
+            NamedSelector::Groups { profile } => Selector::Groups(self.profile(profile)?),
+            NamedSelector::Counter { counter } => Selector::Counter(self.counter(counter)?),
+            NamedSelector::Register { register } => Selector::Register(self.register(register)?),
+            NamedSelector::Meter { meter } => Selector::Meter(self.meter(meter)?),
+            NamedSelector::ValueSet { set } => Selector::ValueSet(self.value_set(set)?),
             NamedSelector::MulticastGroups {} => Selector::MulticastGroups,
             NamedSelector::Nodes {} => Selector::Nodes,
             NamedSelector::Lags {} => Selector::Lags,
@@ -126,7 +127,7 @@ impl Control {
             NamedSelector::Session { number } => Selector::Session(*number),
             NamedSelector::Queues {} => Selector::Queues,
             NamedSelector::Crcs {} => Selector::Crcs,
-            NamedSelector::Crc { name } => Selector::Crc(schema.crc(name)?),
+            NamedSelector::Crc { name } => Selector::Crc(self.crc(name)?),
         })
     }
 }
@@ -159,14 +160,14 @@ impl Records<'_> {
                 self.entry(*table, *entry);
             }
             (Entity::Default(Some(action)), Selector::Default(table)) => {
-                let r#do = control.call(*table, &action);
+                let r#do = control.schema().call(*table, &action);
                 let table = control.program().tables[table.index()].name.clone();
                 self.records.push(Record::Default(TableDefault { table, r#do }));
             }
             (Entity::Member(handle, action), Selector::Members(id)) => {
                 let call = schema
                     .profile_table(*id)
-                    .map_or_else(|_| Call::default(), |table| control.call(table, &action));
+                    .map_or_else(|_| Call::default(), |table| control.schema().call(table, &action));
                 self.records.push(Record::Member(Member { profile: name, handle, r#do: call }));
             }
             (Entity::Group(handle, members), Selector::Groups(id)) => {
@@ -181,7 +182,7 @@ impl Records<'_> {
                 if let Some(Record::Register(register)) = self.records.last_mut() {
                     register.cells.insert(index, word);
                 } else {
-                    let width = control.register_width(*id);
+                    let width = schema.register_cells(*id).map_or(0, |cells| cells.width);
                     self.records.push(Record::Register(Register {
                         name,
                         width,
@@ -202,7 +203,7 @@ impl Records<'_> {
             }
             (Entity::MulticastGroup(group, nodes), _) => drop(self.groups().groups.insert(group, nodes)),
             (Entity::Node(handle, node), _) => {
-                let node = GroupNode { rid: node.instance, ports: node.ports, lags: node.lags };
+                let node = GroupNode { rid: node.replication_id, ports: node.ports, lags: node.lags };
                 self.groups().nodes.insert(handle, node);
             }
             (Entity::Lag(lag, ports), _) => drop(self.groups().lags.insert(lag, ports)),
@@ -223,7 +224,9 @@ impl Records<'_> {
                     queues.ports.insert(port, settings.as_ref().into());
                 }
             }
-            (Entity::Crc(crc, params), _) => self.records.push(Record::Crc(control.crc_record(crc, &params))),
+            (Entity::Crc(crc, params), _) => {
+                self.records.push(Record::Crc(control.schema().crc_record(crc, &params)))
+            }
             // Cells that are 0; nothing else comes with another selector.
             _ => {}
         }
@@ -238,7 +241,7 @@ impl Records<'_> {
             handle,
             key: key.iter().map(key_word).collect(),
             priority: control.schema().needs_priority(id).then_some(priority),
-            r#do: control.call(id, &action),
+            r#do: control.schema().call(id, &action),
             timeout_ms: life.map(|life| life.timeout_ms),
             is_const: declared.const_entries || is_const_entry(declared, handle),
         }));

@@ -99,6 +99,13 @@ impl NameIndex {
         self.names.iter().find(|(_, i)| *i == index).map_or("", |(name, _)| name.as_str())
     }
 
+    /// The shortest name that denotes an object, empty if there is no such object.
+    pub fn shortest(&self, index: u32) -> &str {
+        let name = self.name(index);
+        let denotes = |suffix: &&str| matches!(self.found(suffix), Some(Found::One(found)) if found == index);
+        suffixes(name).filter(denotes).last().unwrap_or(name)
+    }
+
     /// All full names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|(name, _)| name.as_str())

@@ -3,12 +3,13 @@
 //! A note is deleted when its object is deleted or gets other contents.
 //! A client that changes the contents sets the note again afterwards.
 
+use crate::error::CommandError;
 use crate::update::{Ref, Update};
 use crate::write::{Control, Made, Undo, UndoOther};
 use p4jet_ir::{InstanceId, TableId};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// An object that can have a note.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,9 +36,23 @@ pub type Note = Box<[u8]>;
 /// The longest note, in bytes.
 pub const NOTE_BYTES_MAX: usize = 1 << 20;
 
+/// The client whose notes these are. It knows what they mean.
+pub trait NoteOwner: Sync {
+    /// Refuses an update of another client to an object that only the owner may change.
+    ///
+    /// # Errors
+    ///
+    /// The update concerns such an object.
+    fn check(&self, control: &Control, update: &Update) -> Result<(), CommandError>;
+
+    /// What a note says about an object beyond its contents, for people: lines, or nothing.
+    fn describe(&self, control: &Control, of: &Noted) -> String;
+}
+
 /// The notes about the objects of one switch.
 #[derive(Default)]
 pub(crate) struct Notes {
+    owner: OnceLock<&'static dyn NoteOwner>,
     all: Mutex<BTreeMap<Noted, Note>>,
     /// Their number, so that switches without notes pay nothing.
     count: AtomicUsize,
@@ -75,6 +90,35 @@ impl Notes {
 }
 
 impl Control {
+    /// Names the owner of the notes, once.
+    pub fn set_note_owner(&self, owner: &'static dyn NoteOwner) {
+        // The first one stays: there is one such client.
+        let _ = self.notes.owner.set(owner);
+    }
+
+    /// Gives the notes the owner of those of `other`.
+    pub(crate) fn adopt_note_owner(&self, other: &Control) {
+        if let Some(owner) = other.notes.owner.get() {
+            self.set_note_owner(*owner);
+        }
+    }
+
+    /// Refuses an update of another client than the owner of the notes, if that is the owner's to make.
+    pub(crate) fn check_owned(&self, update: &Update) -> Result<(), CommandError> {
+        match self.notes.owner.get() {
+            Some(owner) if !self.notes.is_empty() => owner.check(self, update),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the note about an object says, in lines; nothing if there is no note.
+    pub fn describe_note(&self, of: &Noted) -> String {
+        match self.notes.owner.get() {
+            Some(owner) if !self.notes.is_empty() => owner.describe(self, of),
+            _ => String::new(),
+        }
+    }
+
     /// The note about an object.
     pub fn note(&self, of: &Noted) -> Option<Note> {
         if self.notes.is_empty() { None } else { self.notes.lock().get(of).cloned() }

@@ -244,11 +244,16 @@ impl Control {
                 state.with_multicast(|multicast| Page::of(&multicast.lags, from, max, entity))
             }
             Selector::Sessions => {
-                // There are at most 32,768.
                 let destinations = state.destinations();
-                let sessions: BTreeMap<u32, &Session> =
-                    destinations.sessions.iter().map(|(number, session)| (*number, session)).collect();
-                Page::of(&sessions, from, max, |number, session| Entity::Session(number, (*session).clone()))
+                // There are at most 32,768.
+                let numbers = destinations.sessions.keys().copied();
+                let mut numbers: Vec<u32> = numbers.filter(|number| u64::from(*number) >= from).collect();
+                let next = (max < numbers.len()).then(|| u64::from(*numbers.select_nth_unstable(max).1));
+                numbers.truncate(max);
+                numbers.sort_unstable();
+                let session =
+                    |number: &u32| Some(Entity::Session(*number, destinations.sessions.get(number)?.clone()));
+                Page { entities: numbers.iter().filter_map(session).collect(), next }
             }
             Selector::Session(number) => {
                 let destinations = state.destinations();

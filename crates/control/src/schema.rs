@@ -8,8 +8,10 @@ use crate::names::NameIndex;
 use crate::notes::NOTE_BYTES_MAX;
 use crate::update::{Act, Cell, Mirror, Update};
 use p4jet_dataplane::QUEUES_MAX;
-use p4jet_externs::Rates;
-use p4jet_ir::{ActionId, Function, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId};
+use p4jet_externs::{Rates, Replica};
+use p4jet_ir::{
+    ActionId, Function, Instance, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId,
+};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The largest priority of an entry: bmv2's is a signed 32-bit number.
@@ -20,6 +22,8 @@ pub const MULTICAST_MAX: u32 = u16::MAX as u32;
 pub const SESSION_MAX: u32 = 32_767;
 /// The highest class of service of a clone session: the highest priority of a port's queues.
 pub const CLASS_MAX: u32 = QUEUES_MAX as u32 - 1;
+/// Maximum number of copies that an update gives to a multicast group or clone session.
+pub const REPLICAS_MAX: usize = 1 << 16;
 /// The largest length to which a clone session cuts copies: no frame has more bytes.
 pub const SESSION_BYTES_MAX: u32 = 65_535;
 
@@ -51,6 +55,8 @@ pub struct Schema {
     description: Description,
     /// The place of each table in the description.
     places: Vec<Place>,
+    /// The counters, meters, registers, action profiles and digests, by id.
+    instances: Vec<Instance>,
 }
 
 /// The place of a table in a [`Description`].
@@ -85,6 +91,24 @@ pub struct Shape {
     pub direct_counters: Vec<InstanceId>,
     /// Its direct meters.
     pub direct_meters: Vec<InstanceId>,
+}
+
+/// The cells of a counter or meter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cells {
+    /// An array with this number of cells.
+    Array(u32),
+    /// One for each entry of the table, and one for packets that match no entry.
+    Direct(TableId),
+}
+
+/// The cells of a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterCells {
+    /// The width of each in bits.
+    pub width: u32,
+    /// Their number.
+    pub size: u32,
 }
 
 impl Schema {
@@ -134,6 +158,7 @@ impl Schema {
             profile_tables,
             description,
             places,
+            instances: program.instances.clone(),
             tables: NameIndex::new("table", tables),
             actions: NameIndex::new("action", actions),
             counters: NameIndex::new("counter", instances(is_counter)),
@@ -251,6 +276,72 @@ impl Schema {
         }
     }
 
+    /// The full name of a table or parser value set, empty if the program has no such table.
+    pub fn table_name(&self, table: TableId) -> &str {
+        self.table_info(table).map_or("", |info| &info.name)
+    }
+
+    /// The full name of a counter, meter, register or action profile, empty if the program has none with this id.
+    pub fn instance_name(&self, instance: InstanceId) -> &str {
+        self.instances.get(instance.index()).map_or("", |instance| &instance.name)
+    }
+
+    /// The table of a direct counter or meter; none for anything else.
+    pub fn direct_table(&self, instance: InstanceId) -> Option<TableId> {
+        match self.instances.get(instance.index())?.kind {
+            InstanceKind::DirectCounter { table, .. } | InstanceKind::DirectMeter { table, .. } => {
+                Some(table)
+            }
+            _ => None,
+        }
+    }
+
+    /// The cells of a counter.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such counter.
+    pub fn counter_cells(&self, counter: InstanceId) -> Result<Cells> {
+        instance(&self.instances, counter, "counter", |kind| match kind {
+            InstanceKind::Counter { size, .. } => Some(Cells::Array(*size)),
+            InstanceKind::DirectCounter { table, .. } => Some(Cells::Direct(*table)),
+            _ => None,
+        })
+    }
+
+    /// The cells of a meter.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such meter.
+    pub fn meter_cells(&self, meter: InstanceId) -> Result<Cells> {
+        instance(&self.instances, meter, "meter", |kind| match kind {
+            InstanceKind::Meter { size, .. } => Some(Cells::Array(*size)),
+            InstanceKind::DirectMeter { table, .. } => Some(Cells::Direct(*table)),
+            _ => None,
+        })
+    }
+
+    /// The maximum number of members of an action profile; none if it has no limit of its own.
+    pub fn profile_size(&self, profile: InstanceId) -> Option<u32> {
+        match self.instances.get(profile.index())?.kind {
+            InstanceKind::ActionProfile { size, .. } => Some(size).filter(|size| *size > 0),
+            _ => None,
+        }
+    }
+
+    /// The cells of a register.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such register.
+    pub fn register_cells(&self, register: InstanceId) -> Result<RegisterCells> {
+        instance(&self.instances, register, "register", |kind| match kind {
+            InstanceKind::Register { width, size, .. } => Some(RegisterCells { width: *width, size: *size }),
+            _ => None,
+        })
+    }
+
     /// The fields of a table's key.
     pub fn key(&self, table: TableId) -> &[KeyField] {
         self.table_info(table).map_or(&[], |info| &info.key)
@@ -334,49 +425,31 @@ impl Schema {
             Update::SetGroup { profile, members, .. } => {
                 self.profile_table(*profile)?;
                 check_selector(program, *profile)?;
-                check_places(members)
+                check_places(members.iter().map(|share| u64::from(share.places)).sum())
             }
 
             Update::WriteCounter { counter, cell, .. } => {
-                match instance(program, *counter, "counter", |kind| match kind {
-                    InstanceKind::Counter { size, .. } => Some(Some(*size)),
-                    InstanceKind::DirectCounter { .. } => Some(None),
-                    _ => None,
-                })? {
-                    Some(size) => check_index(program, *counter, Subject::Counter, cell, size),
-                    None => Ok(()),
-                }
+                self.check_cell(Subject::Counter, *counter, self.counter_cells(*counter)?, cell)
             }
-            Update::ResetCounter(counter) => instance(program, *counter, "counter", |kind| {
-                matches!(kind, InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. })
-                    .then_some(())
-            }),
+            Update::ResetCounter(counter) => self.counter_cells(*counter).map(drop),
             Update::WriteRegister { register, index, value } => {
-                let (width, size) = instance(program, *register, "register", |kind| match kind {
-                    InstanceKind::Register { width, size, .. } => Some((*width, *size)),
-                    _ => None,
-                })?;
-                check_index(program, *register, Subject::Register, &Cell::Index(*index), size)?;
+                let RegisterCells { width, size } = self.register_cells(*register)?;
+                check_index(self.instance_name(*register), Subject::Register, &Cell::Index(*index), size)?;
                 if value.bits() > u64::from(width) {
                     let message = format!("found a value of {} bits, expected bit<{width}>", value.bits());
-                    let name = &program.instances[register.index()].name;
+                    let name = self.instance_name(*register);
                     return Err(CommandError::new(message).entity(name).field("value"));
                 }
                 Ok(())
             }
-            Update::ResetRegister(register) => instance(program, *register, "register", |kind| {
-                matches!(kind, InstanceKind::Register { .. }).then_some(())
-            }),
+            Update::ResetRegister(register) => self.register_cells(*register).map(drop),
             Update::SetMeter { meter, cell, rates } => {
                 check_rates(rates.as_ref())?;
-                match meter_size(program, *meter)? {
-                    Some(size) => check_index(program, *meter, Subject::Meter, cell, size),
-                    None => Ok(()),
-                }
+                self.check_cell(Subject::Meter, *meter, self.meter_cells(*meter)?, cell)
             }
             Update::SetMeterArray { meter, rates } => {
                 check_rates(rates.as_ref())?;
-                meter_size(program, *meter).map(drop)
+                self.meter_cells(*meter).map(drop)
             }
             Update::SetCrc { crc, params } => {
                 let Some(width) = self.crc_widths.get(*crc as usize) else {
@@ -411,7 +484,7 @@ impl Schema {
                 check_set("port", ports, multicast_port_max(program))
             }
             Update::SetSession { session, to, bytes_max } => {
-                check_range("session", *session, SESSION_MAX)?;
+                check_session(*session)?;
                 match to {
                     Mirror::Port(port) => check_range("port", *port, program.port_max())?,
                     Mirror::Group(group) => check_group(*group)?,
@@ -419,9 +492,9 @@ impl Schema {
                 check_bytes(*bytes_max)
             }
             Update::SetReplicas { session, replicas, class_of_service, bytes_max } => {
-                check_range("session", *session, SESSION_MAX)?;
+                check_session(*session)?;
                 check_replicas(program, replicas)?;
-                check_range("class of service", *class_of_service, CLASS_MAX)?;
+                check_class(*class_of_service)?;
                 check_bytes(*bytes_max)
             }
             Update::SetMulticastGroup { group, replicas } => {
@@ -442,6 +515,13 @@ impl Schema {
             | Update::DestroyNode(_)
             | Update::DeleteSession(_)
             | Update::Reset => Ok(()),
+        }
+    }
+
+    fn check_cell(&self, kind: Subject, id: InstanceId, cells: Cells, cell: &Cell) -> Result<()> {
+        match cells {
+            Cells::Array(size) => check_index(self.instance_name(id), kind, cell, size),
+            Cells::Direct(_) => Ok(()),
         }
     }
 
@@ -595,26 +675,16 @@ pub fn check_selector(program: &Program, profile: InstanceId) -> Result<()> {
 
 /// Returns the result of `of` for an instance of that kind.
 fn instance<T>(
-    program: &Program,
+    instances: &[Instance],
     id: InstanceId,
     kind: &str,
     of: impl Fn(&InstanceKind) -> Option<T>,
 ) -> Result<T> {
-    let found = program.instances.get(id.index()).and_then(|instance| of(&instance.kind));
+    let found = instances.get(id.index()).and_then(|instance| of(&instance.kind));
     found.ok_or_else(|| CommandError::new(format!("the program has no such {kind}")).field(kind))
 }
 
-/// The number of cells of a meter; `None` if it is direct.
-fn meter_size(program: &Program, meter: InstanceId) -> Result<Option<u32>> {
-    instance(program, meter, "meter", |kind| match kind {
-        InstanceKind::Meter { size, .. } => Some(Some(*size)),
-        InstanceKind::DirectMeter { .. } => Some(None),
-        _ => None,
-    })
-}
-
-fn check_index(program: &Program, id: InstanceId, kind: Subject, cell: &Cell, size: u32) -> Result<()> {
-    let name = &program.instances[id.index()].name;
+fn check_index(name: &str, kind: Subject, cell: &Cell, size: u32) -> Result<()> {
     let why = match cell {
         Cell::Index(index) if *index < size => return Ok(()),
         Cell::Index(index) => index_error(u64::from(*index), size),
@@ -654,8 +724,8 @@ fn check_range(what: &str, found: u32, max: u32) -> Result<()> {
 /// Maximum number of places in a group.
 pub const PLACES_MAX: u64 = 1 << 16;
 
-fn check_places(members: &[(u32, u32)]) -> Result<()> {
-    let places: u64 = members.iter().map(|(_, places)| u64::from(*places)).sum();
+/// Refuses groups with too many places.
+pub fn check_places(places: u64) -> Result<()> {
     match places <= PLACES_MAX {
         true => Ok(()),
         false => {
@@ -670,14 +740,39 @@ pub fn multicast_port_max(program: &Program) -> u32 {
     program.port_max().min(MULTICAST_MAX)
 }
 
-/// Refuses copies with ports or replication ids that are too large, and equal copies.
-fn check_replicas(program: &Program, replicas: &[(u32, u32)]) -> Result<()> {
-    let port_max = multicast_port_max(program);
-    let mut known = HashSet::with_capacity(replicas.len());
-    replicas.iter().try_for_each(|(port, replication_id)| {
-        check_range("port", *port, port_max)?;
-        check_range("replication id", *replication_id, MULTICAST_MAX)?;
-        match known.insert((port, replication_id)) {
+/// Checks the copies of a multicast group or clone session one after the other.
+pub struct CopyCheck {
+    port_max: u32,
+    known: HashSet<(u32, u32)>,
+}
+
+impl CopyCheck {
+    /// The check of this many copies.
+    ///
+    /// # Errors
+    ///
+    /// There are too many: the code is `LIMIT`.
+    pub fn new(program: &Program, copies: usize) -> Result<CopyCheck> {
+        match copies <= REPLICAS_MAX {
+            true => {
+                Ok(CopyCheck { port_max: multicast_port_max(program), known: HashSet::with_capacity(copies) })
+            }
+            false => {
+                let message = format!("found {copies} replicas, expected at most {REPLICAS_MAX}");
+                Err(CommandError::limit(message).field("replicas"))
+            }
+        }
+    }
+
+    /// Checks the next copy.
+    ///
+    /// # Errors
+    ///
+    /// Its port or replication id is too large, or an earlier copy is equal.
+    pub fn check(&mut self, Replica { port, replication_id }: Replica) -> Result<()> {
+        check_range("port", port, self.port_max)?;
+        check_range("replication id", replication_id, MULTICAST_MAX)?;
+        match self.known.insert((port, replication_id)) {
             true => Ok(()),
             false => {
                 let message = format!(
@@ -686,7 +781,22 @@ fn check_replicas(program: &Program, replicas: &[(u32, u32)]) -> Result<()> {
                 Err(CommandError::new(message).field("replicas"))
             }
         }
-    })
+    }
+}
+
+fn check_replicas(program: &Program, replicas: &[Replica]) -> Result<()> {
+    let mut copies = CopyCheck::new(program, replicas.len())?;
+    replicas.iter().try_for_each(|replica| copies.check(*replica))
+}
+
+/// Refuses numbers that no clone session can have.
+pub fn check_session(session: u32) -> Result<()> {
+    check_range("session", session, SESSION_MAX)
+}
+
+/// Refuses classes of service that no queue has.
+pub fn check_class(class_of_service: u32) -> Result<()> {
+    check_range("class of service", class_of_service, CLASS_MAX)
 }
 
 /// Refuses a length to which no session can cut copies.

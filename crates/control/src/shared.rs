@@ -151,6 +151,13 @@ pub struct Transaction<'s> {
 }
 
 impl<'s> Transaction<'s> {
+    /// The same batch as one of the owner of the notes ([`NoteOwner`](crate::NoteOwner)), who may change everything.
+    #[must_use]
+    pub fn of_note_owner(mut self) -> Transaction<'s> {
+        self.batch.set_owners();
+        self
+    }
+
     /// Applies one update, like [`Batch::write`].
     ///
     /// # Errors
@@ -336,7 +343,7 @@ impl SharedControl {
         loop {
             // A large batch is parsed without blocking others.
             let control = self.control();
-            let updates = control.resolve_all(batch);
+            let updates = control.schema().resolve_all(batch);
             if let Some(now) = self.lock_for(&control) {
                 return self.write_with(now, updates, atomicity);
             }

@@ -6,7 +6,9 @@
 use crate::describe::{ActionInfo, Param};
 use crate::error::{CommandError, count};
 use crate::guard::{claim_for_lines, guarded};
-use crate::named::{Call, NamedUpdate, Names, RateRecord, Session, hex_text, rates_words, resolve_rates};
+use crate::named::{
+    Call, NamedUpdate, Names, RateRecord, Session, hex_text, pairs, rates_words, resolve_rates,
+};
 use crate::queues::{check_port, check_weight, limit};
 use crate::record::{
     Cells, Did, End, Group, GroupNode, Groups, Header, JournalHeader, Member, NoteRecord, OneQueue,
@@ -14,7 +16,7 @@ use crate::record::{
 };
 use crate::schema::{check_group, check_rates, is_const_entry, multicast_port_max};
 use crate::sealed::{FileSum, Seal, open, seal};
-use crate::update::{Act, DEFAULT_CELL, Update};
+use crate::update::{Act, DEFAULT_CELL, Share, Update};
 use crate::value::{key_word, number_word, parse_value};
 use crate::write::{Control, Made, Result, Undo, UndoOther, check_node_handle, is_plain};
 use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate};
@@ -163,7 +165,7 @@ impl Control {
             out.put(&Record::Profile(Shape { name: name(), key, actions, generations, generation_min }))?;
             let Ok(of) = self.profile(id) else { continue };
             for (handle, action) in of.members() {
-                let call = self.call(id, &action);
+                let call = self.schema.call(id, &action);
                 out.put(&Record::Member(Member { profile: name(), handle, r#do: call }))?;
             }
             for (handle, members) in of.groups() {
@@ -191,13 +193,13 @@ impl Control {
             let name = names.crcs.name(crc);
             let set = state.crc(name).filter(|set| *set != self.usual_crc(crc));
             if let Some(params) = set {
-                out.put(&Record::Crc(self.crc_record(crc, &params)))?;
+                out.put(&Record::Crc(self.schema.crc_record(crc, &params)))?;
             }
         }
         let Multicast { groups, nodes, lags } = state.multicast();
         if !(groups.is_empty() && nodes.is_empty() && lags.is_empty()) {
             let node = |(handle, node): (u32, Node)| {
-                (handle, GroupNode { rid: node.instance, ports: node.ports, lags: node.lags })
+                (handle, GroupNode { rid: node.replication_id, ports: node.ports, lags: node.lags })
             };
             let nodes = nodes.into_iter().map(node).collect();
             out.put(&Record::Multicast(Groups { groups, nodes, lags }))?;
@@ -209,7 +211,7 @@ impl Control {
             out.put(&Record::Session(record))?;
         }
         for (of, note) in self.notes() {
-            let record = NoteRecord { of: self.named_noted(&of), note: hex_text(&note) };
+            let record = NoteRecord { of: self.schema.named_noted(&of), note: hex_text(&note) };
             out.put(&Record::Note(record))?;
         }
         let queues = self.switch.queues().config();
@@ -236,7 +238,7 @@ impl Control {
                 if !is_const_entry(declared, handle.0) {
                     let key = entry.key.iter().map(key_word).collect();
                     let priority = needs_priority.then_some(entry.priority);
-                    let call = self.call(id, &entry.action);
+                    let call = self.schema.call(id, &entry.action);
                     out.put(&Record::Entry(TableEntry {
                         table: name(),
                         handle: handle.0,
@@ -251,7 +253,7 @@ impl Control {
         }
         match default_of(&table) {
             Some(default) if *default != table.spec().default => {
-                let call = self.call(id, default);
+                let call = self.schema.call(id, default);
                 out.put(&Record::Default(TableDefault { table: name(), r#do: call }))
             }
             _ => Ok(()),
@@ -276,7 +278,7 @@ impl Control {
                     out.cells(cells, |cells| Record::Counter(Cells { name: name(), cells }))?;
                 }
                 InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. } => {
-                    let default = self.direct_table(id).map(|_| DEFAULT_CELL);
+                    let default = self.schema.direct_table(id).map(|_| DEFAULT_CELL);
                     let default = default.and_then(|cell| Some((cell, self.meter_rates(id, cell).ok()??)));
                     let rates = self.meter_values(id).chain(default);
                     let rates = rates.map(|(index, rates)| (index, rates_words(&rates)));
@@ -318,8 +320,8 @@ impl Control {
 
     /// The approximate length of the cells of a register that are not 0, in bytes.
     pub fn register_text_bytes(&self, register: InstanceId) -> usize {
-        self.switch.state().register_values(register.0).count()
-            * cell_text_bytes(self.register_width(register))
+        let width = self.schema.register_cells(register).map_or(0, |cells| cells.width);
+        self.switch.state().register_values(register.0).count() * cell_text_bytes(width)
     }
 
     /// The default action of a table. As in bmv2, a table with an action profile has none until a member or group is set, although
@@ -388,7 +390,7 @@ pub(crate) fn session_record(number: u32, session: &p4jet_externs::Session) -> S
         let port = session.replicas.first().map(|replica| replica.port);
         return Session { number, port, group, bytes, replicas: None, class: None };
     }
-    let replicas = session.replicas.iter().map(|replica| (replica.port, replica.instance)).collect();
+    let replicas = pairs(&session.replicas);
     let class = Some(session.class_of_service).filter(|class| *class != 0);
     Session { number, port: None, group: None, bytes, replicas: Some(replicas), class }
 }
@@ -866,7 +868,7 @@ impl<'c> Restoring<'c, '_> {
         {
             return Err(CommandError::new(format!("the action `{name}` has other parameters")));
         }
-        self.control.resolve_act(id, call, &mut self.names())
+        self.control.schema.resolve_act(id, call, &mut self.names())
     }
 
     fn member(&mut self, Member { profile: name, handle, r#do: call }: &Member) -> Result<()> {
@@ -889,7 +891,9 @@ impl<'c> Restoring<'c, '_> {
             return Err(CommandError::new(why));
         }
         self.control.add_group_at(profile, *handle, &[], self.log.as_deref_mut())?;
-        let members = members.iter().copied().zip(places.iter().copied()).collect();
+        let members =
+            members.iter().zip(places).map(|(member, places)| Share { member: *member, places: *places });
+        let members = members.collect();
         self.write(Update::SetGroup { profile, group: (*handle).into(), members }, None)
     }
 
@@ -904,7 +908,7 @@ impl<'c> Restoring<'c, '_> {
             message: format!("entry {handle}: {}", error.message),
             ..error
         };
-        let (key, priority) = self.control.resolve_key(table, key, *priority).map_err(named)?;
+        let (key, priority) = self.control.schema.resolve_key(table, key, *priority).map_err(named)?;
         let act = self.act(name, table, call)?;
         self.write(Update::Insert { table, key, priority, act }, Some(*handle))?;
         if let Some(timeout_ms) = *timeout_ms {
@@ -926,7 +930,7 @@ impl<'c> Restoring<'c, '_> {
             return Err(CommandError::new("its fields are others"));
         }
         for value in values {
-            let key = self.control.resolve_matches(set, value)?;
+            let key = self.control.schema.matches(set, value)?;
             self.apply(Update::AddToValueSet { set, key }, None)?;
         }
         Ok(())
@@ -934,7 +938,7 @@ impl<'c> Restoring<'c, '_> {
 
     fn register(&mut self, Register { name, width, cells }: &Register) -> Result<()> {
         let id = self.names().register(name)?;
-        let now = self.control.register_width(id);
+        let now = self.control.schema.register_cells(id)?.width;
         if now != *width {
             return Err(CommandError::new(format!("its cells have {now} bits, they had {width}")));
         }
@@ -984,7 +988,7 @@ impl<'c> Restoring<'c, '_> {
             check_node_handle(handle)?;
             let (ports_of, lags_of) = (ports.clone(), lags.clone());
             self.control.check(&Update::CreateNode { replication_id, ports: ports_of, lags: lags_of })?;
-            new.nodes.insert(handle, Node { instance: replication_id, ports, lags, group: None });
+            new.nodes.insert(handle, Node { replication_id, ports, lags, group: None });
         }
         for (group, members) in groups {
             check_group(group)?;
@@ -1025,7 +1029,7 @@ impl<'c> Restoring<'c, '_> {
 
     /// Applies a change from a file.
     fn named(&mut self, update: &NamedUpdate, handle: Option<u32>) -> Result<()> {
-        let update = self.control.resolve_with(update, &mut self.names())?;
+        let update = self.control.schema.resolve_with(update, &mut self.names())?;
         self.write(update, handle)
     }
 
@@ -1037,7 +1041,9 @@ impl<'c> Restoring<'c, '_> {
             update.fill_in(&mut before);
             let done = self.named(update, handles.next().flatten());
             if let Err(error) = done {
-                self.lose(&format!("`{update}`"), error);
+                // Texts and numbers always have a JSON form.
+                let text = serde_json::to_string(update).unwrap_or_default();
+                self.lose(&format!("`{text}`"), error);
             }
         }
         for line in &*commands {
@@ -1059,7 +1065,7 @@ mod tests {
 
     /// A reader of runtime commands.
     fn read_json(control: &Control, line: &str) -> Result<Option<Update>> {
-        control.resolve(&serde_json::from_str(line).unwrap()).map(Some)
+        control.schema().resolve(&serde_json::from_str(line).unwrap()).map(Some)
     }
 
     /// Journals whose changes are runtime commands, which another crate parses.

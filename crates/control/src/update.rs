@@ -4,7 +4,7 @@ use crate::named::RefForm;
 use crate::notes::{Note, Noted};
 use crate::queues::QueueUpdate;
 use num_bigint::BigUint;
-use p4jet_externs::{CounterValue, CrcParams, Rates};
+use p4jet_externs::{CounterValue, CrcParams, Rates, Replica};
 use p4jet_ir::{InstanceId, TableId};
 use p4jet_tables::{Action, KeyMatch};
 use serde::{Deserialize, Serialize};
@@ -52,9 +52,9 @@ pub enum Update {
     /// Removes a member from a group.
     RemoveFromGroup { profile: InstanceId, group: Ref, member: Ref },
 
-    /// Replaces the members of a group: handles, each with a number of places. A member with two places is chosen twice as often
+    /// Replaces the members of a group. A member with two places is chosen twice as often
     /// as a member with one, and a member without places never. Entries may refer to the group even if it is empty.
-    SetGroup { profile: InstanceId, group: Ref, members: Vec<(u32, u32)> },
+    SetGroup { profile: InstanceId, group: Ref, members: Vec<Share> },
 
     /// Sets one cell of a counter.
     WriteCounter { counter: InstanceId, cell: Cell, value: CounterValue },
@@ -92,9 +92,9 @@ pub enum Update {
     },
     /// Changes the ports and lags of a node.
     UpdateNode { node: Ref, ports: BTreeSet<u32>, lags: BTreeSet<u32> },
-    /// Creates or replaces a multicast group with these copies, different pairs of port and replication id, in one step; `None`
+    /// Creates or replaces a multicast group with these copies, all different, in one step; `None`
     /// deletes it. Its former nodes are destroyed.
-    SetMulticastGroup { group: u32, replicas: Option<Vec<(u32, u32)>> },
+    SetMulticastGroup { group: u32, replicas: Option<Vec<Replica>> },
     /// Adds a node to a multicast group.
     Associate { group: u32, node: Ref },
     /// Removes a node from a multicast group.
@@ -110,9 +110,9 @@ pub enum Update {
         /// The length to which copies are cut, in bytes: 1 to 65535; `None` for whole packets.
         bytes_max: Option<u32>,
     },
-    /// Creates or replaces a clone session with several copies: ports and replication ids, all different. The class of
+    /// Creates or replaces a clone session with several copies, all different. The class of
     /// service is 0 to 7; `bytes_max` as in [`Update::SetSession`].
-    SetReplicas { session: u32, replicas: Vec<(u32, u32)>, class_of_service: u32, bytes_max: Option<u32> },
+    SetReplicas { session: u32, replicas: Vec<Replica>, class_of_service: u32, bytes_max: Option<u32> },
     /// Deletes a clone session.
     DeleteSession(u32),
 
@@ -165,13 +165,31 @@ impl From<u32> for Ref {
     }
 }
 
+/// A member of a group with its share of the packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The handle of the member.
+    pub member: u32,
+    /// Its number of places.
+    pub places: u32,
+}
+
 /// An entry of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EntryRef {
     /// By its handle.
     Handle(Ref),
     /// By its key and priority.
-    Key(Box<(Vec<KeyMatch>, u32)>),
+    Key(Box<EntryKey>),
+}
+
+/// The key and priority of an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EntryKey {
+    /// One match for each field of the table's key.
+    pub key: Vec<KeyMatch>,
+    /// 0 where entries of the table have no priority.
+    pub priority: u32,
 }
 
 impl From<u32> for EntryRef {

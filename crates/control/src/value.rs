@@ -1,10 +1,11 @@
 //! Numbers in the notations that commands accept, and their text forms.
 
+use crate::describe::KeyField;
 use crate::error::count;
 use num_bigint::BigUint;
 use num_traits::{One, Zero};
 use p4jet_externs::Rate;
-use p4jet_ir::{Key, MatchKind};
+use p4jet_ir::MatchKind;
 use p4jet_tables::KeyMatch;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -189,12 +190,12 @@ pub fn hex_bytes(value: &BigUint, width: u32) -> String {
 }
 
 /// `lpm, bit<32>`
-pub fn describe_key(key: &Key) -> String {
+pub fn describe_key(key: &KeyField) -> String {
     format!("{}, bit<{}>", key.kind.name(), key.width)
 }
 
 /// An example value: the given word, if it is a value.
-fn example<'t>(text: &'t str, key: &Key) -> &'t str {
+fn example<'t>(text: &'t str, key: &KeyField) -> &'t str {
     if parse_value(text, key.width).is_ok() { text } else { "1" }
 }
 
@@ -203,7 +204,7 @@ fn example<'t>(text: &'t str, key: &Key) -> &'t str {
 /// # Errors
 ///
 /// The word does not have the form that the match kind needs, or a value does not fit the width.
-pub fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
+pub fn key_match(key: &KeyField, text: &str) -> Result<KeyMatch, String> {
     key_match_masked(key, text).map(|(found, _)| found)
 }
 
@@ -212,7 +213,7 @@ pub fn key_match(key: &Key, text: &str) -> Result<KeyMatch, String> {
 /// # Errors
 ///
 /// Those of [`key_match`].
-pub fn key_match_masked(key: &Key, text: &str) -> Result<(KeyMatch, bool), String> {
+pub fn key_match_masked(key: &KeyField, text: &str) -> Result<(KeyMatch, bool), String> {
     let mut masked = false;
     let found = match key.kind {
         MatchKind::Exact => Ok(KeyMatch::Exact(parse_value(text, key.width)?)),

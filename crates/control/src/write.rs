@@ -11,7 +11,7 @@ use crate::guard::{
 };
 use crate::journal::Changes;
 use crate::notes::{Note, Noted, Notes};
-use crate::schema::{Schema, check_entry_open, is_const_entry, param_names};
+use crate::schema::{Cells, RegisterCells, Schema, check_entry_open, is_const_entry, param_names};
 use crate::update::{Act, Atomicity, Cell, DEFAULT_CELL, Direct, EntryRef, Mirror, Ref, Update};
 use num_bigint::BigUint;
 use p4jet_dataplane::{PortSettings, QueueConfig, Switch};
@@ -207,7 +207,7 @@ fn act_of(action: &Action) -> Act {
 fn session_update(session: u32, was: Option<&Session>) -> Update {
     let Some(was) = was else { return Update::DeleteSession(session) };
     if !is_plain(was) {
-        let replicas = was.replicas.iter().map(|replica| (replica.port, replica.instance)).collect();
+        let replicas = was.replicas.clone();
         let (class_of_service, bytes_max) = (was.class_of_service, was.bytes_max);
         return Update::SetReplicas { session, replicas, class_of_service, bytes_max };
     }
@@ -226,7 +226,7 @@ fn take_group(m: &mut Multicast, group: u32) -> Option<Vec<(u32, Node)>> {
 
 /// True if a session has a group, or one copy of class 0 and replication id 0.
 pub(crate) fn is_plain(session: &Session) -> bool {
-    let one = matches!(session.replicas.as_slice(), [Replica { instance: 0, .. }]);
+    let one = matches!(session.replicas.as_slice(), [Replica { replication_id: 0, .. }]);
     session.class_of_service == 0 && (session.group.is_some() || one)
 }
 
@@ -333,6 +333,8 @@ pub struct Batch {
     checked: usize,
     /// Their memory.
     memory: Option<MemoryClaim>,
+    /// True if the owner of the notes makes the updates.
+    is_owners: bool,
 }
 
 /// Memory to undo the deletion of a member, a group, a multicast node or a clone session.
@@ -357,7 +359,13 @@ impl Batch {
             expected: updates,
             checked: 0,
             memory: None,
+            is_owners: false,
         }
+    }
+
+    /// Says that the owner of the notes makes the updates ([`NoteOwner`](crate::NoteOwner)).
+    pub(crate) fn set_owners(&mut self) {
+        self.is_owners = true;
     }
 
     /// Applies one update, or leaves the switch unchanged. Returns the handle of the created object. Later updates of the batch can
@@ -461,9 +469,12 @@ impl Batch {
 
     fn carry_out_with(&mut self, update: Update, at: Option<u32>, direct: &Direct) -> Result<Option<u32>> {
         self.check_memory()?;
-        let Batch { control, log, made, changes, .. } = self;
+        let Batch { control, log, made, changes, is_owners, .. } = self;
         // The journal uses the names of the schema.
         control.check(&update)?;
+        if !*is_owners {
+            control.check_owned(&update)?;
+        }
         if let Some(changes) = changes {
             changes.add(control, &update, made);
         }
@@ -554,8 +565,9 @@ impl Control {
     /// Control of the switch that replaced this one, with the notes about objects that it also has.
     pub(crate) fn succeed(&self, switch: Arc<Switch>) -> Control {
         let new = Control::new(switch);
+        new.adopt_note_owner(self);
         for (of, note) in self.notes() {
-            if let Some(of) = new.find_noted(&self.named_noted(&of))
+            if let Some(of) = new.schema.find_noted(&self.schema.named_noted(&of))
                 && new.is_there(&of)
             {
                 new.set_note(of, Some(note));
@@ -695,7 +707,7 @@ impl Control {
     pub(crate) fn entry(&self, table: TableId, entry: &EntryRef, made: &Made) -> Result<EntryHandle> {
         match entry {
             EntryRef::Handle(of) => self.handle(*of, Kind::Entry(table), made).map(EntryHandle),
-            EntryRef::Key(key) => self.find_entry(table, &key.0, key.1),
+            EntryRef::Key(key) => self.find_entry(table, &key.key, key.priority),
         }
     }
 
@@ -863,6 +875,7 @@ impl Control {
             Update::SetGroup { profile, group, members } => {
                 let (table, of) = self.profile_of(profile)?;
                 let group = self.handle(group, Kind::Group(profile), made)?;
+                let members: Vec<_> = members.iter().map(|share| (share.member, share.places)).collect();
                 let (old, weighted) = of.set_group(group, &members, true).map_err(self.refused(table))?;
                 note(&|| UndoOther::GroupMembers(profile, group, old.clone(), weighted).into());
             }
@@ -890,7 +903,7 @@ impl Control {
                 note(&|| Update::AddToGroup { profile, group: group.into(), member: member.into() }.into());
             }
             Update::WriteCounter { counter, cell, value } => {
-                let index = self.cell(self.direct_table(counter), &cell, made)?;
+                let index = self.cell(self.schema.direct_table(counter), &cell, made)?;
                 let old = self.counter_value(counter, index)?;
                 self.write_counter(counter, index, value)?;
                 note(&|| Update::WriteCounter { counter, cell: Cell::Index(index), value: old }.into());
@@ -915,7 +928,8 @@ impl Control {
                     None => Vec::new(),
                     // The other cells are 0 afterwards, too.
                     Some(_) => {
-                        let heap_bytes = HEAP_BLOCK_BYTES + self.register_width(id) as usize / 8;
+                        let heap_bytes =
+                            HEAP_BLOCK_BYTES + self.schema.register_cells(id)?.width as usize / 8;
                         collect_claimed(self.switch.state().register_values(id.0), heap_bytes)?
                     }
                 };
@@ -925,7 +939,7 @@ impl Control {
                 }
             }
             Update::SetMeter { meter, cell, rates } => {
-                let index = self.cell(self.direct_table(meter), &cell, made)?;
+                let index = self.cell(self.schema.direct_table(meter), &cell, made)?;
                 let old = self.meter_rates(meter, index)?;
                 self.set_meter(meter, index, rates)?;
                 note(&|| Update::SetMeter { meter, cell: Cell::Index(index), rates: old }.into());
@@ -969,7 +983,7 @@ impl Control {
             Update::SetSession { session, to, bytes_max } => {
                 let new = match to {
                     Mirror::Port(port) => {
-                        let replicas = vec![Replica { port, instance: 0 }];
+                        let replicas = vec![Replica { port, replication_id: 0 }];
                         Session { replicas, bytes_max, ..Session::default() }
                     }
                     Mirror::Group(group) => Session { group: Some(group), bytes_max, ..Session::default() },
@@ -979,8 +993,7 @@ impl Control {
                 note(&|| session_update(session, old.as_ref()).into());
             }
             Update::SetReplicas { session, replicas, class_of_service, bytes_max } => {
-                let replicas = replicas.into_iter().map(|(port, instance)| Replica { port, instance });
-                let new = Session { replicas: replicas.collect(), group: None, class_of_service, bytes_max };
+                let new = Session { replicas, group: None, class_of_service, bytes_max };
                 let old = self.switch.state().destinations().sessions.get(&session).cloned();
                 self.set_session(session, Some(new));
                 note(&|| session_update(session, old.as_ref()).into());
@@ -1054,7 +1067,7 @@ impl Control {
                     undo = Some(UndoOther::MulticastGroup(group, take_group(m, group)).into());
                     if let Some(replicas) = replicas {
                         m.create_group(group);
-                        for (port, replication_id) in replicas {
+                        for Replica { port, replication_id } in replicas {
                             let node = m.create_node(replication_id, [port].into(), BTreeSet::new())?;
                             m.associate(group, node)?;
                         }
@@ -1067,7 +1080,7 @@ impl Control {
                         Some(handle) if m.nodes.contains_key(&handle) => return Err(taken("node", handle)),
                         Some(handle) => {
                             check_node_handle(handle)?;
-                            let node = Node { instance: replication_id, ports, lags, group: None };
+                            let node = Node { replication_id, ports, lags, group: None };
                             m.nodes.insert(handle, node);
                             handle
                         }
@@ -1230,6 +1243,26 @@ impl Control {
     fn profile_of(&self, profile: InstanceId) -> Result<(TableId, ActionProfile)> {
         let table = self.schema.profile_table(profile)?;
         Ok((table, self.profile(table)?))
+    }
+
+    /// Refuses this many more members of an action profile if it has no room for them.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such action profile, or the profile has no room: the code is `LIMIT`.
+    pub fn check_room(&self, profile: InstanceId, more: usize) -> Result<()> {
+        let (_, of) = self.profile_of(profile)?;
+        let used = of.members_count();
+        match self.schema.profile_size(profile) {
+            Some(size) if used.saturating_add(more) > size as usize => {
+                let name = self.schema.instance_name(profile);
+                let why = format!(
+                    "`{name}` is full: {used} of its {size} members exist, and {more} more are wanted"
+                );
+                Err(CommandError::limit(why).entity(name))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The action profile of a table.
@@ -1461,19 +1494,9 @@ impl Control {
         })
     }
 
-    /// The table of a direct counter or meter.
-    pub fn direct_table(&self, instance: InstanceId) -> Option<TableId> {
-        match self.program().instances[instance.index()].kind {
-            InstanceKind::DirectCounter { table, .. } | InstanceKind::DirectMeter { table, .. } => {
-                Some(table)
-            }
-            _ => None,
-        }
-    }
-
     /// The cell behind an index of a counter or meter; for a direct one the index is an entry's handle, or [`DEFAULT_CELL`].
-    fn cell_at(&self, instance: InstanceId, index: u32) -> Result<u32> {
-        let Some(id) = self.direct_table(instance) else { return Ok(index) };
+    fn cell_at(&self, cells: Cells, index: u32) -> Result<u32> {
+        let Cells::Direct(id) = cells else { return Ok(index) };
         let table = self.switch.table(id);
         let handle = EntryHandle(index);
         match table.get(handle) {
@@ -1486,7 +1509,7 @@ impl Control {
 
     /// The handles of a direct counter's or meter's entries; none for other ones.
     fn direct_handles(&self, instance: InstanceId) -> Vec<u32> {
-        let table = self.direct_table(instance);
+        let table = self.schema.direct_table(instance);
         table
             .map_or_else(Vec::new, |id| self.switch.table(id).entries().map(|(handle, _)| handle.0).collect())
     }
@@ -1495,20 +1518,20 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// The index is outside the counter, or no entry has the handle.
+    /// The program has no such counter, the index is outside the counter, or no entry has the handle.
     pub fn counter_value(&self, counter: InstanceId, index: u32) -> Result<CounterValue> {
-        let cell = self.cell_at(counter, index)?;
+        let cell = self.cell_at(self.schema.counter_cells(counter)?, index)?;
         self.switch.state().counter_read(counter.0, cell).map_err(|e| no_cell(Subject::Counter, e))
     }
 
     pub(crate) fn write_counter(&self, counter: InstanceId, index: u32, value: CounterValue) -> Result<()> {
-        let cell = self.cell_at(counter, index)?;
+        let cell = self.cell_at(self.schema.counter_cells(counter)?, index)?;
         self.switch.state().counter_write(counter.0, cell, value).map_err(|e| no_cell(Subject::Counter, e))
     }
 
     /// The values of a counter that are not 0, with their indices.
     pub(crate) fn counter_values(&self, counter: InstanceId) -> impl Iterator<Item = (u32, CounterValue)> {
-        let default = self.direct_table(counter).map(|_| DEFAULT_CELL);
+        let default = self.schema.direct_table(counter).map(|_| DEFAULT_CELL);
         let direct = self.direct_handles(counter).into_iter().chain(default);
         let direct = direct.filter_map(move |index| Some((index, self.counter_value(counter, index).ok()?)));
         let direct = direct.filter(|(_, value)| *value != CounterValue::default());
@@ -1551,14 +1574,14 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// The index is outside the meter, or no entry has the handle.
+    /// The program has no such meter, the index is outside the meter, or no entry has the handle.
     pub fn meter_rates(&self, meter: InstanceId, index: u32) -> Result<Option<Rates>> {
-        let cell = self.cell_at(meter, index)?;
+        let cell = self.cell_at(self.schema.meter_cells(meter)?, index)?;
         self.switch.state().meter_rates(meter.0, cell).map_err(|e| no_cell(Subject::Meter, e))
     }
 
     pub(crate) fn set_meter(&self, meter: InstanceId, index: u32, rates: Option<Rates>) -> Result<()> {
-        let cell = self.cell_at(meter, index)?;
+        let cell = self.cell_at(self.schema.meter_cells(meter)?, index)?;
         self.switch.state().meter_set_rates(meter.0, cell, rates).map_err(|e| no_cell(Subject::Meter, e))
     }
 
@@ -1658,8 +1681,9 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// The index is outside the register.
+    /// The program has no such register, or the index is outside the register.
     pub fn register_value(&self, register: InstanceId, cell: u32) -> Result<BigUint> {
+        self.schema.register_cells(register)?;
         self.switch.state().register_read(register.0, cell).map_err(|e| no_cell(Subject::Register, e))
     }
 
@@ -1667,26 +1691,13 @@ impl Control {
         self.switch.state().register_write(register.0, cell, value).map_err(|e| no_cell(Subject::Register, e))
     }
 
-    /// The width of the cells of a register.
-    pub fn register_width(&self, register: InstanceId) -> u32 {
-        match self.program().instances[register.index()].kind {
-            InstanceKind::Register { width, .. } => width,
-            _ => 0,
-        }
-    }
-
-    /// The number of cells of a register.
-    pub fn register_size(&self, register: InstanceId) -> u32 {
-        match self.program().instances[register.index()].kind {
-            InstanceKind::Register { size, .. } => size,
-            _ => 0,
-        }
-    }
-
     /// The values of all cells of a register.
-    pub fn register_values(&self, register: InstanceId) -> Vec<BigUint> {
-        (0..self.register_size(register))
-            .filter_map(|cell| self.register_value(register, cell).ok())
-            .collect()
+    ///
+    /// # Errors
+    ///
+    /// The program has no such register.
+    pub fn register_values(&self, register: InstanceId) -> Result<Vec<BigUint>> {
+        let RegisterCells { size, .. } = self.schema.register_cells(register)?;
+        (0..size).map(|cell| self.register_value(register, cell)).collect()
     }
 }

@@ -65,7 +65,7 @@ fn pages_hold_everything_once() {
 
 /// An array of 65,537 cells takes several pages, whatever the reader asks for.
 #[test]
-fn no_page_is_too_long() {
+fn pages_have_a_maximum_size() {
     let control = control();
     let cells = Selector::Register(control.schema().register("bit").unwrap());
     assert_eq!(control.read(&cells, 0, usize::MAX).unwrap().entities.len(), PAGE_MAX);
@@ -73,7 +73,7 @@ fn no_page_is_too_long() {
 }
 
 #[test]
-fn what_is_not_there_is_refused() {
+fn reads_of_absent_objects_are_refused() {
     let control = control();
     let schema = control.schema();
     let l2 = schema.table("l2").unwrap();
@@ -149,7 +149,7 @@ fn names_give_the_records_of_a_dump() {
 }
 
 #[test]
-fn names_that_are_not_there_are_refused() {
+fn unknown_names_are_refused() {
     let control = control();
     for (selector, field) in [
         (r#"{"entries":{"table":"l3"}}"#, "table"),

@@ -99,7 +99,7 @@ impl Random<'_> {
     }
 
     fn cell(&mut self, instance: InstanceId) -> Cell {
-        match self.1.direct_table(instance) {
+        match self.1.schema().direct_table(instance) {
             Some(table) => Cell::Entry(self.entry(table)),
             None => Cell::Index(self.below(4)),
         }
@@ -321,7 +321,7 @@ fn a_batch_that_is_dropped_leaves_no_trace() {
 
 /// A rate of 0 means no limit, as in the command; ports end at 510.
 #[test]
-fn queue_updates_are_as_the_commands() {
+fn queue_updates_follow_the_rules_of_commands() {
     let control = control();
     let one = |update| control.write(vec![Update::Queue(update)], Atomicity::AllOrNothing).results.remove(0);
     let of = |port| Queue { port: Some(port), queue: Some(1) };
@@ -455,7 +455,7 @@ fn a_restore_with_many_wrong_names_is_refused_briefly() {
 
 /// Undoing a reset of cells takes memory only for those in use.
 #[test]
-fn cells_come_back() {
+fn refused_batch_restores_cells() {
     let control = control();
     set_up(
         &control,

@@ -3,9 +3,10 @@
 mod common;
 
 use common::{control, set_up};
+use p4jet_control::schema::REPLICAS_MAX;
 use p4jet_control::{
-    Act, Atomicity, Cell, CommandError, Control, Entity, EntryRef, Mirror, NamedUpdate, Queue, QueueUpdate,
-    Ref, Selector, SharedControl, Update,
+    Act, Atomicity, Cell, CommandError, Control, Entity, EntryKey, EntryRef, Mirror, NamedUpdate, Queue,
+    QueueUpdate, Ref, Replica, Selector, SharedControl, Update,
 };
 use p4jet_externs::CounterValue;
 use p4jet_tables::{Action, KeyMatch};
@@ -76,7 +77,7 @@ fn refused(control: &Control, update: Update) -> CommandError {
 }
 
 #[test]
-fn updates_name_what_the_batch_makes() {
+fn updates_refer_to_objects_of_their_batch() {
     for atomicity in [Atomicity::AllOrNothing, Atomicity::ContinueOnError] {
         let control = control();
         let written = control.write(group_with_member(&control), atomicity);
@@ -121,7 +122,8 @@ fn entries_by_key_and_their_cells() {
     let control = control();
     let table = control.schema().table("l2").unwrap();
     let counter = control.schema().counter("hits").unwrap();
-    let by_key = || EntryRef::Key(Box::new((vec![KeyMatch::Exact(9u32.into())], 0)));
+    let by_key =
+        || EntryRef::Key(Box::new(EntryKey { key: vec![KeyMatch::Exact(9u32.into())], priority: 0 }));
     let value = CounterValue { packets: 3, bytes: 200 };
     let batch = vec![
         l2(&control, 9, 1),
@@ -250,7 +252,7 @@ fn named_updates_that_do_not_fit() {
         ),
     ] {
         let named: NamedUpdate = serde_json::from_str(text).unwrap_or_else(|e| panic!("{text}: {e}"));
-        let error = control.resolve(&named).unwrap_err();
+        let error = control.schema().resolve(&named).unwrap_err();
         assert!(error.field.as_deref().is_some_and(|found| found.starts_with(field)), "{text}: {error:?}");
     }
     assert!(serde_json::from_str::<NamedUpdate>(r#"{"insert":{"tabel":"l2"}}"#).is_err());
@@ -258,7 +260,7 @@ fn named_updates_that_do_not_fit() {
 
 /// The handle of one sort of object is none of another, even where an object has that number.
 #[test]
-fn what_is_made_is_of_its_kind() {
+fn references_to_another_kind_of_object_are_refused() {
     let control = control();
     set_up(
         &control,
@@ -354,6 +356,18 @@ fn unknown_ids_are_refused() {
             assert!(written.results[0].is_err() && unkept.is_none(), "{text}: {written:?}");
         }
     }
+    // Reads refuse them, too.
+    let control = kept.control();
+    for error in [
+        control.counter_value(instance, 0).map(drop).unwrap_err(),
+        control.meter_rates(instance, 0).map(drop).unwrap_err(),
+        control.register_value(instance, 0).map(drop).unwrap_err(),
+        control.register_values(instance).map(drop).unwrap_err(),
+        control.check_room(instance, 1).unwrap_err(),
+    ] {
+        assert!(error.message.contains("no such") || error.field.is_some(), "{error:?}");
+    }
+    assert_eq!(control.schema().direct_table(instance), None);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -434,14 +448,17 @@ fn limits_hold_for_typed_updates() {
         other => panic!("{other:?}"),
     };
     let session = |to| Update::SetSession { session: 1, to, bytes_max: None };
+    let copies = |pairs: &[(u32, u32)]| -> Vec<Replica> {
+        pairs.iter().map(|(port, id)| Replica { port: *port, replication_id: *id }).collect()
+    };
     let replicas = |replicas: &[(u32, u32)], class_of_service| Update::SetReplicas {
         session: 1,
-        replicas: replicas.to_vec(),
+        replicas: copies(replicas),
         class_of_service,
         bytes_max: None,
     };
     let group =
-        |replicas: &[(u32, u32)]| Update::SetMulticastGroup { group: 1, replicas: Some(replicas.to_vec()) };
+        |replicas: &[(u32, u32)]| Update::SetMulticastGroup { group: 1, replicas: Some(copies(replicas)) };
     let node = |port| Update::CreateNode { replication_id: 1, ports: [port].into(), lags: [].into() };
     let lag = |port| Update::SetLag { lag: 1, ports: [port].into() };
     for (update, field, found) in [
@@ -454,6 +471,7 @@ fn limits_hold_for_typed_updates() {
         (replicas(&[(1, 0)], 4_000_000_000), "class of service", "4000000000"),
         (group(&[(1, 2), (3, 2), (1, 2)]), "replicas", "port 1 with replication id 2 twice"),
         (group(&[(512, 0)]), "port", "512"),
+        (group(&[(1, 0); REPLICAS_MAX + 1]), "replicas", "65537 replicas"),
         (node(512), "port", "512"),
         (Update::UpdateNode { node: 0.into(), ports: [512].into(), lags: [].into() }, "port", "512"),
         (lag(512), "port", "512"),
@@ -514,7 +532,7 @@ fn errors_of_named_updates_have_their_place() {
         ),
     ] {
         let named: NamedUpdate = serde_json::from_str(line).unwrap();
-        let error = control.resolve(&named).unwrap_err();
+        let error = control.schema().resolve(&named).unwrap_err();
         assert!(error.entity.as_deref().is_some_and(|found| found.ends_with(entity)), "{line}: {error:?}");
         assert_eq!(error.field.as_deref(), Some(field), "{line}: {error:?}");
         assert!(error.message.contains(message), "{line}: {error}");

@@ -6,7 +6,8 @@
 //! the new code between two batches.
 
 use crate::forward::{Forwarder, Sample};
-use crate::running::{RunError, Running};
+use crate::run_error::RunError;
+use crate::running::Running;
 use crate::seen::Paths;
 use crate::switch::Switch;
 use p4jet_jit::{Cancel, ENTRIES_STEPS, Seen};

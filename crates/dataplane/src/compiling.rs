@@ -2,18 +2,20 @@
 //! the interpreter and switch to the machine code between two batches. The interpreter still runs the copies that it
 //! has created.
 
-use crate::forward::{Event, Forwarder, Listener};
+use crate::event::{Event, Listener};
+use crate::forward::Forwarder;
 use crate::mailboxes::{ASK, Mailboxes};
-use crate::running::RunError;
+use crate::program_error::ProgramError;
+use crate::run_error::RunError;
 use crate::switch::Switch;
-use p4jet_jit::{Cancel, Compiled};
+use p4jet_jit::{Cancel, Compiled, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-type Made = Result<Arc<Compiled>, String>;
+type Made = Result<Arc<Compiled>, ProgramError>;
 
 /// A compilation in progress. Dropping it cancels the compilation.
 pub(crate) struct Compiling {
@@ -38,7 +40,7 @@ impl Compiling {
     pub fn start(switch: &Arc<Switch>) -> std::io::Result<Compiling> {
         let switch = Arc::clone(switch);
         // The thread drops its reference to the switch here, so that it never holds the last one.
-        Compiling::start_with(move |cancel| switch.code_unless(cancel).map_err(|e| switch.describe(&e)))
+        Compiling::start_with(move |cancel| switch.code_unless(cancel).map_err(|e| switch.program_error(&e)))
     }
 
     fn start_with(make: impl FnOnce(&Cancel) -> Made + Send + 'static) -> std::io::Result<Compiling> {
@@ -47,7 +49,7 @@ impl Compiling {
         let cancelled = cancel.clone();
         p4jet_threads::spawn("compiler", move || {
             let code = catch_unwind(AssertUnwindSafe(|| make(&cancelled)))
-                .unwrap_or_else(|_| Err("internal error: the compiler panicked (please report)".to_string()));
+                .unwrap_or_else(|_| Err(bug("the compiler panicked")));
             let _ = done.send(code.clone());
             drop(done);
             if let Ok(then) = then.recv()
@@ -64,9 +66,7 @@ impl Compiling {
         match self.made.recv_timeout(wait) {
             Ok(made) => Some(made),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => {
-                Some(Err("internal error: the compiler ended without code (please report)".to_string()))
-            }
+            Err(RecvTimeoutError::Disconnected) => Some(Err(bug("the compiler ended without code"))),
         }
     }
 
@@ -90,11 +90,15 @@ impl Compiling {
                     interpreting.store(false, Ordering::Relaxed);
                 }
             }
-            Err(why) => listener(Event::NoMachineCode(&why)),
+            Err(error) => listener(Event::NoMachineCode(&error)),
         };
         self.awaited = self.late.send(Box::new(then)).is_ok();
         cancel
     }
+}
+
+fn bug(what: &str) -> ProgramError {
+    ProgramError::new(ErrorKind::Internal, format!("internal error: {what} (please report)"))
 }
 
 /// Gives the code to the workers as soon as none is stuck. Returns false if they run another program by then, or end.
@@ -172,7 +176,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(1));
             }
             let _ = sender.send(cancel.is_cancelled());
-            Err("cancelled".to_string())
+            Err(bug("cancelled"))
         })
         .expect("there are threads");
         drop(compiling);

@@ -2,16 +2,17 @@
 //! from ports or the previous thread, to ports or the next thread.
 #![allow(unsafe_code)]
 
+use crate::buffers::Buffers;
 use crate::counted::{Counted, ProgramStats};
+use crate::event::{Event, Listener};
 use crate::followed::Followed;
+use crate::gate::Gate;
 use crate::mailbox::Mailbox;
-use crate::mailboxes::Gate;
 use crate::pipelined::{LOOKS, Load, Segment, YIELDS};
-use crate::pulse::Stuck;
-use crate::watch::{self, Sighted, Watch};
+use crate::watch::{self, Watch};
 use crate::worker::Worker;
 use p4jet_jit::ticks;
-use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool, REASON_DONE};
+use p4jet_packet::{BATCH_MAX, PORT_DROP, Pool, REASON_DONE};
 use p4jet_ports::{LinkStatus, Port, PortError, PortStats, Received};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -139,32 +140,6 @@ impl std::ops::AddAssign for ForwardStats {
     }
 }
 
-/// An event that listeners may receive while packets flow.
-#[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
-    /// A line that the program logs (`log_msg`, a failed assertion).
-    Log(&'a str),
-    /// A port failed and is no longer used.
-    PortFailed(u32, &'a PortError),
-    /// A port's link went down, or came up again.
-    Link(u32, &'a LinkStatus),
-    /// A worker makes no progress.
-    Stuck(&'a Stuck),
-    /// This worker continues, after this time.
-    Unstuck(usize, Duration),
-    /// A change is complete except on this worker, which makes no progress; it makes the change when it continues.
-    Follows(&'a Stuck),
-    /// The interpreter runs packets until machine code is ready.
-    Interpreting,
-    /// Machine code replaced the interpreter after this time.
-    MachineCode(Duration),
-    /// Compilation failed for this reason; the interpreter continues.
-    NoMachineCode(&'a str),
-}
-
-/// A function that receives events.
-pub type Listener = Arc<dyn Fn(Event<'_>) + Send + Sync>;
-
 /// A worker with its ports.
 pub struct Forwarder {
     worker: Worker,
@@ -187,7 +162,7 @@ pub struct Forwarder {
     samples: bool,
     /// Statistics of programs that it no longer runs.
     past: ProgramStats,
-    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) mailbox: Arc<Mailbox<Forwarder>>,
     listener: Listener,
     /// Time of the last check of the links.
     looked: Instant,
@@ -238,22 +213,6 @@ impl Sample {
         self.bytes.extend_from_slice(frame);
         self.packets.push((port, self.bytes.len()));
         self.packets.len() < SAMPLED_MAX
-    }
-}
-
-/// A batch and the pool of its packets.
-pub(crate) struct Buffers {
-    pub pool: Pool,
-    pub batch: Batch,
-    /// Packets of the batch that match traces.
-    pub sighted: Vec<Sighted>,
-    /// The injected packet that is the batch.
-    pub followed: Option<Followed>,
-}
-
-impl Buffers {
-    pub fn new(pool: Pool) -> Buffers {
-        Buffers { pool, batch: Batch::new(), sighted: Vec::new(), followed: None }
     }
 }
 
@@ -577,7 +536,7 @@ impl Forwarder {
     fn wait_while_held(&mut self) {
         let Some(gate) = self.held.take() else { return };
         while !gate.is_open() {
-            self.mailbox.sleep(HOLD_LOOK, || gate.is_open());
+            self.mailbox.bell().sleep(HOLD_LOOK, || gate.is_open());
             // Waiting letters keep it awake.
             std::thread::yield_now();
         }
@@ -685,7 +644,7 @@ impl Forwarder {
             std::mem::swap(&mut self.buffers, &mut load.buffers);
         }
         if load.is_some() {
-            self.receive(i, BATCH_MAX);
+            self.receive(i, self.worker.batch_max());
             self.process_received(i, load);
             return;
         }
@@ -702,7 +661,7 @@ impl Forwarder {
             }
             self.process_received(i, None);
             room -= n;
-            if self.worker.batch_max() == BATCH_MAX {
+            if !self.worker.interprets_received() {
                 break;
             }
             work += self.worker.take_work();
@@ -775,7 +734,8 @@ impl Forwarder {
         let received = !self.buffers.batch.is_empty();
         if received {
             if let Some(watch) = &mut self.watch {
-                watch.received(number, &mut self.buffers);
+                let Buffers { pool, batch, sighted, .. } = &mut *self.buffers;
+                watch.received(number, pool, batch, sighted);
             }
             if self.samples {
                 let sample = self.sample.as_mut();
@@ -849,7 +809,8 @@ impl Forwarder {
     /// Sends a processed batch of received packets.
     fn send_processed(&mut self) {
         if !self.buffers.sighted.is_empty() {
-            watch::processed(&mut self.buffers, &self.worker);
+            let Buffers { pool, batch, sighted, .. } = &mut *self.buffers;
+            watch::processed(pool, batch, sighted, &self.worker);
         }
         // Only in a pipeline of threads.
         if let Some(followed) = self.buffers.followed.take() {
@@ -990,7 +951,7 @@ impl Forwarder {
     fn sleep(&self, due: Option<Duration>) {
         let mut fds: Vec<libc::pollfd> = Vec::with_capacity(1 + self.ports.len());
         let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        fds.push(poll(self.mailbox.bell()));
+        fds.push(poll(self.mailbox.bell().fd()));
         let idle = if self.retiring.is_empty() { IDLE } else { IDLE_RETIRING };
         let mut longest = due.map_or(idle, |due| due.min(idle));
         // A thread that waits for a load does not receive.
@@ -1006,14 +967,14 @@ impl Forwarder {
             return;
         }
         fds.extend(self.worker.wake_fd().map(poll));
-        let asleep = self.mailbox.set_asleep(true);
+        let asleep = self.mailbox.bell().set_asleep(true);
         let loaded = || waits && self.segment.as_ref().is_some_and(|s| s.is_ready() || !s.is_open());
         let opened = || {
             fence(Ordering::SeqCst);
             self.ports.iter().any(Attached::gate_is_open)
         };
         if !asleep || !self.worker.prepare_sleep() || loaded() || opened() {
-            self.mailbox.set_asleep(false);
+            self.mailbox.bell().set_asleep(false);
             return;
         }
         let timeout = libc::timespec {
@@ -1024,7 +985,7 @@ impl Forwarder {
         let woken = unsafe {
             libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &raw const timeout, std::ptr::null())
         };
-        self.mailbox.set_asleep(false);
+        self.mailbox.bell().set_asleep(false);
         // A descriptor in error stays ready forever; the port reports the error itself.
         if woken > 0 && fds.iter().any(|f| f.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0)
         {

@@ -8,12 +8,16 @@
 //! * [`Subscription`]: messages about digests, idle entries and ports.
 
 mod adapt;
+mod bell;
 mod budgets;
+mod buffers;
 mod compiling;
 mod copies;
 mod counted;
+mod event;
 mod followed;
 mod forward;
+mod gate;
 mod interrupt;
 mod mailbox;
 mod mailboxes;
@@ -22,21 +26,25 @@ mod observer;
 mod packet_log;
 mod pipelined;
 mod places;
+mod program_error;
 mod pulse;
 mod queues;
 mod reload;
+mod run_error;
 mod running;
 mod seen;
 mod switch;
 mod tracing;
 mod watch;
+mod watchdog;
 mod worker;
 
 pub use adapt::{Adaptation, Adapter};
 pub use copies::{GENERATIONS_MAX, Processed};
 pub use counted::{ProgramStats, TableStats};
+pub use event::{Event, Listener};
 pub use followed::{Injected, LEFT_MAX};
-pub use forward::{Event, ForwardStats, Forwarder, Listener, NO_PORTS_MAX};
+pub use forward::{ForwardStats, Forwarder, NO_PORTS_MAX};
 pub use notices::{Notice, PortChange, Received, SUBSCRIBERS_MAX, Subscription, Topics, WAITING_MAX};
 pub use observer::{
     CAPTURES_MAX, CaptureInfo, CaptureSpec, FieldPattern, ObserveError, Observer, TRACED_MAX, TRACES_MAX,
@@ -45,19 +53,22 @@ pub use observer::{
 pub use p4jet_externs::{Digest, DigestCounts};
 pub use p4jet_interp::{LogLevel, Matched, Outcome, Trace, TraceEvent, value_text};
 pub use p4jet_jit::{
-    COPIES_WAITING_BYTES_MAX, COPIES_WAITING_MAX, Cancel, Options, Seen, StageTime, THREADS_MAX, ticks,
+    COPIES_WAITING_BYTES_MAX, COPIES_WAITING_MAX, Cancel, ErrorKind, Options, Seen, StageTime, THREADS_MAX,
+    ticks,
 };
 pub use p4jet_ports::PortError;
 pub use p4jet_tables::{EntryHandle, Life};
 pub use packet_log::{LoggedPacket, PacketLog};
 pub use pipelined::{Pipelined, RING_DEFAULT, RING_MAX};
+pub use program_error::ProgramError;
 pub use pulse::{Doing, Stuck, StuckBatch};
 pub use queues::{
     DEPTH_WITH_RATE, DEPTH_WITHOUT_RATE, PortSettings, QUEUED_PORTS_MAX, QUEUES_MAX, QueueConfig,
     QueueSettings, QueueStats, Queues, Rate,
 };
 pub use reload::{Carried, Successor};
-pub use running::{NewPort, PortInfo, RunError, RunOptions, Running};
+pub use run_error::RunError;
+pub use running::{NewPort, PortInfo, RunOptions, Running};
 pub use switch::{EngineKind, Switch, WORKERS_MAX};
 pub use watch::{BytePattern, Did};
 pub use worker::Worker;

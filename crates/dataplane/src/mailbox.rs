@@ -1,72 +1,42 @@
 //! The mailbox of a worker: between two batches the worker carries out what other threads have left in it.
-#![allow(unsafe_code)]
+#![cfg_attr(test, allow(unsafe_code))]
 
-use crate::forward::Forwarder;
+use crate::bell::Bell;
 use crate::pulse::Pulse;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// A task for a worker.
-pub(crate) type Letter = Box<dyn FnOnce(&mut Forwarder) + Send>;
+/// A task for a worker of type `W`.
+pub(crate) type Letter<W> = Box<dyn FnOnce(&mut W) + Send>;
 
 /// One worker's letters. The check for letters is one plain load per round of the worker.
-pub(crate) struct Mailbox {
-    full: AtomicBool,
+pub(crate) struct Mailbox<W> {
     /// `None` once the mailbox is closed.
-    letters: Mutex<Option<Vec<Letter>>>,
-    asleep: AtomicBool,
-    /// An eventfd, readable when a sleeping worker should wake.
-    bell: OwnedFd,
+    letters: Mutex<Option<Vec<Letter<W>>>>,
+    bell: Arc<Bell>,
     /// The worker's pulse.
     pub(crate) pulse: Pulse,
 }
 
-impl Mailbox {
-    pub(crate) fn new() -> io::Result<Mailbox> {
-        // SAFETY: no pointers; the descriptor is new and has no other owner.
-        let bell = unsafe {
-            let fd = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
-        Ok(Mailbox {
-            full: AtomicBool::new(false),
-            letters: Mutex::new(Some(Vec::new())),
-            asleep: AtomicBool::new(false),
-            bell,
-            pulse: Pulse::default(),
-        })
+impl<W> Mailbox<W> {
+    pub(crate) fn new() -> io::Result<Mailbox<W>> {
+        let bell = Arc::new(Bell::new()?);
+        Ok(Mailbox { letters: Mutex::new(Some(Vec::new())), bell, pulse: Pulse::default() })
     }
 
     /// Leaves a letter; drops it if the worker has ended.
-    pub(crate) fn post(&self, letter: Letter) {
+    pub(crate) fn post(&self, letter: Letter<W>) {
         if let Some(letters) = &mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner) {
             letters.push(letter);
         }
-        self.full.store(true, Ordering::SeqCst);
-        self.wake();
-    }
-
-    /// Ends the worker's sleep, if it sleeps.
-    pub(crate) fn wake(&self) {
-        if self.asleep.load(Ordering::SeqCst) {
-            let one = 1u64;
-            // SAFETY: eight bytes of `one` are read. A full eventfd rings already.
-            unsafe { libc::write(self.bell.as_raw_fd(), (&raw const one).cast(), 8) };
-        }
+        self.bell.call();
     }
 
     /// Takes all letters.
-    pub(crate) fn take(&self) -> Vec<Letter> {
-        if !self.full.load(Ordering::Relaxed) {
+    pub(crate) fn take(&self) -> Vec<Letter<W>> {
+        if !self.bell.take_call() {
             return Vec::new();
         }
-        self.full.store(false, Ordering::SeqCst);
         self.letters
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -86,36 +56,9 @@ impl Mailbox {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    #[cfg(test)]
-    pub(crate) fn is_asleep(&self) -> bool {
-        self.asleep.load(Ordering::SeqCst)
-    }
-
-    /// Records whether the worker sleeps; called before and after sleep. Returns false if a letter has arrived, so
-    /// the worker must not sleep.
-    pub(crate) fn set_asleep(&self, asleep: bool) -> bool {
-        self.asleep.store(asleep, Ordering::SeqCst);
-        if !asleep {
-            let mut count = 0u64;
-            // SAFETY: eight bytes are written to `count`; reading an eventfd that is 0 fails at once.
-            unsafe { libc::read(self.bell.as_raw_fd(), (&raw mut count).cast(), 8) };
-        }
-        !self.full.load(Ordering::SeqCst)
-    }
-
-    /// Sleeps until [`Self::wake`], for at most `longest`, unless it is `ready`.
-    pub(crate) fn sleep(&self, longest: Duration, ready: impl FnOnce() -> bool) {
-        if self.set_asleep(true) && !ready() {
-            let mut fd = libc::pollfd { fd: self.bell(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one valid pollfd, whose descriptor is open as long as `self`.
-            unsafe { libc::poll(&raw mut fd, 1, longest.as_millis() as libc::c_int) };
-        }
-        self.set_asleep(false);
-    }
-
-    /// Returns the descriptor to poll for readability while asleep.
-    pub(crate) fn bell(&self) -> RawFd {
-        self.bell.as_raw_fd()
+    /// Returns the worker's bell.
+    pub(crate) fn bell(&self) -> &Arc<Bell> {
+        &self.bell
     }
 }
 
@@ -125,21 +68,21 @@ mod tests {
 
     #[test]
     fn the_bell_rings_for_sleepers_only() {
-        let mailbox = Mailbox::new().unwrap();
-        let rings = |mailbox: &Mailbox| {
-            let mut fd = libc::pollfd { fd: mailbox.bell(), events: libc::POLLIN, revents: 0 };
+        let mailbox = Mailbox::<()>::new().unwrap();
+        let rings = |mailbox: &Mailbox<()>| {
+            let mut fd = libc::pollfd { fd: mailbox.bell().fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one valid pollfd.
             unsafe { libc::poll(&raw mut fd, 1, 0) == 1 }
         };
         assert!(mailbox.take().is_empty());
         mailbox.post(Box::new(|_| ()));
         assert!(!rings(&mailbox));
-        assert!(!mailbox.set_asleep(true), "a letter waits");
+        assert!(!mailbox.bell().set_asleep(true), "a letter waits");
         assert_eq!(mailbox.take().len(), 1);
-        assert!(mailbox.set_asleep(true));
+        assert!(mailbox.bell().set_asleep(true));
         mailbox.post(Box::new(|_| ()));
         assert!(rings(&mailbox));
-        mailbox.set_asleep(false);
+        mailbox.bell().set_asleep(false);
         assert!(!rings(&mailbox));
         assert_eq!(mailbox.take().len(), 1);
         mailbox.close();

@@ -1,11 +1,14 @@
 //! The mailboxes of all workers: requests to all of them, and what happens if one does not answer. A change can be
 //! withdrawn only until the first worker begins it.
 
+use crate::bell::Bell;
 use crate::counted::Counted;
-use crate::forward::{Event, ForwardStats, Forwarder, Listener};
+use crate::event::{Event, Listener};
+use crate::forward::{ForwardStats, Forwarder};
+use crate::gate::Gate;
 use crate::mailbox::Mailbox;
-use crate::running::RunError;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
+use crate::run_error::RunError;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -14,7 +17,7 @@ pub(crate) const ASK: Duration = Duration::from_millis(50);
 
 /// All workers' mailboxes.
 pub(crate) struct Mailboxes {
-    all: Vec<Arc<Mailbox>>,
+    all: Vec<Arc<Mailbox<Forwarder>>>,
     /// The number of the last sample. Locked while letters are posted, so that all workers get them in the same
     /// order.
     samples: Mutex<u64>,
@@ -42,28 +45,6 @@ impl Claim {
     }
 }
 
-/// A gate that is closed until every worker has passed it.
-pub(crate) struct Gate {
-    left: AtomicUsize,
-    wakes: Vec<Arc<Mailbox>>,
-}
-
-impl Gate {
-    /// Records that a worker passes. The last one opens the gate and wakes those that wait.
-    pub fn pass(&self) {
-        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // A worker announces its sleep before it checks the gate.
-            fence(Ordering::SeqCst);
-            self.wakes.iter().for_each(|mailbox| mailbox.wake());
-        }
-    }
-
-    /// True if all workers have passed.
-    pub fn is_open(&self) -> bool {
-        self.left.load(Ordering::Acquire) == 0
-    }
-}
-
 /// A task that was posted, and where each worker's answer arrives.
 struct Posted<T> {
     claim: Arc<Claim>,
@@ -71,23 +52,27 @@ struct Posted<T> {
 }
 
 impl Mailboxes {
-    pub fn new(all: Vec<Arc<Mailbox>>, listener: Listener) -> Mailboxes {
+    pub fn new(all: Vec<Arc<Mailbox<Forwarder>>>, listener: Listener) -> Mailboxes {
         Mailboxes { all, samples: Mutex::new(0), listener }
     }
 
     /// Returns the mailboxes, by worker.
-    pub fn all(&self) -> &[Arc<Mailbox>] {
+    pub fn all(&self) -> &[Arc<Mailbox<Forwarder>>] {
         &self.all
     }
 
     /// Creates a gate that each worker has to pass once.
     pub fn gate(&self) -> Arc<Gate> {
-        Arc::new(Gate { left: AtomicUsize::new(self.all.len()), wakes: self.all.clone() })
+        Gate::new(self.all.len(), self.bells())
     }
 
     /// Creates a gate that its owner opens by passing it once.
     pub fn barrier(&self) -> Arc<Gate> {
-        Arc::new(Gate { left: AtomicUsize::new(1), wakes: self.all.clone() })
+        Gate::new(1, self.bells())
+    }
+
+    fn bells(&self) -> Vec<Arc<Bell>> {
+        self.all.iter().map(|mailbox| Arc::clone(mailbox.bell())).collect()
     }
 
     /// Returns an error if a worker is stuck.
@@ -160,7 +145,7 @@ impl Mailboxes {
         acts: impl Iterator<Item = A>,
     ) -> Posted<T> {
         let claim = Arc::<Claim>::default();
-        let post = |(mailbox, act): (&Arc<Mailbox>, A)| {
+        let post = |(mailbox, act): (&Arc<Mailbox<Forwarder>>, A)| {
             let (answer, receiver) = mpsc::sync_channel(1);
             let claim = Arc::clone(&claim);
             mailbox.post(Box::new(move |forwarder| {

@@ -4,7 +4,7 @@
 //! there are subscribers, and puts its messages into one bounded queue per subscriber. A subscriber that does not read
 //! loses messages, which are counted; other subscribers lose nothing.
 
-use crate::forward::{Event, Listener};
+use crate::event::{Event, Listener};
 use crate::switch::Switch;
 use p4jet_externs::{Digest, DigestCounts};
 use p4jet_ir::TableId;

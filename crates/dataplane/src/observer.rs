@@ -4,7 +4,8 @@
 //! packet against the tables and state of that moment, in an environment that keeps all changes to itself.
 
 use crate::places::bit_of;
-use crate::running::{RunError, Running};
+use crate::run_error::RunError;
+use crate::running::Running;
 use crate::switch::Switch;
 use crate::watch::{BytePattern, CHUNKS_MAX, Capturing, Chunk, Did, Found, Sought, Watch};
 use num_bigint::BigUint;

@@ -6,12 +6,13 @@
 //! worker with its own counters and cached lookups; it has handles of the ports only if it receives or sends. The
 //! border between two threads is an ordinary cut.
 
-use crate::forward::Buffers;
-use crate::mailbox::Mailbox;
-use crate::mailboxes::Gate;
+use crate::bell::Bell;
+use crate::buffers::Buffers;
+use crate::gate::Gate;
+use crate::program_error::ProgramError;
 use crate::switch::Switch;
 use crate::worker::Worker;
-use p4jet_jit::Flight;
+use p4jet_jit::{ErrorKind, Flight};
 use p4jet_packet::{BATCH_MAX, Batch, Pool};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -44,11 +45,11 @@ pub(crate) struct Segment {
     threads: usize,
     from: rtrb::Consumer<Load>,
     to: rtrb::Producer<Load>,
-    /// Mailboxes of the threads that fill `from` and empty `to`; these threads may sleep.
-    before: Arc<Mailbox>,
-    after: Arc<Mailbox>,
-    /// The mailbox on which it sleeps.
-    own_mailbox: Arc<Mailbox>,
+    /// Bells of the threads that fill `from` and empty `to`; these threads may sleep.
+    before: Arc<Bell>,
+    after: Arc<Bell>,
+    /// The bell that ends its sleep.
+    own_bell: Arc<Bell>,
     /// Total number of loads, which the first thread uses.
     loads: usize,
     /// Loads that it holds itself.
@@ -58,17 +59,18 @@ pub(crate) struct Segment {
 }
 
 /// Returns the number of batches in a ring of `ring_packets` packets.
-pub(crate) fn slots(ring_packets: usize) -> Result<usize, String> {
+pub(crate) fn slots(ring_packets: usize) -> Result<usize, ProgramError> {
     if !(1..=RING_MAX).contains(&ring_packets) {
-        return Err(format!("a ring of {ring_packets} packets: expected 1 to {RING_MAX}"));
+        let why = format!("a ring of {ring_packets} packets: expected 1 to {RING_MAX}");
+        return Err(ProgramError::unsupported(why));
     }
     Ok(ring_packets.div_ceil(BATCH_MAX))
 }
 
 /// Creates enough loads for the pipeline of a switch to fill the rings while each thread holds one.
-pub(crate) fn loads(switch: &Switch, slots: usize, frame_max: usize) -> Result<Vec<Load>, String> {
+pub(crate) fn loads(switch: &Switch, slots: usize, frame_max: usize) -> Result<Vec<Load>, ProgramError> {
     let threads = switch.workers();
-    let code = switch.code().map_err(|e| switch.describe(&e))?;
+    let code = switch.code().map_err(|e| switch.program_error(&e))?;
     let load = || -> std::io::Result<Load> {
         let frame_max = frame_max.max(p4jet_jit::FRAME_READABLE_BYTES);
         let pool = Pool::new(BATCH_MAX, frame_max, switch.program().emitted_bytes_max() as usize)?;
@@ -76,12 +78,12 @@ pub(crate) fn loads(switch: &Switch, slots: usize, frame_max: usize) -> Result<V
         Ok(Load { buffers: Box::new(Buffers::new(pool)), flight, epoch: 0, received: Instant::now() })
     };
     let loads = (0..(threads - 1) * slots + threads).map(|_| load()).collect::<Result<Vec<_>, _>>();
-    loads.map_err(|e| format!("no memory for packets: {e}"))
+    loads.map_err(|e| ProgramError::new(ErrorKind::NoMemory, format!("no memory for packets: {e}")))
 }
 
-/// Creates the segments of all threads. The first holds `loads`; each sleeps on its mailbox.
-pub(crate) fn segments(loads: Vec<Load>, slots: usize, mailboxes: &[Arc<Mailbox>]) -> Vec<Segment> {
-    let (threads, count) = (mailboxes.len(), loads.len());
+/// Creates the segments of all threads. The first holds `loads`; each sleeps until its bell rings.
+pub(crate) fn segments(loads: Vec<Load>, slots: usize, bells: &[Arc<Bell>]) -> Vec<Segment> {
+    let (threads, count) = (bells.len(), loads.len());
     // Ring `t` leads to thread `t`. All loads may be on the way back at once.
     let rings = (0..threads).map(|thread| rtrb::RingBuffer::new(if thread == 0 { count } else { slots }));
     let (mut producers, consumers): (Vec<_>, Vec<_>) = rings.unzip();
@@ -93,9 +95,9 @@ pub(crate) fn segments(loads: Vec<Load>, slots: usize, mailboxes: &[Arc<Mailbox>
             threads,
             from,
             to,
-            before: Arc::clone(&mailboxes[(thread + threads - 1) % threads]),
-            after: Arc::clone(&mailboxes[(thread + 1) % threads]),
-            own_mailbox: Arc::clone(&mailboxes[thread]),
+            before: Arc::clone(&bells[(thread + threads - 1) % threads]),
+            after: Arc::clone(&bells[(thread + 1) % threads]),
+            own_bell: Arc::clone(&bells[thread]),
             loads: count,
             own: Vec::new(),
             waits_for: None,
@@ -200,11 +202,11 @@ impl Segment {
     }
 }
 
-fn wake(mailbox: &Mailbox) {
+fn wake(bell: &Bell) {
     // Orders the change of the ring before the check for a sleeper. A thread that goes to sleep announces it before
     // it checks the ring.
     fence(Ordering::SeqCst);
-    mailbox.wake();
+    bell.wake();
 }
 
 /// The pipeline of a switch on several threads, between a function that receives and one that sends.
@@ -215,20 +217,25 @@ pub struct Pipelined {
 impl Pipelined {
     /// Creates a pipeline with rings of `ring_packets` packets, for frames of at most `frame_max` bytes. The switch
     /// must have no workers.
-    pub fn new(switch: &Arc<Switch>, ring_packets: usize, frame_max: usize) -> Result<Pipelined, String> {
+    pub fn new(
+        switch: &Arc<Switch>,
+        ring_packets: usize,
+        frame_max: usize,
+    ) -> Result<Pipelined, ProgramError> {
         let slots = slots(ring_packets)?;
         if switch.threads().is_none() {
-            return Err("the switch was not built for a pipeline on several threads".to_string());
+            let why = "the switch was not built for a pipeline on several threads";
+            return Err(ProgramError::unsupported(why));
         }
-        let mailboxes =
-            (0..switch.workers()).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<Vec<_>, _>>();
-        let mailboxes = mailboxes.map_err(|e| format!("no descriptors: {e}"))?;
-        let segments = segments(loads(switch, slots, frame_max)?, slots, &mailboxes);
+        let bells = (0..switch.workers()).map(|_| Bell::new().map(Arc::new)).collect::<Result<Vec<_>, _>>();
+        let bells =
+            bells.map_err(|e| ProgramError::new(ErrorKind::System, format!("no descriptors: {e}")))?;
+        let segments = segments(loads(switch, slots, frame_max)?, slots, &bells);
         let threads = segments
             .into_iter()
             .enumerate()
             .map(|(thread, segment)| Ok((switch.worker(crate::EngineKind::Jit, thread)?, segment)));
-        Ok(Pipelined { threads: threads.collect::<Result<_, String>>()? })
+        Ok(Pipelined { threads: threads.collect::<Result<_, ProgramError>>()? })
     }
 
     /// Stops the clock at `now_us`, so that runs are reproducible; `None` restarts it.
@@ -297,7 +304,7 @@ fn wait(segment: &mut Segment, done: &AtomicBool) -> Option<Load> {
             _ if looks < LOOKS => std::hint::spin_loop(),
             None => since = Some(Instant::now()),
             Some(since) if since.elapsed() < YIELDS => std::thread::yield_now(),
-            Some(_) => segment.own_mailbox.sleep(SLEEP, || segment.is_ready()),
+            Some(_) => segment.own_bell.sleep(SLEEP, || segment.is_ready()),
         }
     }
 }

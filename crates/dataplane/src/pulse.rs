@@ -1,23 +1,16 @@
-//! The pulse of a worker: a few plain stores per batch that show what the worker does. The watchdog reads them and
-//! finds stuck workers.
+//! The pulse of a worker: a few plain stores per batch that show what the worker does.
 #![allow(unsafe_code)]
 
-use crate::forward::{Event, Listener};
 use crate::interrupt;
-use crate::mailbox::Mailbox;
 use p4jet_packet::Packet;
 use std::fmt;
 use std::mem::{MaybeUninit, size_of};
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A worker that makes no progress for this time is stuck: normally it runs more than a thousand batches per second.
 pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 5 });
-/// Interval of the watchdog's checks.
-const LOOK: Duration = Duration::from_millis(100);
 /// Maximum number of a packet's bytes in a report.
 const BYTES_MAX: usize = 64;
 
@@ -84,6 +77,16 @@ impl Pulse {
     pub fn sends(&self, port: u32) {
         self.port.store(port, Ordering::Relaxed);
         self.step(2);
+    }
+
+    /// Returns a number that changes with each step of the worker.
+    pub fn beat(&self) -> u64 {
+        self.beat.load(Ordering::Relaxed)
+    }
+
+    /// Records for how long the watchdog has seen no new beat.
+    pub fn set_still(&self, still: Duration) {
+        self.still_ms.store(still.as_millis() as u64, Ordering::Relaxed);
     }
 
     /// Returns for how long the worker has made no progress, if it is stuck.
@@ -197,51 +200,6 @@ impl Stuck {
     }
 }
 
-/// The watchdog's observations of a worker.
-#[derive(Default)]
-struct Seen {
-    beat: u64,
-    /// Time for which the beat has not changed.
-    still: Duration,
-    /// True after the worker was reported as stuck.
-    reported: bool,
-}
-
-/// Checks the workers until `end` arrives, and reports those that get stuck and those that continue.
-pub(crate) fn watch(mailboxes: &[Arc<Mailbox>], listener: &Listener, end: &Receiver<()>) {
-    let mut seen: Vec<Seen> = mailboxes.iter().map(|_| Seen::default()).collect();
-    let mut last = Instant::now();
-    while end.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-        let passed = last.elapsed();
-        last += passed;
-        for (worker, (mailbox, seen)) in mailboxes.iter().zip(&mut seen).enumerate() {
-            look(worker, mailbox, seen, passed, listener);
-        }
-    }
-}
-
-/// Checks one worker, `passed` after the previous check.
-fn look(worker: usize, mailbox: &Mailbox, seen: &mut Seen, passed: Duration, listener: &Listener) {
-    let pulse = &mailbox.pulse;
-    // A late check shows that the watchdog did not run. Perhaps the workers did not either: the process was paused.
-    seen.still += passed.min(2 * LOOK);
-    let beat = pulse.beat.load(Ordering::Relaxed);
-    if beat != seen.beat || mailbox.is_closed() {
-        // Before the event, so that a listener that acts on it finds a worker that is not stuck.
-        pulse.still_ms.store(0, Ordering::Relaxed);
-        let before = std::mem::replace(seen, Seen { beat, ..Seen::default() });
-        if before.reported {
-            listener(Event::Unstuck(worker, before.still));
-        }
-        return;
-    }
-    pulse.still_ms.store(seen.still.as_millis() as u64, Ordering::Relaxed);
-    if !seen.reported && pulse.stuck_for().is_some() {
-        seen.reported = true;
-        listener(Event::Stuck(&pulse.report(worker)));
-    }
-}
-
 /// Reads one of these packets: the one with this number, or the first. Another thread may free or change them
 /// meanwhile; the kernel copies them, or reports that the memory is gone.
 fn packet(packets: *const Packet, count: usize, number: Option<usize>) -> Option<StuckBatch> {
@@ -306,31 +264,6 @@ mod tests {
             "worker 1 has made no progress for 7 s: it runs the program at router.p4:41:9, packet 3 of 5 from port \
              3, 66 bytes: abcd…"
         );
-    }
-
-    /// A process that was paused, with its watchdog, has no stuck workers.
-    #[test]
-    fn a_pause_of_the_watchdog_counts_as_one_look() {
-        let mailbox = Mailbox::new().expect("there are descriptors");
-        let (sender, events) = std::sync::mpsc::channel();
-        let sender = std::sync::Mutex::new(sender);
-        let listener: Listener = Arc::new(move |event| {
-            let sender = sender.lock().expect("no holder panics");
-            sender.send(matches!(event, Event::Stuck(_))).expect("the test listens");
-        });
-        let mut seen = Seen::default();
-        let mut pass = |time: Duration| look(0, &mailbox, &mut seen, time, &listener);
-        for _ in 0..3 {
-            pass(20 * STUCK_AFTER);
-        }
-        assert_eq!(mailbox.pulse.stuck_for(), None);
-        assert_eq!(events.try_iter().count(), 0, "no event");
-        (0..STUCK_AFTER.as_millis() / LOOK.as_millis()).for_each(|_| pass(LOOK));
-        assert!(mailbox.pulse.stuck_for().is_some());
-        mailbox.pulse.looks();
-        pass(LOOK);
-        assert_eq!(mailbox.pulse.stuck_for(), None);
-        assert_eq!(events.try_iter().collect::<Vec<_>>(), [true, false], "it gets stuck, then it continues");
     }
 
     #[test]

@@ -20,9 +20,9 @@ use std::time::Duration;
 
 /// Maximum number of queues of a port.
 pub const QUEUES_MAX: usize = QUEUE_MAX as usize + 1;
-/// Default depth in packets of a queue that has a rate or whose port has one: bmv2's default.
+/// Default depth in packets of a queue that has a rate, whose port has one, or that follows the port's link: bmv2's default.
 pub const DEPTH_WITH_RATE: u32 = 64;
-/// Default depth in packets of a queue without a rate: as many as a batch can put there.
+/// Default depth in packets of any other queue: as many as a batch can put there.
 pub const DEPTH_WITHOUT_RATE: u32 = 1 << 14;
 /// Maximum number of ports with queues, of all workers together. A program can invent port numbers.
 pub const QUEUED_PORTS_MAX: usize = 4096;
@@ -78,14 +78,12 @@ pub struct PortSettings {
 }
 
 impl PortSettings {
-    /// Returns the maximum number of packets in a queue.
-    pub fn depth(&self, queue: usize) -> u32 {
+    /// Returns the maximum number of packets in a queue. `follows_link` is true if the queue follows the port's link: see
+    /// [`Queues::follow_links_of`].
+    pub fn depth(&self, queue: usize, follows_link: bool) -> u32 {
         let settings = &self.queues[queue];
-        let default = match settings.rate.or(self.rate) {
-            Some(_) => DEPTH_WITH_RATE,
-            None => DEPTH_WITHOUT_RATE,
-        };
-        settings.depth.unwrap_or(default)
+        let is_limited = follows_link || settings.rate.or(self.rate).is_some();
+        settings.depth.unwrap_or(if is_limited { DEPTH_WITH_RATE } else { DEPTH_WITHOUT_RATE })
     }
 }
 
@@ -352,11 +350,7 @@ impl<C> OutputPort<C> {
 
     /// Returns the maximum number of packets in a queue, not counting those that leave at once.
     fn depth_max(&self, queue: usize) -> usize {
-        let depth = match self.room {
-            Some(_) => self.settings.queues[queue].depth.unwrap_or(DEPTH_WITH_RATE),
-            None => self.settings.depth(queue),
-        };
-        depth as usize
+        self.settings.depth(queue, self.room.is_some()) as usize
     }
 
     /// True if packets wait for the link.

@@ -4,6 +4,7 @@
 //! count is lost while some workers still run the old code. If only the actions, the program's own entries or the
 //! size of a table changed, its entries are inserted again. Everything else starts empty, and [`Carried`] lists it.
 
+use crate::program_error::ProgramError;
 use crate::switch::{Code, Switch};
 use p4jet_ir as ir;
 use p4jet_jit::{Cancel, Compiled};
@@ -44,7 +45,7 @@ impl Successor {
         program: ir::Program,
         counted: bool,
         cancel: Option<&Cancel>,
-    ) -> Result<Successor, String> {
+    ) -> Result<Successor, ProgramError> {
         let code = cancel.map(|cancel| switch.code_for(&program, counted, cancel)).transpose()?;
         Ok(Successor { program, counted, keeps_all: false, lowered: None, code, of: Arc::downgrade(switch) })
     }
@@ -161,11 +162,11 @@ fn same_tables(old: Side<'_>, new: Side<'_>) -> Vec<Option<ir::TableId>> {
 impl Switch {
     /// Creates a switch with another program that replaces this one. Both share the unchanged state, so workers may run
     /// either program until the last has switched. The control plane must not change this switch after the call.
-    pub fn succeed(self: &Arc<Self>, program: ir::Program) -> Result<(Arc<Switch>, Carried), String> {
+    pub fn succeed(self: &Arc<Self>, program: ir::Program) -> Result<(Arc<Switch>, Carried), ProgramError> {
         self.succeed_by(Successor::new(self, program, self.is_counted(), None)?)
     }
 
-    pub(crate) fn succeed_by(&self, next: Successor) -> Result<(Arc<Switch>, Carried), String> {
+    pub(crate) fn succeed_by(&self, next: Successor) -> Result<(Arc<Switch>, Carried), ProgramError> {
         let Successor { program, counted, keeps_all, lowered, code, .. } = next;
         let (old, new) = (Side(self.program()), Side(&program));
         let same = same_tables(old, new);
@@ -182,8 +183,7 @@ impl Switch {
         let same_instance = self.same_instances(new, &same, &mut carried);
         let state = p4jet_interp::succeeding_state(&program, self.state(), |i| {
             same_instance[i as usize].map(|id| id.0)
-        })
-        .map_err(|e| e.to_string())?;
+        })?;
         let switch = self.successor(program, counted, lowered, code, tables, state)?;
         for (o, i) in self.program().tables.iter().zip(0..) {
             let old_id = ir::TableId(i);
@@ -204,17 +204,20 @@ impl Switch {
             }
         }
         if keeps_all && !carried.lost.is_empty() {
-            return Err(format!("this would be lost:\n{}", carried.lost.join("\n")));
+            return Err(ProgramError::unsupported(format!(
+                "this would be lost:\n{}",
+                carried.lost.join("\n")
+            )));
         }
         Ok((switch, carried))
     }
 
     /// A switch with another program and a state of its own, which can replace this one.
-    pub(crate) fn begin_by(&self, next: Successor) -> Result<Arc<Switch>, String> {
+    pub(crate) fn begin_by(&self, next: Successor) -> Result<Arc<Switch>, ProgramError> {
         let Successor { program, counted, lowered, code, .. } = next;
         let tables = p4jet_interp::build_tables(&program)?;
         let tables = tables.into_iter().map(|table| Arc::new(Mutex::new(table))).collect();
-        let state = p4jet_interp::build_state(&program, self.workers()).map_err(|e| e.to_string())?;
+        let state = p4jet_interp::build_state(&program, self.workers())?;
         self.successor(program, counted, lowered, code, tables, state)
     }
 

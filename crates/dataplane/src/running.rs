@@ -6,22 +6,26 @@
 
 use crate::compiling::Compiling;
 use crate::counted::ProgramStats;
+use crate::event::Listener;
 use crate::followed::{Followed, Injected};
-use crate::forward::{ForwardStats, Forwarder, Listener};
+use crate::forward::{ForwardStats, Forwarder};
+use crate::gate::Gate;
 use crate::mailbox::Mailbox;
-use crate::mailboxes::{Gate, Mailboxes};
+use crate::mailboxes::Mailboxes;
 use crate::notices::{Hub, Notice, PortChange, Subscription, Topics};
 use crate::pipelined::{self, Load, RING_DEFAULT};
-use crate::pulse::{self, Stuck};
+use crate::program_error::ProgramError;
+use crate::pulse::Stuck;
 use crate::queues::Inbox;
 use crate::reload::{Carried, Successor};
+use crate::run_error::RunError;
 use crate::switch::{EngineKind, Switch};
+use crate::watchdog;
 use crate::worker::Worker;
 use p4jet_externs::DigestCounts;
 use p4jet_jit::{Cancel, Engine};
 use p4jet_packet::Pool;
 use p4jet_ports::{LinkStatus, Port, PortError, PortStats};
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -29,46 +33,6 @@ use std::time::{Duration, Instant};
 
 /// Interval at which a caller checks whether an injected packet's copies have ended.
 const FOLLOW_LOOK: Duration = Duration::from_micros(200);
-
-/// The reason why a running switch refuses a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunError {
-    /// A port of this number exists already.
-    PortExists(u32),
-    /// No port has this number; the list holds the numbers of all ports.
-    NoPort(u32, Vec<u32>),
-    /// The frame is too long: its length and the maximum, both in bytes.
-    TooLong(usize, usize),
-    /// The program cannot run, or not on this number of workers.
-    Program(String),
-    /// The system refuses memory, threads or descriptors.
-    System(String),
-    /// A worker does not answer; the text describes what it is doing.
-    Stuck(String),
-    /// The switch has been stopped.
-    Stopped,
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RunError::PortExists(number) => write!(f, "there is a port {number} already"),
-            RunError::NoPort(_, there) if there.is_empty() => f.write_str("the switch has no ports"),
-            RunError::NoPort(number, there) => {
-                let there: Vec<String> = there.iter().map(u32::to_string).collect();
-                write!(f, "there is no port {number}; the ports are {}", there.join(", "))
-            }
-            RunError::TooLong(bytes, max) => {
-                write!(f, "the frame has {bytes} bytes, and the longest that the switch takes has {max}")
-            }
-            RunError::Program(why) | RunError::System(why) => f.write_str(why),
-            RunError::Stuck(what) => write!(f, "a worker does not answer: {what}"),
-            RunError::Stopped => f.write_str("the switch has been stopped"),
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
 
 /// Options of a running switch. The number of workers is [`Switch::workers`].
 pub struct RunOptions {
@@ -147,7 +111,7 @@ struct Inner {
 }
 
 /// Closes a mailbox when its worker ends, even by a panic.
-struct Closed(Arc<Mailbox>);
+struct Closed(Arc<Mailbox<Forwarder>>);
 
 impl Drop for Closed {
     fn drop(&mut self) {
@@ -166,7 +130,7 @@ fn compile_within(switch: &Arc<Switch>, wait: Duration) -> Result<Option<Compili
     let compiling = Compiling::start(switch)
         .map_err(|e| RunError::System(format!("no thread to compile machine code: {e}")))?;
     match compiling.wait(wait) {
-        Some(made) => made.map(|_| None).map_err(RunError::Program),
+        Some(made) => Ok(made.map(|_| None)?),
         None => Ok(Some(compiling)),
     }
 }
@@ -184,7 +148,7 @@ fn forwarders(
             true => Worker::interim(switch, index),
             false => switch.worker(engine, index),
         };
-        let worker = worker.map_err(RunError::Program)?;
+        let worker = worker?;
         let ended = Arc::new(AtomicBool::new(false));
         Forwarder::new(worker, frame_max, Arc::clone(listener), ended).map_err(|e| no_worker(&e))
     };
@@ -200,13 +164,13 @@ fn share_pipeline(
     forwarders: &mut [Forwarder],
 ) -> Result<usize, RunError> {
     if engine != EngineKind::Jit {
-        let why = "only machine code runs on several threads one after the other".to_string();
-        return Err(RunError::Program(why));
+        let why = "only machine code runs on several threads one after the other";
+        return Err(ProgramError::unsupported(why).into());
     }
-    let slots = pipelined::slots(ring_packets).map_err(RunError::Program)?;
-    let loads = pipelined::loads(switch, slots, frame_max).map_err(RunError::System)?;
-    let mailboxes: Vec<_> = forwarders.iter().map(|f| Arc::clone(&f.mailbox)).collect();
-    for (forwarder, segment) in forwarders.iter_mut().zip(pipelined::segments(loads, slots, &mailboxes)) {
+    let slots = pipelined::slots(ring_packets)?;
+    let loads = pipelined::loads(switch, slots, frame_max).map_err(|e| RunError::System(e.to_string()))?;
+    let bells: Vec<_> = forwarders.iter().map(|f| Arc::clone(f.mailbox.bell())).collect();
+    for (forwarder, segment) in forwarders.iter_mut().zip(pipelined::segments(loads, slots, &bells)) {
         *forwarder.segment() = Some(segment);
     }
     Ok(slots)
@@ -305,7 +269,7 @@ impl Running {
         let (end, ended) = mpsc::channel();
         let mailboxes = Arc::clone(&self.mailboxes);
         let watchdog =
-            p4jet_threads::spawn("watchdog", move || pulse::watch(mailboxes.all(), &listener, &ended));
+            p4jet_threads::spawn("watchdog", move || watchdog::watch(mailboxes.all(), &listener, &ended));
         inner.watchdog = Some((end, watchdog.map_err(|e| no_worker(&e))?));
         Ok(())
     }
@@ -604,7 +568,7 @@ impl Running {
         cancel: &Cancel,
     ) -> Result<Successor, RunError> {
         let with_code = (self.engine == EngineKind::Jit).then_some(cancel);
-        Successor::new(switch, program, counted, with_code).map_err(RunError::Program)
+        Ok(Successor::new(switch, program, counted, with_code)?)
     }
 
     /// Replaces the running program: carries over what is unchanged ([`Switch::succeed`]); each worker switches
@@ -632,7 +596,7 @@ impl Running {
 
     /// Creates a switch with another program and a separate state, for [`Self::start_over`]. It receives no packet before.
     pub fn begin(&self, next: Successor) -> Result<Arc<Switch>, RunError> {
-        self.switch().begin_by(next).map_err(RunError::Program)
+        Ok(self.switch().begin_by(next)?)
     }
 
     /// Puts a switch of [`Self::begin`] in the running one's place, whose state ends: every worker changes over between two
@@ -712,7 +676,7 @@ impl Running {
         let switch = self.switch();
         if !next.is_of(&switch) {
             let why = "another program or other code was loaded meanwhile: try again";
-            return Err(RunError::Program(why.to_string()));
+            return Err(ProgramError::unsupported(why).into());
         }
         self.responds()?;
         self.change_over(next).map(|(new, _)| new)
@@ -720,7 +684,7 @@ impl Running {
 
     /// Switches all workers to another program, or none. A worker that gets stuck meanwhile switches when it continues.
     fn change_over(&self, next: Successor) -> Result<(Arc<Switch>, Carried), RunError> {
-        let (new, carried) = self.switch().succeed_by(next).map_err(RunError::Program)?;
+        let (new, carried) = self.switch().succeed_by(next)?;
         self.change_over_to(Arc::clone(&new))?;
         Ok((new, carried))
     }
@@ -729,12 +693,14 @@ impl Running {
         let old = self.switch();
         let mut loads = match self.slots {
             None => None,
-            Some(slots) => Some(pipelined::loads(&new, slots, self.frame_max).map_err(RunError::System)?),
+            Some(slots) => Some(
+                pipelined::loads(&new, slots, self.frame_max).map_err(|e| RunError::System(e.to_string()))?,
+            ),
         };
         let gate = self.mailboxes.gate();
         let mut acts = Vec::new();
         for index in 0..self.workers() {
-            let worker = new.worker(self.engine, index).map_err(RunError::Program)?;
+            let worker = new.worker(self.engine, index)?;
             let pool = worker
                 .pool(p4jet_packet::COUNT_DEFAULT, self.frame_max)
                 .map_err(|e| RunError::System(format!("no memory for packets: {e}")))?;
@@ -811,7 +777,7 @@ impl Running {
     pub fn finish(&self) -> Result<(), PortError> {
         self.stop.store(true, Ordering::Relaxed);
         self.stop_compiling();
-        self.mailboxes.all().iter().for_each(|mailbox| mailbox.wake());
+        self.mailboxes.all().iter().for_each(|mailbox| mailbox.bell().wake());
         let mut inner = lock(&self.inner);
         let mut result = Ok(());
         let mut parts = Vec::new();
@@ -1089,7 +1055,7 @@ intrinsic ingress_port m.port
         let mut found = 0;
         while found < 10 {
             assert!(Instant::now() < deadline, "{found} times");
-            found += u32::from(is_looking() && mailbox.is_asleep() && is_looking());
+            found += u32::from(is_looking() && mailbox.bell().is_asleep() && is_looking());
             std::thread::sleep(Duration::from_millis(2));
         }
         running.finish().unwrap();

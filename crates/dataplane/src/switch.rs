@@ -2,7 +2,9 @@
 
 use p4jet_externs::State;
 use p4jet_ir as ir;
-use p4jet_jit::{Cancel, Compiled, Engine, Seen};
+use p4jet_ir::turns::{SEARCHES_MAX, searches_in_loops};
+use p4jet_jit::{Cancel, Compiled, Engine, ErrorKind, Seen};
+use p4jet_packet::BATCH_MAX;
 use p4jet_tables::{Table, TableSpec};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,6 +12,7 @@ use std::time::Instant;
 
 use crate::copies::Handed;
 use crate::packet_log::{Logging, PacketLog};
+use crate::program_error::ProgramError;
 use crate::queues::{Inbox, Queues};
 
 /// The executor that runs the packets.
@@ -50,7 +53,7 @@ impl Drop for Place {
 /// Adapts the program to the options. Adds register locks for several workers; a single worker needs none, nor do
 /// threads that share the pipeline, because only one of them accesses a register that changes. Records the places of
 /// drops if the program is counted, and removes them otherwise.
-fn suit(program: &mut ir::Program, workers: usize, options: &p4jet_jit::Options) -> Result<(), String> {
+fn suit(program: &mut ir::Program, workers: usize, options: &p4jet_jit::Options) -> Result<(), ProgramError> {
     check_headroom(program)?;
     match options.counted {
         true => ir::passes::place_drops(program),
@@ -59,19 +62,19 @@ fn suit(program: &mut ir::Program, workers: usize, options: &p4jet_jit::Options)
     if let Some(threads) = options.threads {
         if threads != workers || !(2..=p4jet_jit::THREADS_MAX).contains(&threads) {
             let max = p4jet_jit::THREADS_MAX;
-            return Err(format!(
+            let why = format!(
                 "a pipeline on {threads} threads with {workers} workers: expected 2 to {max} of both"
-            ));
+            );
+            return Err(ProgramError::unsupported(why));
         }
         let actions = program.actions.iter().map(|action| &action.body);
         let mut nodes =
             program.blocks.iter().map(|block| &block.body).chain(actions).flat_map(|body| &body.nodes);
         if nodes.any(|node| node.stmts.iter().any(|stmt| matches!(stmt.op, ir::Op::Copy(_)))) {
-            return Err(
+            return Err(ProgramError::unsupported(
                 "not supported yet: a pipeline on several threads for a program that clones, replicates, \
-                        resubmits, recirculates or queues packets (run it to completion, on several cores)"
-                    .to_string(),
-            );
+                 resubmits, recirculates or queues packets (run it to completion, on several cores)",
+            ));
         }
     } else if workers > 1 {
         ir::atomic::add_locks(program);
@@ -93,16 +96,8 @@ impl Code {
     }
 }
 
-fn described(program: &ir::Program, error: &p4jet_jit::Error) -> String {
-    let loc = &program.locs[error.loc.index()];
-    match loc.line {
-        0 => error.message.clone(),
-        _ => format!("{}\n  --> {}:{}:{}", error.message, loc.file, loc.line, loc.column),
-    }
-}
-
 /// Refuses a program whose deparsers emit more bytes than buffers have room for.
-fn check_headroom(program: &ir::Program) -> Result<(), String> {
+fn check_headroom(program: &ir::Program) -> Result<(), ProgramError> {
     let bytes = program.emitted_bytes_max() as usize;
     if bytes <= p4jet_packet::HEADROOM_LIMIT {
         return Ok(());
@@ -113,7 +108,7 @@ fn check_headroom(program: &ir::Program) -> Result<(), String> {
     let limit = p4jet_packet::HEADROOM_LIMIT;
     let message = format!("the deparser may emit {bytes} header bytes; the limit is {limit}");
     let loc = emits.map(|stmt| stmt.loc).next_back().unwrap_or(ir::Loc(0));
-    Err(described(program, &p4jet_jit::Error { message, loc }))
+    Err(ProgramError::new(ErrorKind::TooLarge, message).at(program, loc))
 }
 
 fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
@@ -130,6 +125,7 @@ pub struct Switch {
     state: State,
     code: OnceLock<Result<Arc<Compiled>, p4jet_jit::Error>>,
     options: p4jet_jit::Options,
+    batch_max: usize,
     start: Instant,
     queues: Arc<Queues>,
     packet_log: OnceLock<Arc<PacketLog>>,
@@ -144,7 +140,7 @@ pub struct Switch {
 impl Switch {
     /// Sets up tables, with the program's entries, and extern state, for one worker. The verifier must accept the
     /// program.
-    pub fn new(program: ir::Program) -> Result<Arc<Switch>, String> {
+    pub fn new(program: ir::Program) -> Result<Arc<Switch>, ProgramError> {
         Self::with_options(program, p4jet_jit::Options::default(), 1)
     }
 
@@ -153,14 +149,14 @@ impl Switch {
         mut program: ir::Program,
         options: p4jet_jit::Options,
         workers: usize,
-    ) -> Result<Arc<Switch>, String> {
+    ) -> Result<Arc<Switch>, ProgramError> {
         if !(1..=WORKERS_MAX).contains(&workers) {
-            return Err(format!("{workers} workers: expected 1 to {WORKERS_MAX}"));
+            return Err(ProgramError::unsupported(format!("{workers} workers: expected 1 to {WORKERS_MAX}")));
         }
         suit(&mut program, workers, &options)?;
         let tables = p4jet_interp::build_tables(&program)?;
         let tables = tables.into_iter().map(|table| Arc::new(Mutex::new(table))).collect();
-        let state = p4jet_interp::build_state(&program, workers).map_err(|e| e.to_string())?;
+        let state = p4jet_interp::build_state(&program, workers)?;
         Switch::bare(program, options, workers, tables, state).map(Arc::new)
     }
 
@@ -172,10 +168,12 @@ impl Switch {
         workers: usize,
         tables: Vec<Arc<Mutex<Table>>>,
         state: State,
-    ) -> Result<Switch, String> {
+    ) -> Result<Switch, ProgramError> {
         let inboxes = inboxes(workers, &program)?;
+        let batch_max = SEARCHES_MAX / searches_in_loops(&program).max(1);
         Ok(Switch {
             program,
+            batch_max: batch_max.clamp(1, BATCH_MAX as u64) as usize,
             lowered: OnceLock::new(),
             tables,
             state,
@@ -200,7 +198,7 @@ impl Switch {
         code: Option<Code>,
         tables: Vec<Arc<Mutex<Table>>>,
         state: State,
-    ) -> Result<Arc<Switch>, String> {
+    ) -> Result<Arc<Switch>, ProgramError> {
         let options = p4jet_jit::Options { counted, ..self.options };
         suit(&mut program, self.workers(), &options)?;
         // Code for tables of other specifications does not fit.
@@ -223,20 +221,26 @@ impl Switch {
         program: &ir::Program,
         counted: bool,
         cancel: &Cancel,
-    ) -> Result<Code, String> {
+    ) -> Result<Code, ProgramError> {
         let options = p4jet_jit::Options { counted, ..self.options };
         let mut program = program.clone();
         suit(&mut program, self.workers(), &options)?;
         let specs: Vec<TableSpec> =
             p4jet_interp::build_tables(&program)?.iter().map(|table| table.spec().clone()).collect();
         let compiled = Compiled::new(&program, &specs, &Seen::default(), options, cancel)
-            .map_err(|e| described(&program, &e))?;
+            .map_err(|e| ProgramError::of_code(&program, &e))?;
         Ok(Code { specs, compiled: Arc::new(compiled) })
     }
 
     /// True if its workers count lookups and drops ([`crate::Worker::tallies`]).
     pub fn is_counted(&self) -> bool {
         self.options.counted
+    }
+
+    /// Returns the maximum number of packets of a received batch, so that its lookups in searched tables inside loops are no more
+    /// than those that one packet may cause: a batch that has begun cannot be left.
+    pub(crate) fn batch_max(&self) -> usize {
+        self.batch_max
     }
 
     /// Returns the program.
@@ -353,9 +357,9 @@ impl Switch {
     }
 
     /// Compiles machine code that measures the cost of each stage of the pipeline.
-    pub(crate) fn measured_code(&self) -> Result<Arc<Compiled>, String> {
+    pub(crate) fn measured_code(&self) -> Result<Arc<Compiled>, ProgramError> {
         let options = p4jet_jit::Options { measured: true, ..self.options };
-        self.compile(&Seen::default(), options).map(Arc::new).map_err(|e| self.describe(&e))
+        self.compile(&Seen::default(), options).map(Arc::new).map_err(|e| self.program_error(&e))
     }
 
     fn compile_unless(
@@ -379,9 +383,9 @@ impl Switch {
         self.options.threads
     }
 
-    /// Formats a code generation error with its place in the program.
-    pub fn describe(&self, error: &p4jet_jit::Error) -> String {
-        described(&self.program, error)
+    /// Converts a code generation error, whose place in the program it looks up.
+    pub fn program_error(&self, error: &p4jet_jit::Error) -> ProgramError {
+        ProgramError::of_code(&self.program, error)
     }
 
     /// Returns the maximum number of workers at a time.
@@ -395,23 +399,53 @@ impl Switch {
     }
 
     /// Reserves the index of a worker until the place is dropped.
-    pub(crate) fn take_place(self: &Arc<Self>, index: usize) -> Result<Place, String> {
+    pub(crate) fn take_place(self: &Arc<Self>, index: usize) -> Result<Place, ProgramError> {
         let Some(taken) = self.taken.get(index) else {
-            return Err(format!("worker {index}: the switch has workers 0 to {}", self.workers() - 1));
+            let last = self.workers() - 1;
+            return Err(ProgramError::unsupported(format!(
+                "worker {index}: the switch has workers 0 to {last}"
+            )));
         };
         // The next holder must see all writes of the last one.
         if taken.swap(true, Ordering::Acquire) {
-            return Err(format!("worker {index}: it runs already"));
+            return Err(ProgramError::unsupported(format!("worker {index}: it runs already")));
         }
         Ok(Place { switch: Arc::clone(self), index })
     }
 }
 
 /// Creates the inboxes between workers, if the program needs them.
-fn inboxes(workers: usize, program: &ir::Program) -> Result<Box<[Inbox<Handed, p4jet_jit::Copied>]>, String> {
+fn inboxes(
+    workers: usize,
+    program: &ir::Program,
+) -> Result<Box<[Inbox<Handed, p4jet_jit::Copied>]>, ProgramError> {
     if workers == 1 || !program.is_queued() {
         return Ok(Box::default());
     }
     let inboxes = (0..workers).map(|_| Inbox::new()).collect::<std::io::Result<_>>();
-    inboxes.map_err(|e| format!("no way between workers: {e}"))
+    inboxes.map_err(|e| ProgramError::new(ErrorKind::System, format!("no way between workers: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_small_where_each_packet_may_search_often() {
+        let batch_max = |key: &str, turns: u32| {
+            let text = format!(
+                "program searches errors NoError, PacketTooShort error_packet_too_short 1 error_header_too_short 1 \
+                 field x: 8 metadata field j: 16 temp action a() {{ n0: return }} \
+                 table t {{ key k: 8 {key} action a default a() size 1 }} \
+                 block c control {{ n0: j = 0x0:16 goto n1 n1: if ltu(j, {turns:#x}:16) then n2 else n4 \
+                 n2: apply t(x) next n3 exit n3 n3: j = add(j, 0x1:16) goto n1 n4: return }} ingress c"
+            );
+            let program = ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(ir::verify::verify(&program), Ok(()));
+            Switch::new(program).map(|switch| switch.batch_max()).unwrap()
+        };
+        assert_eq!([batch_max("ternary", 100), batch_max("exact", 5000)], [BATCH_MAX; 2]);
+        assert_eq!(batch_max("ternary", 1000), 8);
+        assert_eq!(batch_max("ternary", 5000), 1);
+    }
 }

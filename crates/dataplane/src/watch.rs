@@ -2,9 +2,8 @@
 //!
 //! Nothing here waits: if a queue is full, the packet is counted and skipped.
 
-use crate::forward::Buffers;
 use crate::worker::Worker;
-use p4jet_packet::{PORT_DROP, REASON_DONE};
+use p4jet_packet::{Batch, PORT_DROP, Pool, REASON_DONE};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, SyncSender};
@@ -160,8 +159,7 @@ impl Watch {
     }
 
     /// Checks a batch that a port received.
-    pub fn received(&self, port: u32, buffers: &mut Buffers) {
-        let Buffers { pool, batch, sighted, .. } = buffers;
+    pub fn received(&self, port: u32, pool: &Pool, batch: &Batch, sighted: &mut Vec<Sighted>) {
         for capture in self.captures.iter().filter(|c| c.received && c.port == port) {
             capture.take(batch.packets().iter().map(|packet| pool.frame(packet)));
         }
@@ -193,8 +191,7 @@ impl Watch {
 }
 
 /// Reports the results of the matching packets of a batch after it has been processed.
-pub(crate) fn processed(buffers: &mut Buffers, worker: &Worker) {
-    let Buffers { pool, batch, sighted, .. } = buffers;
+pub(crate) fn processed(pool: &Pool, batch: &Batch, sighted: &mut Vec<Sighted>, worker: &Worker) {
     for Sighted { trace, port, number, frame } in sighted.drain(..) {
         let packet = &batch.packets()[number];
         let did = match (packet.egress_port, packet.drop_reason) {

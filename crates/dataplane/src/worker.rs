@@ -8,6 +8,7 @@ use crate::copies::{
 };
 use crate::followed::{FOLLOWED_MAX, Followed};
 use crate::packet_log::{Logged, Logging};
+use crate::program_error::ProgramError;
 use crate::queues::{Inbox, Refusal, Serving, all_rest};
 use crate::switch::{EngineKind, Place, Switch};
 use p4jet_externs::{Apart, Env};
@@ -183,22 +184,26 @@ impl Refused {
 impl Switch {
     /// Creates worker `index`. No other worker of this index may exist; the index is free again once the worker is
     /// dropped.
-    pub fn worker(self: &Arc<Self>, engine: EngineKind, index: usize) -> Result<Worker, String> {
+    pub fn worker(self: &Arc<Self>, engine: EngineKind, index: usize) -> Result<Worker, ProgramError> {
         Worker::new(self, engine, index)
     }
 
     /// Like [`Self::worker`], with separate code that measures the cost of each stage of the pipeline
     /// ([`Worker::stage_times`]).
-    pub fn measured_worker(self: &Arc<Self>, index: usize) -> Result<Worker, String> {
+    pub fn measured_worker(self: &Arc<Self>, index: usize) -> Result<Worker, ProgramError> {
         Worker::with_code(self, self.measured_code()?, index)
     }
 }
 
 impl Worker {
-    pub(crate) fn new(switch: &Arc<Switch>, engine: EngineKind, index: usize) -> Result<Worker, String> {
+    pub(crate) fn new(
+        switch: &Arc<Switch>,
+        engine: EngineKind,
+        index: usize,
+    ) -> Result<Worker, ProgramError> {
         match engine {
             EngineKind::Jit => {
-                let code = switch.code().map_err(|e| switch.describe(&e))?;
+                let code = switch.code().map_err(|e| switch.program_error(&e))?;
                 Worker::with_code(switch, code, index)
             }
             EngineKind::Interp => {
@@ -209,7 +214,7 @@ impl Worker {
     }
 
     /// Creates a worker that interprets until [`Self::change_engine`] gives it machine code.
-    pub(crate) fn interim(switch: &Arc<Switch>, index: usize) -> Result<Worker, String> {
+    pub(crate) fn interim(switch: &Arc<Switch>, index: usize) -> Result<Worker, ProgramError> {
         let worker = Worker::new(switch, EngineKind::Interp, index)?;
         Ok(Worker { interim: true, ..worker })
     }
@@ -219,20 +224,23 @@ impl Worker {
         switch: &Arc<Switch>,
         code: Arc<Compiled>,
         index: usize,
-    ) -> Result<Worker, String> {
+    ) -> Result<Worker, ProgramError> {
         let place = switch.take_place(index)?;
         let engine = Engine::new(code, switch.program(), switch.state(), index);
         Worker::with_runner(place, Runner::Jit(Box::new(engine)))
     }
 
-    fn with_runner(place: Place, engine: Runner) -> Result<Worker, String> {
+    fn with_runner(place: Place, engine: Runner) -> Result<Worker, ProgramError> {
         let switch = place.switch();
         let logging = switch.logging();
         let machine = match (&logging, &engine) {
             (Some(logging), _) => {
-                Some(Machine::new(&logging.program).map_err(|why| format!("cannot log packets: {why}"))?)
+                let machine = Machine::new(&logging.program);
+                Some(machine.map_err(|why| ProgramError::unsupported(format!("cannot log packets: {why}")))?)
             }
-            (None, Runner::Interp(_)) => Some(Machine::new(switch.program())?),
+            (None, Runner::Interp(_)) => {
+                Some(Machine::new(switch.program()).map_err(ProgramError::unsupported)?)
+            }
             (None, Runner::Jit(_)) => None,
         };
         // SAFETY: the machine borrows a program that `place` or `logging` keeps alive and never moves (it is in an Arc);
@@ -296,10 +304,14 @@ impl Worker {
         std::mem::take(&mut self.work)
     }
 
-    /// Returns the maximum number of packets of the next received batch.
+    /// True if it interprets the next received batch.
+    pub(crate) fn interprets_received(&self) -> bool {
+        matches!(self.engine, Runner::Interp(_)) || self.logs_arrived()
+    }
+
+    /// Returns the maximum number of packets of the next batch that a packet loop receives.
     pub(crate) fn batch_max(&self) -> usize {
-        let interprets = matches!(self.engine, Runner::Interp(_)) || self.logs_arrived();
-        if self.in_loop && interprets { INTERPRETED_MAX } else { BATCH_MAX }
+        if self.interprets_received() { INTERPRETED_MAX } else { self.place.switch().batch_max() }
     }
 
     /// Switches to other code of the same program ([`Switch::code_for_seen`]) and returns true. Returns false if the

@@ -12,11 +12,12 @@ pub use p4jet_control as control;
 pub use p4jet_control::describe::{ArrayInfo, CrcInfo, DigestInfo, ProfileInfo};
 pub use p4jet_control::{
     Act, ActionInfo, Atomicity, Batch, Call, Cell, CommandError, Control, Crc, DEFAULT_CELL, Description,
-    Direct, DryRun, Entity, EntryRef, EntryState, ErrorKind, Event, Host, Keep, KeyField, Loaded, Mark,
-    Mirror, NOTE_BYTES_MAX, NamedCell, NamedEntry, NamedNoted, NamedPage, NamedSelector, NamedUpdate, Note,
-    Noted, PAGE_MAX, Page, Param, PortChange, PortStats, Program, Published, Queue, QueueUpdate, RateRecord,
-    ReadCommand, Ready, Ref, Rights, Schema, Selector, Session as NamedSession, SharedControl, Source, Stats,
-    Subject, Subscription, Swap, Swapped, TableInfo, Topics, Transaction, Update, WEIGHT_MAX, Written,
+    Direct, DryRun, Entity, EntryKey, EntryRef, EntryState, ErrorKind, Event, Host, Keep, KeyField, Loaded,
+    Mark, Mirror, NOTE_BYTES_MAX, NamedCell, NamedEntry, NamedNoted, NamedPage, NamedSelector, NamedUpdate,
+    Note, Noted, PAGE_MAX, Page, Param, PortChange, PortStats, Program, Published, Queue, QueueUpdate,
+    RateRecord, ReadCommand, Ready, Ref, Rights, Schema, Selector, Session as NamedSession, Share,
+    SharedControl, Source, Stats, Subject, Subscription, Swap, Swapped, TableInfo, Topics, Transaction,
+    Update, WEIGHT_MAX, Written,
 };
 pub use p4jet_control::{record, schema, stats, value};
 pub use p4jet_dataplane as dataplane;
@@ -33,8 +34,7 @@ pub use p4jet_ir::{InstanceId, MatchKind, TableId};
 pub use p4jet_tables as tables;
 pub use p4jet_tables::{Action, EntryHandle, KeyMatch, Life};
 
-use p4jet_syntax::Options;
-use p4jet_syntax::diagnostic::{Diagnostic, Severity};
+use p4jet_dataplane::RunError;
 use std::sync::Arc;
 
 /// Compiles the text of a P4_16 program for v1model or PSA, and creates a switch with one worker. `name` appears in diagnostics;
@@ -43,7 +43,7 @@ use std::sync::Arc;
 /// # Errors
 ///
 /// The program is refused: the code is `PROGRAM_REFUSED`, and the message has the compiler's diagnostics as `p4jet check` prints
-/// them.
+/// them. Or the system refuses memory: the code is `NO_MEMORY`.
 pub fn switch(name: &str, text: &str) -> Result<Arc<Switch>, CommandError> {
     switch_with_workers(name, text, 1)
 }
@@ -58,7 +58,10 @@ pub fn switch_with_workers(name: &str, text: &str, workers: usize) -> Result<Arc
         let message = format!("found {workers} workers, expected 1 to {WORKERS_MAX}");
         return Err(CommandError::new(message).field("workers"));
     }
-    compile(name, text, workers).map_err(CommandError::program_refused)
+    let compiled = p4jet_compile::compile(name, text);
+    let compiled = compiled.map_err(|refused| CommandError::program_refused(refused.text()))?;
+    let switch = Switch::with_options(compiled.program, p4jet_dataplane::Options::default(), workers);
+    switch.map_err(|error| RunError::from(error).into())
 }
 
 /// Creates the worker with this index: 0 for the only one. The first one with [`EngineKind::Jit`] compiles machine code. When a
@@ -70,28 +73,7 @@ pub fn switch_with_workers(name: &str, text: &str, workers: usize) -> Result<Arc
 /// worker exists: the field is `index`.
 pub fn worker(switch: &Arc<Switch>, engine: EngineKind, index: usize) -> Result<Worker, CommandError> {
     if engine == EngineKind::Jit {
-        switch.code().map_err(|error| CommandError::program_refused(switch.describe(&error)))?;
+        switch.code().map_err(|error| RunError::from(switch.program_error(&error)))?;
     }
-    switch.worker(engine, index).map_err(|why| CommandError::new(why).field("index"))
-}
-
-/// Compiles a program. An error is a text with diagnostics.
-fn compile(name: &str, text: &str, workers: usize) -> Result<Arc<Switch>, String> {
-    let options = Options { builtins: p4jet_analysis::BUILTINS.to_vec(), ..Options::default() };
-    let parsed = p4jet_syntax::parse_text(name, text, &options);
-    let sources = parsed.sources.clone();
-    let refused = |diagnostics: &[Diagnostic]| p4jet_syntax::render(diagnostics, &sources, false);
-    if parsed.diagnostics.iter().any(|d| d.severity == Severity::Error) {
-        return Err(refused(&parsed.diagnostics));
-    }
-    let (typed, diagnostics) = p4jet_analysis::analyse(&parsed.program, parsed.sources);
-    let typed = typed.ok_or_else(|| refused(&diagnostics))?;
-    let architecture = p4jet_arch::detect(&typed).ok_or_else(|| {
-        let known = p4jet_arch::names().join(", ");
-        format!("{name}: `main` does not instantiate a supported architecture; supported: {known}")
-    })?;
-    let mut program = p4jet_lower::lower(&typed, architecture, name).map_err(|errors| refused(&errors))?;
-    p4jet_ir::verify::verify(&program).map_err(|errors| format!("{name}: {}", errors[0]))?;
-    p4jet_ir::passes::run(&mut program);
-    Switch::with_options(program, p4jet_dataplane::Options::default(), workers)
+    switch.worker(engine, index).map_err(|error| CommandError::new(error.message).field("index"))
 }

@@ -12,7 +12,7 @@ pub const NODES_MAX: u32 = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// The replication id of its copies.
-    pub instance: u32,
+    pub replication_id: u32,
     /// Ports; there is one copy for each.
     pub ports: BTreeSet<u32>,
     /// Link aggregation groups; there is one copy, by one port of the group, for each.
@@ -104,7 +104,7 @@ impl Multicast {
     /// Creates a node and returns its handle, the smallest free one.
     pub fn create_node(
         &mut self,
-        instance: u32,
+        replication_id: u32,
         ports: BTreeSet<u32>,
         lags: BTreeSet<u32>,
     ) -> Result<u32, MulticastError> {
@@ -117,7 +117,7 @@ impl Multicast {
             }
             _ => count,
         };
-        self.nodes.insert(handle, Node { instance, ports, lags, group: None });
+        self.nodes.insert(handle, Node { replication_id, ports, lags, group: None });
         Ok(handle)
     }
 
@@ -202,8 +202,9 @@ impl Multicast {
                 // bmv2 uses this number instead of a hash of the packet.
                 ports.iter().nth(0xff_usize.checked_rem(ports.len())?)
             });
-            let instance = node.instance;
-            replicas.extend(node.ports.iter().chain(lags).map(|port| Replica { port: *port, instance }));
+            let replication_id = node.replication_id;
+            replicas
+                .extend(node.ports.iter().chain(lags).map(|port| Replica { port: *port, replication_id }));
         }
         replicas
     }

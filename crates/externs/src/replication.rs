@@ -10,7 +10,7 @@ pub struct Replica {
     /// The port.
     pub port: u32,
     /// The replication id (v1model's `egress_rid`, PSA's `instance`).
-    pub instance: u32,
+    pub replication_id: u32,
 }
 
 /// A clone (mirror) session.

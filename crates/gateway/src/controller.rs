@@ -9,9 +9,9 @@ use crate::icmp::OwnAddresses;
 use crate::learn::{Learned, Listener, Stations};
 use crate::log::{Level, Log};
 use crate::plan::{Plan, plan, station_entries};
-use crate::schema::{Call, Key, Kind, Shapes, Table, Word};
+use crate::schema::{Call, Key, Objects, Table, mac_text};
 use crate::state::Actual;
-use p4jet_control::{Atomicity, NamedUpdate};
+use p4jet_control::{Atomicity, Update};
 use p4jet_text::client::Client;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -28,8 +28,8 @@ pub type Connect = Box<dyn Fn() -> io::Result<Client> + Send>;
 pub struct Options {
     /// The configuration.
     pub path: PathBuf,
-    /// The shapes of the program's tables.
-    pub shapes: Arc<Shapes>,
+    /// The objects of the program.
+    pub objects: Arc<Objects>,
     /// Connects to the switch.
     pub connect: Connect,
     /// Receives its events.
@@ -124,6 +124,7 @@ struct Watched {
 /// A connected switch, and its state.
 struct Link {
     client: Client,
+    objects: Arc<Objects>,
     actual: Actual,
     listener: Option<Listener>,
 }
@@ -394,7 +395,7 @@ impl Controller {
     /// Reads the state of the switch.
     fn read_switch(&mut self, mut client: Client, listener: Option<Listener>) {
         let read = client.set_patience(BIG_ANSWER).and_then(|()| {
-            let read = Actual::read(&self.options.shapes, &mut client)?;
+            let read = Actual::read(&self.options.objects, &mut client)?;
             client.set_patience(ANSWER)?;
             Ok(read)
         });
@@ -404,7 +405,8 @@ impl Controller {
         };
         match read {
             Ok(actual) => {
-                self.link = Some(Link { client, actual, listener });
+                let objects = Arc::clone(&self.options.objects);
+                self.link = Some(Link { client, objects, actual, listener });
                 self.dirty = Dirty::Everything;
             }
             Err(why) => self.complain("switch", format!("no gateway: {why}")),
@@ -461,7 +463,7 @@ impl Controller {
             let Some(link) = &mut self.link else { return };
             let made = plan(&self.config, &alive, &link.actual).map_err(Failed::Refused);
             let made = made.and_then(|wanted| {
-                let changes = diff(&wanted, &link.actual);
+                let changes = diff(&link.objects, &wanted, &link.actual);
                 let known = link.apply(&changes)?;
                 Ok((wanted, changes, known))
             });
@@ -501,7 +503,7 @@ impl Controller {
     fn share(&mut self, alive: &dyn Fn(usize) -> bool) {
         let Some(link) = &mut self.link else { return };
         self.planned.share(&self.config, alive);
-        let changes = diff_shares(&self.planned, &link.actual);
+        let changes = diff_shares(&link.objects, &self.planned, &link.actual);
         let made = if changes.is_empty() { Ok(true) } else { link.apply(&changes) };
         match made {
             Ok(known) => {
@@ -587,7 +589,7 @@ impl Controller {
             Ok(news) => {
                 self.stations.seen(station, Instant::now());
                 if news {
-                    let mac = Word(Kind::Mac, mac.into());
+                    let mac = mac_text(mac);
                     let (name, at) = (self.planned.network(network), self.planned.place(location));
                     self.report(Level::Info, "station", format!("{mac} of network {name} is at {at}"));
                 }
@@ -612,7 +614,7 @@ impl Controller {
             done = done.and_then(|()| link.take(place(Table::Macs, *station)));
         }
         for (network, mac) in aged.forget {
-            let mac = Word(Kind::Mac, mac.into());
+            let mac = mac_text(mac);
             let name = self.planned.network(network);
             self.report(Level::Info, "station", format!("{mac} of network {name} is silent"));
         }
@@ -639,7 +641,8 @@ fn place(table: Table, (network, mac): (u16, u64)) -> (Table, Key) {
 
 impl Link {
     /// Carries out one update, and returns the handle of the object that it creates.
-    fn carry_out(&mut self, update: NamedUpdate) -> Result<Option<u32>, Failed> {
+    fn carry_out(&mut self, update: &Update) -> Result<Option<u32>, Failed> {
+        let update = self.objects.schema().named(update);
         let mut results = self.client.write(vec![update], Atomicity::AllOrNothing)?;
         match results.pop() {
             Some(Ok(made)) => Ok(made),
@@ -653,12 +656,14 @@ impl Link {
         match self.actual.state.entries.get(&place) {
             Some(before) if *before == call => return Ok(false),
             Some(_) => {
-                self.carry_out(modify(&self.actual.shapes, &place, self.actual.handles[&place], &call))?;
+                self.carry_out(&modify(&self.objects, &place, self.actual.handles[&place], &call))?;
             }
             None => {
-                let update = insert(&self.actual.shapes, &place, &call);
-                let handle = self.carry_out(update.clone())?;
-                let handle = handle.ok_or_else(|| Failed::Refused(format!("`{update}` gave no handle")))?;
+                let update = insert(&self.objects, &place, &call);
+                let Some(handle) = self.carry_out(&update)? else {
+                    let command = self.objects.command(&update);
+                    return Err(Failed::Refused(format!("`{command}` gave no handle")));
+                };
                 self.actual.handles.insert(place.clone(), handle);
             }
         }
@@ -669,7 +674,8 @@ impl Link {
     /// Removes an entry, if it exists.
     fn take(&mut self, place: (Table, Key)) -> Result<(), Failed> {
         let Some(handle) = self.actual.handles.get(&place) else { return Ok(()) };
-        self.carry_out(delete(place.0.name(), *handle))?;
+        let update = delete(self.objects.id(place.0), *handle);
+        self.carry_out(&update)?;
         self.actual.handles.remove(&place);
         self.actual.state.entries.remove(&place);
         Ok(())
@@ -681,7 +687,7 @@ impl Link {
         self.client.set_patience(BIG_ANSWER)?;
         for some in changes.chunks(UPDATES_MAX) {
             let updates = some.iter().map(|change| {
-                let mut update = change.update.clone();
+                let mut update = self.objects.schema().named(&change.update);
                 update.with_handles(&made);
                 update
             });
@@ -692,7 +698,8 @@ impl Link {
                     Ok(handle) => made.push(handle),
                     Err(error) if &*error.code == "ABORTED" => {}
                     Err(error) => {
-                        return Err(Failed::Refused(format!("`{}`: {}", change.update, error.message)));
+                        let command = change.command(&self.objects);
+                        return Err(Failed::Refused(format!("`{command}`: {}", error.message)));
                     }
                 }
             }

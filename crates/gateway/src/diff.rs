@@ -1,9 +1,9 @@
 //! The updates that bring a switch to its intended state.
 
 use crate::plan::Plan;
-use crate::schema::{Call, Key, Kind, Shapes, Table, Word};
-use crate::state::{Actual, CRC_CUSTOM, CRC32C, OwnVtep, POOLS, PROFILE};
-use p4jet_control::{Crc, NamedEntry, NamedUpdate, Ref};
+use crate::schema::{Call, Key, Objects, Table};
+use crate::state::{Actual, CRC32C, OwnVtep};
+use p4jet_control::{CrcParams, KeyMatch, Ref, TableId, Update};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -35,7 +35,7 @@ pub struct Change {
     /// Its kind.
     pub act: Act,
     /// The update. An object that it refers to as new is created by the change at that position.
-    pub update: NamedUpdate,
+    pub update: Update,
     /// For users: the object, and its previous state.
     pub about: String,
     /// The slot of a pool that changes: pool, number, and the new action.
@@ -45,8 +45,8 @@ pub struct Change {
 /// Returns the changes in an order in which every packet, at any time, follows either the old or the new state: first objects
 /// that others refer to are added, then those that refer to them; entries with equal keys are changed in place; finally,
 /// objects that nothing refers to are removed.
-pub fn diff(plan: &Plan, actual: &Actual) -> Vec<Change> {
-    let mut diff = Diff { plan, actual, changes: Vec::new() };
+pub fn diff(objects: &Objects, plan: &Plan, actual: &Actual) -> Vec<Change> {
+    let mut diff = Diff { objects, plan, actual, changes: Vec::new() };
     diff.defaults();
     diff.crc();
     for table in Table::ALL {
@@ -68,8 +68,8 @@ pub fn diff(plan: &Plan, actual: &Actual) -> Vec<Change> {
 }
 
 /// Returns only the changes that follow from [`Plan::share`].
-pub(crate) fn diff_shares(plan: &Plan, actual: &Actual) -> Vec<Change> {
-    let mut diff = Diff { plan, actual, changes: Vec::new() };
+pub(crate) fn diff_shares(objects: &Objects, plan: &Plan, actual: &Actual) -> Vec<Change> {
+    let mut diff = Diff { objects, plan, actual, changes: Vec::new() };
     diff.put_pools();
     diff.changes
 }
@@ -85,31 +85,24 @@ pub fn summary(changes: &[Change]) -> String {
 
 impl Change {
     /// Returns the runtime command.
-    pub fn command(&self) -> String {
-        match &self.update {
-            // The table of pools has an action profile, for which bmv2 has special commands.
-            NamedUpdate::Delete { table, entry: NamedEntry::Handle(entry) } if table == POOLS => {
-                format!("table_indirect_delete {table} {entry}")
-            }
-            NamedUpdate::ResetDefault { table } if table == POOLS => {
-                format!("table_indirect_reset_default {table}")
-            }
-            update => update.to_string(),
-        }
+    pub fn command(&self, objects: &Objects) -> String {
+        objects.command(&self.update)
     }
 }
 
 /// Returns the changes as a file of commands, with comments where needed.
-pub fn commands(changes: &[Change]) -> String {
+pub fn commands(objects: &Objects, changes: &[Change]) -> String {
     let mut text = String::new();
     for change in changes {
         let comment = if change.about.is_empty() { "" } else { "    # " };
-        writeln!(text, "{}{comment}{}", change.command(), change.about).expect("a String takes everything");
+        writeln!(text, "{}{comment}{}", change.command(objects), change.about)
+            .expect("a String takes everything");
     }
     text
 }
 
 struct Diff<'a> {
+    objects: &'a Objects,
     plan: &'a Plan,
     actual: &'a Actual,
     changes: Vec<Change>,
@@ -117,7 +110,7 @@ struct Diff<'a> {
 
 impl Diff<'_> {
     /// Adds a change; returns a reference to the object that it creates.
-    fn push(&mut self, act: Act, update: NamedUpdate, about: String) -> Ref {
+    fn push(&mut self, act: Act, update: Update, about: String) -> Ref {
         let place = self.changes.len() as u32;
         self.changes.push(Change { act, update, about, slot: None });
         Ref::Made(place)
@@ -136,17 +129,16 @@ impl Diff<'_> {
 
     fn defaults(&mut self) {
         for table in &self.actual.strays.defaults {
-            self.push(Act::Change, NamedUpdate::ResetDefault { table: table.clone() }, String::new());
+            self.push(Act::Change, Update::ResetDefault(*table), String::new());
         }
     }
 
     fn crc(&mut self) {
         if self.plan.state.crc32c && !self.actual.state.crc32c {
-            let [polynomial, initial, xor] = CRC32C;
-            for name in CRC_CUSTOM {
-                let (name, width, reflect_in, reflect_out) = (name.to_string(), 32, true, true);
-                let crc = Crc { name, width, polynomial, initial, xor, reflect_in, reflect_out };
-                self.push(Act::Change, NamedUpdate::SetCrc(crc), "CRC-32C".to_string());
+            let [poly, init, xor] = CRC32C;
+            let params = CrcParams { width: 32, poly, init, xor, reflect_in: true, reflect_out: true };
+            for crc in self.objects.crcs {
+                self.push(Act::Change, Update::SetCrc { crc, params }, "CRC-32C".to_string());
             }
         }
     }
@@ -156,13 +148,12 @@ impl Diff<'_> {
             match self.actual.state.entries.get(place) {
                 Some(before) if before == call => {}
                 Some(before) => {
-                    let before =
-                        format!("{} =>{}", before.action, self.actual.shapes.params_text(table, before));
-                    let about = format!("{}, before {before}", self.actual.shapes.key_text(table, &place.1));
-                    let update = modify(&self.actual.shapes, place, self.actual.handles[place], call);
+                    let before = format!("{} =>{}", before.action, self.objects.params_text(table, before));
+                    let about = format!("{}, before {before}", self.objects.key_text(table, &place.1));
+                    let update = modify(self.objects, place, self.actual.handles[place], call);
                     self.push(Act::Change, update, about);
                 }
-                None => drop(self.push(Act::Add, insert(&self.actual.shapes, place, call), String::new())),
+                None => drop(self.push(Act::Add, insert(self.objects, place, call), String::new())),
             }
         }
     }
@@ -170,12 +161,10 @@ impl Diff<'_> {
     fn take_entries(&mut self, table: Table) {
         for (place, call) in of(&self.actual.state.entries, table) {
             if !self.plan.state.entries.contains_key(place) {
-                let (words, params) = (
-                    self.actual.shapes.key_text(table, &place.1),
-                    self.actual.shapes.params_text(table, call),
-                );
+                let (words, params) =
+                    (self.objects.key_text(table, &place.1), self.objects.params_text(table, call));
                 let about = format!("{} {words} =>{params}", call.action);
-                self.push(Act::Remove, delete(table.name(), self.actual.handles[place]), about);
+                self.push(Act::Remove, delete(self.objects.id(table), self.actual.handles[place]), about);
             }
         }
     }
@@ -184,14 +173,14 @@ impl Diff<'_> {
         for (group, copies) in &self.plan.state.floods {
             let group = u32::from(*group);
             if !self.actual.state.floods.contains_key(&(group as u16)) {
-                self.push(Act::Add, NamedUpdate::CreateMulticastGroup { group }, String::new());
+                self.push(Act::Add, Update::CreateMulticastGroup(group), String::new());
             }
             for (rid, port) in copies {
                 if !self.actual.nodes.contains_key(&(group as u16, *rid, *port)) {
-                    let (rid, ports) = (u32::from(*rid), [u32::from(*port)].into());
-                    let create = NamedUpdate::CreateNode { rid, ports, lags: BTreeSet::new() };
+                    let (replication_id, ports) = (u32::from(*rid), [u32::from(*port)].into());
+                    let create = Update::CreateNode { replication_id, ports, lags: BTreeSet::new() };
                     let node = self.push(Act::Add, create, String::new());
-                    self.push(Act::Add, NamedUpdate::Associate { group, node }, String::new());
+                    self.push(Act::Add, Update::Associate { group, node }, String::new());
                 }
             }
         }
@@ -208,20 +197,20 @@ impl Diff<'_> {
         for (node, group) in gone {
             let node = Ref::Handle(node);
             if let Some(group) = group.map(u32::from) {
-                self.push(Act::Remove, NamedUpdate::Dissociate { group, node }, String::new());
+                self.push(Act::Remove, Update::Dissociate { group, node }, String::new());
             }
-            self.push(Act::Remove, NamedUpdate::DestroyNode { node }, String::new());
+            self.push(Act::Remove, Update::DestroyNode(node), String::new());
         }
         for group in self.actual.state.floods.keys() {
             if !self.plan.state.floods.contains_key(group) {
                 let group = u32::from(*group);
-                self.push(Act::Remove, NamedUpdate::DestroyMulticastGroup { group }, String::new());
+                self.push(Act::Remove, Update::DestroyMulticastGroup(group), String::new());
             }
         }
     }
 
     fn put_pools(&mut self) {
-        let profile = || PROFILE.to_string();
+        let (profile, pools) = (self.objects.members, self.objects.pools);
         for (pool, slots) in &self.plan.state.pools {
             let pool_name = self.plan.pool(*pool);
             // A pool of another size has another number.
@@ -233,33 +222,34 @@ impl Diff<'_> {
                         let (from, to) = (self.name_of(before), self.name_of(after));
                         let about = format!("pool {pool_name}, slot {slot}: {from} to {to}");
                         let member = handles.members[slot].into();
-                        let update =
-                            NamedUpdate::ModifyMember { profile: profile(), member, r#do: slot_call(after) };
+                        let action = self.objects.action(pools, after);
+                        let update = Update::ModifyMember { profile, member, action };
                         let slot = Some((*pool, slot, after.clone()));
                         self.changes.push(Change { act: Act::Change, update, about, slot });
                     }
                 }
                 continue;
             }
-            let create = NamedUpdate::CreateGroup { profile: profile() };
+            let create = Update::CreateGroup { profile };
             let group = self.push(Act::Add, create, format!("pool {pool_name}"));
             // The selector counts a group's members by handle. The switch assigns increasing handles to members that are
             // created in sequence while none is deleted.
             let mut members = Vec::with_capacity(slots.len());
             for (slot, call) in slots.iter().enumerate() {
                 let about = format!("pool {pool_name}, slot {slot}, {}", self.name_of(call));
-                let create = NamedUpdate::CreateMember { profile: profile(), r#do: slot_call(call) };
+                let action = self.objects.action(pools, call);
+                let create = Update::CreateMember { profile, action };
                 members.push(self.push(Act::Add, create, about));
             }
             for member in members {
-                let add = NamedUpdate::AddToGroup { profile: profile(), group, member };
+                let add = Update::AddToGroup { profile, group, member };
                 self.push(Act::Add, add, String::new());
             }
-            let insert = NamedUpdate::Insert {
-                table: POOLS.to_string(),
-                key: vec![pool.to_string()],
-                priority: None,
-                r#do: p4jet_control::Call { group: Some(group), ..Default::default() },
+            let insert = Update::Insert {
+                table: pools,
+                key: vec![KeyMatch::Exact((*pool).into())],
+                priority: 0,
+                act: p4jet_control::Act::Group(group),
             };
             self.push(Act::Add, insert, String::new());
         }
@@ -267,9 +257,9 @@ impl Diff<'_> {
 
     fn take_pools(&mut self) {
         let actual = self.actual;
-        let profile = || PROFILE.to_string();
+        let (profile, pools) = (self.objects.members, self.objects.pools);
         let take_member = |diff: &mut Self, member: u32| {
-            let delete = NamedUpdate::DeleteMember { profile: profile(), member: member.into() };
+            let delete = Update::DeleteMember { profile, member: member.into() };
             diff.push(Act::Remove, delete, String::new());
         };
         let take_group = |diff: &mut Self, group: u32, members: &[u32], all: bool| {
@@ -277,20 +267,20 @@ impl Diff<'_> {
             // The last one first, so that the others keep their positions.
             for member in members.iter().rev() {
                 let member = Ref::Handle(*member);
-                let remove = NamedUpdate::RemoveFromGroup { profile: profile(), group, member };
+                let remove = Update::RemoveFromGroup { profile, group, member };
                 diff.push(Act::Remove, remove, String::new());
             }
-            diff.push(Act::Remove, NamedUpdate::DeleteGroup { profile: profile(), group }, String::new());
+            diff.push(Act::Remove, Update::DeleteGroup { profile, group }, String::new());
             members.iter().filter(|_| all).for_each(|member| take_member(diff, *member));
         };
         for (pool, handles) in &actual.pools {
             if !self.plan.state.pools.contains_key(pool) {
-                self.push(Act::Remove, delete(POOLS, handles.entry), format!("pool {pool}"));
+                self.push(Act::Remove, delete(pools, handles.entry), format!("pool {pool}"));
                 take_group(self, handles.group, &handles.members, true);
             }
         }
         for (pool, entry) in &actual.strays.pools {
-            self.push(Act::Remove, delete(POOLS, *entry), format!("pool {pool}"));
+            self.push(Act::Remove, delete(pools, *entry), format!("pool {pool}"));
         }
         for (group, members) in &actual.strays.groups {
             take_group(self, *group, members, false);
@@ -300,44 +290,41 @@ impl Diff<'_> {
 
     fn own_vteps(&mut self) {
         let (wanted, there) = (&self.plan.state.own_vteps, &self.actual.state.own_vteps);
+        let objects = self.objects;
         let value = |own: &OwnVtep| match *own {
-            OwnVtep::V4(v4) => ("own_vteps_v4".to_string(), vec![Word(Kind::V4, v4.into()).to_string()]),
-            OwnVtep::V6(v6) => ("own_vteps_v6".to_string(), vec![Word(Kind::V6, v6).to_string()]),
+            OwnVtep::V4(v4) => (objects.own_vteps_v4, vec![KeyMatch::Exact(v4.into())]),
+            OwnVtep::V6(v6) => (objects.own_vteps_v6, vec![KeyMatch::Exact(v6.into())]),
         };
         let added: Vec<_> = wanted.difference(there).map(value).collect();
         let gone: Vec<_> = there.difference(wanted).map(value).collect();
         for (set, key) in added {
-            self.push(Act::Add, NamedUpdate::AddToValueSet { set, key }, String::new());
+            self.push(Act::Add, Update::AddToValueSet { set, key }, String::new());
         }
         for (set, key) in gone {
-            self.push(Act::Remove, NamedUpdate::RemoveFromValueSet { set, key }, String::new());
+            self.push(Act::Remove, Update::RemoveFromValueSet { set, key }, String::new());
         }
     }
 }
 
 /// Adds an entry.
-pub(crate) fn insert(shapes: &Shapes, (table, key): &(Table, Key), call: &Call) -> NamedUpdate {
-    let (key, r#do) = (shapes.key_words(*table, key), named_call(call, shapes.params_words(*table, call)));
-    NamedUpdate::Insert { table: table.name().to_string(), key, priority: None, r#do }
+pub(crate) fn insert(objects: &Objects, (table, key): &(Table, Key), call: &Call) -> Update {
+    let (table, key) = (objects.id(*table), key.iter().map(KeyMatch::from).collect());
+    Update::Insert { table, key, priority: 0, act: act(objects, table, call) }
 }
 
 /// Changes the action of an entry.
-pub(crate) fn modify(shapes: &Shapes, (table, _): &(Table, Key), handle: u32, call: &Call) -> NamedUpdate {
-    let r#do = named_call(call, shapes.params_words(*table, call));
-    NamedUpdate::Modify { table: table.name().to_string(), entry: NamedEntry::Handle(handle.into()), r#do }
+pub(crate) fn modify(objects: &Objects, (table, _): &(Table, Key), handle: u32, call: &Call) -> Update {
+    let table = objects.id(*table);
+    Update::Modify { table, entry: handle.into(), act: act(objects, table, call) }
 }
 
 /// Deletes an entry.
-pub(crate) fn delete(table: &str, handle: u32) -> NamedUpdate {
-    NamedUpdate::Delete { table: table.to_string(), entry: NamedEntry::Handle(handle.into()) }
+pub(crate) fn delete(table: TableId, handle: u32) -> Update {
+    Update::Delete { table, entry: handle.into() }
 }
 
-fn slot_call(call: &Call) -> p4jet_control::Call {
-    named_call(call, call.params.iter().map(u128::to_string).collect())
-}
-
-fn named_call(call: &Call, params: Vec<String>) -> p4jet_control::Call {
-    p4jet_control::Call { action: Some(call.action.clone()), params, ..Default::default() }
+fn act(objects: &Objects, table: TableId, call: &Call) -> p4jet_control::Act {
+    p4jet_control::Act::Action(objects.action(table, call))
 }
 
 /// The entries of one table.

@@ -3,8 +3,8 @@
 //! * [`Config`]: the configuration of the gateway, read from a file and checked ([`Complaint`]).
 //! * [`plan()`]: the state that a switch must have for that, as a [`State`]. A pure function of the configuration, of
 //!   the back ends that are alive, and of the numbers already used on the switch.
-//! * [`Actual`]: the state of a switch, read from the switch or from its `dump`; [`diff()`]: the commands from one to the other.
-//! * [`Shapes`]: the shapes of the program's tables, from the compiled program.
+//! * [`Actual`]: the state of a switch, read from the switch or from its `dump`; [`diff()`]: the updates from one to the other.
+//! * [`Objects`]: the objects of the compiled program that the gateway sets, by their ids.
 //! * [`controller`]: repeats this, and checks back ends and the file.
 //! * [`icmp`]: the answers to packets that the switch hands to the controller.
 //! * [`slots`]: the share of each back end in a pool.
@@ -32,5 +32,5 @@ pub use diff::{Act, Change, commands, diff, summary};
 pub use health::check_all;
 pub use log::{Level, Log};
 pub use plan::{Location, Plan, plan, station_entries};
-pub use schema::{Call, Field, Key, Shapes, Table};
+pub use schema::{Call, Field, Key, Objects, Table};
 pub use state::{Actual, OwnVtep, PoolHandles, State, Strays};

@@ -1,8 +1,13 @@
-//! The tables of programs/vxlan_gateway that the controller fills. Their shapes come from the compiled program.
+//! The objects of programs/vxlan_gateway that the controller sets, and their values as the controller keeps them.
 
-use p4jet_control::{Description, KeyField, Param, TableInfo};
+use crate::state::{CRC_CUSTOM, POOLS, PROFILE};
+use num_bigint::BigUint;
+use p4jet_control::value::hex_bytes;
+use p4jet_control::{
+    Action, CommandError, InstanceId, KeyField, KeyMatch, Param, Schema, TableId, TableInfo, Update,
+};
+use p4jet_text::runtime_command;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A table. They are ordered by dependency: an entry refers only to entries of earlier tables, or to pools or flood
@@ -42,23 +47,6 @@ pub enum Table {
     /// Attachments of ports and VLANs.
     Attachments,
 }
-
-/// The format of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// In decimal.
-    Number,
-    /// In hexadecimal: a station's location.
-    Location,
-    /// A MAC address.
-    Mac,
-    /// An IPv4 address.
-    V4,
-    /// An IPv6 address.
-    V6,
-}
-
-use Kind::{Location, Mac, Number, V4, V6};
 
 impl Table {
     /// All tables.
@@ -109,25 +97,40 @@ pub(crate) fn last(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-impl Kind {
-    /// Returns the format for a field or parameter of the program.
-    fn of(name: &str, width: u32) -> Kind {
-        match (last(name), width) {
-            ("location", _) => Location,
-            ("service", _) => Number,
-            (_, 32) => V4,
-            (_, 48) => Mac,
-            (_, 128) => V6,
-            _ => Number,
-        }
+/// Formats a value of a key field or parameter for users.
+fn notation(name: &str, width: u32, value: &BigUint) -> String {
+    match (last(name), width) {
+        ("location", _) => format!("{value:#x}"),
+        ("service", _) => value.to_string(),
+        // The switch and the plan have only values that fit.
+        (_, 32) => Ipv4Addr::from_bits(value.iter_u32_digits().next().unwrap_or(0)).to_string(),
+        (_, 48) => hex_bytes(value, 48),
+        (_, 128) => Ipv6Addr::from_bits(u128::try_from(value).unwrap_or(0)).to_string(),
+        _ => value.to_string(),
     }
 }
 
-/// The tables of the program with their shapes, from its [`Description`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shapes(BTreeMap<Table, Shape>);
+/// Formats a MAC address.
+pub(crate) fn mac_text(mac: u64) -> String {
+    hex_bytes(&mac.into(), 48)
+}
 
-/// The key fields of a table, and the parameters of its actions by the last component of the action's name.
+/// The objects of the program that the controller sets, by id.
+pub struct Objects {
+    schema: Schema,
+    tables: [TableId; Table::ALL.len()],
+    /// The table of pools.
+    pub(crate) pools: TableId,
+    /// The action selector of that table.
+    pub(crate) members: InstanceId,
+    /// The value sets of the gateway's own addresses.
+    pub(crate) own_vteps_v4: TableId,
+    pub(crate) own_vteps_v6: TableId,
+    /// The calculations whose constants select CRC-32C: those for IPv4 and IPv6 clients.
+    pub(crate) crcs: [u32; 2],
+}
+
+/// The key fields of a switch's table, and the parameters of its actions by the last component of the action's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     key: Vec<KeyField>,
@@ -150,21 +153,46 @@ impl From<&TableInfo> for Shape {
     }
 }
 
-impl Shapes {
-    /// Returns the shapes of the gateway's tables in a program. A table that the program lacks has none.
-    pub fn new(program: &Description) -> Shapes {
-        let shape = |table: Table| Some((table, program.table(table.name())?.into()));
-        Shapes(Table::ALL.into_iter().filter_map(shape).collect())
+impl Objects {
+    /// Finds the objects in the schema of programs/vxlan_gateway.
+    ///
+    /// # Errors
+    ///
+    /// It is the schema of another program: the error has the first name that it lacks.
+    pub fn new(schema: Schema) -> Result<Objects, CommandError> {
+        let mut tables = [TableId(0); Table::ALL.len()];
+        for table in Table::ALL {
+            tables[table as usize] = schema.table(table.name())?;
+        }
+        Ok(Objects {
+            tables,
+            pools: schema.table(POOLS)?,
+            members: schema.profile(PROFILE)?,
+            own_vteps_v4: schema.value_set("own_vteps_v4")?,
+            own_vteps_v6: schema.value_set("own_vteps_v6")?,
+            crcs: [schema.crc(CRC_CUSTOM[0])?, schema.crc(CRC_CUSTOM[1])?],
+            schema,
+        })
+    }
+
+    /// The schema of the program.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The id of a table.
+    pub(crate) fn id(&self, table: Table) -> TableId {
+        self.tables[table as usize]
     }
 
     /// Checks that a table of a switch has the shape that the gateway expects. The error says how it differs.
     pub(crate) fn check(&self, table: Table, found: Option<&Shape>) -> Result<(), String> {
-        let Some(expected) = self.0.get(&table) else { return Ok(()) };
+        let (key, actions) = (self.schema.key(self.id(table)), self.schema.actions_of(self.id(table)));
         let name = table.name();
-        let Some(found) = found.filter(|found| found.key.len() == expected.key.len()) else {
-            return Err(format!("has no table `{name}` with a key of {} fields", expected.key.len()));
+        let Some(found) = found.filter(|found| found.key.len() == key.len()) else {
+            return Err(format!("has no table `{name}` with a key of {} fields", key.len()));
         };
-        for (expected, found) in expected.key.iter().zip(&found.key) {
+        for (expected, found) in key.iter().zip(&found.key) {
             if (expected.kind, expected.width) != (found.kind, found.width) {
                 let (field, width, kind) = (&expected.name, expected.width, expected.kind.name());
                 return Err(format!(
@@ -172,10 +200,11 @@ impl Shapes {
                 ));
             }
         }
-        for (action, params) in &expected.actions {
+        for expected in actions {
+            let action = last(&expected.name);
             let widths = |params: &[Param]| params.iter().map(|param| param.width).collect::<Vec<_>>();
             match found.actions.get(action) {
-                Some(found) if widths(found) == widths(params) => {}
+                Some(found) if widths(found) == widths(&expected.params) => {}
                 Some(_) => {
                     return Err(format!(
                         "has other parameters in the action `{action}` of the table `{name}`"
@@ -187,40 +216,47 @@ impl Shapes {
         Ok(())
     }
 
-    /// True if an entry can have this key and action.
-    pub(crate) fn can_have(&self, table: Table, key: &[Field], call: &Call) -> bool {
-        let Some(shape) = self.0.get(&table) else { return true };
-        let params = shape.actions.get(&call.action);
-        key.len() == shape.key.len() && params.is_none_or(|params| params.len() == call.params.len())
+    /// The action for a call in a table.
+    pub(crate) fn action(&self, table: TableId, call: &Call) -> Action {
+        let action = self.schema.action(table, &call.action).expect("plans have actions of the program");
+        Action { action, data: call.params.iter().map(|value| BigUint::from(*value)).collect() }
     }
 
-    /// Returns the words of an entry's key.
-    pub(crate) fn key_words(&self, table: Table, key: &[Field]) -> Vec<String> {
-        let fields = self.0.get(&table).map_or(&[][..], |shape| &shape.key);
-        let kinds = fields.iter().map(|field| Kind::of(&field.name, field.width));
-        let word = |(field, kind): (&Field, Kind)| match field.prefix_len {
-            Some(len) => format!("{}/{len}", Word(kind, field.value)),
-            None => Word(kind, field.value).to_string(),
-        };
-        key.iter().zip(kinds.chain(std::iter::repeat(Number))).map(word).collect()
+    /// The call for an action of a table.
+    pub(crate) fn call(&self, table: TableId, action: &Action) -> Option<Call> {
+        let info = self.schema.actions_of(table).get(action.action as usize)?;
+        let params: Option<Vec<u128>> = action.data.iter().map(|value| u128::try_from(value).ok()).collect();
+        Some(Call { action: last(&info.name).to_string(), params: params? })
     }
 
-    /// Returns the words of the parameters of an entry's action.
-    pub(crate) fn params_words(&self, table: Table, call: &Call) -> Vec<String> {
-        let params = self.0.get(&table).and_then(|shape| shape.actions.get(&call.action));
-        let kinds = params.into_iter().flatten().map(|param| Kind::of(&param.name, param.width));
-        let kinds = kinds.chain(std::iter::repeat(Number));
-        call.params.iter().zip(kinds).map(|(value, kind)| Word(kind, *value).to_string()).collect()
+    /// Formats an update as a runtime command.
+    pub(crate) fn command(&self, update: &Update) -> String {
+        // Each update of the controller has a command.
+        runtime_command(&self.schema, update, notation).unwrap_or_else(|| format!("{update:?}"))
     }
 
-    /// Returns an entry's key in the form of commands.
+    /// Formats an entry's key for users.
     pub(crate) fn key_text(&self, table: Table, key: &[Field]) -> String {
-        self.key_words(table, key).join(" ")
+        let word = |(field, info): (&Field, &KeyField)| {
+            let value = notation(&info.name, info.width, &field.value.into());
+            match field.prefix_len {
+                Some(len) => format!("{value}/{len}"),
+                None => value,
+            }
+        };
+        let words: Vec<_> = key.iter().zip(self.schema.key(self.id(table))).map(word).collect();
+        words.join(" ")
     }
 
-    /// Returns the parameters of an entry's action in the form of commands.
+    /// Formats the parameters of an entry's action for users, each after a blank.
     pub(crate) fn params_text(&self, table: Table, call: &Call) -> String {
-        self.params_words(table, call).iter().map(|word| format!(" {word}")).collect()
+        let actions = self.schema.actions_of(self.id(table));
+        let params = actions.iter().find(|info| last(&info.name) == call.action);
+        let params = params.into_iter().flat_map(|info| &info.params).zip(&call.params);
+        let word = |(info, value): (&Param, &u128)| {
+            format!(" {}", notation(&info.name, info.width, &(*value).into()))
+        };
+        params.map(word).collect()
     }
 }
 
@@ -236,6 +272,28 @@ pub struct Field {
 impl From<u128> for Field {
     fn from(value: u128) -> Field {
         Field { value, prefix_len: None }
+    }
+}
+
+impl From<&Field> for KeyMatch {
+    fn from(field: &Field) -> KeyMatch {
+        let value = BigUint::from(field.value);
+        match field.prefix_len {
+            Some(prefix_len) => KeyMatch::Lpm { value, prefix_len: prefix_len.into() },
+            None => KeyMatch::Exact(value),
+        }
+    }
+}
+
+impl Field {
+    /// The field for a match; none if no field of the program has such a match.
+    pub(crate) fn of(found: &KeyMatch) -> Option<Field> {
+        let (value, prefix_len) = match found {
+            KeyMatch::Exact(value) => (value, None),
+            KeyMatch::Lpm { value, prefix_len } => (value, Some(u8::try_from(*prefix_len).ok()?)),
+            KeyMatch::Ternary { .. } | KeyMatch::Range { .. } | KeyMatch::Optional(_) => return None,
+        };
+        Some(Field { value: u128::try_from(value).ok()?, prefix_len })
     }
 }
 
@@ -258,40 +316,19 @@ impl Call {
     }
 }
 
-/// A value as a word of a command.
-pub struct Word(pub Kind, pub u128);
-
-impl fmt::Display for Word {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Word(kind, value) = *self;
-        match kind {
-            Number => write!(f, "{value}"),
-            Location => write!(f, "{value:#x}"),
-            Mac => {
-                let b = value.to_be_bytes();
-                write!(
-                    f,
-                    "{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}",
-                    b[10], b[11], b[12], b[13], b[14], b[15]
-                )
-            }
-            // Both come from values of that width, or from a switch that checked it.
-            V4 => write!(f, "{}", Ipv4Addr::from(value as u32)),
-            V6 => write!(f, "{}", Ipv6Addr::from(value)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn words() {
-        assert_eq!(Word(Mac, 0x0200_0000_0a01).to_string(), "02:00:00:00:0a:01");
-        assert_eq!(Word(V4, 0xc633_6401).to_string(), "198.51.100.1");
-        assert_eq!(Word(V6, 0x2001_0db8 << 96 | 1).to_string(), "2001:db8::1");
-        assert_eq!(Word(Location, 0x10001).to_string(), "0x10001");
+    fn values_have_a_notation_for_users() {
+        let text = |name, width, value: u128| notation(name, width, &value.into());
+        assert_eq!(text("dmac", 48, 0x0200_0000_0a01), "02:00:00:00:0a:01");
+        assert_eq!(text("meta.dst", 32, 0xc633_6401), "198.51.100.1");
+        assert_eq!(text("meta.dst", 128, 0x2001_0db8 << 96 | 1), "2001:db8::1");
+        assert_eq!(text("location", 17, 0x10001), "0x10001");
+        assert_eq!(text("meta.service", 32, 7), "7");
+        assert_eq!(text("vlan", 12, 20), "20");
     }
 
     #[test]

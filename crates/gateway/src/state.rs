@@ -1,13 +1,11 @@
 //! The state of a switch, as far as the gateway sets it.
 
-use crate::schema::{Call, Field, Key, Shape, Shapes, Table, last};
+use crate::schema::{Call, Field, Key, Objects, Shape, Table, last};
 use p4jet_control::record::{Groups, Record};
-use p4jet_control::value::parse_int;
-use p4jet_control::{CommandError, NamedSelector, Ref};
+use p4jet_control::{Act, CommandError, KeyMatch, NamedSelector, Ref, TableId};
 use p4jet_text::client::Client;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::sync::Arc;
 
 /// Everything that the gateway sets, without the switch's handles. The intended and the actual state have the same
 /// form.
@@ -47,8 +45,6 @@ pub struct Actual {
     pub nodes: BTreeMap<(u16, u16, u16), u32>,
     /// Anything that the gateway would not set.
     pub strays: Strays,
-    /// The shapes of the program's tables.
-    pub shapes: Arc<Shapes>,
 }
 
 /// Handles of a pool.
@@ -74,7 +70,7 @@ pub struct Strays {
     /// Multicast nodes, with the group of each.
     pub nodes: BTreeMap<u32, Option<u16>>,
     /// Tables whose default action is not the program's.
-    pub defaults: BTreeSet<String>,
+    pub defaults: BTreeSet<TableId>,
 }
 
 pub(crate) const PROFILE: &str = "members";
@@ -87,51 +83,23 @@ fn table_named(name: &str) -> Option<Table> {
     Table::ALL.into_iter().find(|table| table.name() == last(name))
 }
 
-fn number(text: &str) -> Option<u128> {
-    u128::try_from(parse_int(text)?.ok()?).ok()
-}
-
-fn field(text: &str) -> Option<Field> {
-    match text.split_once('/') {
-        None => Some(Field { value: number(text)?, prefix_len: None }),
-        Some((value, len)) => Some(Field { value: number(value)?, prefix_len: Some(len.parse().ok()?) }),
-    }
-}
-
-/// Returns the call of an entry or a member, if it is an action.
-fn call(call: &p4jet_control::Call) -> Option<Call> {
-    let params: Option<Vec<u128>> = call.params.iter().map(|param| number(param)).collect();
-    Some(Call { action: last(call.action.as_ref()?).to_string(), params: params? })
-}
-
-/// The handle of a group or member that a dump names.
-fn handle(of: Option<Ref>) -> Option<u32> {
-    match of {
-        Some(Ref::Handle(handle)) => Some(handle),
-        _ => None,
-    }
-}
-
 impl Actual {
-    /// Returns the state of a switch on which nothing was set.
-    pub fn empty(shapes: &Arc<Shapes>) -> Actual {
-        Actual { shapes: Arc::clone(shapes), ..Actual::default() }
-    }
-
     /// Reads the output of `dump`. The error says why it is not that of a gateway.
-    pub fn from_dump(shapes: &Arc<Shapes>, text: &str) -> Result<Actual, String> {
-        let mut reading = Reading::new(shapes);
+    pub fn from_dump(objects: &Objects, text: &str) -> Result<Actual, String> {
+        let mut reading = Reading::new(objects);
         for (line, at) in text.lines().zip(1..) {
             let record =
                 Record::parse(line).map_err(|e| format!("line {at} is not a record of a dump: {e}"))?;
-            reading.record(record).map_err(|why| format!("line {at}: {why}"))?;
+            let read = reading.record(record);
+            // Records of another program come after those of its tables.
+            read.map_err(|why| reading.check_tables().err().unwrap_or_else(|| format!("line {at}: {why}")))?;
         }
         reading.finish()
     }
 
     /// Reads the state of a running switch. The inner error says why it is not a gateway.
-    pub fn read(shapes: &Arc<Shapes>, client: &mut Client) -> io::Result<Result<Actual, String>> {
-        let mut reading = Reading::new(shapes);
+    pub fn read(objects: &Objects, client: &mut Client) -> io::Result<Result<Actual, String>> {
+        let mut reading = Reading::new(objects);
         Ok(match reading.read(client)? {
             Ok(()) => reading.finish(),
             Err(why) => Err(why),
@@ -139,8 +107,8 @@ impl Actual {
     }
 }
 
-#[derive(Default)]
-struct Reading {
+struct Reading<'o> {
+    objects: &'o Objects,
     program: String,
     tables: BTreeMap<Table, Shape>,
     found: Actual,
@@ -152,9 +120,18 @@ struct Reading {
     crcs: usize,
 }
 
-impl Reading {
-    fn new(shapes: &Arc<Shapes>) -> Reading {
-        Reading { found: Actual::empty(shapes), ..Reading::default() }
+impl Reading<'_> {
+    fn new(objects: &Objects) -> Reading<'_> {
+        Reading {
+            objects,
+            program: String::new(),
+            tables: BTreeMap::new(),
+            found: Actual::default(),
+            members: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            pool_entries: Vec::new(),
+            crcs: 0,
+        }
     }
 
     /// Reads all that the gateway could have set.
@@ -225,7 +202,7 @@ impl Reading {
     /// Checks that the switch runs the gateway's program.
     fn check_tables(&self) -> Result<(), String> {
         for table in Table::ALL {
-            self.found.shapes.check(table, self.tables.get(&table)).map_err(|why| {
+            self.objects.check(table, self.tables.get(&table)).map_err(|why| {
                 format!("the switch runs `{}`, which {why}: expected programs/vxlan_gateway", self.program)
             })?;
         }
@@ -242,38 +219,42 @@ impl Reading {
                 }
             }
             Record::Member(member) if last(&member.profile) == PROFILE => {
-                let call = call(&member.r#do).ok_or_else(|| strange("member"))?;
-                self.members.insert(member.handle, call);
+                let call = self.call(self.objects.pools, &member.r#do);
+                self.members.insert(member.handle, call.ok_or_else(|| strange("member"))?);
             }
             Record::Group(group) if last(&group.profile) == PROFILE => {
                 self.groups.insert(group.handle, group.members);
             }
             Record::Entry(entry) => {
                 let strange = || strange("entry");
-                let key =
-                    entry.key.iter().map(|word| field(word)).collect::<Option<Key>>().ok_or_else(strange)?;
                 if last(&entry.table) == POOLS {
-                    let pool = key.first().map_or(0, |field| field.value);
-                    let pool = u16::try_from(pool).map_err(|_| strange())?;
-                    self.pool_entries.push((pool, entry.handle, handle(entry.r#do.group)));
+                    let key = self.key(self.objects.pools, &entry.key).ok_or_else(strange)?;
+                    let pool = key.first().and_then(|field| u16::try_from(field.value).ok());
+                    let group = match self.objects.schema().act(self.objects.pools, &entry.r#do) {
+                        Ok(Act::Group(Ref::Handle(group))) => Some(group),
+                        _ => None,
+                    };
+                    self.pool_entries.push((pool.ok_or_else(strange)?, entry.handle, group));
                 } else if let Some(table) = table_named(&entry.table) {
-                    let call = call(&entry.r#do).filter(|call| self.found.shapes.can_have(table, &key, call));
-                    let (place, call) = ((table, key), call.ok_or_else(strange)?);
+                    let id = self.objects.id(table);
+                    let (key, call) = (self.key(id, &entry.key), self.call(id, &entry.r#do));
+                    let place = (table, key.ok_or_else(strange)?);
                     self.found.handles.insert(place.clone(), entry.handle);
-                    self.found.state.entries.insert(place, call);
+                    self.found.state.entries.insert(place, call.ok_or_else(strange)?);
                 }
             }
             Record::Default(default) => {
                 let name = last(&default.table);
-                if table_named(name).is_some() || name == POOLS {
-                    self.found.strays.defaults.insert(name.to_string());
-                }
+                let id = table_named(name).map(|table| self.objects.id(table));
+                let id = id.or_else(|| (name == POOLS).then_some(self.objects.pools));
+                self.found.strays.defaults.extend(id);
             }
             Record::ValueSet(set) => {
                 let four = last(&set.name) == "own_vteps_v4";
+                let id = if four { self.objects.own_vteps_v4 } else { self.objects.own_vteps_v6 };
                 for value in &set.values {
-                    let value = value.first().and_then(|value| number(value));
-                    let value = value.ok_or_else(|| strange("value_set"))?;
+                    let key = self.key(id, value).ok_or_else(|| strange("value_set"))?;
+                    let value = key.first().map_or(0, |field| field.value);
                     let own = if four { OwnVtep::V4(value as u32) } else { OwnVtep::V6(value) };
                     self.found.state.own_vteps.insert(own);
                 }
@@ -292,6 +273,20 @@ impl Reading {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The key of an entry, if it fits the table.
+    fn key(&self, table: TableId, words: &[String]) -> Option<Key> {
+        let key: Vec<KeyMatch> = self.objects.schema().matches(table, words).ok()?;
+        key.iter().map(Field::of).collect()
+    }
+
+    /// The call of an entry or a member, if it is an action of the table.
+    fn call(&self, table: TableId, call: &p4jet_control::Call) -> Option<Call> {
+        match self.objects.schema().act(table, call).ok()? {
+            Act::Action(action) => self.objects.call(table, &action),
+            Act::Member(_) | Act::Group(_) => None,
+        }
     }
 
     fn multicast(&mut self, multicast: Groups) -> Option<()> {

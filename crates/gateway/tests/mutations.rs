@@ -12,15 +12,15 @@ mod common;
 mod mutate;
 
 use mutate::{Random, Vocabulary, mutate};
-use p4jet_gateway::{Actual, Complaint, Config, Plan, Shapes, commands, diff, plan, render, summary};
-use std::sync::{Arc, LazyLock};
+use p4jet_gateway::{Actual, Complaint, Config, Objects, Plan, commands, diff, plan, render, summary};
+use std::sync::LazyLock;
 
 const GATEWAY: &str = include_str!("../../../programs/vxlan_gateway/gateway.toml");
 const ERRORS: &str = include_str!("errors.txt");
 /// The output of `p4jet ctl dump` for a switch configured by [`GATEWAY`], with pools of 8 slots.
 const DUMP: &str = include_str!("dump.txt");
 
-static SHAPES: LazyLock<Arc<Shapes>> = LazyLock::new(common::shapes);
+static OBJECTS: LazyLock<Objects> = LazyLock::new(common::objects);
 
 static WORDS: Vocabulary = Vocabulary {
     spices: &[
@@ -106,14 +106,14 @@ fn is_clear(complaint: &Complaint, text: &str) {
 }
 
 fn check_texts(wanted: &Plan, actual: &Actual) {
-    let changes = diff(wanted, actual);
-    assert_eq!(commands(&changes).lines().count(), changes.len());
+    let changes = diff(&OBJECTS, wanted, actual);
+    assert_eq!(commands(&OBJECTS, &changes).lines().count(), changes.len());
     assert!(!summary(&changes).is_empty());
 }
 
 /// Tries a text as a dump of a switch for which there is a plan.
 fn dump(text: &str) -> bool {
-    match Actual::from_dump(&SHAPES, text) {
+    match Actual::from_dump(&OBJECTS, text) {
         Ok(actual) => {
             let config = Config::parse(GATEWAY).unwrap();
             if let Ok(wanted) = plan(&config, &|at| at != 1, &actual) {

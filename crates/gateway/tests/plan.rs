@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::shapes;
+use common::objects;
 use p4jet_gateway::{Actual, Config, commands, diff, plan, summary};
 
 const SMALL: &str = r#"
@@ -122,9 +122,9 @@ services = [
 #[test]
 fn a_small_configuration() {
     let config = Config::parse(SMALL).unwrap();
-    let nothing = Actual::empty(&shapes());
-    let changes = diff(&plan(&config, &|_| true, &nothing).unwrap(), &nothing);
-    let now = format!("{}# {}\n", commands(&changes), summary(&changes));
+    let (objects, nothing) = (objects(), Actual::default());
+    let changes = diff(&objects, &plan(&config, &|_| true, &nothing).unwrap(), &nothing);
+    let now = format!("{}# {}\n", commands(&objects, &changes), summary(&changes));
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plan.txt");
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(path, &now).unwrap();
@@ -136,6 +136,6 @@ fn a_small_configuration() {
 #[test]
 fn an_empty_configuration() {
     let config = Config::parse("[health]").unwrap();
-    let nothing = Actual::empty(&shapes());
-    assert_eq!(diff(&plan(&config, &|_| true, &nothing).unwrap(), &nothing), []);
+    let nothing = Actual::default();
+    assert_eq!(diff(&objects(), &plan(&config, &|_| true, &nothing).unwrap(), &nothing), []);
 }

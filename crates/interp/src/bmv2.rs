@@ -8,8 +8,9 @@ use p4jet_ir::{
 };
 use p4jet_tables::{Entry, EntryHandle, KeyMatch};
 
-use crate::render::{code_name, value_text};
+use crate::render::value_text;
 use crate::trace::{Matched, Trace, TraceEvent};
+use crate::wording::code_name;
 use crate::wording::{Wording, field_name, is_nameless};
 
 /// The level of a line.

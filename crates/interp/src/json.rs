@@ -5,8 +5,8 @@ use p4jet_ir::{FieldId, Intrinsic, Loc, Program, TableId};
 use p4jet_tables::{Entry, KeyMatch, Near};
 use serde_json::{Map, Value, json};
 
-use crate::render::code_name;
 use crate::trace::{Absent, Cause, Matched, Since, Trace, TraceEvent};
+use crate::wording::code_name;
 use crate::wording::{Wording, field_name};
 
 impl Trace {

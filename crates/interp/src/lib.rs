@@ -22,5 +22,5 @@ mod wording;
 pub use bmv2::LogLevel;
 pub use machine::{Arrival, Copied, Machine, Outcome, Ran, Tables, Visited, interpreted};
 pub use render::value_text;
-pub use setup::{build_state, build_tables, given_entries, succeeding_state};
+pub use setup::{TablesError, build_state, build_tables, given_entries, succeeding_state};
 pub use trace::{Cause, Matched, Trace, TraceEvent};

@@ -415,7 +415,7 @@ impl Run<'_, '_, '_> {
                 Terminator::If { cond, then, otherwise } => {
                     let held = !self.eval(cond).is_zero();
                     self.decided(&[cond]);
-                    self.record(|run| {
+                    self.record_branch(loc, |run| {
                         let condition = run.explained(cond).unwrap_or_else(|| cond.clone());
                         let fields = run.values(&run.fields_of(&[&condition]));
                         TraceEvent::Branch { condition, fields, held, loc }
@@ -426,7 +426,7 @@ impl Run<'_, '_, '_> {
                     let value = self.eval(selector);
                     let case = cases.iter().find(|(case, _)| *case == value);
                     self.decided(&[selector]);
-                    self.record(|run| TraceEvent::Switch {
+                    self.record_branch(loc, |run| TraceEvent::Switch {
                         selector: run.explained(selector).unwrap_or_else(|| selector.clone()),
                         value: value.clone(),
                         matched: case.is_some(),
@@ -714,7 +714,7 @@ impl Run<'_, '_, '_> {
             let mut copied = copied.clone();
             for (field, value) in [
                 (replicas.port, replica.port),
-                (replicas.instance, replica.instance),
+                (replicas.instance, replica.replication_id),
                 (replicas.class_of_service, class_of_service),
             ] {
                 if let Some(f) = field {
@@ -883,6 +883,13 @@ impl Run<'_, '_, '_> {
                 Some(event) => recorder.trace.events.push(event),
                 None => recorder.trace.left_out += 1,
             }
+        }
+    }
+
+    /// Adds an event for a branch. A branch without a place, in a program that has places, is not in the program's text.
+    fn record_branch(&mut self, loc: Loc, event: impl FnOnce(&Self) -> TraceEvent) {
+        if loc != Loc(0) || self.program.locs.len() == 1 {
+            self.record(event);
         }
     }
 

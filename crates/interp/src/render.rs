@@ -8,7 +8,7 @@ use p4jet_ir::{BlockKind, Expr, FieldId, Intrinsic, Key, Loc, MatchKind, Program
 use p4jet_tables::{Difference, Entry, EntryHandle, HitReason, KeyMatch};
 
 use crate::trace::{Absent, Cause, Matched, Since, Trace, TraceEvent};
-use crate::wording::{Wording, field_name, is_nameless};
+use crate::wording::{Wording, code_name, field_name, is_nameless};
 
 impl Trace {
     /// Returns the trace as indented text, one step per line, with the place in the P4 text at the end.
@@ -459,11 +459,6 @@ impl<'a> Renderer<'a> {
             self.line(1, &format!("because {what}, {who}"), loc);
         }
     }
-}
-
-pub(crate) fn code_name(p: &Program, code: &BigUint) -> String {
-    let name = u32::try_from(code).ok().and_then(|code| p.errors.get(code as usize));
-    name.cloned().unwrap_or_else(|| format!("error {code}"))
 }
 
 #[cfg(test)]

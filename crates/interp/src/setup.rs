@@ -4,17 +4,38 @@ use p4jet_externs as externs;
 use p4jet_ir::{ActionCall, CounterUnit, Instance, InstanceId, InstanceKind, Program, TableId};
 use p4jet_tables as tables;
 use std::collections::HashMap;
+use std::fmt;
+
+/// The reason why the tables of a program cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TablesError {
+    /// The system refuses memory, for this reason.
+    NoMemory(String),
+    /// A table, given by its name, refuses an entry that the program declares.
+    Entry(String, tables::TableError),
+}
+
+impl fmt::Display for TablesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TablesError::NoMemory(why) => write!(f, "no memory: {why}"),
+            TablesError::Entry(table, error) => write!(f, "table `{table}`: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TablesError {}
 
 /// Builds the program's tables with their declared entries, by [`p4jet_ir::TableId`]; those of one action profile share
 /// it. Fails if the tables refuse an entry.
-pub fn build_tables(program: &Program) -> Result<Vec<tables::Table>, String> {
+pub fn build_tables(program: &Program) -> Result<Vec<tables::Table>, TablesError> {
     let build = || {
         let mut profiles = HashMap::new();
         let tables = program.tables.iter().enumerate();
         tables.map(|(id, table)| build_table(program, TableId(id as u32), table, &mut profiles)).collect()
     };
     std::panic::catch_unwind(build).unwrap_or_else(|panic| match panic.downcast::<tables::NoMemory>() {
-        Ok(no_memory) => Err(format!("no memory: {}", no_memory.0)),
+        Ok(no_memory) => Err(TablesError::NoMemory(no_memory.0)),
         Err(panic) => std::panic::resume_unwind(panic),
     })
 }
@@ -104,17 +125,13 @@ fn build_table(
     id: TableId,
     table: &p4jet_ir::Table,
     profiles: &mut HashMap<InstanceId, tables::ActionProfile>,
-) -> Result<tables::Table, String> {
+) -> Result<tables::Table, TablesError> {
     let actions = table.actions.iter().map(|action| {
         let params = &program.actions[action.action.index()].params;
         tables::ActionSpec { param_widths: params.iter().map(|f| program.width(*f)).collect() }
     });
     let spec = tables::TableSpec {
-        keys: table
-            .keys
-            .iter()
-            .map(|key| tables::KeySpec { width: key.width, kind: match_kind(key.kind) })
-            .collect(),
+        keys: table.keys.iter().map(|key| tables::KeySpec { width: key.width, kind: key.kind }).collect(),
         actions: actions.collect(),
         size: table.size,
         row_per_entry: has_direct_state(program, id),
@@ -135,39 +152,20 @@ fn build_table(
         }
     };
     for entry in given_entries(table) {
-        built.insert(entry).map_err(|error| format!("table `{}`: {error}", table.name))?;
+        built.insert(entry).map_err(|error| TablesError::Entry(table.name.clone(), error))?;
     }
     Ok(built)
 }
 
 /// Returns the entries that the program declares for a table.
 pub fn given_entries(table: &p4jet_ir::Table) -> impl Iterator<Item = tables::Entry> {
-    table.entries.iter().map(|entry| {
-        let key = entry.key.iter().map(key_match).collect();
-        tables::Entry { key, priority: entry.priority, action: action(&entry.action) }
+    table.entries.iter().map(|entry| tables::Entry {
+        key: entry.key.clone(),
+        priority: entry.priority,
+        action: action(&entry.action),
     })
 }
 
 fn action(call: &ActionCall) -> tables::Action {
     tables::Action { action: call.action, data: call.data.clone() }
-}
-
-fn match_kind(kind: p4jet_ir::MatchKind) -> tables::MatchKind {
-    match kind {
-        p4jet_ir::MatchKind::Exact => tables::MatchKind::Exact,
-        p4jet_ir::MatchKind::Lpm => tables::MatchKind::Lpm,
-        p4jet_ir::MatchKind::Ternary => tables::MatchKind::Ternary,
-        p4jet_ir::MatchKind::Range => tables::MatchKind::Range,
-        p4jet_ir::MatchKind::Optional => tables::MatchKind::Optional,
-    }
-}
-
-fn key_match(m: &p4jet_ir::KeyMatch) -> tables::KeyMatch {
-    match m.clone() {
-        p4jet_ir::KeyMatch::Exact(value) => tables::KeyMatch::Exact(value),
-        p4jet_ir::KeyMatch::Lpm { value, prefix_len } => tables::KeyMatch::Lpm { value, prefix_len },
-        p4jet_ir::KeyMatch::Ternary { value, mask } => tables::KeyMatch::Ternary { value, mask },
-        p4jet_ir::KeyMatch::Range { lo, hi } => tables::KeyMatch::Range { lo, hi },
-        p4jet_ir::KeyMatch::Optional(value) => tables::KeyMatch::Optional(value),
-    }
 }

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use num_bigint::BigUint;
 use p4jet_ir::{BinaryOp, Expr, FieldId, FieldKind, Op, Program, TableId, Terminator, UnaryOp};
 
-use crate::render::code_name;
 use crate::trace::TraceEvent;
 
 /// The names of the fields of a trace.
@@ -263,6 +262,12 @@ impl<'a> Wording<'a> {
 /// Small numbers in decimal.
 fn number(value: &BigUint) -> String {
     if value.bits() <= 3 { value.to_string() } else { format!("{value:#x}") }
+}
+
+/// Returns the name of an error code.
+pub(crate) fn code_name(p: &Program, code: &BigUint) -> String {
+    let name = u32::try_from(code).ok().and_then(|code| p.errors.get(code as usize));
+    name.cloned().unwrap_or_else(|| format!("error {code}"))
 }
 
 #[cfg(test)]

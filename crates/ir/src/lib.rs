@@ -367,6 +367,9 @@ pub struct Key {
     pub kind: MatchKind,
 }
 
+/// The number that stands for the action where none runs: the entry names a group without members.
+pub const NO_ACTION: u32 = u32::MAX;
+
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
@@ -397,6 +400,16 @@ pub struct Table {
     pub idle_timeout: bool,
     /// The place of its declaration.
     pub loc: Loc,
+}
+
+impl Table {
+    /// True if a lookup may have to compare many entries: with ternary, range or optional keys, or several lpm keys.
+    pub fn is_searched(&self) -> bool {
+        let prefixes = self.keys.iter().filter(|key| key.kind == MatchKind::Lpm).count();
+        let wild =
+            |key: &Key| matches!(key.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
+        prefixes > 1 || self.keys.iter().any(wild)
+    }
 }
 
 /// An action in a table's list.
@@ -435,7 +448,7 @@ pub struct Entry {
 }
 
 /// The match of one key field of an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum KeyMatch {
     /// This value.
     Exact(BigUint),
@@ -804,7 +817,8 @@ pub enum Terminator {
         keys: Vec<Expr>,
         /// Receives 1 on a hit, 0 on a miss, before the action runs.
         hit: Option<FieldId>,
-        /// Receives the index in [`Table::actions`] of the action, before it runs. Width 32.
+        /// Receives the index in [`Table::actions`] of the action, before it runs; [`NO_ACTION`] if the entry names a group
+        /// without members. Width 32.
         action_run: Option<FieldId>,
         /// Receives the cell of the entry in direct counters and meters, 0 on a miss, before the action runs. Width 32.
         entry: Option<FieldId>,

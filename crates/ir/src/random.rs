@@ -775,7 +775,11 @@ impl Maker {
             self.repeat(&mut body);
         }
         let error_field = Some(self.parser_error);
-        self.p.blocks.push(Block { name: name.to_string(), kind: BlockKind::Parser, body, error_field });
+        self.block(name, BlockKind::Parser, body, error_field)
+    }
+
+    fn block(&mut self, name: &str, kind: BlockKind, body: Cfg, error_field: Option<FieldId>) -> BlockId {
+        self.p.blocks.push(Block { name: name.to_string(), kind, body, error_field });
         BlockId(self.p.blocks.len() as u32 - 1)
     }
 
@@ -879,13 +883,7 @@ impl Maker {
         if self.rng.once_in(6) {
             self.repeat(&mut body);
         }
-        self.p.blocks.push(Block {
-            name: name.to_string(),
-            kind: BlockKind::Control,
-            body,
-            error_field: None,
-        });
-        BlockId(self.p.blocks.len() as u32 - 1)
+        self.block(name, BlockKind::Control, body, None)
     }
 
     /// Adds a control that creates copies; `rounds` counts the generations so that they end.
@@ -912,13 +910,7 @@ impl Maker {
             let bytes = Expr::ZeroExtend(Box::new(self.expr(7, &scope, 1)), 32);
             self.push(&mut body, after, Op::Truncate { bytes });
         }
-        self.p.blocks.push(Block {
-            name: name.to_string(),
-            kind: BlockKind::Control,
-            body,
-            error_field: None,
-        });
-        BlockId(self.p.blocks.len() as u32 - 1)
+        self.block(name, BlockKind::Control, body, None)
     }
 
     fn copy(&mut self, rounds: FieldId, scope: &[FieldId]) -> Op {
@@ -988,13 +980,7 @@ impl Maker {
         if self.rng.once_in(6) {
             self.repeat(&mut body);
         }
-        self.p.blocks.push(Block {
-            name: name.to_string(),
-            kind: BlockKind::Deparser,
-            body,
-            error_field: None,
-        });
-        BlockId(self.p.blocks.len() as u32 - 1)
+        self.block(name, BlockKind::Deparser, body, None)
     }
 
     fn boxed(&mut self, width: u32, scope: &[FieldId], depth: u32) -> Box<Expr> {

@@ -200,6 +200,12 @@ impl MatchKind {
     }
 }
 
+impl fmt::Display for MatchKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl CounterUnit {
     /// All variants.
     pub const ALL: [CounterUnit; 3] = [CounterUnit::Packets, CounterUnit::Bytes, CounterUnit::Both];

@@ -37,6 +37,7 @@ use num_bigint::{BigInt, BigUint};
 use num_traits::{One, Signed, ToPrimitive, Zero};
 
 use crate::components::components;
+use crate::work::SEARCH_UNITS;
 use crate::*;
 
 /// Maximum number of counted turns of a packet, and of turns of all bounded loops of a program.
@@ -49,6 +50,9 @@ pub const COPIES_MAX: usize = 1 << 12;
 pub const WORK_PER_TURN: u64 = 128;
 /// Maximum work between two advances of a progressing loop, so that a frame of 16 KiB causes as much as all turns.
 pub const PROGRESS_WORK_MAX: u64 = WORK_PER_TURN * TURNS_MAX as u64 / (16 << 10);
+
+/// Maximum number of lookups in searched tables ([`Table::is_searched`]) that the turns of a packet allow.
+pub const SEARCHES_MAX: u64 = TURNS_MAX as u64 * WORK_PER_TURN / SEARCH_UNITS;
 
 /// The drop reason of a packet that has used up its turns.
 pub const SPENT: &str = "loop ran too long";
@@ -117,7 +121,10 @@ fn spent(program: &mut Program, graph: CfgId) -> Terminator {
     if let CfgId::Block(block) = graph
         && program.blocks[block.index()].kind == BlockKind::Parser
     {
-        let timeout = program.errors.iter().position(|e| e == SPENT_IN_PARSER).unwrap_or(0);
+        let timeout = program.errors.iter().position(|e| e == SPENT_IN_PARSER).unwrap_or_else(|| {
+            program.errors.push(SPENT_IN_PARSER.to_string());
+            program.errors.len() - 1
+        });
         return Terminator::Reject(Expr::constant(timeout as u32, 32));
     }
     let reason = program.drop_reasons.iter().position(|r| r == SPENT).unwrap_or_else(|| {
@@ -197,6 +204,17 @@ pub struct Uncounted {
 /// Returns every part that lacks a turn, or has one with too little weight; the innermost part if the outer ones are
 /// bounded. Targets must exist.
 pub fn uncounted(program: &Program) -> Vec<Uncounted> {
+    examine(program).0
+}
+
+/// Returns at least the number of lookups in searched tables ([`Table::is_searched`]) that the loops of a counted program
+/// cause for one packet.
+pub fn searches_in_loops(program: &Program) -> u64 {
+    if program.tables.iter().any(Table::is_searched) { examine(program).1 } else { 0 }
+}
+
+/// Returns the results of [`uncounted`] and of [`searches_in_loops`].
+fn examine(program: &Program) -> (Vec<Uncounted>, u64) {
     let written: Vec<HashSet<FieldId>> = program
         .actions
         .iter()
@@ -241,6 +259,7 @@ pub fn uncounted(program: &Program) -> Vec<Uncounted> {
     let work_of_tables: Vec<u64> = program.tables.iter().map(|t| work_of(t).unwrap_or(0)).collect();
     let mut left = u64::from(if program.copies() { COPY_TURNS_MAX } else { TURNS_MAX });
     let mut found = Vec::new();
+    let mut searches = 0;
     for graph in program.cfgs() {
         let body = program.cfg(graph);
         let runs = match graph {
@@ -259,10 +278,11 @@ pub fn uncounted(program: &Program) -> Vec<Uncounted> {
             graph,
             left: &mut left,
             found: &mut found,
+            searches: &mut searches,
         };
         prover.examine(whole, runs);
     }
-    found
+    (found, searches)
 }
 
 /// Returns the work of each node; `tables` has that of the heaviest action of each table.
@@ -420,6 +440,8 @@ struct Prover<'a> {
     /// Number of turns that bounded loops may still take.
     left: &'a mut u64,
     found: &'a mut Vec<Uncounted>,
+    /// Number of lookups in searched tables that the loops examined so far cause.
+    searches: &'a mut u64,
 }
 
 impl Prover<'_> {
@@ -437,11 +459,13 @@ impl Prover<'_> {
                 && weighed <= *self.left
             {
                 *self.left -= weighed;
-                part.cut(guard);
                 let inner = all + runs;
+                self.count_searches(&part, inner);
+                part.cut(guard);
                 work.extend(part.cyclic().into_iter().rev().map(|part| (part, Some(inner))));
                 continue;
             }
+            self.count_searches(&part, SEARCHES_MAX);
             let nodes = part.nodes.clone();
             let lightest = self.cut_turns(&mut part);
             let progresses = self.cut_progress(&mut part);
@@ -455,6 +479,16 @@ impl Prover<'_> {
             }
             work.extend(part.cyclic().into_iter().rev().map(|part| (part, None)));
         }
+    }
+
+    /// Counts the lookups in searched tables of a part whose nodes run `runs` times.
+    fn count_searches(&mut self, part: &Part, runs: u64) {
+        let searches = |node: &&NodeId| match self.body.nodes[node.index()].terminator {
+            Terminator::Apply { table, .. } => self.program.tables[table.index()].is_searched(),
+            _ => false,
+        };
+        let searches = part.nodes.iter().filter(searches).count() as u64;
+        *self.searches = self.searches.saturating_add(searches.saturating_mul(runs));
     }
 
     /// Returns the maximum work of one turn of a part whose guard continues by this edge.

@@ -2,165 +2,122 @@
 
 use crate::*;
 
+/// Defines the walks that exist for shared and for mutable references: names, the iterator over a list, and `mut`.
+macro_rules! walks {
+    ($operands:ident, $for_each_expr:ident, $iter:ident $(, $mutable:tt)?) => {
+        impl Expr {
+            /// Iterates over the operands in their order.
+            fn $operands(&$($mutable)? self) -> impl Iterator<Item = &$($mutable)? Expr> {
+                let operands = match self {
+                    Expr::Const { .. } | Expr::Field(_) => [None, None, None],
+                    Expr::Unary(_, a)
+                    | Expr::Element { index: a, .. }
+                    | Expr::Slice { value: a, .. }
+                    | Expr::ZeroExtend(a, _)
+                    | Expr::SignExtend(a, _) => [Some(&$($mutable)? **a), None, None],
+                    Expr::Binary(_, a, b) | Expr::Concat(a, b) => {
+                        [Some(&$($mutable)? **a), Some(&$($mutable)? **b), None]
+                    }
+                    Expr::Select(c, a, b) => {
+                        [Some(&$($mutable)? **c), Some(&$($mutable)? **a), Some(&$($mutable)? **b)]
+                    }
+                };
+                operands.into_iter().flatten()
+            }
+        }
+
+        impl Op {
+            /// Calls `f` with each expression of the statement.
+            pub fn $for_each_expr(&$($mutable)? self, f: &mut dyn FnMut(&$($mutable)? Expr)) {
+                match self {
+                    Op::Set { value: e, .. }
+                    | Op::Extract { varbit_length: Some(e), .. }
+                    | Op::Advance { bits: e } => f(e),
+                    Op::SetElement { index, value, .. } => {
+                        f(index);
+                        f(value);
+                    }
+                    Op::ExtractElement { index, varbit_length, .. } => {
+                        f(index);
+                        varbit_length.$iter().for_each(f);
+                    }
+                    Op::Extern { args, .. } => args.$iter().for_each(f),
+                    Op::Truncate { bytes } => f(bytes),
+                    Op::Copy(copy) => {
+                        copy.set.$iter().for_each(|(_, e)| f(e));
+                        copy.replicas.$iter().for_each(|r| f(&$($mutable)? r.id));
+                        copy.queue.$iter().for_each(|q| {
+                            f(&$($mutable)? q.port);
+                            f(&$($mutable)? q.number);
+                        });
+                    }
+                    Op::Extract { varbit_length: None, .. } | Op::Lookahead { .. } | Op::Emit { .. } => {}
+                }
+            }
+        }
+
+        impl Terminator {
+            /// Calls `f` with each expression.
+            pub fn $for_each_expr(&$($mutable)? self, f: &mut dyn FnMut(&$($mutable)? Expr)) {
+                match self {
+                    Terminator::If { cond: e, .. }
+                    | Terminator::Switch { value: e, .. }
+                    | Terminator::Reject(e) => f(e),
+                    Terminator::Apply { keys, selector, .. } => keys.$iter().chain(selector).for_each(f),
+                    Terminator::Goto(_)
+                    | Terminator::Turn { .. }
+                    | Terminator::Return
+                    | Terminator::Exit
+                    | Terminator::Drop(_)
+                    | Terminator::Done
+                    | Terminator::Egress => {}
+                }
+            }
+        }
+    };
+}
+
+walks!(operands, for_each_expr, iter);
+walks!(operands_mut, for_each_expr_mut, iter_mut, mut);
+
 impl Expr {
     /// Calls `f` with every field that the expression may read, once for each read; for an element, with all fields of
     /// the column.
     pub fn for_each_field(&self, f: &mut dyn FnMut(FieldId)) {
+        self.operands().for_each(|operand| operand.for_each_field(f));
         match self {
-            Expr::Const { .. } => {}
             Expr::Field(field) => f(*field),
-            Expr::Element { column, index } => {
-                index.for_each_field(f);
-                column.iter().copied().for_each(f);
-            }
-            Expr::Unary(_, a)
-            | Expr::Slice { value: a, .. }
-            | Expr::ZeroExtend(a, _)
-            | Expr::SignExtend(a, _) => {
-                a.for_each_field(f);
-            }
-            Expr::Binary(_, a, b) | Expr::Concat(a, b) => {
-                a.for_each_field(f);
-                b.for_each_field(f);
-            }
-            Expr::Select(c, a, b) => {
-                c.for_each_field(f);
-                a.for_each_field(f);
-                b.for_each_field(f);
-            }
+            Expr::Element { column, .. } => column.iter().copied().for_each(f),
+            _ => {}
         }
     }
 
     /// Calls `f` with each column of which the expression reads a field.
     pub fn for_each_column(&self, f: &mut dyn FnMut(&Column)) {
-        match self {
-            Expr::Const { .. } | Expr::Field(_) => {}
-            Expr::Element { column, index } => {
-                index.for_each_column(f);
-                f(column);
-            }
-            Expr::Unary(_, a)
-            | Expr::Slice { value: a, .. }
-            | Expr::ZeroExtend(a, _)
-            | Expr::SignExtend(a, _) => a.for_each_column(f),
-            Expr::Binary(_, a, b) | Expr::Concat(a, b) => {
-                a.for_each_column(f);
-                b.for_each_column(f);
-            }
-            Expr::Select(c, a, b) => {
-                c.for_each_column(f);
-                a.for_each_column(f);
-                b.for_each_column(f);
-            }
+        self.operands().for_each(|operand| operand.for_each_column(f));
+        if let Expr::Element { column, .. } = self {
+            f(column);
         }
     }
 
     /// Calls `f` with every expression inside this one and then with itself, operands first.
     pub fn rewrite(&mut self, f: &mut dyn FnMut(&mut Expr)) {
-        match self {
-            Expr::Const { .. } | Expr::Field(_) => {}
-            Expr::Unary(_, a)
-            | Expr::Element { index: a, .. }
-            | Expr::Slice { value: a, .. }
-            | Expr::ZeroExtend(a, _)
-            | Expr::SignExtend(a, _) => {
-                a.rewrite(f);
-            }
-            Expr::Binary(_, a, b) | Expr::Concat(a, b) => {
-                a.rewrite(f);
-                b.rewrite(f);
-            }
-            Expr::Select(c, a, b) => {
-                c.rewrite(f);
-                a.rewrite(f);
-                b.rewrite(f);
-            }
-        }
+        self.operands_mut().for_each(|operand| operand.rewrite(f));
         f(self);
     }
 
     /// Returns the number of expressions in this one, including itself; 1 for a field.
     pub fn size(&self) -> usize {
-        1 + match self {
-            Expr::Const { .. } | Expr::Field(_) => 0,
-            Expr::Unary(_, a)
-            | Expr::Element { index: a, .. }
-            | Expr::Slice { value: a, .. }
-            | Expr::ZeroExtend(a, _)
-            | Expr::SignExtend(a, _) => a.size(),
-            Expr::Binary(_, a, b) | Expr::Concat(a, b) => a.size() + b.size(),
-            Expr::Select(c, a, b) => c.size() + a.size() + b.size(),
-        }
+        1 + self.operands().map(Expr::size).sum::<usize>()
     }
 
     /// Returns the nesting depth, including this expression; 1 for a field.
     pub fn depth(&self) -> u32 {
-        1 + match self {
-            Expr::Const { .. } | Expr::Field(_) => 0,
-            Expr::Unary(_, a)
-            | Expr::Element { index: a, .. }
-            | Expr::Slice { value: a, .. }
-            | Expr::ZeroExtend(a, _)
-            | Expr::SignExtend(a, _) => a.depth(),
-            Expr::Binary(_, a, b) | Expr::Concat(a, b) => a.depth().max(b.depth()),
-            Expr::Select(c, a, b) => c.depth().max(a.depth()).max(b.depth()),
-        }
+        1 + self.operands().map(Expr::depth).max().unwrap_or(0)
     }
 }
 
 impl Op {
-    /// Calls `f` with each expression of the statement.
-    pub fn for_each_expr(&self, f: &mut dyn FnMut(&Expr)) {
-        match self {
-            Op::Set { value: e, .. }
-            | Op::Extract { varbit_length: Some(e), .. }
-            | Op::Advance { bits: e } => f(e),
-            Op::SetElement { index, value, .. } => {
-                f(index);
-                f(value);
-            }
-            Op::ExtractElement { index, varbit_length, .. } => {
-                f(index);
-                varbit_length.iter().for_each(f);
-            }
-            Op::Extern { args, .. } => args.iter().for_each(f),
-            Op::Truncate { bytes } => f(bytes),
-            Op::Copy(copy) => {
-                copy.set.iter().for_each(|(_, e)| f(e));
-                copy.replicas.iter().for_each(|r| f(&r.id));
-                copy.queue.iter().for_each(|q| [&q.port, &q.number].into_iter().for_each(&mut *f));
-            }
-            Op::Extract { varbit_length: None, .. } | Op::Lookahead { .. } | Op::Emit { .. } => {}
-        }
-    }
-
-    /// Calls `f` with each expression of the statement.
-    pub fn for_each_expr_mut(&mut self, f: &mut dyn FnMut(&mut Expr)) {
-        match self {
-            Op::Set { value: e, .. }
-            | Op::Extract { varbit_length: Some(e), .. }
-            | Op::Advance { bits: e } => f(e),
-            Op::SetElement { index, value, .. } => {
-                f(index);
-                f(value);
-            }
-            Op::ExtractElement { index, varbit_length, .. } => {
-                f(index);
-                varbit_length.iter_mut().for_each(f);
-            }
-            Op::Extern { args, .. } => args.iter_mut().for_each(f),
-            Op::Truncate { bytes } => f(bytes),
-            Op::Copy(copy) => {
-                copy.set.iter_mut().for_each(|(_, e)| f(e));
-                copy.replicas.iter_mut().for_each(|r| f(&mut r.id));
-                copy.queue
-                    .iter_mut()
-                    .for_each(|q| [&mut q.port, &mut q.number].into_iter().for_each(&mut *f));
-            }
-            Op::Extract { varbit_length: None, .. } | Op::Lookahead { .. } | Op::Emit { .. } => {}
-        }
-    }
-
     /// Calls `f` with each field that the statement reads: those of its expressions, those that an emit writes out, and
     /// those that a copy keeps. For a copy that keeps all fields, those that are read where it starts are not reported.
     pub fn for_each_read(&self, headers: &[Header], f: &mut dyn FnMut(FieldId)) {
@@ -256,40 +213,6 @@ impl Header {
 }
 
 impl Terminator {
-    /// Calls `f` with each expression.
-    pub fn for_each_expr(&self, f: &mut dyn FnMut(&Expr)) {
-        match self {
-            Terminator::If { cond: e, .. } | Terminator::Switch { value: e, .. } | Terminator::Reject(e) => {
-                f(e)
-            }
-            Terminator::Apply { keys, selector, .. } => keys.iter().chain(selector).for_each(f),
-            Terminator::Goto(_)
-            | Terminator::Turn { .. }
-            | Terminator::Return
-            | Terminator::Exit
-            | Terminator::Drop(_)
-            | Terminator::Done
-            | Terminator::Egress => {}
-        }
-    }
-
-    /// Calls `f` with each expression.
-    pub fn for_each_expr_mut(&mut self, f: &mut dyn FnMut(&mut Expr)) {
-        match self {
-            Terminator::If { cond: e, .. } | Terminator::Switch { value: e, .. } | Terminator::Reject(e) => {
-                f(e)
-            }
-            Terminator::Apply { keys, selector, .. } => keys.iter_mut().chain(selector).for_each(f),
-            Terminator::Goto(_)
-            | Terminator::Turn { .. }
-            | Terminator::Return
-            | Terminator::Exit
-            | Terminator::Drop(_)
-            | Terminator::Done
-            | Terminator::Egress => {}
-        }
-    }
-
     /// Calls `f` with each field that an `Apply` sets before the action runs.
     pub fn for_each_result(&self, f: &mut dyn FnMut(FieldId)) {
         if let Terminator::Apply { hit, action_run, entry, .. } = self {

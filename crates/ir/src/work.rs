@@ -9,6 +9,8 @@ use crate::*;
 const EXTERN_UNITS: u64 = 16;
 /// A table lookup, in addition to its keys and its action.
 const LOOKUP_UNITS: u64 = 32;
+/// The same in a table that is searched ([`Table::is_searched`]): a lookup may compare thousands of entries.
+pub(crate) const SEARCH_UNITS: u64 = 1024;
 /// A copy of the packet.
 const COPY_UNITS: u64 = 256;
 
@@ -21,7 +23,9 @@ impl Program {
             Terminator::Apply { table, keys, selector, .. } => {
                 let action = tables.get(table.index()).copied();
                 let keys: u64 = keys.iter().chain(selector).map(|key| self.expr_work(key)).sum();
-                LOOKUP_UNITS + keys + action.unwrap_or(0)
+                let is_searched = self.tables.get(table.index()).is_some_and(Table::is_searched);
+                let lookup = if is_searched { SEARCH_UNITS } else { LOOKUP_UNITS };
+                lookup + keys + action.unwrap_or(0)
             }
             Terminator::If { cond: asked, .. }
             | Terminator::Switch { value: asked, .. }

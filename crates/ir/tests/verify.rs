@@ -1,6 +1,7 @@
 //! Programs that the verifier refuses.
 
-use p4jet_ir::{text, verify};
+use p4jet_ir::turns::{SEARCHES_MAX, searches_in_loops};
+use p4jet_ir::{Program, text, verify};
 
 const GOOD: &str = r#"
 program good
@@ -191,13 +192,17 @@ fn refuses() {
 
 /// Returns the errors about loops of a control with these nodes; `top` has further declarations.
 fn looped(top: &str, nodes: &str) -> Vec<String> {
+    let program = in_loop(top, nodes);
+    verify::verify(&program).err().into_iter().flatten().map(|e| e.to_string()).collect()
+}
+
+fn in_loop(top: &str, nodes: &str) -> Program {
     let text = format!(
         "program loops errors NoError, PacketTooShort error_packet_too_short 1 error_header_too_short 1 \
          drop_reasons \"loop ran too long\" field $turns: 32 temp field i: 8 temp field j: 16 temp field k: 32 temp \
          field x: 8 metadata field bits: 8 metadata turns $turns {top} block c control {{ {nodes} }} ingress c"
     );
-    let program = text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
-    verify::verify(&program).err().into_iter().flatten().map(|e| e.to_string()).collect()
+    text::parse(&text).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn refused(node: u32) -> Vec<String> {
@@ -334,8 +339,37 @@ fn a_turn_that_does_more_work_counts_as_several() {
     };
     assert_eq!(applied(weight - 1).len(), 1);
     assert!(applied(weight + 1).is_empty());
+    // A lookup that may compare many entries counts as 1,024 operations.
+    for (key, weight) in [("exact", 1), ("lpm", 1), ("ternary", 9), ("range", 9), ("optional", 9)] {
+        let table =
+            format!("action a() {{ n0: return }} table t {{ key k: 8 {key} action a default a() size 1 }}");
+        let applied = |turn: u32| {
+            looped(&table, &format!("n0: apply t(x) next n1 exit n1 n1: turn {turn} n0 else n2 n2: return"))
+        };
+        assert_eq!(applied(weight).len(), 0, "{key}");
+        assert_eq!(applied(weight - 1).len(), 1, "{key}");
+    }
     assert_eq!(looped("", "n0: turn 0 n0 else n1 n1: return").len(), 1);
     assert_eq!(looped("", "n0: turn 70000 n0 else n1 n1: return").len(), 1);
+}
+
+/// What a packet may cause, for the size of batches.
+#[test]
+fn searches_in_loops_are_counted() {
+    let searches = |key: &str, nodes: &str| {
+        let table =
+            format!("action a() {{ n0: return }} table t {{ key k: 8 {key} action a default a() size 1 }}");
+        searches_in_loops(&in_loop(&table, nodes))
+    };
+    let once = "n0: apply t(x) next n1 exit n1 n1: return";
+    let counted = "n0: apply t(x) next n1 exit n1 n1: turn 9 n0 else n2 n2: return";
+    let bounded = "n0: j = 0x0:16 goto n1 n1: if ltu(j, 0x64:16) then n2 else n4 n2: apply t(x) next n3 exit n3 \
+                   n3: j = add(j, 0x1:16) goto n1 n4: return";
+    assert_eq!(searches("ternary", once), 0);
+    assert_eq!((searches("exact", counted), searches("exact", bounded)), (0, 0));
+    assert_eq!(searches("ternary", counted), SEARCHES_MAX);
+    let most = searches("ternary", bounded);
+    assert!((100..110).contains(&most), "{most}");
 }
 
 #[test]

@@ -320,7 +320,7 @@ impl Copies {
                     }
                     for (cell, value) in [
                         (replicas.port, replica.port),
-                        (replicas.instance, replica.instance),
+                        (replicas.instance, replica.replication_id),
                         (replicas.class_of_service, targets.class_of_service),
                     ] {
                         if let Some(cell) = cell {

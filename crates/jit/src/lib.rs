@@ -9,7 +9,8 @@
 //!    results that it needs, and returns its result; so the types of the arguments fix the order. The dataflow analyses share the
 //!    `solver`.
 //! 3. `plan` decides where values come from at each use, where slots lie, where the pipeline is cut and why, what a stage
-//!    stores and how the next one gets it back. [`Compiled::plan`] is its text.
+//!    stores and how the next one gets it back. It cuts at large tables, so that the cache misses of a batch overlap.
+//!    [`Compiled::plan`] is its text.
 //! 4. `emit` turns the plan of each stage into one function. A read or a jump that the plan does not have is an internal error.
 //! 5. Four passes remove code that Cranelift would keep, before Cranelift sees it: `unused` (loads and parameters that
 //!    nothing uses), `same_params` (block parameters that always have the same value), `compares` (bytes swapped only
@@ -47,7 +48,7 @@ mod unused;
 mod widths;
 
 pub use copies::{COPIES_WAITING_BYTES_MAX, COPIES_WAITING_MAX, Copied, RefusedCopies};
-pub use emit::Error;
+pub use emit::{Error, ErrorKind};
 pub use graph::{HotPath, Position, Step};
 pub use running_code::{RunningCode, running_code};
 pub use stages::{StageTime, ticks};
@@ -62,7 +63,7 @@ use cranelift_codegen::isa::{CallConv, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
+use cranelift_module::{FuncId, Linkage, Module, ModuleError, ModuleReloc};
 use emit::{Helpers, Sites};
 use graph::{Graph, Stops, ThreadId};
 use memo_cells::MemoCells;
@@ -213,7 +214,19 @@ fn nodes(program: &Program) -> usize {
 pub const THREADS_MAX: usize = 4;
 
 fn internal(error: impl std::fmt::Display) -> Error {
-    Error { message: format!("internal error in code generation (please report): {error}"), loc: Loc(0) }
+    let message = format!("internal error in code generation (please report): {error}");
+    Error { kind: ErrorKind::Internal, message, loc: Loc(0) }
+}
+
+/// The error for a failure of Cranelift's module, which also holds the memory of the machine code.
+fn of_module(error: ModuleError) -> Error {
+    match error {
+        ModuleError::Allocation { err } => {
+            let message = format!("no memory for machine code: {err}");
+            Error { kind: ErrorKind::NoMemory, message, loc: Loc(0) }
+        }
+        other => internal(other),
+    }
 }
 
 /// Nodes and statements of a program beyond which machine code is refused; actions count once per table that runs them.
@@ -249,7 +262,10 @@ impl Cancel {
 
     fn check(&self) -> Result<(), Error> {
         match self.is_cancelled() {
-            true => Err(Error { message: "the compilation was cancelled".to_string(), loc: Loc(0) }),
+            true => {
+                let message = "the compilation was cancelled".to_string();
+                Err(Error { kind: ErrorKind::Cancelled, message, loc: Loc(0) })
+            }
             false => Ok(()),
         }
     }
@@ -260,7 +276,7 @@ fn too_large(what: &str, found: usize, most: usize) -> Error {
         "not supported yet: machine code for a program of {found} {what} (at most {most}); `--engine interp` runs it \
          without machine code"
     );
-    Error { message, loc: Loc(0) }
+    Error { kind: ErrorKind::TooLarge, message, loc: Loc(0) }
 }
 
 /// Like [`too_large`], for a count that ended at the limit.
@@ -269,7 +285,7 @@ fn too_many(what: &str, most: usize) -> Error {
         "not supported yet: machine code for a program of too many {what}: the limit is {most}; `--engine interp` runs it \
          without machine code"
     );
-    Error { message, loc: Loc(0) }
+    Error { kind: ErrorKind::TooLarge, message, loc: Loc(0) }
 }
 
 fn too_many_steps() -> Error {
@@ -369,7 +385,7 @@ impl Compiled {
         };
         let mut import = |name: &str, params: usize, returns: bool| -> Result<FuncId, Error> {
             let s = signature(&module, params, returns.then_some(types::I64));
-            module.declare_function(name, Linkage::Import, &s).map_err(internal)
+            module.declare_function(name, Linkage::Import, &s).map_err(of_module)
         };
         let wide = import("p4jet_wide", 5, false)?;
         let read_bits = import("p4jet_read_bits", 5, false)?;
@@ -392,7 +408,7 @@ impl Compiled {
         for (stage, stage_plan) in &plan.stages {
             let id = module
                 .declare_function(&format!("stage_{}", stage.as_u32()), Linkage::Local, &stage_signature)
-                .map_err(internal)?;
+                .map_err(of_module)?;
             let mut cx = module.make_context();
             cx.func.signature = stage_signature.clone();
             let helpers = Helpers {
@@ -431,7 +447,7 @@ impl Compiled {
             let alignment = code.buffer.alignment.max(module.isa().function_alignment().minimum);
             module
                 .define_function_bytes(*id, alignment.into(), code.code_buffer(), &relocations)
-                .map_err(internal)?;
+                .map_err(of_module)?;
             if let Some(text) = &mut listing {
                 let is_egress = stage_plan.entry == Entry::Egress;
                 let what = if is_egress { ", of copies that begin with egress" } else { "" };
@@ -442,7 +458,7 @@ impl Compiled {
                 ));
             }
         }
-        module.finalize_definitions().map_err(internal)?;
+        module.finalize_definitions().map_err(of_module)?;
         let sources = functions.values().map(|Emitted { id, cx, .. }| sources(&module, *id, cx)).collect();
         let mut stages: Vec<Stage> = functions
             .values()
@@ -560,6 +576,7 @@ fn refuse_shared_registers(graph: &Graph) -> Result<(), Error> {
             *written |= access == Access::Write;
             if *written && threads.count_ones() > 1 {
                 return Err(Error {
+                    kind: ErrorKind::Unsupported,
                     message: "not supported yet: a pipeline on several threads for a program that writes a register or meter \
                               in one part of it and uses it in another"
                         .to_string(),
@@ -676,9 +693,9 @@ fn declare_prefetch(module: &mut JITModule) -> Result<Option<FuncId>, Error> {
         returns: vec![],
         call_conv: CallConv::PreserveAll,
     };
-    let id = module.declare_function("prefetch", Linkage::Local, &signature).map_err(internal)?;
+    let id = module.declare_function("prefetch", Linkage::Local, &signature).map_err(of_module)?;
     // prefetcht0 [rdi]; ret
-    module.define_function_bytes(id, 16, &[0x0f, 0x18, 0x0f, 0xc3], &[]).map_err(internal)?;
+    module.define_function_bytes(id, 16, &[0x0f, 0x18, 0x0f, 0xc3], &[]).map_err(of_module)?;
     Ok(Some(id))
 }
 

@@ -35,6 +35,9 @@ pub trait Architecture: Sync {
     /// Returns the number that selects a member if an entry names a group of `profile`, from the table's keys of match
     /// kind `selector`. Called at each application of a table whose profile has groups.
     fn select_member(&self, cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<Value>) -> Lowered<ir::Expr>;
+
+    /// True if [`typed::Table::empty_group_action`] has an effect.
+    fn has_empty_group_actions(&self) -> bool;
 }
 
 /// A call with evaluated arguments.

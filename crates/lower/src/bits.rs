@@ -69,7 +69,7 @@ impl Lowerer<'_> {
         let arms: Vec<_> = (0..8u32).map(|count| (count, self.node())).collect();
         let cases = arms[1..].iter().map(|(count, node)| (BigUint::from(*count), *node)).collect();
         let value = Expr::Field(bits.left_count);
-        self.terminate(Terminator::Switch { value, cases, default: arms[0].1 });
+        self.add_branches(|cx| cx.terminate(Terminator::Switch { value, cases, default: arms[0].1 }));
         for (count, node) in arms {
             self.enter(node);
             let left = |cx: &Self, hi, lo| build::slice(&cx.ir, Expr::Field(bits.left), hi, lo);
@@ -109,6 +109,10 @@ impl Lowerer<'_> {
             self.emit(Op::Advance { bits: by });
             return Ok(());
         };
+        self.add_branches(|cx| cx.advance_bits(by, bits))
+    }
+
+    fn advance_bits(&mut self, by: Expr, bits: BitCursor) -> Lowered<()> {
         let by = self.snapshot_expr(by);
         let width = self.width(&by).max(3);
         let by = build::resize(&self.ir, by, width);
@@ -196,6 +200,10 @@ impl Lowerer<'_> {
             self.emit(Op::Emit { header: id });
             return Ok(());
         };
+        self.add_branches(|cx| cx.emit_counted(id, bits))
+    }
+
+    fn emit_counted(&mut self, id: HeaderId, bits: BitCursor) -> Lowered<()> {
         let header = self.ir.headers[id.index()].clone();
         let whole_bytes = crate::headers::fixed_bits(&self.ir, &header).is_multiple_of(8);
         self.when(Expr::Field(header.valid), |cx| {
@@ -264,17 +272,19 @@ impl Lowerer<'_> {
     pub(crate) fn finish_output(&mut self) -> Lowered<()> {
         let Some(bits) = self.bit_cursor else { return Ok(()) };
         let waits = build::not(build::eq(Expr::Field(bits.count), build::zero(3)));
-        self.when(waits, |cx| {
-            let (out, value, length) = cx.raw_header(8);
-            let filled = build::resize(&cx.ir, Expr::Field(bits.waiting), 8);
-            let count = build::resize(&cx.ir, Expr::Field(bits.count), 8);
-            let zeros = build::binary(BinaryOp::Sub, Expr::constant(8u32, 8), count);
-            cx.set(value, build::binary(BinaryOp::Shl, filled, zeros));
-            cx.set(length, Expr::constant(8u32, 32));
-            cx.emit(Op::Emit { header: out });
-            cx.set(bits.waiting, build::zero(7));
-            cx.set(bits.count, build::zero(3));
-            Ok(())
+        self.add_branches(|cx| {
+            cx.when(waits, |cx| {
+                let (out, value, length) = cx.raw_header(8);
+                let filled = build::resize(&cx.ir, Expr::Field(bits.waiting), 8);
+                let count = build::resize(&cx.ir, Expr::Field(bits.count), 8);
+                let zeros = build::binary(BinaryOp::Sub, Expr::constant(8u32, 8), count);
+                cx.set(value, build::binary(BinaryOp::Shl, filled, zeros));
+                cx.set(length, Expr::constant(8u32, 32));
+                cx.emit(Op::Emit { header: out });
+                cx.set(bits.waiting, build::zero(7));
+                cx.set(bits.count, build::zero(3));
+                Ok(())
+            })
         })
     }
 }

@@ -520,9 +520,6 @@ impl Lowerer<'_> {
     fn declare_var_inner(&mut self, id: typed::VarId, init: Option<&typed::Expr>) -> Lowered<()> {
         let var = &self.program.vars[id.index()];
         let ty = self.ty(&var.ty);
-        if let Type::Bit(0) | Type::Int(0) = self.underlying(&ty) {
-            return self.unsupported(var.span, format!("a variable of type {}", self.type_name(&ty)));
-        }
         let value = match init {
             Some(e) => {
                 let value = self.expr(e)?;

@@ -245,6 +245,8 @@ pub struct Lowerer<'a> {
     pub(crate) local_actions: HashSet<typed::ActionId>,
     /// True if the current code runs at most once per packet, so that fresh storage is 0.
     pub(crate) runs_once: bool,
+    /// True in [`Lowerer::add_branches`].
+    adds_branches: bool,
     /// True if the current code belongs to an action that tables run.
     pub(crate) in_table_action: bool,
     /// True if a header that is not a whole number of bytes is extracted or emitted.
@@ -318,6 +320,7 @@ impl<'a> Lowerer<'a> {
             apply_sites: crate::survey::apply_sites(program),
             local_actions: crate::survey::local_actions(program),
             runs_once: false,
+            adds_branches: false,
             in_table_action: false,
             needs_bits: false,
             bit_cursor: None,
@@ -563,8 +566,17 @@ impl<'a> Lowerer<'a> {
         if !self.grow() {
             return;
         }
-        let loc = self.loc(self.span);
+        let is_branch = matches!(terminator, Terminator::If { .. } | Terminator::Switch { .. });
+        let loc = if self.adds_branches && is_branch { Loc(0) } else { self.loc(self.span) };
         self.cfg.terminate(terminator, loc);
+    }
+
+    /// Calls `f`, whose branches are not in the program's text. They get no place, so traces omit them.
+    pub fn add_branches<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.adds_branches, true);
+        let result = f(self);
+        self.adds_branches = outer;
+        result
     }
 
     /// A new node.
@@ -904,6 +916,9 @@ mod tests {
         }
         fn select_member(&self, cx: &mut Lowerer<'_>, _: ObjectId, _: Vec<Value>) -> Lowered<Expr> {
             cx.unsupported(nowhere(), "selectors")
+        }
+        fn has_empty_group_actions(&self) -> bool {
+            false
         }
     }
 

@@ -73,6 +73,7 @@ impl Lowerer<'_> {
             ExprKind::Int(n) => Ok(match self.scalar_width(&ty) {
                 Some(width) => Value::Scalar(Expr::constant(build::pattern(n, width), width)),
                 None if ty == Type::Integer => Value::Integer(n.clone()),
+                None if self.is_zero_width(&ty) => Value::Struct(Vec::new()),
                 None => return self.unsupported(e.span, format!("values of type {}", self.type_name(&ty))),
             }),
             ExprKind::Bool(b) => Ok(Value::Scalar(build::truth(*b))),
@@ -178,6 +179,7 @@ impl Lowerer<'_> {
     fn unary(&mut self, op: UnaryOp, a: &typed::Expr, span: Span) -> Lowered<Value> {
         match (op, self.expr(a)?) {
             (UnaryOp::Plus, value) => Ok(value),
+            (_, value) if self.is_zero_width(&self.ty(&a.ty)) => Ok(value),
             (UnaryOp::Neg, Value::Integer(n)) => Ok(Value::Integer(-n)),
             (UnaryOp::Neg, Value::Scalar(e)) => Ok(Value::Scalar(build::neg(e))),
             (UnaryOp::Not | UnaryOp::Complement, Value::Scalar(e)) => Ok(Value::Scalar(build::not(e))),
@@ -218,6 +220,13 @@ impl Lowerer<'_> {
                 _ => Value::equal(&left, &right),
             };
             return Ok(Value::Scalar(if op == BinaryOp::Eq { equal } else { build::not(equal) }));
+        }
+        // Results of type `bit<0>` are 0; only comparisons with them, below, have bits of their own.
+        match (op, self.is_zero_width(&left_ty), self.is_zero_width(&right_ty)) {
+            (_, false, false) | (BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge, ..) => {}
+            (BinaryOp::Concat, true, _) => return Ok(right),
+            (BinaryOp::Shl | BinaryOp::Shr | BinaryOp::Concat, false, true) => return Ok(left),
+            _ => return Ok(Value::Struct(Vec::new())),
         }
         let is_shift = matches!(op, BinaryOp::Shl | BinaryOp::Shr);
         let left_as = if matches!(left, Value::Integer(_)) { &right_ty } else { &left_ty };
@@ -348,7 +357,13 @@ impl Lowerer<'_> {
 
     /// P4_16 "casts". Values of struct-like types take the shape of the target.
     pub(crate) fn cast(&mut self, value: Value, from: &Type, to: &Type, span: Span) -> Lowered<Value> {
+        if self.is_zero_width(to) {
+            return Ok(Value::Struct(Vec::new()));
+        }
         match value {
+            Value::Struct(_) if self.is_zero_width(from) => {
+                self.cast(Value::Integer(BigInt::ZERO), &Type::Integer, to, span)
+            }
             Value::Integer(n) => match self.scalar_width(to) {
                 Some(width) => Ok(Value::Scalar(Expr::constant(build::pattern(&n, width), width))),
                 None => Ok(Value::Integer(n)),

@@ -76,6 +76,7 @@ impl Lowerer<'_> {
             return Ok(Value::Scalar(build::slice(&self.ir, bits.clone(), hi, *from)));
         }
         match self.underlying(ty) {
+            Type::Bit(0) => Ok(Value::Struct(Vec::new())),
             Type::Stack(element, n) => {
                 let mut elements = Vec::new();
                 for _ in 0..n {

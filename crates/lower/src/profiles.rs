@@ -40,7 +40,7 @@ pub(crate) fn join_lists(program: &mut ir::Program) {
 }
 
 /// Makes each application of a table report the old position of the action that ran; an action that was not in the old
-/// list has the position after its end.
+/// list has the position after its end. That no action ran remains visible.
 fn map_old_positions(program: &mut ir::Program, table: ir::TableId, places: &[u32]) {
     let (blocks, fields) = (&mut program.blocks, &mut program.fields);
     for block in blocks {
@@ -70,7 +70,8 @@ fn map_old_position(
     let new = FieldId(fields.len() as u32);
     fields.push(Field { name: format!("$place{}", fields.len()), width: 32, kind: FieldKind::Temporary });
     let konst = |v: u32| Expr::constant(v, 32);
-    let mut value = konst(places.len() as u32);
+    let none_ran = build::eq(Expr::Field(new), konst(ir::NO_ACTION));
+    let mut value = build::select(none_ran, konst(ir::NO_ACTION), konst(places.len() as u32));
     for (old, place) in places.iter().enumerate() {
         value = build::select(build::eq(Expr::Field(new), konst(*place)), konst(old as u32), value);
     }

@@ -56,10 +56,39 @@ impl Lowerer<'_> {
             keys.push(if i < snapshots { self.snapshot_expr(value) } else { value });
         }
         let outer = std::mem::replace(&mut self.span, span);
-        let selector = self.selector(table, inputs);
-        let applied = selector.map(|s| self.apply_lowered(table, keys, hit, action_run, s));
+        let applied = self.apply_with_selector(table, declaration, keys, inputs, [hit, action_run]);
         self.span = outer;
         applied
+    }
+
+    fn apply_with_selector(
+        &mut self,
+        table: ir::TableId,
+        declaration: &typed::Table,
+        keys: Vec<ir::Expr>,
+        inputs: Vec<Value>,
+        [hit, action_run]: [Option<FieldId>; 2],
+    ) -> Lowered<()> {
+        let selector = self.selector(table, inputs)?;
+        let action = declaration.empty_group_action.as_ref();
+        let has_effect = selector.is_some() && self.arch.has_empty_group_actions();
+        let Some(action) = action.filter(|_| has_effect) else {
+            self.apply_lowered(table, keys, hit, action_run, selector);
+            return Ok(());
+        };
+        let run = action_run.unwrap_or_else(|| self.temporary(32));
+        self.apply_lowered(table, keys, hit, Some(run), selector);
+        let ran_none = build::eq(ir::Expr::Field(run), ir::Expr::constant(ir::NO_ACTION, 32));
+        self.when(ran_none, |cx| {
+            let place = declaration.actions.iter().position(|listed| listed.action.action == action.action);
+            let value = ir::Expr::constant(place.unwrap_or(0) as u32, 32);
+            cx.emit(ir::Op::Set { dest: run, value });
+            let args = cx.action_args(action.action, &action.args)?;
+            if args.iter().any(|arg| arg.dir == Direction::None && arg.value.is_none()) {
+                return cx.unsupported(action.span, "an action with arguments missing here");
+            }
+            cx.inline_action(action.action, args)
+        })
     }
 
     /// Returns the value that a table matches: 0 for a field of an invalid header, regardless of its value.

@@ -150,6 +150,20 @@ impl Lowerer<'_> {
         }
     }
 
+    /// True for `bit<0>`. Its only value is 0, so it is a struct without parts here and does not exist in the IR.
+    pub fn is_zero_width(&self, ty: &Type) -> bool {
+        self.underlying(ty) == Type::Bit(0)
+    }
+
+    /// True if a (substituted) type is or contains `bit<0>`.
+    pub fn has_zero_width(&self, ty: &Type) -> bool {
+        match self.underlying(ty) {
+            Type::Bit(0) => true,
+            Type::Stack(element, _) => self.has_zero_width(&element),
+            t => self.fields_of(&t).iter().any(|(_, t)| self.has_zero_width(t)),
+        }
+    }
+
     /// True if operators on it are signed.
     pub fn is_signed(&self, ty: &Type) -> bool {
         matches!(self.underlying(ty), Type::Int(_))
@@ -161,6 +175,7 @@ impl Lowerer<'_> {
             return Some(w);
         }
         match self.underlying(ty) {
+            Type::Bit(0) => Some(0),
             Type::Stack(element, n) => self.wire_width(&element)?.checked_mul(n),
             t @ (Type::Struct(..) | Type::Tuple(_))
                 if self.struct_kind(&t) != Some(StructKind::HeaderUnion) =>
@@ -244,6 +259,7 @@ impl Lowerer<'_> {
             return Ok(Storage::Scalar(self.field(name, width, role.kind())));
         }
         match self.underlying(ty) {
+            Type::Bit(0) => Ok(Storage::Struct(Vec::new())),
             Type::Varbit(width) if width > 0 => Ok(Storage::Varbit {
                 value: self.field(name, width, role.kind()),
                 length: self.field(&format!("{name}.$length$"), 32, role.kind()),
@@ -331,6 +347,7 @@ impl Lowerer<'_> {
             return Ok(Storage::Scalar(field));
         }
         match self.underlying(ty) {
+            Type::Bit(0) => Ok(Storage::Struct(Vec::new())),
             Type::Varbit(width) if width > 0 => {
                 let value = self.field(name, width, FieldKind::Header(id));
                 let length = self.field(&format!("{name}.$length$"), 32, role.kind());
@@ -366,6 +383,7 @@ impl Lowerer<'_> {
             return Ok(Value::Scalar(build::zero(width)));
         }
         match self.underlying(ty) {
+            Type::Bit(0) => Ok(Value::Struct(Vec::new())),
             Type::Varbit(width) if width > 0 => {
                 Ok(Value::Varbit { value: build::zero(width), length: build::zero(32) })
             }
@@ -420,10 +438,11 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Returns the value as one expression of a (substituted) type.
+    /// Returns the value as one expression of a (substituted) type; that of `bit<0>` is a 0 of width 1.
     pub(crate) fn scalar_of(&mut self, value: Value, ty: &Type, span: Span) -> Lowered<Expr> {
         match value {
             Value::Scalar(e) => Ok(e),
+            _ if self.is_zero_width(ty) => Ok(build::zero(1)),
             Value::Integer(n) => {
                 let width = self.scalar_width(ty).unwrap_or_else(|| (n.bits() as u32).max(1));
                 Ok(Expr::constant(build::pattern(&n, width), width))

@@ -6,6 +6,7 @@ use num_traits::{Signed, ToPrimitive, Zero};
 use p4jet_analysis::typed::Program;
 use p4jet_syntax::ast::{Annotation, AnnotationBody, BinaryOp, Expr, ExprKind, UnaryOp};
 use p4jet_syntax::diagnostic::Diagnostic;
+use p4jet_syntax::span::{SourceMap, Span};
 
 use crate::proto::config::{
     self, Documentation, Expression, ExpressionList, ExpressionValue, KeyValuePair, KeyValuePairList,
@@ -71,7 +72,7 @@ pub fn shown(
 }
 
 /// Returns an annotation as p4c writes it: `@name(a , b)`.
-fn written(annotation: &Annotation) -> String {
+pub fn written(annotation: &Annotation) -> String {
     let name = &annotation.name.text;
     let AnnotationBody::Tokens(tokens) = &annotation.body else { return format!("@{name}") };
     if tokens.is_empty() {
@@ -100,6 +101,33 @@ pub fn text(annotation: &Annotation) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Returns the place in the source of a byte of an annotation's text, whose strings are joined by line ends. `None` if the
+/// preprocessor has changed the line, or a string has escapes.
+pub fn place(sources: &SourceMap, annotation: &Annotation, mut at: usize) -> Option<Span> {
+    let AnnotationBody::Tokens(tokens) = &annotation.body else { return None };
+    for token in tokens.iter().filter(|token| token.is_string) {
+        if at > token.text.len() {
+            at -= token.text.len() + 1;
+            continue;
+        }
+        // Its lines are those of the source, of which the first begins after the quote.
+        let source = &sources.files.get(token.span.file.0 as usize)?.text;
+        let begin = token.span.lo as usize + 1;
+        let before = token.text.get(..at)?;
+        let (line, column) = (before.matches('\n').count(), at - before.rfind('\n').map_or(0, |end| end + 1));
+        let written = source.get(begin..)?.split('\n').nth(line)?;
+        let text = token.text.split('\n').nth(line)?;
+        if text.contains('\\') || !written.starts_with(text) {
+            return None;
+        }
+        let lo = written.as_ptr() as usize - source.as_ptr() as usize + column;
+        let word = written[column..].bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+        let length = word.count().max(1);
+        return Some(Span { lo: lo as u32, hi: (lo + length) as u32, ..token.span });
+    }
+    None
 }
 
 /// Returns the annotation of a name.

@@ -17,6 +17,7 @@ use p4jet_syntax::span::Span;
 
 use crate::annotations::{self, Shown, find, shown};
 use crate::blocks::{Blocks, Const, ExternObject, Object, ScopeId, full_name};
+use crate::constraints::{self, Constraint, Subject};
 use crate::entries;
 use crate::ids::{BadId, Symbols};
 use crate::proto::config::{
@@ -34,6 +35,9 @@ const SIZE_DEFAULT: i64 = 1_024;
 
 /// The match kind of keys that select a member of a group and are not part of the key.
 const SELECTOR: &str = "selector";
+
+/// The annotations with constraints.
+const CONSTRAINTS: [&str; 2] = ["entry_restriction", "action_restriction"];
 
 /// Annotations of action profiles that P4Info has fields for.
 const PROFILE_ANNOTATIONS: [&str; 3] = ["max_group_size", "selector_size_semantics", "max_member_weight"];
@@ -114,6 +118,23 @@ pub struct Generated {
 
 /// Describes a program for the control plane; `arch` is the name of its architecture. What cannot be described is an error.
 pub fn generate(program: &Program, arch: &str) -> Result<Generated, Vec<Diagnostic>> {
+    let (generated, errors) = generate_all(program, arch)?;
+    if errors.is_empty() { Ok(generated) } else { Err(errors) }
+}
+
+/// Checks the constraints of a program's tables and actions, which only P4Runtime enforces. Returns their errors.
+pub fn check_constraints(program: &Program, arch: &str) -> Vec<Diagnostic> {
+    let tables = program.tables.iter().map(|table| &table.annotations);
+    let mut all = tables.chain(program.actions.iter().map(|action| &action.annotations)).flatten();
+    if !all.any(|annotation| CONSTRAINTS.contains(&annotation.name.text.as_str())) {
+        return Vec::new();
+    }
+    // A program that cannot be described is none for P4Runtime.
+    generate_all(program, arch).map(|(_, errors)| errors).unwrap_or_default()
+}
+
+/// Describes a program; also returns the errors of its constraints.
+fn generate_all(program: &Program, arch: &str) -> Result<(Generated, Vec<Diagnostic>), Vec<Diagnostic>> {
     let Some(main) = program.main else { return Err(vec![p4jet_analysis::no_main(program)]) };
     let blocks = Blocks::of(program, main).map_err(|error| vec![*error])?;
     let mut generator = Generator {
@@ -124,6 +145,7 @@ pub fn generate(program: &Program, arch: &str) -> Result<Generated, Vec<Diagnost
         symbols: Symbols::default(),
         local_actions: local_actions(program),
         warnings: Vec::new(),
+        constraint_errors: Vec::new(),
         info: P4Info::default(),
         names: HashMap::new(),
     };
@@ -132,11 +154,15 @@ pub fn generate(program: &Program, arch: &str) -> Result<Generated, Vec<Diagnost
     generator.describe(&found);
     generator.package(main, arch);
     let entries = entries::initial(&mut generator, &found.tables);
-    let Generator { mut info, types: Types { info: types, errors, .. }, warnings, .. } = generator;
+    let Generator { mut info, types: Types { info: types, mut errors, .. }, warnings, .. } = generator;
+    let mut of_constraints = generator.constraint_errors;
     info.type_info = types;
     match errors.is_empty() {
-        true => Ok(Generated { p4info: info, entries, warnings }),
-        false => Err(errors),
+        true => Ok((Generated { p4info: info, entries, warnings }, of_constraints)),
+        false => {
+            errors.append(&mut of_constraints);
+            Err(errors)
+        }
     }
 }
 
@@ -187,6 +213,7 @@ pub(crate) struct Generator<'a> {
     pub(crate) symbols: Symbols,
     local_actions: HashSet<ActionId>,
     pub(crate) warnings: Vec<Diagnostic>,
+    constraint_errors: Vec<Diagnostic>,
     info: P4Info,
     /// Each name, with the first object that has it.
     names: HashMap<(NameSpace, String), (Prefix, Span)>,
@@ -600,6 +627,7 @@ impl<'a> Generator<'a> {
             has_initial_entries: !table.entries.is_empty(),
             ..Table::default()
         };
+        let mut fields = Vec::new();
         let ids = self.field_ids(table.keys.iter().map(|k| (&k.annotations[..], k.span)));
         for (key, id) in table.keys.iter().zip(ids) {
             if key.match_kind == SELECTOR {
@@ -607,6 +635,10 @@ impl<'a> Generator<'a> {
             }
             let ty = self.blocks.substituted(&key.expr.ty, found.scope);
             let shown = self.shown(&key.annotations, &[]);
+            if let Some(kind) = constraints::Kind::of_match(&key.match_kind) {
+                let (name, width) = (key.name.clone(), self.types.compared_width(&ty));
+                fields.push(constraints::Field { name, kind, width });
+            }
             out.match_fields.push(MatchField {
                 id,
                 name: key.name.clone(),
@@ -665,6 +697,8 @@ impl<'a> Generator<'a> {
         if self.times_out(table, found.scope) {
             out.idle_timeout_behavior = IdleTimeoutBehavior::NotifyControl as i32;
         }
+        let subject = Subject { fields, is_table: true };
+        self.check_constraint(&found.name, &table.annotations, "entry_restriction", &subject);
         self.info.tables.push(out);
     }
 
@@ -769,7 +803,7 @@ impl<'a> Generator<'a> {
         let preamble = Some(self.claimed(Prefix::Action, name, action.span, &action.annotations, &[]));
         let data = || action.params.iter().filter(|p| listed && p.dir == Direction::None);
         let ids = self.field_ids(data().map(|p| (&p.annotations[..], action.span)));
-        let mut params = Vec::new();
+        let (mut params, mut fields) = (Vec::new(), Vec::new());
         for (param, id) in data().zip(ids) {
             let var = &program.vars[param.var.index()];
             let ty = self.blocks.substituted(&var.ty, scope);
@@ -783,9 +817,12 @@ impl<'a> Generator<'a> {
                 }
                 ty => self.types.named(ty, var.span),
             };
+            let name = param.control_name.strip_prefix('.').unwrap_or(&param.control_name).to_string();
+            let width = self.types.compared_width(&ty);
+            fields.push(constraints::Field { name: name.clone(), kind: constraints::Kind::Number, width });
             params.push(ActionParam {
                 id,
-                name: param.control_name.strip_prefix('.').unwrap_or(&param.control_name).to_string(),
+                name,
                 annotations: shown.texts,
                 bitwidth: if without_width { 0 } else { self.width(&ty, var.span, "a parameter") },
                 doc: shown.doc,
@@ -794,7 +831,23 @@ impl<'a> Generator<'a> {
                 ..ActionParam::default()
             });
         }
+        let subject = Subject { fields, is_table: false };
+        self.check_constraint(name, &action.annotations, "action_restriction", &subject);
         self.info.actions.push(Action { preamble, params });
+    }
+
+    /// Checks a constraint, and reports the place of an error in the source.
+    fn check_constraint(&mut self, of: &str, given: &[Annotation], name: &str, subject: &Subject) {
+        let Some(annotation) = find(given, name) else { return };
+        let Some(text) = constraints::annotation_text(&[annotations::written(annotation)], name) else {
+            return;
+        };
+        let Err(bad) = Constraint::parse(&text, subject) else { return };
+        let (span, text) = match annotations::place(&self.program.sources, annotation, bad.at) {
+            Some(span) => (span, format!("`@{name}` of `{of}`: {}", bad.message)),
+            None => (annotation.span, format!("`@{name}` of `{of}`: {bad}")),
+        };
+        self.constraint_errors.push(Diagnostic::error("annotation", span, text));
     }
 
     /// Returns a constructor argument by the parameter's name.

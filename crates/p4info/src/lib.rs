@@ -7,7 +7,7 @@
 //!               ─ text, json, or binary (prost)
 //! ```
 //!
-//! [`generate`] creates the messages, [`Format`] writes them. The messages of the whole protocol are in [`proto`], so that the
+//! [`constraints`] has the language of `@entry_restriction` and `@action_restriction`. [`generate`] creates the messages, [`Format`] writes them. The messages of the whole protocol are in [`proto`], so that the
 //! server and its clients use the same ones. P4Info equals p4c's, which a conformance test checks
 //! (`tests/conformance/p4info.rs`); docs/p4info.md names the exceptions.
 //!
@@ -15,6 +15,7 @@
 
 mod annotations;
 mod blocks;
+pub mod constraints;
 mod entries;
 mod generate;
 mod ids;
@@ -24,7 +25,7 @@ pub mod reflect;
 pub mod text;
 mod types;
 
-pub use generate::{Generated, generate};
+pub use generate::{Generated, check_constraints, generate};
 
 use reflect::Reflect;
 

@@ -65,6 +65,7 @@ impl Types<'_> {
     /// Returns the width in bits that the control plane sees: 0 for strings and errors. `None` if the type has none.
     pub fn width(&self, ty: &Type) -> Option<u32> {
         match ty {
+            Type::Bit(0) => None,
             Type::Bit(w) | Type::Int(w) => Some(*w),
             Type::Bool => Some(1),
             Type::Error => Some(0),
@@ -74,6 +75,14 @@ impl Types<'_> {
                 None => self.bits(&self.program.new_types[id.index()].ty),
             },
             _ => None,
+        }
+    }
+
+    /// Returns the width of the numbers that constraints compare: texts are compared as their numbers in the switch.
+    pub fn compared_width(&self, ty: &Type) -> u32 {
+        match (self.width(ty), ty) {
+            (Some(0), Type::New(_)) => self.bits(ty).unwrap_or(0),
+            (width, _) => width.unwrap_or(0),
         }
     }
 

@@ -124,6 +124,13 @@ fn errors_name_a_remedy() {
 }
 
 #[test]
+fn fields_of_type_bit_0_are_refused() {
+    // A width of 0 means a text in P4Info.
+    let says = error("", "", "@controller_header(\"packet_in\") header in_t { bit<0> none; bit<8> some; }");
+    assert!(says.contains("not supported yet: field `none` of a header with `@controller_header`"), "{says}");
+}
+
+#[test]
 fn too_many_instances_are_refused() {
     let mut text =
         String::from("#include <core.p4>\ncontrol N();\npackage S(N n);\ncontrol C0() { apply {} }\n");

@@ -192,6 +192,23 @@ impl Client {
         })
     }
 
+    /// Calls a method with all messages in their order, without waiting for answers in between. Returns the result of each.
+    pub fn call_at_once(&self, method: &'static str, messages: Vec<Bytes>) -> Vec<Result<(), Status>> {
+        // The client's thread begins them in this order.
+        let calls = messages.into_iter().map(|message| {
+            let mut grpc = self.grpc();
+            self.handle.spawn(async move {
+                grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+                let answer = grpc.unary(Request::new(message), path(method), Raw);
+                let waited = tokio::time::timeout(WAIT, answer).await;
+                waited.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer"))).map(drop)
+            })
+        });
+        let calls: Vec<_> = calls.collect();
+        let lost = || Err(Status::internal("the call was lost"));
+        calls.into_iter().map(|call| self.handle.block_on(call).unwrap_or_else(|_| lost())).collect()
+    }
+
     fn call_for<T: Message + Default>(&self, method: &str, message: &impl Message) -> Result<T, Status> {
         let answers = self.call(method, message.encode_to_vec().into())?;
         let answer = answers.into_iter().next().ok_or_else(|| Status::internal("no answer"))?;

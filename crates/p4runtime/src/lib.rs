@@ -6,18 +6,16 @@
 //! * [`write`](mod@write): updates of entities, [`read`](mod@read): reads of entities.
 //! * [`links`]: ports that groups and copies watch.
 //! * [`session`]: client arbitration, the state machine that decides which client may write.
-//! * [`constraints`]: the language of `@entry_restriction` and `@action_restriction`.
 //!
 //! The messages are in crate `p4jet-p4info`.
 
 mod cells;
 pub mod client;
-pub mod constraints;
 mod data;
 mod digests;
 mod kept;
 pub mod links;
-mod notes;
+pub mod notes;
 pub mod pipeline;
 mod profiles;
 pub mod programs;

@@ -4,7 +4,7 @@
 //! the ports that are up: a Write sets them, and so does a change of a port ([`follow`]).
 
 use crate::notes::note;
-use crate::profiles::{handle_in, places};
+use crate::profiles::{handle_in, share};
 use crate::refusal::{Reason, Refusal, Result};
 use crate::replication::copies;
 use crate::value::number;
@@ -125,7 +125,8 @@ pub fn follow(switch: &SharedControl, changed: Option<u32>) -> Result<Option<Str
         return Ok(None);
     }
     let ports = Ports::of(switch);
-    let Some(mut batch) = switch.transaction(&control, objects.len()) else { return Ok(None) };
+    let Some(batch) = switch.transaction(&control, objects.len()) else { return Ok(None) };
+    let mut batch = batch.of_note_owner();
     let mut count = 0;
     for of in objects {
         let update = match &of {
@@ -138,9 +139,8 @@ pub fn follow(switch: &SharedControl, changed: Option<u32>) -> Result<Option<Str
                 if !group.members.iter().any(concerned) {
                     continue;
                 }
-                let members = group.members.iter().map(|member| {
-                    (handle_in(&group, member), places(&ports, member.weight, member.watch_kind.as_ref()))
-                });
+                let members =
+                    group.members.iter().map(|member| share(&ports, handle_in(&group, member), member));
                 let members = members.collect();
                 Update::SetGroup { profile: *profile, group: (*handle).into(), members }
             }

@@ -1,13 +1,45 @@
 //! Data of clients that the switch does not use: metadata, exact times, weights and ports in their original form. The control keeps
 //! them as notes about the objects, each in the wire form of the message that it completes.
 
+use crate::links::{port, port_of};
+use crate::profiles::check_one_shots;
 use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::write::Writer;
-use p4jet_control::{Control, Noted, Update};
+use p4jet_control::{CommandError, Control, NoteOwner, Noted, Update};
+use p4jet_p4info::proto::v1;
 use prost::Message;
+use std::fmt::Write as _;
 
 /// Maximum length of an entity's metadata, in bytes.
 pub const METADATA_BYTES_MAX: usize = 64 * 1024;
+
+/// P4Runtime as the owner of the notes of a switch ([`Control::set_note_owner`]).
+pub struct Owner;
+
+impl NoteOwner for Owner {
+    fn check(&self, control: &Control, update: &Update) -> std::result::Result<(), CommandError> {
+        check_one_shots(control, update)
+    }
+
+    /// The backups of copies, in their order.
+    fn describe(&self, control: &Control, of: &Noted) -> String {
+        let replicas = match of {
+            Noted::MulticastGroup(_) => note::<v1::MulticastGroupEntry>(control, of).map(|of| of.replicas),
+            Noted::Session(_) => note::<v1::CloneSessionEntry>(control, of).map(|of| of.replicas),
+            _ => None,
+        };
+        let mut lines = String::new();
+        for replica in replicas.iter().flatten().filter(|replica| !replica.backup_replicas.is_empty()) {
+            let copy =
+                |port: Option<u32>, instance: u32| format!("rid={instance}, port={}", port.unwrap_or(0));
+            let backups = replica.backup_replicas.iter().map(|b| copy(port(&b.port), b.instance));
+            let backups = backups.collect::<Vec<_>>().join("; ");
+            let preferred = copy(port_of(replica.port_kind.as_ref()), replica.instance);
+            let _ = writeln!(lines, "backups of {preferred}: {backups}");
+        }
+        lines
+    }
+}
 
 /// The note about an object, if it has this form.
 pub(crate) fn note<M: Message + Default>(control: &Control, of: &Noted) -> Option<M> {

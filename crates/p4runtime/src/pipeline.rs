@@ -3,16 +3,15 @@
 //! A [`Pipeline`] pairs each object of a P4Info with the object of the program that has its name, once, so that updates need no
 //! names. A P4Info that does not fit the program is refused with all reasons.
 
-use crate::constraints::{Constraint, Field as Named, Kind, Subject};
 use crate::refusal::{Code, Reason, Refusal, Result, choices};
-use crate::replication::REPLICAS_MAX;
 use crate::session::RoleView;
 use crate::value::{Field, Outside, Texts, ones};
 use num_bigint::BigUint;
-use p4jet_control::schema::MULTICAST_MAX;
+use p4jet_control::schema::{MULTICAST_MAX, REPLICAS_MAX};
 use p4jet_control::{Control, SharedControl};
 use p4jet_dataplane::Switch;
 use p4jet_ir::{InstanceId, InstanceKind, MatchKind, Program, TableId};
+use p4jet_p4info::constraints::{Constraint, Field as Named, Kind, Subject, annotation_text};
 use p4jet_p4info::proto::config::{
     self, DataType, Match, MatchType, MeterType, P4DataTypeSpec, P4Info, P4NamedType, P4TypeInfo, Preamble,
     Prefix, Representation, Scope, SdnType, SelectorSizeSemantics,
@@ -119,7 +118,6 @@ pub(crate) struct Profile {
     /// Ids of its tables. All have the same actions.
     pub tables: Vec<u32>,
     pub selector: bool,
-    pub size: i64,
     pub max_group_size: i32,
     /// The maximum weight of a member, if sizes count members; 0 is no maximum.
     pub members_counted: Option<i32>,
@@ -394,36 +392,6 @@ pub(crate) fn id_of(preamble: &Option<Preamble>) -> u32 {
 
 fn name_of(preamble: &Option<Preamble>) -> String {
     preamble.as_ref().map_or_else(String::new, |preamble| preamble.name.clone())
-}
-
-/// The text of the annotation `@name("…")`, if present. Several strings become lines.
-pub(crate) fn annotation_text(annotations: &[String], name: &str) -> Option<String> {
-    let body = annotations.iter().find_map(|annotation| {
-        let rest = annotation.trim().strip_prefix('@')?.strip_prefix(name)?.trim_start();
-        rest.strip_prefix('(')?.trim_end().strip_suffix(')')
-    })?;
-    let (mut text, mut chars, mut inside, mut pieces) = (String::new(), body.chars(), false, 0);
-    while let Some(c) = chars.next() {
-        match (inside, c) {
-            (false, '"') => {
-                inside = true;
-                if pieces > 0 {
-                    text.push('\n');
-                }
-                pieces += 1;
-            }
-            (true, '"') => inside = false,
-            (true, '\\') => match chars.next() {
-                Some('n') => text.push('\n'),
-                Some('t') => text.push('\t'),
-                Some(other) => text.push(other),
-                None => {}
-            },
-            (true, c) => text.push(c),
-            (false, _) => {}
-        }
-    }
-    Some(text)
 }
 
 struct Maker<'a> {
@@ -703,7 +671,6 @@ impl Maker<'_> {
                     instance,
                     tables: profile.table_ids.clone(),
                     selector,
-                    size: profile.size,
                     max_group_size: profile.max_group_size,
                     members_counted,
                     weights_disallowed: profile.weights_disallowed,

@@ -10,9 +10,12 @@ use crate::pipeline::{Pipeline, Profile, Table};
 use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::table_entry::{handle_of_id, id_of_handle};
 use crate::write::Writer;
-use p4jet_control::schema::PLACES_MAX;
-use p4jet_control::{Act, Control, Noted, Update};
-use p4jet_p4info::proto::v1::{self, ActionSelectionMode, GroupMember, SizeSemantics, UpdateType, WatchKind};
+use p4jet_control::schema::check_places;
+use p4jet_control::{Act, CommandError, Control, INVALID_ARGUMENT, Noted, Ref, Share, Subject, Update};
+use p4jet_ir::{InstanceId, TableId};
+use p4jet_p4info::proto::v1::{
+    self, ActionSelectionMode, GroupMember, SizeSemantics, TableActionType, UpdateType,
+};
 use p4jet_tables::ActionProfile;
 use std::collections::HashSet;
 
@@ -36,15 +39,102 @@ pub(crate) fn group_note(
     note(control, &Noted::Group(profile.instance, handle))
 }
 
-/// True if a group belongs to a one shot.
-pub(crate) fn is_one_shot(control: &Control, profile: &Profile, handle: u32) -> bool {
-    group_note(control, profile, handle).is_some_and(|note| note.group_id == ONE_SHOT)
+/// True if a group belongs to a one-shot of an entry.
+fn is_one_shot_of(control: &Control, profile: InstanceId, handle: u32) -> bool {
+    let note = note::<v1::ActionProfileGroup>(control, &Noted::Group(profile, handle));
+    note.is_some_and(|note| note.group_id == ONE_SHOT)
 }
 
-/// The number of places that a member has in its group's list: none while its watch port is down.
-pub(crate) fn places(ports: &Ports, weight: i32, watch: Option<&WatchKind>) -> u32 {
-    let is_up = watched(watch).is_none_or(|port| ports.is_up(port));
-    if is_up { weight.max(1) as u32 } else { 0 }
+/// True if a member belongs to a one-shot of an entry.
+fn is_member_of_one_shot(control: &Control, profile: InstanceId, handle: u32) -> bool {
+    let groups = control.noted(Noted::Group(profile, 0)..=Noted::Group(profile, u32::MAX));
+    let groups = groups.iter().filter_map(|of| note::<v1::ActionProfileGroup>(control, of));
+    let mut members = groups.filter(|note| note.group_id == ONE_SHOT).flat_map(|note| note.members);
+    members.any(|member| member.member_id == handle)
+}
+
+/// Refuses an update by a runtime command that would change the members or the group of a one-shot, or refer to them; they have no
+/// ids, and belong to one entry. While a selector has one-shots, it takes no other members and groups (OS-6). A group whose entry
+/// is gone can be deleted.
+pub(crate) fn check_one_shots(control: &Control, update: &Update) -> std::result::Result<(), CommandError> {
+    use Update::*;
+    let program = control.program();
+    let of_table = |table: &TableId| program.tables[table.index()].profile;
+    let (mut groups, mut members) = (Vec::new(), Vec::new());
+    let (profile, is_new) = match update {
+        CreateMember { profile, .. } | CreateGroup { profile } => (Some(*profile), true),
+        ModifyMember { profile, member, .. } | DeleteMember { profile, member } => {
+            members.push(*member);
+            (Some(*profile), false)
+        }
+        AddToGroup { profile, group, member } | RemoveFromGroup { profile, group, member } => {
+            groups.push(*group);
+            members.push(*member);
+            (Some(*profile), false)
+        }
+        SetGroup { profile, group, members: new } => {
+            groups.push(*group);
+            members.extend(new.iter().map(|share| Ref::Handle(share.member)));
+            (Some(*profile), false)
+        }
+        Insert { table, act, .. } | Modify { table, act, .. } | SetDefault { table, act } => {
+            match act {
+                Act::Member(member) => members.push(*member),
+                Act::Group(group) => groups.push(*group),
+                Act::Action(_) => return Ok(()),
+            }
+            (of_table(table), false)
+        }
+        _ => return Ok(()),
+    };
+    let Some(profile) = profile else { return Ok(()) };
+    let store = control.profile(control.schema().profile_table(profile)?)?;
+    let has_one_shots = |group: &(u32, Vec<u32>)| is_one_shot_of(control, profile, group.0);
+    if !store.groups_from(0, 1).0.first().is_some_and(has_one_shots) {
+        return Ok(());
+    }
+    let name = &program.instances[profile.index()].name;
+    let refuse = |field: &str, why: String| {
+        Err(CommandError::refused(Subject::Table, INVALID_ARGUMENT, why).entity(name).field(field))
+    };
+    if is_new {
+        let why = format!(
+            "`{name}` has one-shots of P4Runtime now, and takes members and groups when they are gone"
+        );
+        return refuse("profile", why);
+    }
+    // An object that the same batch makes is none of a one-shot.
+    let handle = |of: Ref| match of {
+        Ref::Handle(handle) => Some(handle),
+        Ref::Made(_) => None,
+    };
+    let remedy = "its entry can be changed or deleted";
+    for group in groups.into_iter().filter_map(handle) {
+        if is_one_shot_of(control, profile, group) {
+            return refuse(
+                "group",
+                format!("group {group} of `{name}` is a one-shot of P4Runtime: {remedy}"),
+            );
+        }
+    }
+    for member in members.into_iter().filter_map(handle) {
+        if is_member_of_one_shot(control, profile, member) {
+            let why = format!("member {member} of `{name}` belongs to a one-shot of P4Runtime: {remedy}");
+            return refuse("member", why);
+        }
+    }
+    Ok(())
+}
+
+/// True if a group belongs to a one shot.
+pub(crate) fn is_one_shot(control: &Control, profile: &Profile, handle: u32) -> bool {
+    is_one_shot_of(control, profile.instance, handle)
+}
+
+/// The share of a member of a group: no places while its watch port is down.
+pub(crate) fn share(ports: &Ports, handle: u32, member: &GroupMember) -> Share {
+    let is_up = watched(member.watch_kind.as_ref()).is_none_or(|port| ports.is_up(port));
+    Share { member: handle, places: if is_up { member.weight.max(1) as u32 } else { 0 } }
 }
 
 /// The handle of a member of a group's note.
@@ -53,7 +143,7 @@ pub(crate) fn handle_in(group: &v1::ActionProfileGroup, member: &GroupMember) ->
 }
 
 /// The members and groups of a profile.
-pub(crate) fn store(control: &Control, profile: &Profile) -> Result<ActionProfile> {
+fn store(control: &Control, profile: &Profile) -> Result<ActionProfile> {
     Ok(control.profile(control.schema().profile_table(profile.instance)?)?)
 }
 
@@ -67,6 +157,21 @@ pub(crate) fn style(control: &Control, profile: &Profile) -> Result<Style> {
         });
     }
     Ok(if store.members_from(0, 1).0.is_empty() { Style::Unused } else { Style::Members })
+}
+
+/// Maximum number of ids that a refusal lists.
+const IDS_MAX: usize = 8;
+
+/// The refusal of a member or group that does not exist, with the ids that do.
+fn no_object(profile: &Profile, what: &str, id: u32, known: impl Iterator<Item = u32>) -> Refusal {
+    let known: Vec<String> = known.map(|handle| id_of_handle(handle).to_string()).collect();
+    let expected = match known.len() {
+        0 => "there is none".to_string(),
+        IDS_MAX => format!("expected one such as {}", known.join(", ")),
+        _ => format!("expected {}", known.join(", ")),
+    };
+    let why = format!("`{}` has no {what} {id}: {expected}", profile.name);
+    Refusal::new(Code::NotFound, Reason::Absent, why)
 }
 
 impl Pipeline {
@@ -126,21 +231,51 @@ impl Writer<'_> {
     }
 
     fn check_room(&self, profile: &Profile, more: usize) -> Result<()> {
-        let used = store(&self.control, profile)?.members_count();
-        if profile.size > 0 && used as i64 + more as i64 > profile.size {
-            let why = format!(
-                "`{}` is full: {used} of its {} members exist, and {more} more are wanted",
-                profile.name, profile.size
-            );
-            return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
-        }
-        Ok(())
+        Ok(self.control.check_room(profile.instance, more)?)
     }
 
     /// True if the profile of a table has room for this many more members.
     pub(crate) fn has_room(&self, table: &Table, more: usize) -> bool {
         let profile = table.profile.and_then(|id| self.pipeline.profiles.get(&id));
         profile.is_none_or(|profile| self.check_room(profile, more).is_ok())
+    }
+
+    /// The refusal of a member that does not exist.
+    fn no_member(&self, profile: &Profile, id: u32) -> Refusal {
+        let members = |store: ActionProfile| store.members_from(0, IDS_MAX).0;
+        let is_listed = style(&self.control, profile) != Ok(Style::OneShots);
+        let known = store(&self.control, profile).ok().filter(|_| is_listed).map(members).unwrap_or_default();
+        no_object(profile, "member", id, known.iter().map(|(handle, _)| *handle))
+    }
+
+    /// The refusal of a group that does not exist.
+    fn no_group(&self, profile: &Profile, id: u32) -> Refusal {
+        let groups = |store: ActionProfile| store.groups_from(0, IDS_MAX).0;
+        let is_listed = style(&self.control, profile) != Ok(Style::OneShots);
+        let known = store(&self.control, profile).ok().filter(|_| is_listed).map(groups).unwrap_or_default();
+        no_object(profile, "group", id, known.iter().map(|(handle, _)| *handle))
+    }
+
+    /// The refusal of an entry; one because of the member or group that the entry names gets the field and the choices.
+    pub(crate) fn explain(&self, entry: &v1::TableEntry, refusal: Refusal) -> Refusal {
+        if refusal.code != Code::NotFound {
+            return refusal;
+        }
+        let named = entry.action.as_ref().and_then(|action| action.r#type.as_ref());
+        let table = self.pipeline.tables.get(&entry.table_id);
+        let profile = table.and_then(|table| self.pipeline.profiles.get(&table.profile?));
+        let (Some(named), Some(table), Some(profile)) = (named, table, profile) else { return refusal };
+        let Ok(store) = store(&self.control, profile) else { return refusal };
+        let why = match *named {
+            TableActionType::ActionProfileMemberId(id) if store.member(handle_of_id(id)).is_none() => {
+                self.no_member(profile, id).of("`action_profile_member_id`")
+            }
+            TableActionType::ActionProfileGroupId(id) if store.group(handle_of_id(id)).is_none() => {
+                self.no_group(profile, id).of("`action_profile_group_id`")
+            }
+            _ => return refusal,
+        };
+        why.of(format!("`{}`", table.name))
     }
 
     /// Applies an update of a member.
@@ -154,10 +289,7 @@ impl Writer<'_> {
         }
         let handle = handle_of_id(member.member_id);
         let instance = profile.instance;
-        let absent = || {
-            let why = format!("`{}` has no member {}", profile.name, member.member_id);
-            Refusal::new(Code::NotFound, Reason::Absent, why)
-        };
+        let absent = || self.no_member(profile, member.member_id);
         // Members of one shots have no ids.
         let found = style(&self.control, profile)? != Style::OneShots
             && store(&self.control, profile)?.member(handle).is_some();
@@ -171,7 +303,12 @@ impl Writer<'_> {
             let why = format!("`{}`: `action` is unset, and a member needs one", profile.name);
             return Err(Refusal::invalid(Reason::Action, why));
         };
-        let action = pipeline.action(pipeline.profile_table(profile)?, action, false)?;
+        let given = action;
+        let action = pipeline.action(pipeline.profile_table(profile)?, given, false)?;
+        // AP-17: entries of all tables of the profile may name the member.
+        for other in profile.tables.iter().skip(1).filter_map(|id| pipeline.tables.get(id)) {
+            pipeline.action(other, given, false)?;
+        }
         if kind == UpdateType::Modify {
             if !found {
                 return Err(absent());
@@ -204,10 +341,7 @@ impl Writer<'_> {
         let (handle, instance) = (handle_of_id(group.group_id), profile.instance);
         let found = style(&self.control, profile)? != Style::OneShots
             && store(&self.control, profile)?.group(handle).is_some();
-        let absent = || {
-            let why = format!("`{}` has no group {}", profile.name, group.group_id);
-            Refusal::new(Code::NotFound, Reason::Absent, why)
-        };
+        let absent = || self.no_group(profile, group.group_id);
         if kind == UpdateType::Delete {
             if !found {
                 return Err(absent());
@@ -259,11 +393,8 @@ impl Writer<'_> {
         let member = |member: &GroupMember| {
             let handle = handle_of_id(member.member_id);
             match member.member_id != 0 && members.member(handle).is_some() {
-                true => Ok((handle, places(&self.ports, member.weight, member.watch_kind.as_ref()))),
-                false => {
-                    let why = format!("`{}` has no member {}", profile.name, member.member_id);
-                    Err(Refusal::new(Code::NotFound, Reason::Absent, why))
-                }
+                true => Ok(share(&self.ports, handle, member)),
+                false => Err(self.no_member(profile, member.member_id)),
             }
         };
         let members = group.members.iter().map(member).collect::<Result<Vec<_>>>()?;
@@ -305,12 +436,10 @@ impl Writer<'_> {
             let what = if counted.is_some() { "members" } else { "weights" };
             return invalid(format!("the size of the group ({what}) is {size}, expected at most {limit}"));
         }
-        if sum > PLACES_MAX as i64 {
-            let why =
-                format!("`{}`: the weights have the sum {sum}, expected at most {PLACES_MAX}", profile.name);
-            return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
-        }
-        Ok(())
+        check_places(sum as u64).map_err(|error| {
+            let refusal = Refusal::from(error).of(format!("`{}`", profile.name));
+            Refusal { code: Code::ResourceExhausted, reason: Reason::Full, ..refusal }
+        })
     }
 
     /// Creates the group of a one shot.
@@ -329,12 +458,10 @@ impl Writer<'_> {
         let (mut members, mut noted) = (Vec::new(), Vec::new());
         for (action, given) in actions.into_iter().zip(&set.action_profile_actions) {
             let handle = self.make(Update::CreateMember { profile: instance, action })?.unwrap_or(0);
-            members.push((handle, places(&self.ports, given.weight, given.watch_kind.as_ref())));
-            noted.push(GroupMember {
-                member_id: handle,
-                weight: given.weight,
-                watch_kind: given.watch_kind.clone(),
-            });
+            let member =
+                GroupMember { member_id: handle, weight: given.weight, watch_kind: given.watch_kind.clone() };
+            members.push(share(&self.ports, handle, &member));
+            noted.push(member);
         }
         let group = self.make(Update::CreateGroup { profile: instance })?.unwrap_or(0);
         self.make(Update::SetGroup { profile: instance, group: group.into(), members })?;

@@ -6,13 +6,13 @@
 use crate::cells::index;
 use crate::notes::note;
 use crate::pipeline::{Array, Pipeline, Profile, Register, Table, ValueSet};
-use crate::profiles::{self, Style, store, style};
+use crate::profiles::{self, Style, style};
 use crate::refusal::{Code, Errors, Reason, Refusal, Result};
 use crate::replication;
 use crate::session::RoleView;
 use crate::table_entry::{DEFAULT_ROW, handle_of_id, id_of_handle, show_colours, show_rates};
 use crate::value::By;
-use p4jet_control::{Control, Noted, SharedControl};
+use p4jet_control::{Control, Entity as Read, Noted, Selector, SharedControl};
 use p4jet_externs::CounterValue;
 use p4jet_ir::{CounterUnit, InstanceId, InstanceKind};
 use p4jet_p4info::proto::v1::{self, Entity, EntityKind, ReplicationType, TableAction, TableActionType};
@@ -483,73 +483,65 @@ impl Pipeline {
                 if style(control, profile)? == Style::OneShots {
                     return Ok((None, 1));
                 }
-                let (table, store) = (self.profile_table(profile)?, store(control, profile)?);
-                let (members, next) = match wanted {
-                    Some(handle) => (store.member(*handle).map(|a| (*handle, a)).into_iter().collect(), None),
-                    None => store.members_from(from as u32, max),
-                };
-                let looked_at = members.len();
-                out.extend(members.into_iter().map(|(handle, action)| {
-                    entity(EntityKind::ActionProfileMember(v1::ActionProfileMember {
-                        action_profile_id: *id,
-                        member_id: id_of_handle(handle),
-                        action: self.show_action(table, &action),
-                    }))
-                }));
-                Ok((next.map(u64::from), looked_at))
+                let (table, selector) = (self.profile_table(profile)?, Selector::Members(profile.instance));
+                read_page(control, &selector, *wanted, from, max, |read| match read {
+                    Read::Member(handle, action) if wanted.is_none_or(|wanted| wanted == handle) => {
+                        out.push(entity(EntityKind::ActionProfileMember(v1::ActionProfileMember {
+                            action_profile_id: *id,
+                            member_id: id_of_handle(handle),
+                            action: self.show_action(table, &action),
+                        })));
+                    }
+                    _ => {}
+                })
             }
             Source::Groups(id, profile, wanted) => {
                 if style(control, profile)? == Style::OneShots {
                     return Ok((None, 1));
                 }
-                let store = store(control, profile)?;
-                let (groups, next) = match wanted {
-                    Some(handle) => (store.group(*handle).map(|g| (*handle, g)).into_iter().collect(), None),
-                    None => store.groups_from(from as u32, max),
-                };
-                let looked_at = groups.len();
-                out.extend(groups.into_iter().map(|group| {
-                    entity(EntityKind::ActionProfileGroup(profiles::show_group(control, *id, profile, group)))
-                }));
-                Ok((next.map(u64::from), looked_at))
+                let selector = Selector::Groups(profile.instance);
+                read_page(control, &selector, *wanted, from, max, |read| match read {
+                    Read::Group(handle, members) if wanted.is_none_or(|wanted| wanted == handle) => {
+                        let group = profiles::show_group(control, *id, profile, (handle, members));
+                        out.push(entity(EntityKind::ActionProfileGroup(group)));
+                    }
+                    _ => {}
+                })
             }
             Source::MulticastGroups => {
-                let groups: Vec<u32> = control.switch().state().with_multicast(|multicast| {
-                    multicast.groups.range(from as u32..).take(max + 1).map(|(group, _)| *group).collect()
-                });
-                let next = groups.get(max).map(|group| u64::from(*group));
-                let some = groups.iter().take(max);
-                out.extend(some.map(|group| multicast_group(replication::show_group(control, *group))));
-                Ok((next, groups.len()))
+                read_page(control, &Selector::MulticastGroups, None, from, max, |read| {
+                    if let Read::MulticastGroup(group, _) = read {
+                        out.push(multicast_group(replication::show_group(control, group)));
+                    }
+                })
             }
-            Source::MulticastGroup(group) => {
-                if !control.switch().state().with_multicast(|m| m.groups.contains_key(group)) {
-                    return Err(absent(format!("there is no multicast group {group}")));
+            Source::MulticastGroup(wanted) => {
+                let before = out.len();
+                let done = read_page(control, &Selector::MulticastGroups, Some(*wanted), from, max, |read| {
+                    if let Read::MulticastGroup(group, _) = read
+                        && group == *wanted
+                    {
+                        out.push(multicast_group(replication::show_group(control, group)));
+                    }
+                });
+                match out.len() == before {
+                    true => Err(absent(format!("there is no multicast group {wanted}"))),
+                    false => done,
                 }
-                out.push(multicast_group(replication::show_group(control, *group)));
-                Ok((None, 1))
             }
-            Source::Sessions => {
-                let destinations = control.switch().state().destinations();
-                // There are at most 32,767.
-                let numbers = destinations.sessions.keys().copied();
-                let mut numbers: Vec<u32> = numbers.filter(|number| u64::from(*number) >= from).collect();
-                let next = (max < numbers.len()).then(|| u64::from(*numbers.select_nth_unstable(max).1));
-                numbers.truncate(max);
-                numbers.sort_unstable();
-                let shown = numbers.iter().filter_map(|number| {
-                    let session = destinations.sessions.get(number)?;
-                    Some(clone_session(replication::show_session(control, *number, session)))
-                });
-                out.extend(shown);
-                Ok((next, numbers.len()))
-            }
-            Source::Session(number) => {
-                let destinations = control.switch().state().destinations();
-                let Some(session) = destinations.sessions.get(number) else {
-                    return Err(absent(format!("there is no clone session {number}")));
-                };
-                out.push(clone_session(replication::show_session(control, *number, session)));
+            Source::Sessions => read_page(control, &Selector::Sessions, None, from, max, |read| {
+                if let Read::Session(number, session) = read {
+                    out.push(clone_session(replication::show_session(control, number, &session)));
+                }
+            }),
+            Source::Session(wanted) => {
+                // The only error of this selector is that there is none.
+                let missing = |_| absent(format!("there is no clone session {wanted}"));
+                for read in control.read(&Selector::Session(*wanted), 0, 1).map_err(missing)?.entities {
+                    if let Read::Session(number, session) = read {
+                        out.push(clone_session(replication::show_session(control, number, &session)));
+                    }
+                }
                 Ok((None, 1))
             }
             Source::ValueSet(id, set) => {
@@ -713,6 +705,23 @@ impl Pipeline {
             ..v1::TableEntry::default()
         })
     }
+}
+
+/// Gives `each` one page of the objects that a selector chooses, or the first one from the number `only` on. Returns where the next
+/// page begins and the number of objects.
+fn read_page(
+    control: &Control,
+    selector: &Selector,
+    only: Option<u32>,
+    from: u64,
+    max: usize,
+    each: impl FnMut(Read),
+) -> Result<(Option<u64>, usize)> {
+    let (from, max) = only.map_or((from, max), |only| (only.into(), 1));
+    let page = control.read(selector, from, max)?;
+    let looked_at = page.entities.len();
+    page.entities.into_iter().for_each(each);
+    Ok((page.next.filter(|_| only.is_none()), looked_at))
 }
 
 /// An entry of a table that is locked.

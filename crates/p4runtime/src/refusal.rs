@@ -135,7 +135,14 @@ impl From<CommandError> for Refusal {
             "INTERNAL" => (Code::Internal, Reason::Fault),
             _ => (Code::InvalidArgument, Reason::Form),
         };
-        Refusal::new(code, reason, error.message)
+        // The object and the field, unless the message names the object.
+        let place = match (&error.entity, &error.field) {
+            (Some(entity), _) if error.message.contains(&**entity) => String::new(),
+            (Some(entity), Some(field)) => format!("`{entity}`, {field}: "),
+            (Some(entity), None) => format!("`{entity}`: "),
+            (None, _) => String::new(),
+        };
+        Refusal::new(code, reason, place + &error.message)
     }
 }
 

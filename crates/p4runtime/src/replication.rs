@@ -7,18 +7,14 @@ use crate::notes::{check_metadata, note};
 use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::value::short_u64;
 use crate::write::Writer;
-use p4jet_control::schema::{MULTICAST_MAX, SESSION_MAX};
-use p4jet_control::{Control, Noted, Update};
+use p4jet_control::schema::{
+    CopyCheck, SESSION_BYTES_MAX, SESSION_MAX, check_class, check_group, check_session,
+};
+use p4jet_control::{Control, Noted, Replica, Update};
 use p4jet_externs::Session;
 use p4jet_p4info::proto::v1::{
-    self, CloneSessionEntry, MulticastGroupEntry, PortKind, Replica, ReplicationType, UpdateType,
+    self, CloneSessionEntry, MulticastGroupEntry, PortKind, ReplicationType, UpdateType,
 };
-use std::collections::HashSet;
-
-/// Maximum number of copies of a group or session.
-pub(crate) const REPLICAS_MAX: usize = 1 << 16;
-/// The highest class of service: the queues of a port.
-const CLASS_MAX: u32 = 7;
 
 fn invalid<T>(what: &str, why: String) -> Result<T> {
     Err(Refusal::invalid(Reason::Form, format!("{what}: {why}")))
@@ -45,14 +41,13 @@ impl Writer<'_> {
     fn multicast_group(&mut self, kind: UpdateType, entry: &MulticastGroupEntry) -> Result<()> {
         let group = entry.multicast_group_id;
         let what = format!("multicast group {group}");
-        match group {
-            0 => return invalid(&what, format!("expected 1 to {MULTICAST_MAX}")),
-            1..=MULTICAST_MAX => {}
-            _ => {
-                let why = format!("{what}: expected 1 to {MULTICAST_MAX}");
-                return Err(Refusal::new(Code::OutOfRange, Reason::Index, why));
+        check_group(group).map_err(|error| {
+            let refusal = Refusal::from(error).of(&what);
+            match group {
+                0 => refusal,
+                _ => Refusal { code: Code::OutOfRange, reason: Reason::Index, ..refusal },
             }
-        }
+        })?;
         let exists = self.control.switch().state().with_multicast(|m| m.groups.contains_key(&group));
         if kind == UpdateType::Delete {
             check_existence(kind, &what, exists)?;
@@ -73,22 +68,17 @@ impl Writer<'_> {
     fn clone_session(&mut self, kind: UpdateType, entry: &CloneSessionEntry) -> Result<()> {
         let session = entry.session_id;
         let what = format!("clone session {session}");
-        if !(1..=SESSION_MAX).contains(&session) {
+        if session == 0 {
             return invalid(&what, format!("expected 1 to {SESSION_MAX}"));
         }
+        check_session(session).map_err(|error| Refusal::from(error).of(&what))?;
         let exists = self.control.switch().state().destinations().sessions.contains_key(&session);
         if kind == UpdateType::Delete {
             check_existence(kind, &what, exists)?;
             return self.make(Update::DeleteSession(session)).map(drop);
         }
         let replicas = self.replicas(&what, &entry.replicas)?;
-        let class_of_service = entry.class_of_service;
-        if class_of_service > CLASS_MAX {
-            return invalid(
-                &what,
-                format!("found the class of service {class_of_service}, expected 0 to {CLASS_MAX}"),
-            );
-        }
+        check_class(entry.class_of_service).map_err(|error| Refusal::from(error).of(&what))?;
         if entry.packet_length_bytes < 0 {
             return invalid(
                 &what,
@@ -102,30 +92,15 @@ impl Writer<'_> {
         self.set_note(Noted::Session(session), &note)
     }
 
-    /// The copies, as ports and instances.
-    fn replicas(&self, what: &str, given: &[Replica]) -> Result<Vec<(u32, u32)>> {
-        if given.len() > REPLICAS_MAX {
-            let why = format!("{what}: found {} replicas, expected at most {REPLICAS_MAX}", given.len());
-            return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
-        }
-        let port_max = self.control.switch().port_max();
-        let mut known = HashSet::new();
+    /// The copies of a group or session. Backups count as copies for the check.
+    fn replicas(&self, what: &str, given: &[v1::Replica]) -> Result<Vec<Replica>> {
+        let refused = |error| Refusal::from(error).of(what);
+        let mut copies_checked = CopyCheck::new(self.control.program(), given.len()).map_err(refused)?;
         let mut check = |port: Option<u32>, instance: u32| {
             let Some(port) = port else {
                 return invalid(what, "a port is missing, empty or has more than 32 bits".to_string());
             };
-            if port > port_max {
-                return invalid(what, format!("found the port {port}, expected 0 to {port_max}"));
-            }
-            if instance > MULTICAST_MAX {
-                return invalid(
-                    what,
-                    format!("found the instance {instance}, expected 0 to {MULTICAST_MAX}"),
-                );
-            }
-            if !known.insert((port, instance)) {
-                return invalid(what, format!("the port {port} with the instance {instance} is given twice"));
-            }
+            copies_checked.check(Replica { port, replication_id: instance }).map_err(refused)?;
             Ok(port)
         };
         for replica in given {
@@ -141,21 +116,23 @@ impl Writer<'_> {
 }
 
 /// The copies while these ports are up. A copy with backups goes to the first port that is up; if none is, it is left out.
-pub(crate) fn copies(ports: &Ports, replicas: &[Replica]) -> Vec<(u32, u32)> {
-    let copy = |replica: &Replica| {
-        let own = (port_of(replica.port_kind.as_ref())?, replica.instance);
+pub(crate) fn copies(ports: &Ports, replicas: &[v1::Replica]) -> Vec<Replica> {
+    let copy = |replica: &v1::Replica| {
+        let own = Replica { port: port_of(replica.port_kind.as_ref())?, replication_id: replica.instance };
         if replica.backup_replicas.is_empty() {
             return Some(own);
         }
         let backups = replica.backup_replicas.iter();
-        let backups = backups.filter_map(|backup| Some((port(&backup.port)?, backup.instance)));
-        [own].into_iter().chain(backups).find(|(port, _)| ports.is_up(*port))
+        let backups = backups.filter_map(|backup| {
+            Some(Replica { port: port(&backup.port)?, replication_id: backup.instance })
+        });
+        [own].into_iter().chain(backups).find(|copy| ports.is_up(copy.port))
     };
     replicas.iter().filter_map(copy).collect()
 }
 
 /// The replicas as Reads show them: ports have as few bytes as possible (G-11).
-fn shortest_ports(given: &[Replica]) -> Vec<Replica> {
+fn shortest_ports(given: &[v1::Replica]) -> Vec<v1::Replica> {
     let shortest = |bytes: &mut bytes::Bytes| {
         if let Some(port) = port(bytes) {
             *bytes = short_u64(port.into());
@@ -172,10 +149,10 @@ fn shortest_ports(given: &[Replica]) -> Vec<Replica> {
 }
 
 /// The update that creates a clone session with these copies.
-pub(crate) fn session_update(session: u32, entry: &CloneSessionEntry, replicas: Vec<(u32, u32)>) -> Update {
+pub(crate) fn session_update(session: u32, entry: &CloneSessionEntry, replicas: Vec<Replica>) -> Update {
     // No frame is longer.
     let bytes_max = u32::try_from(entry.packet_length_bytes).ok().filter(|bytes| *bytes > 0);
-    let bytes_max = bytes_max.map(|bytes| bytes.min(65_535));
+    let bytes_max = bytes_max.map(|bytes| bytes.min(SESSION_BYTES_MAX));
     Update::SetReplicas { session, replicas, class_of_service: entry.class_of_service, bytes_max }
 }
 
@@ -191,9 +168,9 @@ fn check_existence(kind: UpdateType, what: &str, exists: bool) -> Result<()> {
     }
 }
 
-fn replica((port, instance): (u32, u32)) -> Replica {
-    let port_kind = Some(PortKind::Port(short_u64(port.into())));
-    Replica { port_kind, instance, ..Replica::default() }
+fn replica(copy: &Replica) -> v1::Replica {
+    let port_kind = Some(PortKind::Port(short_u64(copy.port.into())));
+    v1::Replica { port_kind, instance: copy.replication_id, ..v1::Replica::default() }
 }
 
 /// A multicast group in the form of P4Runtime.
@@ -205,7 +182,7 @@ pub(crate) fn show_group(control: &Control, group: u32) -> MulticastGroupEntry {
     let replicas = destinations.groups.get(&group).map_or(&[][..], Vec::as_slice);
     MulticastGroupEntry {
         multicast_group_id: group,
-        replicas: replicas.iter().map(|r| replica((r.port, r.instance))).collect(),
+        replicas: replicas.iter().map(replica).collect(),
         ..MulticastGroupEntry::default()
     }
 }
@@ -217,7 +194,7 @@ pub(crate) fn show_session(control: &Control, number: u32, session: &Session) ->
     }
     CloneSessionEntry {
         session_id: number,
-        replicas: session.replicas.iter().map(|r| replica((r.port, r.instance))).collect(),
+        replicas: session.replicas.iter().map(replica).collect(),
         class_of_service: session.class_of_service,
         packet_length_bytes: session.bytes_max.map_or(0, |bytes| bytes as i32),
     }

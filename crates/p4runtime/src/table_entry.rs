@@ -7,6 +7,7 @@ use crate::value::{By, Outside, ones};
 use crate::write::Writer;
 use num_bigint::BigUint;
 use num_traits::Zero;
+use p4jet_control::schema::PRIORITY_MAX;
 use p4jet_control::{Act, Cell, Control, DEFAULT_CELL, Direct, EntryRef, Noted, Update};
 use p4jet_externs::{CounterValue, Rate, Rates};
 use p4jet_ir::{InstanceId, MatchKind};
@@ -16,9 +17,6 @@ use p4jet_p4info::proto::v1::{
     UpdateType,
 };
 use p4jet_tables::{ActionProfile, EntryHandle, KeyMatch};
-
-/// The largest priority: that of bmv2. Runtime commands show it minus the priority.
-pub(crate) const PRIORITY_MAX: u32 = i32::MAX as u32;
 
 /// The row of the direct counters and meters of a default entry.
 pub(crate) const DEFAULT_ROW: u32 = 0;
@@ -249,7 +247,7 @@ impl Pipeline {
             let values = action
                 .params
                 .iter()
-                .map(|param| crate::constraints::Value::Number(data[param.place].clone()));
+                .map(|param| p4jet_p4info::constraints::Value::Number(data[param.place].clone()));
             let values: Vec<_> = values.collect();
             if let Err(violation) = constraint.check(&values, 0) {
                 let why = format!("action `{}`: {violation}", action.name);
@@ -336,7 +334,7 @@ impl Pipeline {
 
     /// Checks the constraint of a table.
     fn check_constraint(&self, table: &Table, key: &[KeyMatch], priority: i32) -> Result<()> {
-        use crate::constraints::Value;
+        use p4jet_p4info::constraints::Value;
         let Some(constraint) = &table.constraint else { return Ok(()) };
         let values = table.keys.iter().map(|k| match &key[k.place] {
             KeyMatch::Exact(value) => Value::Number(value.clone()),

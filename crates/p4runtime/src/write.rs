@@ -62,6 +62,7 @@ pub fn write(
         let why = "another program was loaded meanwhile";
         return Refusal::new(Code::Aborted, Reason::Program, why).into();
     };
+    let batch = batch.of_note_owner();
     let role = &pipeline.view(role);
     let held = atomicity == v1::Atomicity::DataplaneAtomic;
     let writer = Writer { pipeline, control, role, ports, switch, held, batch };
@@ -169,7 +170,9 @@ impl<'a> Writer<'a> {
             return Err(Refusal::invalid(Reason::Form, "the entity is unset"));
         };
         match entity {
-            EntityKind::TableEntry(entry) => self.table_entry(kind, entry),
+            EntityKind::TableEntry(entry) => {
+                self.table_entry(kind, entry).map_err(|refusal| self.explain(entry, refusal))
+            }
             EntityKind::CounterEntry(entry) => self.counter_entry(kind, entry),
             EntityKind::DirectCounterEntry(entry) => self.direct_counter_entry(kind, entry),
             EntityKind::MeterEntry(entry) => self.meter_entry(kind, entry),

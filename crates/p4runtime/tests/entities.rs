@@ -4,6 +4,7 @@ mod common;
 
 use UpdateType::{Delete, Insert, Modify};
 use common::*;
+use p4jet_control::{Act, EntryRef, Update};
 use p4jet_p4info::proto::v1::{
     self, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember, Atomicity,
     CloneSessionEntry, CounterData, CounterEntry, DataValue, DigestConfig, DigestEntry, DirectCounterEntry,
@@ -86,25 +87,92 @@ fn ap_1_and_ap_15_members_groups_and_one_shots_of_any_actions() {
     check(&f);
 }
 
+/// Member 1.
+fn member_1(f: &Fixture) -> ActionProfileMember {
+    member(f, 1, 1)
+}
+
 #[test]
-fn os_12_what_commands_change_is_read() {
+fn os_12_commands_cannot_change_one_shots() {
     let f = Fixture::new();
     let entry = spread(&f, 1, set(&f, &[(1, 1), (2, 2)]));
     assert_eq!(f.insert(entry.clone()), OK);
     let control = f.switch.control();
     let table = control.schema().table("spread").unwrap();
     let profile = control.program().tables[table.index()].profile.unwrap();
-    let (member, mut action) = control.profile(table).unwrap().members_from(0, 1).0.remove(0);
-    action.data = vec![9u32.into()];
-    let change = p4jet_control::Update::ModifyMember { profile, member: member.into(), action };
-    assert!(f.switch.write(vec![change], p4jet_control::Atomicity::AllOrNothing).0.in_effect);
-    assert_eq!(f.all("spread"), [spread(&f, 1, set(&f, &[(9, 1), (2, 2)]))]);
-    // It remains a one shot.
-    assert!(members(&f).is_empty() && groups(&f).is_empty());
-    assert_eq!(f.modify(entry.clone()), OK);
+    let store = control.profile(table).unwrap();
+    let (member, action) = store.members_from(0, 1).0.remove(0);
+    let group = store.groups_from(0, 1).0[0].0;
+    let command = |update| {
+        let mut written = f.switch.write(vec![update], p4jet_control::Atomicity::AllOrNothing).0;
+        written.results.pop().unwrap()
+    };
+    let key = vec![p4jet_tables::KeyMatch::Exact(2u32.into())];
+    let insert = |act| Update::Insert { table, key: key.clone(), priority: 0, act };
+    let (member_of, group_of) = ("belongs to a one-shot of P4Runtime", "is a one-shot of P4Runtime");
+    for (update, words) in [
+        (Update::CreateMember { profile, action: action.clone() }, "has one-shots of P4Runtime now"),
+        (Update::CreateGroup { profile }, "has one-shots of P4Runtime now"),
+        (Update::ModifyMember { profile, member: member.into(), action: action.clone() }, member_of),
+        (Update::DeleteMember { profile, member: member.into() }, member_of),
+        (Update::AddToGroup { profile, group: group.into(), member: member.into() }, group_of),
+        (Update::RemoveFromGroup { profile, group: group.into(), member: member.into() }, group_of),
+        (Update::SetGroup { profile, group: group.into(), members: vec![(member, 9)] }, group_of),
+        (insert(Act::Member(member.into())), member_of),
+        (insert(Act::Group(group.into())), group_of),
+        (Update::SetDefault { table, act: Act::Group(group.into()) }, group_of),
+    ] {
+        let shown = format!("{update:?}");
+        let error = command(update).expect_err(&shown);
+        assert!(error.message.contains(words), "{shown}: {error}");
+        assert_eq!(error.entity.as_deref(), Some("I.paths"));
+    }
     assert_eq!(f.all("spread"), std::slice::from_ref(&entry));
+    // What has no entry any more can be removed.
+    let delete = Update::Delete {
+        table,
+        entry: EntryRef::Key(Box::new((vec![p4jet_tables::KeyMatch::Exact(1u32.into())], 0))),
+    };
+    command(delete).unwrap();
+    command(Update::DeleteGroup { profile, group: group.into() }).unwrap();
+    for (member, _) in store.members_from(0, 9).0 {
+        command(Update::DeleteMember { profile, member: member.into() }).unwrap();
+    }
+    assert_eq!(left_of(&f), (0, 0));
+    // Members and groups of clients are no one-shots.
+    assert_eq!(write_member(&f, Insert, member_1(&f)), OK);
+    command(Update::ModifyMember { profile, member: 1.into(), action }).unwrap();
+    assert_eq!(write_member(&f, Delete, member_1(&f)), OK);
+    assert_eq!(f.insert(entry.clone()), OK);
     assert_eq!(f.delete(entry), OK);
     assert_eq!(left_of(&f), (0, 0));
+}
+
+#[test]
+fn refusals_of_unknown_members_name_the_field_and_the_choices() {
+    let f = Fixture::new();
+    let insert = |of| f.update(Insert, EntityKind::TableEntry(spread(&f, 1, of)));
+    let error = insert(TableActionType::ActionProfileMemberId(77));
+    assert_eq!(error.canonical_code, NOT_FOUND);
+    assert_eq!(
+        error.message,
+        "`I.spread`: `action_profile_member_id`: `I.paths` has no member 77: there is none"
+    );
+    for id in [3, 5] {
+        assert_eq!(write_member(&f, Insert, member(&f, id, 1)), OK);
+    }
+    let error = insert(TableActionType::ActionProfileMemberId(77));
+    assert!(error.message.ends_with("`I.paths` has no member 77: expected 3, 5"), "{}", error.message);
+    assert_eq!(write_group(&f, Insert, group(&f, 4, &[(3, 1)])), OK);
+    let error = insert(TableActionType::ActionProfileGroupId(1));
+    assert_eq!(error.message, "`I.spread`: `action_profile_group_id`: `I.paths` has no group 1: expected 4");
+    let error = f.update(Modify, EntityKind::ActionProfileMember(member(&f, 7, 1)));
+    assert_eq!(error.message, "`I.paths` has no member 7: expected 3, 5");
+    let error = f.update(Modify, EntityKind::ActionProfileGroup(group(&f, 4, &[(3, 1), (6, 1)])));
+    assert_eq!(error.message, "`I.paths` has no member 6: expected 3, 5");
+    // One of the tables and its entries, not of this crate.
+    let error = f.update(Delete, EntityKind::ActionProfileMember(member(&f, 3, 1)));
+    assert!(error.message.starts_with("`I.spread`, member: "), "{}", error.message);
 }
 
 #[test]
@@ -810,7 +878,7 @@ fn mc_1_to_mc_7_multicast_groups() {
     assert_eq!(f.read(multicast(0, &[])), [group]);
     let copies = || f.switch.control().switch().state().destinations().groups[&7].clone();
     assert_eq!(
-        copies().iter().map(|r| (r.port, r.instance)).collect::<Vec<_>>(),
+        copies().iter().map(|r| (r.port, r.replication_id)).collect::<Vec<_>>(),
         [(2, 1), (1, 1), (255, 0), (2, 0)]
     );
     // MC-2: the kind of port; MC-7: metadata.

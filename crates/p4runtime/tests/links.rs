@@ -207,7 +207,7 @@ fn mc_9_backups_replace_ports_that_are_down() {
     let copies = || {
         let destinations = f.switch.control().switch().state().destinations();
         let of = |replicas: &[p4jet_externs::Replica]| {
-            replicas.iter().map(|r| (r.port, r.instance)).collect::<Vec<_>>()
+            replicas.iter().map(|r| (r.port, r.replication_id)).collect::<Vec<_>>()
         };
         assert_eq!(of(&destinations.groups[&4]), of(&destinations.sessions[&8].replicas));
         assert_eq!(destinations.sessions[&8].bytes_max, Some(99));

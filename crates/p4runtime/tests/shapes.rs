@@ -304,6 +304,44 @@ fn ap_17_tables_share_the_members_of_a_profile() {
 }
 
 #[test]
+fn ap_17_a_member_has_an_action_of_all_tables_of_its_profile() {
+    let table = |name: &str, actions: &str| {
+        format!(
+            "table {name} {{
+                key = {{ h.h.a: exact; h.h.b: selector; }}
+                actions = {{ {actions} NoAction; }}
+                implementation = paths;
+            }}"
+        )
+    };
+    let (one, two) = (table("one", "flag; go;"), table("two", "go; class;"));
+    let locals = format!(
+        "action_selector(HashAlgorithm.identity, 16, 16) paths; {GO}
+        action flag() {{ m.flag = true; }} action class() {{ m.class = 1; }} {one} {two}"
+    );
+    let f = Fixture::of(&v1model("", &locals, "s.egress_spec = 99; one.apply(); two.apply();"));
+    for (name, data, words) in
+        [("flag", &[][..], "`I.two` has no action with the id"), ("class", &[], "`I.one` has no action")]
+    {
+        let (action, action_profile_id) = (Some(f.action(name, data)), f.profile("paths"));
+        let member = ActionProfileMember { action_profile_id, member_id: 1, action };
+        let error = f.update(Insert, EntityKind::ActionProfileMember(member));
+        assert_eq!(error.canonical_code, INVALID);
+        assert!(error.message.contains(words), "{}", error.message);
+    }
+    // Both tables run the common action, whose place in their lists differs.
+    assert_eq!(f.code(Insert, member(&f, 1, 7)), OK);
+    let mut worker = f.worker(0);
+    for name in ["one", "two"] {
+        let entry = indirect(&f, name, TableActionType::ActionProfileMemberId(1));
+        assert_eq!(f.insert(entry.clone()), OK);
+        assert_eq!(ports(&mut worker, &frame(1, 0)), [7]);
+        assert_eq!(f.delete(entry), OK);
+        assert_eq!(ports(&mut worker, &frame(1, 0)), [99]);
+    }
+}
+
+#[test]
 fn ap_18_no_packet_sees_half_of_a_changed_group() {
     let f = shared();
     for id in 1..=5 {
@@ -352,6 +390,98 @@ fn z_8_an_empty_group_runs_no_action() {
     assert_eq!(ports(&mut worker, &frame(1, 0)), [3]);
     assert_eq!(f.code(Modify, group(&f, &[])), OK);
     assert_eq!(ports(&mut worker, &frame(1, 0)), [99]);
+}
+
+/// A table with PSA's `psa_empty_group_action`, and a statement that follows by which action ran.
+fn with_empty_group_action(other: &str) -> Fixture {
+    let locals = format!(
+        "ActionSelector(PSA_HashAlgorithm_t.IDENTITY, 16, 16) paths;
+        DirectCounter<bit<32>>(PSA_CounterType_t.PACKETS) hits;
+        action go(PortId_t port) {{ send_to_port(o, port); }}
+        action none_left(PortId_t port) {{ hits.count(); send_to_port(o, port); }}
+        table one {{
+            key = {{ h.h.a: exact; h.h.b: selector; }}
+            actions = {{ go; none_left; NoAction; }}
+            psa_implementation = paths;
+            psa_direct_counter = hits;
+            psa_empty_group_action = none_left((PortId_t) 55);
+        }}
+        {other}"
+    );
+    let apply = "send_to_port(o, (PortId_t) 99);
+        switch (one.apply().action_run) {
+            none_left: { h.h.b = 0xaaaaaaaa; }
+            go: { h.h.b = 0xbbbbbbbb; }
+            default: { h.h.b = 0xcccccccc; }
+        }";
+    Fixture::of(&psa("", &locals, apply))
+}
+
+#[test]
+fn z_8_psa_runs_the_action_for_empty_groups() {
+    // Another table of the profile lists the actions in another order.
+    let other = "table two {
+            key = { h.h.a: exact; h.h.b: selector; }
+            actions = { NoAction; none_left; go; }
+            psa_implementation = paths;
+        }";
+    let engines = [p4jet_embed::EngineKind::Interp, p4jet_embed::EngineKind::Jit];
+    for (engine, other) in engines.into_iter().flat_map(|engine| [(engine, ""), (engine, other)]) {
+        let f = with_empty_group_action(other);
+        let mut worker = f.switch.control().switch().worker(engine, 0).unwrap();
+        // The port, and what the statement after the table wrote.
+        let mut run = |a: u32| match &worker.process_one(0, &frame(a, 3)).sent[..] {
+            [(port, frame)] => (*port, frame[4]),
+            other => panic!("{other:?}"),
+        };
+        let (empty, entry) = (group(&f, &[]), indirect(&f, "one", TableActionType::ActionProfileGroupId(1)));
+        assert_eq!(f.code(Insert, empty.clone()), OK);
+        assert_eq!(f.insert(entry.clone()), OK);
+        // A packet without entry has the default action.
+        assert_eq!(run(9), (99, 0xcc));
+        assert_eq!(run(1), (55, 0xaa));
+        assert_eq!(f.code(Insert, member(&f, 3, 3)), OK);
+        assert_eq!(f.code(Modify, group(&f, &[3])), OK);
+        assert_eq!(run(1), (3, 0xbb));
+        assert_eq!(f.code(Modify, empty), OK);
+        assert_eq!(run(1), (55, 0xaa));
+        // It counts, as it does as the action of an entry.
+        let read = TableEntry { counter_data: Some(CounterData::default()), ..entry.clone() };
+        let [EntityKind::TableEntry(read)] = &f.read(EntityKind::TableEntry(read))[..] else { panic!("one") };
+        assert_eq!(read.counter_data.as_ref().unwrap().packet_count, 2);
+        assert_eq!(f.delete(entry), OK);
+        assert_eq!(run(1), (99, 0xcc));
+    }
+}
+
+#[test]
+fn z_8_the_action_for_empty_groups_is_one_of_the_table() {
+    let program = |value: &str| {
+        psa(
+            "",
+            &format!(
+                "ActionSelector(PSA_HashAlgorithm_t.IDENTITY, 16, 16) paths;
+                action go(PortId_t port) {{ send_to_port(o, port); }}
+                action other() {{}}
+                table one {{
+                    key = {{ h.h.a: exact; h.h.b: selector; }}
+                    actions = {{ go; NoAction; }}
+                    psa_implementation = paths;
+                    psa_empty_group_action = {value};
+                }}"
+            ),
+            "one.apply();",
+        )
+    };
+    assert!(generated(&program("NoAction()")).is_ok() && generated(&program("NoAction")).is_ok());
+    for (value, words) in [
+        ("other()", "`other` is the action for empty groups of table `one`, but not in its list of actions"),
+        ("7", "`psa_empty_group_action` must be an action of the table"),
+        ("go((PortId_t) (PortIdUint_t) h.h.a)", "must be known at compile time"),
+    ] {
+        let error = generated(&program(value)).expect_err(value);
+        assert!(error.contains(words), "{error}");
+    }
 }
 
 fn counter(f: &Fixture, index: i64, packets: Option<i64>) -> EntityKind {

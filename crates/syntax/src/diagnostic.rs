@@ -70,7 +70,10 @@ pub const ERRORS: &[(&str, &str)] = &[
     ("table", "a table's properties, keys, entries and default action"),
     ("this", "`this` outside an abstract method"),
     ("too-deep", "a program that nests too deeply"),
-    ("too-large", "a program that becomes too large when all calls are expanded"),
+    (
+        "too-large",
+        "a program beyond a limit of size, such as one that becomes too large when all calls are expanded",
+    ),
     ("type-arguments", "too few or too many type arguments"),
     ("type-mismatch", "a value of the wrong type"),
     ("type-nesting", "a type that cannot be nested in another"),

@@ -251,15 +251,3 @@ impl fmt::Display for TableError {
 }
 
 impl std::error::Error for TableError {}
-
-impl fmt::Display for MatchKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            MatchKind::Exact => "exact",
-            MatchKind::Lpm => "lpm",
-            MatchKind::Ternary => "ternary",
-            MatchKind::Range => "range",
-            MatchKind::Optional => "optional",
-        })
-    }
-}

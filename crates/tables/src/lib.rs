@@ -57,27 +57,13 @@ pub use error::TableError;
 pub use explain::{Difference, Explanation, Hit, HitReason, Near};
 pub use grace::reclaim;
 pub use memory::NoMemory;
+pub use p4jet_ir::{KeyMatch, MatchKind};
 pub use profile::ActionProfile;
 pub use table::Table;
 pub use timeouts::{HIT_SHIFT, Idle, Life, SavedTimeout};
 pub use view::{Guard, Structure, View, ViewHandle, lookup_fast, pin, select_batch, structure_of};
 
 use num_bigint::BigUint;
-
-/// The match kind of a key field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MatchKind {
-    /// Equal.
-    Exact,
-    /// Longest prefix.
-    Lpm,
-    /// Value and mask.
-    Ternary,
-    /// From low to high, inclusive.
-    Range,
-    /// Equal, or don't care.
-    Optional,
-}
 
 /// A key field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,36 +154,6 @@ pub struct Resolved {
     pub member: Option<u32>,
     /// The action to run; `None` for a group without members.
     pub action: Option<Action>,
-}
-
-/// The match of one key field of an entry.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum KeyMatch {
-    /// This value.
-    Exact(BigUint),
-    /// Values whose first `prefix_len` bits are those of `value`. Bits beyond the prefix are 0.
-    Lpm {
-        /// The prefix.
-        value: BigUint,
-        /// Its length in bits.
-        prefix_len: u32,
-    },
-    /// Values that equal `value` where `mask` has ones. The other bits of `value` are 0.
-    Ternary {
-        /// The value.
-        value: BigUint,
-        /// The bits that count.
-        mask: BigUint,
-    },
-    /// Values from `lo` to `hi`.
-    Range {
-        /// Lowest.
-        lo: BigUint,
-        /// Highest.
-        hi: BigUint,
-    },
-    /// This value, or any value.
-    Optional(Option<BigUint>),
 }
 
 /// A table entry.

@@ -20,7 +20,7 @@ mod shared;
 pub mod stf;
 pub mod wire;
 
-pub use commands::{Commands, LoadSummary, Reply, capture_spec, captures_text};
+pub use commands::{Commands, LoadSummary, Notation, Reply, capture_spec, captures_text, runtime_command};
 pub use error::{LineError, LoadError};
 pub use files::cannot_use_state;
 pub use messages::{Message, TOPICS, parse_topics};

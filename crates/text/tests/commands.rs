@@ -12,7 +12,7 @@ fn one(line: &str) -> String {
 }
 
 #[test]
-fn prints_new_entries_as_bmv2_does() {
+fn output_for_new_entries_matches_bmv2() {
     assert_eq!(
         one("table_add ipv4_lpm forward 198.51.100.0/24 => 00:11:22:33:44:55 3"),
         "Adding entry to lpm match table ipv4_lpm\n\
@@ -427,7 +427,7 @@ fn loads_a_file() {
 
 /// Where the number of words says which they are, the `=>` may be missing.
 #[test]
-fn the_arrow_may_be_missing() {
+fn arrow_is_optional() {
     let lines = |arrow: &str| {
         format!(
             "act_prof_create_member route forward 1\ntable_add l2 deny 5{arrow}\n\
@@ -444,7 +444,7 @@ fn the_arrow_may_be_missing() {
 }
 
 #[test]
-fn a_file_may_read() {
+fn files_may_contain_reading_commands() {
     let control = control();
     let reading = "table_add ipv4_lpm deny 10.0.0.0/8 =>\ntable_dump ipv4_lpm\ncounter_write seen 2 1 1\ncounter_read seen 2\n\
                    help counter_read\nhelp\nswitch_info\nshow_tables\nshow_actions\ntable_info l2\ntable_show_actions l2\n\
@@ -485,7 +485,7 @@ fn everything(control: &p4jet_control::Control) -> String {
 }
 
 #[test]
-fn a_bad_line_leaves_nothing_half_applied() {
+fn file_with_a_refused_line_changes_nothing() {
     let control = control();
     let before = "table_add l2 out 1 => 1\ntable_add ipv4_lpm deny 10.0.0.0/8 =>\ntable_set_default l2 out 5\n\
                   register_write cells 1 7\ncounter_write seen 7 1 2\ncounter_write hits 0 3 4";
@@ -508,7 +508,7 @@ fn a_bad_line_leaves_nothing_half_applied() {
 }
 
 #[test]
-fn a_wrong_line_is_found_before_anything_happens() {
+fn wrong_line_is_reported_before_any_change() {
     let control = control();
     let text = "table_add l2 out 2 => 1\n\ttable_add ipv4_lpm deny 10.0.0.256/8 =>\n";
     let error = control.load("routes.txt", text).unwrap_err();
@@ -523,7 +523,7 @@ fn a_wrong_line_is_found_before_anything_happens() {
 }
 
 #[test]
-fn the_prompt_goes_on_after_errors() {
+fn prompt_continues_after_errors() {
     let mut control = control();
     let mut out = Vec::new();
     let input = "table_num_entries l2\nnonsense\n\n# nothing\r\ntable_num_entries l2";
@@ -579,7 +579,7 @@ fn completes_commands_and_names() {
 
 /// P4_16 "entries": `const` on one of them; the others may be changed.
 #[test]
-fn const_entries_stay_among_others() {
+fn const_entries_are_protected_among_others() {
     let text = common::PROGRAM.replace(
         "  entry 0 (0x800) ingress.out(0x1)\n  const_entries\n",
         "  entry 0 (0x800) ingress.out(0x1)\n  entry const 0 (0x801) ingress.out(0x2)\n",
@@ -640,8 +640,8 @@ fn alone(name: &str, test: impl FnOnce()) {
 }
 
 #[test]
-fn a_file_is_taken_back_though_readers_are_slow() {
-    alone("a_file_is_taken_back_though_readers_are_slow", || {
+fn refused_file_is_undone_with_slow_readers() {
+    alone("refused_file_is_undone_with_slow_readers", || {
         let control = control();
         let (pinned, is_pinned) = std::sync::mpsc::channel();
         let reader = std::thread::spawn(move || {
@@ -664,8 +664,8 @@ fn a_file_is_taken_back_though_readers_are_slow() {
 }
 
 #[test]
-fn a_reset_that_readers_hold_up_changes_nothing() {
-    alone("a_reset_that_readers_hold_up_changes_nothing", || {
+fn reset_blocked_by_readers_changes_nothing() {
+    alone("reset_blocked_by_readers_changes_nothing", || {
         let control = control();
         let lines = "table_set_default ipv4_lpm deny
                      table_add ipv4_lpm deny 10.1.0.0/16 =>
@@ -685,7 +685,7 @@ fn a_reset_that_readers_hold_up_changes_nothing() {
 
 /// `$3` denotes the handle that line 3 of a file gives.
 #[test]
-fn lines_name_what_earlier_lines_make() {
+fn lines_refer_to_objects_of_earlier_lines() {
     let control = control();
     for _ in 0..2 {
         let file = "# a pool\nact_prof_create_member ecmp out 1\nact_prof_create_group ecmp\n\n\

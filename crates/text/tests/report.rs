@@ -120,7 +120,7 @@ intrinsic ingress_port meta.in
 
 fn report(script: &str) -> String {
     let program = p4jet_ir::text::parse(PROGRAM).unwrap_or_else(|e| panic!("{e}"));
-    let fresh = || Switch::new(program.clone()).map(Control::new);
+    let fresh = || Switch::new(program.clone()).map(Control::new).map_err(String::from);
     let script = parse(script).unwrap_or_else(|e| panic!("{}", e[0].render("test.stf")));
     let mut texts = [EngineKind::Jit, EngineKind::Interp].map(|engine| {
         let control = fresh().unwrap();

@@ -141,7 +141,7 @@ fn a_file_is_all_or_nothing() {
 }
 
 #[test]
-fn answers_tell_codes_and_places() {
+fn answers_have_codes_and_places() {
     let (folder, _server) = start(Limits::default());
     let mut client = Client::unix(&folder.socket()).unwrap();
     let answer = client.command("table_delete l2 3", false).unwrap();
@@ -167,7 +167,7 @@ fn answers_tell_codes_and_places() {
 }
 
 #[test]
-fn the_socket_is_private_and_goes_with_the_switch() {
+fn socket_is_private_and_removed_with_the_switch() {
     let (folder, server) = start(Limits::default());
     let path = folder.socket();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -286,7 +286,7 @@ fn half_requests_and_silence_end_in_time() {
 }
 
 #[test]
-fn a_flood_of_connections_is_refused_and_passes() {
+fn excess_connections_are_refused() {
     let (folder, host) = (Folder::new(), Arc::new(Stub::default()));
     let path = folder.socket();
     let shared = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
@@ -324,7 +324,7 @@ fn a_flood_of_connections_is_refused_and_passes() {
 
 /// Clients that send nothing, send half a request, or do not read their answers cannot lock others out.
 #[test]
-fn silent_clients_give_way() {
+fn silent_clients_are_closed_for_new_ones() {
     let silent = Duration::from_millis(100);
     for (clients, per_user) in [(6, 100), (100, 6)] {
         let limits = Limits { clients, per_user, silent, wait: DEADLINE, ..Limits::default() };
@@ -365,7 +365,7 @@ fn silent_clients_give_way() {
 }
 
 #[test]
-fn over_tcp_nothing_is_opened_without_a_grant() {
+fn tcp_clients_open_no_files_without_a_grant() {
     let host = Arc::new(Stub::default());
     let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
     let server = tcp(control.clone(), Limits::default(), Rights::nothing()).unwrap();
@@ -418,7 +418,7 @@ fn a_burst_of_lines_is_answered_in_order() {
 }
 
 #[test]
-fn who_never_reads_is_dropped() {
+fn client_that_never_reads_is_closed() {
     let (folder, server) = start(quick());
     let path = folder.socket();
     let mut deaf = UnixStream::connect(&path).unwrap();
@@ -660,7 +660,7 @@ fn a_panic_in_a_compilation_is_the_answer() {
 }
 
 #[test]
-fn a_client_that_left_is_missed_whatever_it_had_sent() {
+fn closed_connection_cancels_its_compilation() {
     let host = Arc::new(Stub::default());
     let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
     let server = tcp(control, Limits::default(), Rights::All).unwrap();
@@ -727,7 +727,7 @@ fn ports_and_programs() {
 }
 
 #[test]
-fn another_server_is_no_switch() {
+fn client_refuses_another_kind_of_server() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {

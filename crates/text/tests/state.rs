@@ -197,7 +197,7 @@ fn all_or_nothing() {
 }
 
 #[test]
-fn killed_at_any_byte() {
+fn state_survives_a_kill_at_any_byte() {
     // Single lines and files, each with the journal and the dump after it.
     let folder = Folder::new();
     let (first, _) = begun(&folder);
@@ -366,7 +366,7 @@ fn nothing_is_lost_silently(base: &Control, files: [Option<&[u8]>; 2], state: &s
 }
 
 #[test]
-fn damage_is_never_silent() {
+fn damage_is_always_reported() {
     let folder = Folder::new();
     let state = small(&folder);
     let (snapshot, journal) = (fs::read(folder.file()).unwrap(), fs::read(folder.journal()).unwrap());
@@ -499,7 +499,7 @@ fn only_regular_files_are_replaced() {
 
 /// Changes lost by damage may have given or deleted handles: none of these is given again.
 #[test]
-fn handles_do_not_come_again_after_damage() {
+fn damage_never_causes_reused_handles() {
     const HANDLE: &str = "handle ";
     let handle = |control: &SharedControl, line: &str| -> u32 {
         let reply = control.reply(line, false);
@@ -653,7 +653,7 @@ fn earlier_files_are_read() {
 }
 
 #[test]
-fn restarted_again_and_again() {
+fn state_survives_many_restarts() {
     let folder = Folder::new();
     let mut last = None;
     for line in SETUP.lines().filter(|line| !line.starts_with("counter")) {

@@ -273,7 +273,7 @@ fn a_script_that_passes_is_not_replayed() {
 }
 
 #[test]
-fn a_trace_that_ends_differently_says_so() {
+fn trace_reports_a_different_end() {
     let script = good("packet 3 10 00112233445566778899aabb 0800\nexpect 3");
     let outcome = run_traced(&script, &control(), &mut Fanout, &|| Ok(control()));
     let note = "  note: the trace is of the interpreter, where the packet was dropped: drop; in the test it left by port 4\n";

@@ -1,5 +1,6 @@
 //! Errors of tools, by their cause.
 
+use p4jet_dataplane::ProgramError;
 use p4jet_ports::{ErrorKind, PortError};
 use std::fmt;
 use std::path::Path;
@@ -9,6 +10,8 @@ use std::path::Path;
 pub enum Error {
     /// The input is wrong: the program, its entries.
     Input(String),
+    /// A switch cannot run the program.
+    Program(ProgramError),
     /// The tool was used wrongly.
     Usage(String),
     /// The environment refused: the disk is full, no permission.
@@ -24,8 +27,10 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Error::Input(text) | Error::Usage(text) | Error::Environment(text)) = self;
-        f.write_str(text)
+        match self {
+            Error::Input(text) | Error::Usage(text) | Error::Environment(text) => f.write_str(text),
+            Error::Program(error) => error.fmt(f),
+        }
     }
 }
 

@@ -171,6 +171,10 @@ impl Dump<'_> {
             let text =
                 format!("default {}{}", d.action(&t.default), if t.const_default { " const" } else { "" });
             d.line(&text);
+            if let Some(action) = &t.empty_group_action {
+                let text = format!("empty group {}", d.action(action));
+                d.line(&text);
+            }
             for entry in &t.entries {
                 let sets: Vec<String> = entry.keysets.iter().map(|k| d.keyset(k)).collect();
                 let priority = entry.priority.as_ref().map(|p| format!("priority {p}: ")).unwrap_or_default();

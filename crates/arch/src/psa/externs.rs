@@ -294,7 +294,10 @@ fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) ->
                 cx.call_extern(algorithm.plain(), None, vec![], vec![nothing], vec![]);
                 build::binary(BinaryOp::Xor, Expr::Field(state), Expr::Field(nothing))
             };
-            let wanted = cx.scalar_width(&call.ret).unwrap_or(width);
+            let Some(wanted) = cx.scalar_width(&call.ret) else {
+                let what = format!("a checksum of type {}", cx.type_name(&call.ret));
+                return cx.unsupported(call.span, what);
+            };
             // The program may keep it while more data are added.
             let kept = cx.temporary(wanted);
             let result = build::resize(&cx.ir, result, wanted);

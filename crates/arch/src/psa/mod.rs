@@ -51,4 +51,8 @@ impl Architecture for Psa {
     fn select_member(&self, cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<Value>) -> Lowered<ir::Expr> {
         externs::select_member(cx, profile, keys)
     }
+
+    fn has_empty_group_actions(&self) -> bool {
+        true
+    }
 }

@@ -10,7 +10,7 @@ use p4jet_lower::{Lowered, Lowerer, build};
 
 use super::DROP_PORT;
 use super::memory::memory;
-use super::pipeline::Standard;
+use super::standard::Standard;
 use crate::writes::Writes;
 
 /// Values of `instance_type`.

@@ -12,6 +12,7 @@ mod externs;
 mod manager;
 mod memory;
 mod pipeline;
+mod standard;
 
 use p4jet_analysis::typed;
 use p4jet_ir as ir;
@@ -53,5 +54,9 @@ impl Architecture for V1Model {
 
     fn select_member(&self, cx: &mut Lowerer<'_>, profile: ObjectId, keys: Vec<Value>) -> Lowered<ir::Expr> {
         externs::select_member(cx, profile, keys)
+    }
+
+    fn has_empty_group_actions(&self) -> bool {
+        false
     }
 }

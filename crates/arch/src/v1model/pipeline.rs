@@ -2,29 +2,13 @@
 
 use std::collections::HashMap;
 
-use p4jet_ir::{BlockId, BlockKind, Cfg, FieldId, FieldKind, Function, Intrinsic, Loc, Op, Program, Stmt};
+use p4jet_ir::{BlockId, BlockKind, Cfg, FieldKind, Function, Intrinsic, Loc, Op, Program, Stmt};
 use p4jet_lower::{BlockArg, Lowered, Lowerer, ObjectId, Role};
 
 use super::manager::Manager;
 use super::memory::memory;
+use super::standard::Standard;
 use crate::writes::{Writes, reads};
-
-/// The fields of `standard_metadata` that the target itself reads or writes. A program may include an older
-/// `v1model.p4`, in which some are missing.
-#[derive(Clone)]
-pub(super) struct Standard {
-    pub(super) ingress_port: Option<FieldId>,
-    pub(super) egress_spec: FieldId,
-    pub(super) egress_port: FieldId,
-    pub(super) packet_length: Option<FieldId>,
-    pub(super) ingress_timestamp: Option<FieldId>,
-    pub(super) egress_timestamp: Option<FieldId>,
-    pub(super) priority: Option<FieldId>,
-    pub(super) instance_type: Option<FieldId>,
-    pub(super) mcast_grp: Option<FieldId>,
-    pub(super) egress_rid: Option<FieldId>,
-    parser_error: Option<FieldId>,
-}
 
 pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     let span = cx.main_span();

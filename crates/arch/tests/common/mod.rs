@@ -71,7 +71,7 @@ pub fn run(program: &Program, frame: &[u8]) -> Processed {
 /// Session 5 copies to port 5 as instance 3 with class of service 4, session 6 to port 6 with at most 5 bytes; group 7 has
 /// port 8 (instance 1) and port 9 (instance 2).
 fn destinations(d: &mut Destinations) {
-    let to = |port, instance| Replica { port, instance };
+    let to = |port, replication_id| Replica { port, replication_id };
     let session = Session { replicas: vec![to(5, 3)], class_of_service: 4, ..Session::default() };
     d.sessions.insert(5, session);
     let short = Session { replicas: vec![to(6, 0)], bytes_max: Some(5), ..Session::default() };

@@ -2,7 +2,7 @@
 #include <core.p4>
 #include <v1model.p4>
 
-header h_t { bit<8> a; bit<0> none; }
+header h_t { bit<8> a; varbit<0> none; }
 struct headers_t { h_t h; }
 struct metadata_t { bit<8> m; }
 

@@ -11,7 +11,7 @@ parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout stand
 }
 control V(inout headers_t hdr, inout metadata_t meta) { apply {} }
 control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
-    apply { bit<0> v = 0; }
+    apply { varbit<0> v; }
 }
 control E(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) { apply {} }
 control C(inout headers_t hdr, inout metadata_t meta) { apply {} }

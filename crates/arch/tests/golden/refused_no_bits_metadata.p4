@@ -4,7 +4,7 @@
 
 header h_t { bit<8> a; }
 struct headers_t { h_t h; }
-struct metadata_t { bit<0> none; }
+struct metadata_t { varbit<0> none; }
 
 parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     state start { transition accept; }

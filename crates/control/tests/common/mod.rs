@@ -17,7 +17,7 @@ pub fn control() -> Control {
 pub fn set_up(control: &Control, lines: &str) {
     let updates = lines.lines().map(|line| {
         let named: NamedUpdate = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
-        control.resolve(&named).unwrap_or_else(|e| panic!("{line}: {e}"))
+        control.schema().resolve(&named).unwrap_or_else(|e| panic!("{line}: {e}"))
     });
     let written = control.write(updates.collect(), Atomicity::AllOrNothing);
     assert!(written.in_effect, "{written:?}");

@@ -1,12 +1,12 @@
-//! The shapes of the gateway's tables.
+//! The objects of the gateway's program.
 
-use p4jet_embed::{Control, switch};
-use p4jet_gateway::Shapes;
-use std::sync::Arc;
+use p4jet_control::Schema;
+use p4jet_embed::switch;
+use p4jet_gateway::Objects;
 
-/// The shapes of the tables of programs/vxlan_gateway.
-pub fn shapes() -> Arc<Shapes> {
+/// The objects of programs/vxlan_gateway.
+pub fn objects() -> Objects {
     let program = include_str!("../../../../programs/vxlan_gateway/vxlan_gateway.p4");
     let switch = switch("vxlan_gateway.p4", program).unwrap_or_else(|error| panic!("{error}"));
-    Arc::new(Shapes::new(Control::new(switch).schema().description()))
+    Objects::new(Schema::new(switch.program())).unwrap()
 }

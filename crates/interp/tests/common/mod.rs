@@ -53,7 +53,7 @@ pub fn all_outcomes(program: &Program, tables: &[Table], frames: &[Vec<u8>]) -> 
     let machine = Machine::new(program).unwrap();
     let state = build_state(program, 1).unwrap();
     state.change_destinations(|d| {
-        let replica = |port, instance| Replica { port, instance };
+        let replica = |port, replication_id| Replica { port, replication_id };
         d.groups.insert(1, vec![replica(3, 7), replica(4, 8)]);
         d.groups.insert(2, vec![replica(5, 9)]);
         let replicas = vec![replica(6, 10)];

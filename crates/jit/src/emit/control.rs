@@ -221,7 +221,7 @@ impl<'a> Codegen<'a, '_> {
             Terminator::Switch { value, cases, default } => self.switch(value, cases, *default, scope)?,
             Terminator::Apply { table, keys, selector, .. } => {
                 let Scope::Place(place) = *scope else {
-                    return Err(Error { message: "a table inside an action".into(), loc });
+                    return Err(Error::bug("a table inside an action", loc));
                 };
                 let key = self.pack_key(*table, keys)?;
                 let selector = match selector {

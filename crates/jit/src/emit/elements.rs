@@ -29,7 +29,7 @@ impl<'a> Codegen<'a, '_> {
         let Some((part, begin)) =
             part.and_then(|part| Some((part, self.plan.memory.columns.begins[part.whole.index()]?)))
         else {
-            return Err(Error { message: "bug in p4jet: a column that is in no memory".into(), loc });
+            return Err(Error::bug("a column that is in no memory", loc));
         };
         let bytes = 8 * limb_count(self.program().width(column[0])) as i64;
         Ok(self.found(part, column.len(), graph.columns.whole[part.whole.index()].len(), bytes, begin, index))

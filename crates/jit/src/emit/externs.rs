@@ -2,7 +2,7 @@
 
 use super::once::Once;
 use super::values::Limbs;
-use super::{Buffer, Codegen, Error, fixed, plain};
+use super::{Buffer, Codegen, Error, ErrorKind, fixed, plain};
 use crate::analysis::calls::Call;
 use crate::analysis::reads::SumPlan;
 use crate::runtime::Ctx;
@@ -139,7 +139,7 @@ impl<'a> Codegen<'a, '_> {
         let out_widths = outs.iter().map(|&o| program.width(o)).collect();
         let site =
             CallSite::new(function.clone(), instance.map(|i| i.0), arg_widths, out_widths, text.to_vec());
-        let site = site.map_err(|message| Error { message, loc })?;
+        let site = site.map_err(|message| Error { kind: ErrorKind::Unsupported, message, loc })?;
         let number = self.sites.calls.insert_full(site).0;
         let mut limbs = Vec::new();
         for arg in args {

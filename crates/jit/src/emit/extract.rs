@@ -125,7 +125,7 @@ impl<'a> Codegen<'a, '_> {
                 let Some((part, begin)) = part.and_then(|part| {
                     Some((part, self.plan.memory.columns.offsets_begin[part.whole.index()]?))
                 }) else {
-                    return Err(Error { message: "bug in p4jet: offsets in no memory".into(), loc });
+                    return Err(Error::bug("offsets in no memory", loc));
                 };
                 let whole = graph.columns.whole[part.whole.index()].len();
                 let at = self.found(part, column.len(), whole, 8, begin, index).address;

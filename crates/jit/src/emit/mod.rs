@@ -59,13 +59,39 @@ use p4jet_ir::{DropReason, Loc, Program};
 use slots::Reading;
 use std::collections::HashMap;
 
-/// A construct that cannot be compiled, and its place in the program.
+/// The reason why a program is not compiled, and its place in the program.
 #[derive(Clone, Debug)]
 pub struct Error {
-    /// "not supported yet: …" or an internal failure.
+    /// The kind of the reason.
+    pub kind: ErrorKind,
+    /// The reason.
     pub message: String,
     /// The source place in the program.
     pub loc: Loc,
+}
+
+/// The kind of a reason why a program cannot run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// p4jet does not support the program, or not in this way.
+    Unsupported,
+    /// The program is beyond a limit.
+    TooLarge,
+    /// The system refuses memory.
+    NoMemory,
+    /// The system refuses descriptors or threads.
+    System,
+    /// The compilation was cancelled.
+    Cancelled,
+    /// A bug in p4jet.
+    Internal,
+}
+
+impl Error {
+    /// A bug in p4jet, at this place.
+    fn bug(what: &str, loc: Loc) -> Error {
+        Error { kind: ErrorKind::Internal, message: format!("bug in p4jet: {what}"), loc }
+    }
 }
 
 /// Functions outside that generated code calls.

@@ -10,6 +10,7 @@ use super::packets::Headers;
 use super::roles::{Role, Roles};
 use crate::digests::Lists;
 use crate::kept;
+use crate::notes::Owner;
 use crate::pipeline::Pipeline;
 use crate::programs::{self, DeviceConfig};
 use crate::refusal::DETAILS_BYTES_MAX;
@@ -273,6 +274,7 @@ impl Device {
         let (jobs, todo) = sync_channel::<Job>(JOBS_MAX);
         let (to_clients, answers) = mpsc::unbounded_channel();
         p4jet_threads::spawn("p4runtime write", move || make_changes(&todo, &to_clients))?;
+        switch.control().set_note_owner(&Owner);
         let none = (!has_program).then(|| Arc::downgrade(switch.control().switch()));
         let device = Device {
             switch,
@@ -657,6 +659,7 @@ impl Device {
             })?
         };
         let control = Control::new(Arc::clone(&ready.switch));
+        control.set_note_owner(&Owner);
         let own = config::P4Info::decode(&ready.p4info[..]).unwrap_or_default();
         let configured = Configured::new(p4info, device_config, cookie, &own, &control).map_err(unfit)?;
         let configured = Arc::new(configured);

@@ -274,6 +274,32 @@ where
     }
 }
 
+/// The body of an answer, with something that is dropped when it has been sent or its client has gone.
+pub struct Answer<T> {
+    pub body: tonic::body::Body,
+    pub _until_sent: T,
+}
+
+impl<T: Unpin> Body for Answer<T> {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,7 +33,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 pub use in_process::InProcess;
 use p4jet_control::SharedControl;
 use p4jet_ports::{FromSwitch, ToSwitch};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -52,7 +52,8 @@ use tonic::body::Body;
 /// The version of P4Runtime that the server offers.
 pub const API_VERSION: &str = "1.5.0";
 
-/// Maximum number of connected clients.
+/// Maximum number of connected clients. A further one takes the place of the one that has been without requests and streams for the
+/// longest time.
 pub const CONNECTIONS_MAX: usize = 64;
 /// Maximum number of simultaneous requests and streams of a client.
 pub const CALLS_MAX: u32 = 256;
@@ -167,7 +168,7 @@ impl Server {
             to_switch,
             budget: Budget::new(REQUESTS_BYTES_MAX),
             reads: Reads::new(),
-            connections: AtomicUsize::new(0),
+            clients: Mutex::default(),
             refused: AtomicBool::new(false),
             log,
         });
@@ -220,40 +221,98 @@ struct Shared {
     to_switch: Option<packets::ToSwitch>,
     budget: Budget,
     reads: Reads,
-    connections: AtomicUsize,
+    clients: Mutex<Clients>,
     /// True from the log line about a refused connection until a connection ends.
     refused: AtomicBool,
     log: Arc<dyn Fn(String) + Send + Sync>,
 }
 
-/// A counted connection.
+/// The connected clients, by number in the order of their arrival.
+#[derive(Default)]
+struct Clients {
+    next: u64,
+    all: BTreeMap<u64, Client>,
+}
+
+/// A connected client.
+struct Client {
+    /// Requests and streams in progress.
+    calls: usize,
+    /// When the last of them ended, or else the beginning.
+    idle_since: Instant,
+    /// Ends the connection.
+    end: Option<AbortHandle>,
+}
+
+impl Clients {
+    /// Adds a client, if necessary in the place of the one that has been idle for the longest time. `None` if all are busy.
+    fn add(&mut self) -> Option<u64> {
+        if self.all.len() >= CONNECTIONS_MAX {
+            let idle = self.all.iter().filter(|(_, client)| client.calls == 0);
+            let oldest = *idle.min_by_key(|(_, client)| client.idle_since)?.0;
+            if let Some(end) = self.all.remove(&oldest).and_then(|client| client.end) {
+                end.abort();
+            }
+        }
+        let number = self.next;
+        self.next += 1;
+        self.all.insert(number, Client { calls: 0, idle_since: Instant::now(), end: None });
+        Some(number)
+    }
+}
+
+/// A connection that is in the list of clients.
 struct Connection {
     shared: Arc<Shared>,
+    number: u64,
     /// Room for its Reads.
     reads: Arc<Semaphore>,
 }
 
 impl Connection {
-    /// Counts a connection, if there is room.
+    /// Lists a connection, if there is room.
     fn new(shared: &Arc<Shared>, peer: SocketAddr) -> Option<Connection> {
-        if shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-            shared.connections.fetch_sub(1, Ordering::Relaxed);
+        let Some(number) = device::lock(&shared.clients).add() else {
             if !shared.refused.swap(true, Ordering::Relaxed) {
                 (shared.log)(format!(
-                    "{peer} is refused: {CONNECTIONS_MAX} clients are connected, the limit"
+                    "{peer} is refused: {CONNECTIONS_MAX} clients are connected, the limit, and all have requests or streams"
                 ));
             }
             return None;
-        }
+        };
         let reads = Arc::new(Semaphore::new(READS_OF_CLIENT_MAX));
-        Some(Connection { shared: Arc::clone(shared), reads })
+        Some(Connection { shared: Arc::clone(shared), number, reads })
+    }
+
+    /// Changes what is known about the client, unless another one has its place.
+    fn with_client(&self, change: impl FnOnce(&mut Client)) {
+        device::lock(&self.shared.clients).all.get_mut(&self.number).map(change);
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        device::lock(&self.shared.clients).all.remove(&self.number);
         self.shared.refused.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A request or stream in progress, until its answer has been sent.
+struct Call(Arc<Connection>);
+
+impl Call {
+    fn begin(connection: &Arc<Connection>) -> Call {
+        connection.with_client(|client| client.calls += 1);
+        Call(Arc::clone(connection))
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.0.with_client(|client| {
+            client.calls -= 1;
+            client.idle_since = Instant::now();
+        });
     }
 }
 
@@ -298,8 +357,9 @@ fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
 ) {
     let Some(stream) = greeted else { return };
     let Some(connection) = Connection::new(shared, peer) else { return };
-    tokio::spawn(async move {
-        let connection = Arc::new(connection);
+    let connection = Arc::new(connection);
+    let listed = Arc::downgrade(&connection);
+    let task = tokio::spawn(async move {
         let service = {
             let connection = Arc::clone(&connection);
             hyper::service::service_fn(move |request| answer(Arc::clone(&connection), request))
@@ -318,6 +378,9 @@ fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
             .await;
         drop(connection);
     });
+    if let Some(connection) = listed.upgrade() {
+        connection.with_client(|client| client.end = Some(task.abort_handle()));
+    }
 }
 
 /// Answers one request.
@@ -325,6 +388,12 @@ async fn answer(
     connection: Arc<Connection>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
+    let call = Call::begin(&connection);
+    let answer = answer_to(connection, request).await;
+    Ok(answer.map(|body| Body::new(grpc::Answer { body, _until_sent: call })))
+}
+
+async fn answer_to(connection: Arc<Connection>, request: Request<Incoming>) -> Response<Body> {
     let shared = Arc::clone(&connection.shared);
     let is_grpc = request.headers().get(http::header::CONTENT_TYPE).is_some_and(|content| {
         content.as_bytes().starts_with(b"application/grpc")
@@ -333,7 +402,7 @@ async fn answer(
     if !is_grpc {
         let mut answer = Response::new(Body::empty());
         *answer.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        return Ok(answer);
+        return answer;
     }
     let path = request.uri().path();
     let method = path.strip_prefix("/p4.v1.P4Runtime/").unwrap_or(path).to_string();
@@ -346,7 +415,7 @@ async fn answer(
     let mut grpc = tonic::server::Grpc::new(Raw)
         .max_decoding_message_size(bytes_max)
         .max_encoding_message_size(usize::MAX);
-    Ok(match method.as_str() {
+    match method.as_str() {
         "Write" => grpc.unary(Method(|raw| write(Arc::clone(&shared), raw)), request).await,
         "Read" => {
             grpc.server_streaming(StreamMethod(|raw| read(Arc::clone(&connection), raw)), request).await
@@ -387,7 +456,7 @@ async fn answer(
             grpc.server_streaming(StreamMethod(watch), request).await
         }
         _ => Status::unimplemented("P4Runtime has no such method").into_http(),
-    })
+    }
 }
 
 /// The answer to a HealthCheckRequest, whose only field is the name of a service: SERVING.

@@ -57,6 +57,7 @@ impl Fixture {
     pub fn of(text: &str) -> Fixture {
         let switch = p4jet_embed::switch("entities.p4", text).unwrap_or_else(|e| panic!("{e}"));
         let control = Control::new(switch);
+        control.set_note_owner(&p4jet_p4runtime::notes::Owner);
         let pipeline = Pipeline::new(p4info(text), &control).unwrap_or_else(|e| panic!("{}", e.join("\n")));
         Fixture { switch: SharedControl::new(control, None), pipeline, role: RoleView::default() }
     }

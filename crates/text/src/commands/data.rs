@@ -200,7 +200,7 @@ pub(super) fn set_member(keys: &[Key], member: &[KeyMatch]) -> Value {
 pub(super) fn multicast(multicast: &Multicast) -> Value {
     let node = |handle: &u32| {
         let node = multicast.nodes.get(handle)?;
-        Some(json!({"handle": handle, "rid": node.instance, "ports": node.ports, "lags": node.lags}))
+        Some(json!({"handle": handle, "rid": node.replication_id, "ports": node.ports, "lags": node.lags}))
     };
     let groups = multicast.groups.iter().map(|(group, nodes)| {
         let nodes: Value = nodes.iter().filter_map(node).collect();

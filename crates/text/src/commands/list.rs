@@ -183,13 +183,13 @@ pub(crate) const COMMANDS: &[Spec] = &[
         "set_crc16_parameters",
         State,
         "<name> <polynomial> <initial remainder> <final xor value> <reflect data?> <reflect remainder?>",
-        "Change the parameters of a crc16 hash calculation",
+        "Change the parameters of a crc16_custom hash",
     ),
     spec(
         "set_crc32_parameters",
         State,
         "<name> <polynomial> <initial remainder> <final xor value> <reflect data?> <reflect remainder?>",
-        "Change the parameters of a crc32 hash calculation",
+        "Change the parameters of a crc32_custom hash",
     ),
     spec(
         "set_port_bitrate",

@@ -1,11 +1,12 @@
 //! The runtime commands of bmv2's CLI.
 //!
 //! A line takes three steps: [`parse`] checks it against the program and returns a [`Command`]; the control applies the
-//! update in it, or an [`Answerer`] reads; [`show`] and [`data`] format the answer.
+//! update in it, or an [`Answerer`] reads; [`show`] and [`data`] format the answer. [`runtime_command`] turns an update into a line.
 
 mod answer;
 mod complete;
 mod data;
+mod format;
 mod list;
 mod load;
 mod observe;
@@ -15,6 +16,7 @@ mod show;
 pub(crate) use answer::{ANSWER_BYTES_PER_OBJECT, Answerer};
 pub(crate) use complete::complete;
 pub(crate) use data::entry as entry_data;
+pub use format::{Notation, runtime_command};
 pub(crate) use list::{Touches, command_names, is_command};
 pub use load::LoadSummary;
 pub(crate) use load::{Prepared, carry_out};

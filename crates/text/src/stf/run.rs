@@ -209,10 +209,7 @@ impl<'a, D: Device> Runner<'a, D> {
             StatementKind::CheckRegister { register, index, cond, value } => {
                 self.outcome.checks += 1;
                 let id = self.find(register, |names| &names.registers).map(InstanceId)?;
-                let InstanceKind::Register { width, .. } = self.control.program().instances[id.index()].kind
-                else {
-                    unreachable!("the index of registers holds registers");
-                };
+                let width = self.control.schema().register_cells(id)?.width;
                 let wanted = value.value(width).map_err(at(value.column))?;
                 let found = self.control.register_value(id, *index)?;
                 if !cond.holds(&found, &wanted) {

@@ -397,14 +397,20 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// Escapes characters with a meaning in XML, and replaces those that it forbids.
+/// Escapes characters with a meaning in XML, and replaces those that it forbids. The length of the text is that for which its box
+/// has room, whatever font the viewer has.
 fn text(svg: &mut String, x: f64, y: f64, content: &str, colour: &str) {
     let known = |c: char| if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') { '\u{fffd}' } else { c };
+    if content.is_empty() {
+        return;
+    }
+    let length = width_of(content);
     let content: String = content.chars().map(known).collect();
     let content = content.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     writeln!(
         svg,
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{colour}\" xml:space=\"preserve\">{content}</text>"
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" textLength=\"{length:.1}\" lengthAdjust=\"spacingAndGlyphs\" \
+         fill=\"{colour}\" xml:space=\"preserve\">{content}</text>"
     )
     .expect("a String takes everything");
 }
@@ -485,6 +491,8 @@ mod tests {
         assert_eq!(svg.matches("<rect x").count(), picture.nodes.len());
         assert_eq!(svg.matches("stroke=\"#555\"").count(), picture.edges.len());
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        // The first line has 11 characters.
+        assert_eq!(svg.matches("textLength=\"72.6\" lengthAdjust=\"spacingAndGlyphs\"").count(), nodes);
         assert!(!svg.contains("<b>") && svg.contains("&lt;b&gt; &amp;") && !svg.contains('\u{1}'), "{svg}");
     }
 

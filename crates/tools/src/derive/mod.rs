@@ -74,7 +74,7 @@ fn switch(program: &Program, options: &Options) -> Result<Arc<Switch>, Error> {
             table.size = table.size.min(table.entries.len() as u32 + ENTRIES_MAX);
         }
     }
-    let switch = Switch::new(program).map_err(Error::Input)?;
+    let switch = Switch::new(program).map_err(Error::Program)?;
     if let Some((name, text)) = &options.commands {
         let control = Control::new(Arc::clone(&switch));
         control.load(name, text).map_err(|e| Error::Input(e.to_string()))?;

@@ -66,7 +66,8 @@ impl<'c> Answerer<'c> {
             Command::Dump { counters } => control.cells_text_bytes(*counters),
             Command::RegisterRead { register, index: None } => {
                 // A 0 takes a few bytes.
-                8 * control.register_size(register.id) as usize + control.register_text_bytes(register.id)
+                let size = control.schema().register_cells(register.id).map_or(0, |cells| cells.size);
+                8 * size as usize + control.register_text_bytes(register.id)
             }
             _ => 0,
         };
@@ -126,22 +127,20 @@ impl<'c> Answerer<'c> {
             }
             Command::RegisterRead { register, index: Some(index) } => {
                 let value: BigUint = self.control.register_value(register.id, index)?;
-                let width = self.control.register_width(register.id);
+                let width = self.schema().register_cells(register.id)?.width;
                 let text = format!("{}[{index}]= {value}\n", register.typed);
                 Reply::new(text, data.then(|| data::cell(&value, width)))
             }
             Command::RegisterRead { register, index: None } => {
-                let values = self.control.register_values(register.id);
-                let width = self.control.register_width(register.id);
+                let values = self.control.register_values(register.id)?;
+                let width = self.schema().register_cells(register.id)?.width;
                 let texts: Vec<_> = values.iter().map(BigUint::to_string).collect();
                 let text = format!("{}= {}\n", register.typed, texts.join(", "));
                 let data = data.then(|| values.iter().map(|value| data::cell(value, width)).collect());
                 let note = Some("register index omitted, reading entire array".to_string());
                 Reply { note, ..Reply::new(text, data) }
             }
-            Command::ShowQueues => {
-                Reply::new(self.queues_text(), data.then(|| queues::data(self.switch().queues())))
-            }
+            Command::ShowQueues => Reply::new(self.queues_text(), data.then(|| self.queues_data())),
             Command::MemberDump(table, member) => self.member_reply(table, member, data)?,
             Command::GroupDump(table, group) => self.group_reply(table, group, data)?,
             Command::ProfileDump(table) => self.profile_reply(table, data)?,
@@ -238,7 +237,7 @@ impl<'c> Answerer<'c> {
     /// Adds the table to the output of a direct counter.
     fn direct_line(self, counter: InstanceId) -> String {
         let table =
-            self.control.direct_table(counter).map(|table| &self.program().tables[table.index()].name);
+            self.schema().direct_table(counter).map(|table| &self.program().tables[table.index()].name);
         table.map_or_else(String::new, |name| format!("this is the direct counter for table {name}\n"))
     }
 
@@ -265,7 +264,7 @@ impl<'c> Answerer<'c> {
                 format!("Modifying entry {} for {} match table {object}\n", handle_of(entry), kind(table))
             }
             Update::Delete { entry, .. } => format!("Deleting entry {} from {object}\n", handle_of(entry)),
-            Update::WriteCounter { counter, .. } => match self.control.direct_table(*counter) {
+            Update::WriteCounter { counter, .. } => match self.schema().direct_table(*counter) {
                 Some(table) => {
                     format!("writing to direct counter for table {}\n", program.tables[table.index()].name)
                 }

@@ -2,19 +2,25 @@
 
 use super::{Answerer, Reply};
 use crate::commands::both_notes;
-use p4jet_dataplane::{DEPTH_WITH_RATE, DEPTH_WITHOUT_RATE, PortSettings, Queues, Rate};
+use p4jet_dataplane::{PortSettings, Queues, Rate};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 impl Answerer<'_> {
     pub(super) fn queues_text(self) -> String {
         let queues = self.switch().queues();
+        let text = || text(queues, queues.follow_links_of(self.switch().program()));
         match self.switch().program().is_queued() {
-            true => text(queues),
-            false if queues.are_wanted() => text(queues) + WITHOUT_EFFECT + "\n",
+            true => text(),
+            false if queues.are_wanted() => text() + WITHOUT_EFFECT + "\n",
             false => "There are no output queues: none is configured\n".to_string(),
         }
+    }
+
+    /// The configuration and statistics of the queues as JSON.
+    pub(super) fn queues_data(self) -> Value {
+        let queues = self.switch().queues();
+        data(queues, queues.follow_links_of(self.switch().program()))
     }
 
     /// The reply to a change of queues, with a note if the change has no effect yet.
@@ -38,7 +44,7 @@ fn rate_text(rate: Option<Rate>) -> String {
 }
 
 /// All ports that are configured or have had packets, with all queues, in order of decreasing priority.
-fn text(queues: &Queues) -> String {
+fn text(queues: &Queues, follow_links: bool) -> String {
     let (config, stats) = (queues.config(), queues.stats());
     let mut out = format!("==========\nQUEUES ({} for each port)\n", config.queues_per_port);
     let heading = format!(
@@ -52,7 +58,7 @@ fn text(queues: &Queues) -> String {
             let (of, stats) = (settings.queues[queue], stats[queue]);
             out += &format!(
                 "  {queue:<8} {:>8} {:>20} {:>6} {:>12} {:>12} {:>12} {:>8} {:>8}\n",
-                settings.depth(queue),
+                settings.depth(queue, follow_links),
                 rate_text(of.rate),
                 if of.weight == 0 { "strict".to_string() } else { of.weight.to_string() },
                 stats.enqueued,
@@ -68,19 +74,10 @@ fn text(queues: &Queues) -> String {
         port_text(&format!("port {number}"), config.port(number), Some(number));
     }
     port_text("other ports", &config.others, None);
-    let are_default =
-        |port: &PortSettings| (0..config.queues_per_port).any(|i| port.depth(i) == DEPTH_WITHOUT_RATE);
-    if config.ports.values().chain([&config.others]).any(are_default) {
-        let _ = writeln!(
-            out,
-            "While a link delays frames, its queues hold {DEPTH_WITH_RATE} packets unless set_queue_depth gives a depth."
-        );
-    }
     out + "==========\n"
 }
 
-/// The configuration and statistics of the queues as JSON.
-pub(super) fn data(queues: &Queues) -> Value {
+fn data(queues: &Queues, follow_links: bool) -> Value {
     let (config, stats) = (queues.config(), queues.stats());
     let rate = |rate: Option<Rate>| match rate {
         None => Value::Null,
@@ -94,7 +91,7 @@ pub(super) fn data(queues: &Queues) -> Value {
         let queue = |queue: usize| {
             let (of, stats) = (settings.queues[queue], stats[queue]);
             json!({
-                "priority": queue, "depth": settings.depth(queue), "rate": rate(of.rate), "weight": of.weight,
+                "priority": queue, "depth": settings.depth(queue, follow_links), "rate": rate(of.rate), "weight": of.weight,
                 "enqueued": stats.enqueued, "dequeued": stats.dequeued, "dropped": stats.dropped,
                 "waiting": stats.depth, "waiting_max": stats.depth_max,
             })

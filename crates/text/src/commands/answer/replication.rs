@@ -1,7 +1,7 @@
 //! Multicast groups and clone (mirroring) sessions.
 
 use super::{Answerer, Reply, Result, data};
-use p4jet_control::{Ref, Update, no_session};
+use p4jet_control::{Noted, Ref, Update, no_session};
 use p4jet_externs::Multicast;
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ impl Answerer<'_> {
     /// Describes all groups.
     pub(super) fn multicast_reply(self, data: bool) -> Reply {
         let multicast = self.switch().state().multicast();
-        Reply::new(dump(&multicast), data.then(|| data::multicast(&multicast)))
+        Reply::new(self.dump_multicast(&multicast), data.then(|| data::multicast(&multicast)))
     }
 
     /// Describes a session.
@@ -60,27 +60,34 @@ impl Answerer<'_> {
         let or_none = |n: Option<u32>| n.map_or("None".to_string(), |n| n.to_string());
         let port = or_none(found.replicas.first().map(|replica| replica.port));
         let bytes = found.bytes_max.map_or(String::new(), |bytes| format!(", bytes={bytes}"));
-        let text = format!("MirroringSessionConfig(port={port}, mgid={}{bytes})\n", or_none(found.group));
+        let mut text = format!("MirroringSessionConfig(port={port}, mgid={}{bytes})\n", or_none(found.group));
+        text += &self.noted(&Noted::Session(session));
         Ok(Reply::new(text, data.then(|| data::session(found))))
     }
-}
 
-fn dump(multicast: &Multicast) -> String {
-    let mut out = "==========\nMC ENTRIES\n".to_string();
-    for (group, nodes) in &multicast.groups {
-        out += &format!("**********\nmgrp({group})\n");
-        for (handle, node) in nodes.iter().filter_map(|n| Some((n, multicast.nodes.get(n)?))) {
-            out += &format!(
-                "  -> (L1h={handle}, rid={}) -> (ports=[{}], lags=[{}])\n",
-                node.instance,
-                listed(&node.ports),
-                listed(&node.lags)
-            );
+    /// What another client noted about an object.
+    fn noted(self, of: &Noted) -> String {
+        self.control.describe_note(of).lines().map(|line| format!("  ({line})\n")).collect()
+    }
+
+    fn dump_multicast(self, multicast: &Multicast) -> String {
+        let mut out = "==========\nMC ENTRIES\n".to_string();
+        for (group, nodes) in &multicast.groups {
+            out += &format!("**********\nmgrp({group})\n");
+            for (handle, node) in nodes.iter().filter_map(|n| Some((n, multicast.nodes.get(n)?))) {
+                out += &format!(
+                    "  -> (L1h={handle}, rid={}) -> (ports=[{}], lags=[{}])\n",
+                    node.replication_id,
+                    listed(&node.ports),
+                    listed(&node.lags)
+                );
+            }
+            out += &self.noted(&Noted::MulticastGroup(*group));
         }
+        out += "==========\nLAGS\n";
+        for (lag, ports) in &multicast.lags {
+            out += &format!("lag({lag}) -> ports=[{}]\n", listed(ports));
+        }
+        out + "==========\n"
     }
-    out += "==========\nLAGS\n";
-    for (lag, ports) in &multicast.lags {
-        out += &format!("lag({lag}) -> ports=[{}]\n", listed(ports));
-    }
-    out + "==========\n"
 }

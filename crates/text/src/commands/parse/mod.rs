@@ -16,14 +16,14 @@ use num_traits::Zero;
 use p4jet_control::names::{NameIndex, unknown};
 use p4jet_control::schema::{
     PRIORITY_MAX, Schema, check_default_action, check_entries_open, check_entry_action, check_entry_open,
-    check_timeouts, index_error, param_names,
+    check_timeouts, index_error,
 };
 use p4jet_control::value::{
     bytes_of, describe_key, hex_bytes, key_match_masked, parse_int, parse_u64, parse_value,
 };
-use p4jet_control::{Act, Cell, CommandError, EntryRef, Ref, Subject, Update, count};
+use p4jet_control::{Act, Cell, CommandError, EntryRef, KeyField, Param, Ref, Subject, Update, count};
 use p4jet_externs::{CounterValue, CrcParams};
-use p4jet_ir::{InstanceId, InstanceKind, Key, Program, Table, TableId};
+use p4jet_ir::{InstanceId, InstanceKind, Program, Table, TableId};
 use p4jet_tables::{Action, EntryHandle, KeyMatch};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -192,7 +192,7 @@ impl<'a> Line<'_, 'a> {
 }
 
 /// The note on a value with bits outside its prefix or mask. Addresses are written as the user wrote them.
-fn masked_note(field: &Key, text: &str, found: &KeyMatch) -> String {
+fn masked_note(field: &KeyField, text: &str, found: &KeyMatch) -> String {
     let write = |value: &BigUint, like: &str| match field.width {
         32 if like.contains('.') => {
             Ipv4Addr::from_bits(value.iter_u32_digits().next().unwrap_or(0)).to_string()
@@ -602,19 +602,17 @@ impl<'p, 'a> LineParser<'p, 'a> {
         words: Range<usize>,
         stop: usize,
     ) -> Parsed<(Vec<KeyMatch>, Option<String>)> {
-        let table = &self.program.tables[table.index()];
-        if words.len() != table.keys.len() {
-            let keys: Vec<_> =
-                table.keys.iter().map(|k| format!("{} ({})", k.name, describe_key(k))).collect();
+        let fields = self.schema.key(table);
+        if words.len() != fields.len() {
+            let keys: Vec<_> = fields.iter().map(|k| format!("{} ({})", k.name, describe_key(k))).collect();
             let list = if keys.is_empty() { String::new() } else { format!(" ({})", keys.join(", ")) };
-            let (count, found) = (table.keys.len(), words.len());
-            let message =
-                format!("Error: Table {} needs {count} key fields{list}, found {found}", table.name);
+            let (count, found, name) = (fields.len(), words.len(), self.schema.table_name(table));
+            let message = format!("Error: Table {name} needs {count} key fields{list}, found {found}");
             let at = if found > count { line.tokens[words.start + count].span() } else { line.after(stop) };
             return Err(LineError::new(message).at(at));
         }
-        let (mut key, mut note) = (Vec::with_capacity(table.keys.len()), None);
-        for (field, token) in table.keys.iter().zip(&line.tokens[words]) {
+        let (mut key, mut note) = (Vec::with_capacity(fields.len()), None);
+        for (field, token) in fields.iter().zip(&line.tokens[words]) {
             let (found, masked) = key_match_masked(field, token.text).map_err(|why| {
                 let message =
                     format!("Invalid match key: field {} ({}): {why}", field.name, describe_key(field));
@@ -635,16 +633,13 @@ impl<'p, 'a> LineParser<'p, 'a> {
         action: Named<'a, u32>,
         words: Range<usize>,
     ) -> Parsed<Action> {
-        let id = self.program.tables[table.index()].actions[action.id as usize].action;
-        let params = &self.program.actions[id.index()].params;
+        let params = &self.schema.actions_of(table)[action.id as usize].params;
         if words.len() != params.len() {
             return Err(self.wrong_params(line, table, action, words.len(), words.end));
         }
         let mut data = Vec::with_capacity(params.len());
-        for (i, (field, token)) in params.iter().zip(&line.tokens[words]).enumerate() {
-            let width = self.program.width(*field);
-            data.push(parse_value(token.text, width).map_err(|why| {
-                let name = &param_names(self.program, id)[i];
+        for (Param { name, width }, token) in params.iter().zip(&line.tokens[words]) {
+            data.push(parse_value(token.text, *width).map_err(|why| {
                 let message = format!("Invalid runtime data: parameter {name} (bit<{width}>): {why}");
                 LineError::new(message).at(token.span())
             })?);
@@ -660,11 +655,9 @@ impl<'p, 'a> LineParser<'p, 'a> {
         found: usize,
         end: usize,
     ) -> LineError {
-        let id = self.program.tables[table.index()].actions[action.id as usize].action;
-        let params = &self.program.actions[id.index()].params;
-        let names = param_names(self.program, id);
+        let params = &self.schema.actions_of(table)[action.id as usize].params;
         let list: Vec<_> =
-            names.iter().zip(params).map(|(n, f)| format!("{n} bit<{}>", self.program.width(*f))).collect();
+            params.iter().map(|Param { name, width }| format!("{name} bit<{width}>")).collect();
         let list = if list.is_empty() { String::new() } else { format!(" ({})", list.join(", ")) };
         let expected = params.len();
         let message =

@@ -2,13 +2,11 @@
 
 use super::{Command, Line, LineParser, Parsed, named};
 use crate::error::LineError;
-use p4jet_control::Update;
 use p4jet_control::value::{key_match, ones, parse_value};
-use p4jet_ir::{Key, MatchKind, TableId};
-use p4jet_tables::KeyMatch;
+use p4jet_control::{KeyField, KeyMatch, MatchKind, TableId, Update};
 
 /// A field with exactly this value.
-fn exactly(key: &Key, value: num_bigint::BigUint) -> KeyMatch {
+fn exactly(key: &KeyField, value: num_bigint::BigUint) -> KeyMatch {
     match key.kind {
         MatchKind::Exact => KeyMatch::Exact(value),
         MatchKind::Lpm => KeyMatch::Lpm { value, prefix_len: key.width },
@@ -42,7 +40,7 @@ impl<'a> LineParser<'_, 'a> {
 
     /// One word for all fields together, the first in the highest bits, or one for each, as in a table's key.
     fn set_member(&self, line: &Line<'_, 'a>, set: TableId) -> Parsed<Vec<KeyMatch>> {
-        let keys = &self.program.tables[set.index()].keys;
+        let keys = self.schema.key(set);
         let wrong =
             |at: usize, why: String| LineError::new(format!("Error: {why}")).at(line.tokens[at].span());
         let first = line.get(2, "a value")?;
@@ -58,7 +56,7 @@ impl<'a> LineParser<'_, 'a> {
         }
         let width = keys.iter().map(|key| key.width).sum();
         let whole = parse_value(first.text, width);
-        match (whole, keys.as_slice()) {
+        match (whole, keys) {
             (Ok(mut value), keys) => {
                 let mut key = Vec::new();
                 for field in keys.iter().rev() {

@@ -50,6 +50,20 @@ pub enum Kind {
     Range,
 }
 
+impl Kind {
+    /// The kind of a key with this match kind.
+    pub fn of_match(name: &str) -> Option<Kind> {
+        Some(match name {
+            "exact" => Kind::Exact,
+            "lpm" => Kind::Lpm,
+            "ternary" => Kind::Ternary,
+            "optional" => Kind::Optional,
+            "range" => Kind::Range,
+            _ => return None,
+        })
+    }
+}
+
 /// The value of a field in an entry. Omitted keys have the value that matches everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
@@ -75,6 +89,8 @@ pub struct Constraint {
 /// An error in the text of a constraint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadConstraint {
+    /// The offset in bytes.
+    pub at: usize,
     /// Line, from 1.
     pub line: usize,
     /// Column, from 1.
@@ -106,6 +122,36 @@ impl fmt::Display for Violation {
         }
         Ok(())
     }
+}
+
+/// The text of the annotation `@name("…")`, if present. Several strings become lines.
+pub fn annotation_text(annotations: &[String], name: &str) -> Option<String> {
+    let body = annotations.iter().find_map(|annotation| {
+        let rest = annotation.trim().strip_prefix('@')?.strip_prefix(name)?.trim_start();
+        rest.strip_prefix('(')?.trim_end().strip_suffix(')')
+    })?;
+    let (mut text, mut chars, mut inside, mut pieces) = (String::new(), body.chars(), false, 0);
+    while let Some(c) = chars.next() {
+        match (inside, c) {
+            (false, '"') => {
+                inside = true;
+                if pieces > 0 {
+                    text.push('\n');
+                }
+                pieces += 1;
+            }
+            (true, '"') => inside = false,
+            (true, '\\') => match chars.next() {
+                Some('n') => text.push('\n'),
+                Some('t') => text.push('\t'),
+                Some(other) => text.push(other),
+                None => {}
+            },
+            (true, c) => text.push(c),
+            (false, _) => {}
+        }
+    }
+    Some(text)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -758,7 +804,7 @@ impl Constraint {
             let before = &text[..at.min(text.len())];
             let line = before.matches('\n').count() + 1;
             let column = before.len() - before.rfind('\n').map_or(0, |newline| newline + 1) + 1;
-            BadConstraint { line, column, message }
+            BadConstraint { at, line, column, message }
         };
         if text.len() > TEXT_MAX {
             return Err(placed((0, format!("{} bytes, expected at most {TEXT_MAX}", text.len()))));
