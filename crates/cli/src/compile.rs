@@ -353,7 +353,7 @@ impl Typed {
         }
         let mut diagnostics = std::mem::take(&mut self.warnings);
         diagnostics.append(&mut errors);
-        Err(diagnosed(&diagnostics, &self.sources, self.format))
+        Err(diagnosed(&diagnostics, &self.typed.sources, self.format))
     }
 
     /// The rest of the compiler.

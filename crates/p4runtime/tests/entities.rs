@@ -4,7 +4,7 @@ mod common;
 
 use UpdateType::{Delete, Insert, Modify};
 use common::*;
-use p4jet_control::{Act, EntryRef, Update};
+use p4jet_control::{Act, EntryKey, EntryRef, Share, Update};
 use p4jet_p4info::proto::v1::{
     self, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember, Atomicity,
     CloneSessionEntry, CounterData, CounterEntry, DataValue, DigestConfig, DigestEntry, DirectCounterEntry,
@@ -117,7 +117,10 @@ fn os_12_commands_cannot_change_one_shots() {
         (Update::DeleteMember { profile, member: member.into() }, member_of),
         (Update::AddToGroup { profile, group: group.into(), member: member.into() }, group_of),
         (Update::RemoveFromGroup { profile, group: group.into(), member: member.into() }, group_of),
-        (Update::SetGroup { profile, group: group.into(), members: vec![(member, 9)] }, group_of),
+        (
+            Update::SetGroup { profile, group: group.into(), members: vec![Share { member, places: 9 }] },
+            group_of,
+        ),
         (insert(Act::Member(member.into())), member_of),
         (insert(Act::Group(group.into())), group_of),
         (Update::SetDefault { table, act: Act::Group(group.into()) }, group_of),
@@ -131,7 +134,10 @@ fn os_12_commands_cannot_change_one_shots() {
     // What has no entry any more can be removed.
     let delete = Update::Delete {
         table,
-        entry: EntryRef::Key(Box::new((vec![p4jet_tables::KeyMatch::Exact(1u32.into())], 0))),
+        entry: EntryRef::Key(Box::new(EntryKey {
+            key: vec![p4jet_tables::KeyMatch::Exact(1u32.into())],
+            priority: 0,
+        })),
     };
     command(delete).unwrap();
     command(Update::DeleteGroup { profile, group: group.into() }).unwrap();
