@@ -57,6 +57,8 @@ pub struct Schema {
     places: Vec<Place>,
     /// The counters, meters, registers, action profiles and digests, by id.
     instances: Vec<Instance>,
+    /// The registers that packets both read and write.
+    updated_registers: BTreeSet<InstanceId>,
 }
 
 /// The place of a table in a [`Description`].
@@ -159,6 +161,7 @@ impl Schema {
             description,
             places,
             instances: program.instances.clone(),
+            updated_registers: program.updated_registers(),
             tables: NameIndex::new("table", tables),
             actions: NameIndex::new("action", actions),
             counters: NameIndex::new("counter", instances(is_counter)),
@@ -327,6 +330,17 @@ impl Schema {
         match self.instances.get(profile.index())?.kind {
             InstanceKind::ActionProfile { size, .. } => Some(size).filter(|size| *size > 0),
             _ => None,
+        }
+    }
+
+    /// True if an update sets cells that packets read and write. If it falls between the two, the packet undoes it, unless packets are
+    /// held meanwhile ([`SharedControl::hold_packets`](crate::SharedControl::hold_packets)).
+    pub fn may_be_undone(&self, update: &Update) -> bool {
+        match update {
+            Update::WriteRegister { register, .. } | Update::ResetRegister(register) => {
+                self.updated_registers.contains(register)
+            }
+            _ => false,
         }
     }
 

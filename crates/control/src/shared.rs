@@ -167,6 +167,22 @@ impl<'s> Transaction<'s> {
         self.batch.write(update)
     }
 
+    /// Like [`Self::write`], but between packets, where a packet might undo the update ([`Schema::may_be_undone`](crate::Schema::may_be_undone)).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Batch::write`].
+    pub fn write_between_packets(&mut self, update: Update) -> Result<Option<u32>> {
+        if !self.kept.control.schema().may_be_undone(&update) {
+            return self.write(update);
+        }
+        let (shared, batch, mut todo) = (self.shared, &mut self.batch, Some(update));
+        let mut write = || todo.take().map(|update| batch.write(update));
+        let held = shared.hold_packets(&mut write).ok().flatten();
+        // Without a host nothing holds the packets, and a stuck worker must not stop the control plane.
+        held.or_else(write).expect("the update is written once")
+    }
+
     /// Adds an entry, as [`Batch::insert`].
     ///
     /// # Errors
@@ -387,7 +403,16 @@ impl SharedControl {
         batch: Vec<Result<Update>>,
         atomicity: Atomicity,
     ) -> (Written, Option<String>) {
-        let (written, changes) = kept.control.write_with(batch, atomicity, kept.changes());
+        let control = &kept.control;
+        let may_be_undone = |update: &Result<Update>| {
+            update.as_ref().is_ok_and(|update| control.schema().may_be_undone(update))
+        };
+        let between_packets = batch.iter().any(may_be_undone);
+        let mut todo = Some((batch, kept.changes()));
+        let mut write = || todo.take().map(|(batch, changes)| control.write_with(batch, atomicity, changes));
+        let held = if between_packets { self.hold_packets(&mut write).ok().flatten() } else { None };
+        // Without a host nothing holds the packets, and a stuck worker must not stop the control plane.
+        let (written, changes) = held.or_else(write).expect("the batch is written once");
         let unkept = kept.note(changes);
         drop(kept);
         (written, both(unkept, self.make_queues()))

@@ -335,6 +335,8 @@ pub struct Batch {
     memory: Option<MemoryClaim>,
     /// True if the owner of the notes makes the updates.
     is_owners: bool,
+    /// True if changes were settled.
+    settled: bool,
 }
 
 /// Memory to undo the deletion of a member, a group, a multicast node or a clone session.
@@ -359,6 +361,7 @@ impl Batch {
             expected: updates,
             checked: 0,
             memory: None,
+            settled: false,
             is_owners: false,
         }
     }
@@ -459,6 +462,7 @@ impl Batch {
     /// Keeps the changes so far, whatever happens to later ones. Earlier marks become void.
     pub fn settle(&mut self) {
         if let Some(log) = &mut self.log {
+            self.settled |= !log.is_empty();
             log.clear();
         }
     }
@@ -516,8 +520,8 @@ impl Batch {
             Ok(())
         };
         match guarded(publish) {
-            // Without a log, the changes are in effect anyway.
-            Err(error) if self.log.is_some() => Err(error),
+            // Without a log, and where changes were settled, the changes are in effect anyway.
+            Err(error) if self.log.is_some() && !self.settled => Err(error),
             _ => Ok(self.keep()),
         }
     }

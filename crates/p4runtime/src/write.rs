@@ -130,7 +130,13 @@ impl<'a> Writer<'a> {
             errors.put(place, Refusal { message, ..refusal });
         }
         let new_texts = texts.new_ones();
-        self.keep_texts(&new_texts).map_err(Written::from)?;
+        if let Err(refusal) = self.keep_texts(&new_texts) {
+            if !all_or_nothing && let Ok(published) = self.batch.publish() {
+                // Settled updates are in effect, so they belong into the journal.
+                published.record();
+            }
+            return Err(Written::from(refusal));
+        }
         match self.batch.publish() {
             Ok(published) => {
                 texts.keep_new(&new_texts);
