@@ -10,6 +10,9 @@ pub const LEVELS_MAX: u32 = 64;
 /// Maximum number of base-type values in one type, with all nesting expanded.
 pub const LEAVES_MAX: u64 = 1 << 18;
 
+/// What `bit<0>` and an empty struct count among these values. They become no fields, so no other limit covers the work for them.
+const EMPTY_LEAVES: u64 = 64;
+
 /// Maximum number of types in a type, as written out.
 pub const NODES_MAX: usize = 1 << 12;
 
@@ -28,7 +31,8 @@ impl Shape {
     /// Returns the shape of a struct with fields of these shapes; the struct counts as a value itself.
     pub(crate) fn of_struct(fields: impl Iterator<Item = Shape>) -> Shape {
         let mut all = Shape::of_parts(fields);
-        all.leaves = all.leaves.saturating_add(1);
+        let is_empty = all.leaves == 0 && all.params.is_empty();
+        all.leaves = all.leaves.saturating_add(if is_empty { EMPTY_LEAVES } else { 1 });
         all
     }
 
@@ -92,6 +96,11 @@ impl Program {
                 let inner = self.shape(&self.new_types[id.index()].ty);
                 Shape { levels: inner.levels.saturating_add(1), ..inner }
             }
+            Type::Enum(id) => match &self.enums[id.index()].underlying {
+                Some(underlying) => self.shape(underlying),
+                None => Shape { leaves: 1, ..Shape::default() },
+            },
+            Type::Bit(0) => Shape { leaves: EMPTY_LEAVES, ..Shape::default() },
             _ => Shape { leaves: 1, ..Shape::default() },
         }
     }

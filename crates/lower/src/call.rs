@@ -399,7 +399,8 @@ impl Lowerer<'_> {
 
     fn copy_out(&mut self, copies: &CopyOut) -> Lowered<()> {
         for (place, storage) in copies {
-            self.assign(place, storage.read())?;
+            let value = self.read_storage(storage)?;
+            self.assign(place, value)?;
         }
         Ok(())
     }
@@ -420,7 +421,7 @@ impl Lowerer<'_> {
                 let result =
                     if ret == Type::Void { None } else { Some(cx.local(&ret, "$result", call.span)?) };
                 cx.run_callee(copy_out, result.clone(), |cx| cx.stmts(body))?;
-                Ok(result.map_or(Value::Void, |s| s.read()))
+                result.map_or(Ok(Value::Void), |s| cx.read_storage(&s))
             })
         })
     }

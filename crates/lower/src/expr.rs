@@ -85,7 +85,7 @@ impl Lowerer<'_> {
             }
             ExprKind::Var(v) => match self.binding(*v) {
                 Some(Binding::Value(value)) => Ok(value),
-                Some(Binding::Storage(s)) => Ok(s.read()),
+                Some(Binding::Storage(s)) => self.read_storage(&s),
                 None => {
                     let name = &self.program.vars[v.index()].name;
                     self.bug(e.span, format!("`{name}` is not bound"))
@@ -352,7 +352,7 @@ impl Lowerer<'_> {
             self.goto(join);
         }
         self.enter(join);
-        Ok(storage.read())
+        self.read_storage(&storage)
     }
 
     /// P4_16 "casts". Values of struct-like types take the shape of the target.

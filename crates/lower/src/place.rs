@@ -352,7 +352,7 @@ impl Lowerer<'_> {
     /// Returns the current value.
     pub fn read(&mut self, place: &Place) -> Lowered<Value> {
         match place {
-            Place::Storage(s) => Ok(s.read()),
+            Place::Storage(s) => self.read_storage(s),
             Place::Element(element) => {
                 let columns = self.columns_of(element)?;
                 let mut leaves = columns
@@ -369,6 +369,14 @@ impl Lowerer<'_> {
                 other => other,
             }),
         }
+    }
+
+    /// Returns the current value of storage.
+    pub(crate) fn read_storage(&mut self, storage: &Storage) -> Lowered<Value> {
+        self.go_on()?;
+        let value = storage.read();
+        self.grow_expressions(value.empty_parts());
+        Ok(value)
     }
 
     /// Returns `width` bits of `e` from bit `lo` on; bits beyond the end are 0.

@@ -259,7 +259,10 @@ impl Lowerer<'_> {
             return Ok(Storage::Scalar(self.field(name, width, role.kind())));
         }
         match self.underlying(ty) {
-            Type::Bit(0) => Ok(Storage::Struct(Vec::new())),
+            Type::Bit(0) => {
+                self.grow();
+                Ok(Storage::Struct(Vec::new()))
+            }
             Type::Varbit(width) if width > 0 => Ok(Storage::Varbit {
                 value: self.field(name, width, role.kind()),
                 length: self.field(&format!("{name}.$length$"), 32, role.kind()),
@@ -281,6 +284,7 @@ impl Lowerer<'_> {
                 if kind == StructKind::Header {
                     return self.header_storage(&t, name, role, span);
                 }
+                self.grow();
                 let mut parts = Vec::new();
                 for (i, (field, ty)) in self.fields_of(&t).into_iter().enumerate() {
                     let span = self.field_span(&t, i, span);
@@ -347,7 +351,10 @@ impl Lowerer<'_> {
             return Ok(Storage::Scalar(field));
         }
         match self.underlying(ty) {
-            Type::Bit(0) => Ok(Storage::Struct(Vec::new())),
+            Type::Bit(0) => {
+                self.grow();
+                Ok(Storage::Struct(Vec::new()))
+            }
             Type::Varbit(width) if width > 0 => {
                 let value = self.field(name, width, FieldKind::Header(id));
                 let length = self.field(&format!("{name}.$length$"), 32, role.kind());
@@ -355,6 +362,7 @@ impl Lowerer<'_> {
                 Ok(Storage::Varbit { value, length })
             }
             t if self.struct_kind(&t) == Some(StructKind::Struct) => {
+                self.grow();
                 let mut parts = Vec::new();
                 for (i, (field, ty)) in self.fields_of(&t).into_iter().enumerate() {
                     let span = self.field_span(&t, i, span);
@@ -379,6 +387,13 @@ impl Lowerer<'_> {
 
     /// Returns the value of an uninitialised variable of a (substituted) type.
     pub fn zero(&mut self, ty: &Type, span: Span) -> Lowered<Value> {
+        self.go_on()?;
+        let zero = self.zero_value(ty, span)?;
+        self.grow_expressions(zero.empty_parts());
+        Ok(zero)
+    }
+
+    fn zero_value(&mut self, ty: &Type, span: Span) -> Lowered<Value> {
         if let Some(width) = self.scalar_width(ty) {
             return Ok(Value::Scalar(build::zero(width)));
         }
@@ -392,7 +407,7 @@ impl Lowerer<'_> {
             Type::Void => Ok(Value::Void),
             Type::Stack(element, n) => {
                 let is_header = self.is_header(&element);
-                let element = self.zero(&element, span)?;
+                let element = self.zero_value(&element, span)?;
                 if !is_header {
                     return Ok(Value::Struct(vec![element; n as usize]));
                 }
@@ -402,7 +417,7 @@ impl Lowerer<'_> {
                 let kind = self.struct_kind(&t).unwrap_or(StructKind::Struct);
                 let mut parts = Vec::new();
                 for (_, ty) in self.fields_of(&t) {
-                    parts.push(self.zero(&ty, span)?);
+                    parts.push(self.zero_value(&ty, span)?);
                 }
                 Ok(match kind {
                     StructKind::Struct => Value::Struct(parts),

@@ -162,6 +162,18 @@ impl Storage {
 }
 
 impl Value {
+    /// Returns the number of parts that hold nothing: values of `bit<0>` and of empty structs. They become no fields and no
+    /// statements, so the work for them is counted where such a value is made.
+    pub(crate) fn empty_parts(&self) -> usize {
+        match self {
+            Value::Struct(parts) if parts.is_empty() => 1,
+            Value::Struct(parts) | Value::Union(parts) => parts.iter().map(Value::empty_parts).sum(),
+            Value::Header { fields, .. } => fields.iter().map(Value::empty_parts).sum(),
+            Value::Stack { elements, .. } => elements.iter().map(Value::empty_parts).sum(),
+            _ => 0,
+        }
+    }
+
     /// Rebuilds the value with `f` applied to every scalar expression in it.
     pub fn map(self, f: &mut impl FnMut(Expr) -> Expr) -> Value {
         match self {

@@ -119,7 +119,7 @@ pub(crate) enum By {
 struct Space {
     numbers: HashMap<Box<str>, u64>,
     texts: HashMap<u64, Box<str>>,
-    /// The lowest assigned number.
+    /// The lowest number assigned from the top. Texts of digits have their own.
     lowest: Option<u64>,
     /// Numbers that texts received since [`Texts::keep_new`].
     new: VecDeque<u64>,
@@ -135,7 +135,14 @@ impl Space {
     fn insert(&mut self, text: &str, number: u64) {
         self.numbers.insert(text.into(), number);
         self.texts.insert(number, text.into());
-        self.lowest = Some(self.lowest.map_or(number, |lowest| lowest.min(number)));
+        if text != number.to_string() {
+            self.lowest = Some(self.lowest.map_or(number, |lowest| lowest.min(number)));
+        }
+    }
+
+    /// The first number that no field of this width has.
+    fn end(&self, width: u32) -> u64 {
+        1u64 << self.width.min(width)
     }
 
     /// Notes that a packet has a number.
@@ -174,6 +181,10 @@ impl Texts {
             }
             return Ok(number.into());
         }
+        let full = |space: &Space| {
+            let given = space.numbers.len();
+            format!("{given} texts have numbers, and there is no number left for another one")
+        };
         let named = |number: u64, other: &str| {
             invalid(format!("the number {number} of the text `{text}` already represents the text `{other}`"))
         };
@@ -196,21 +207,31 @@ impl Texts {
             && let Ok(number) = text.parse::<u64>()
             && (width >= 64 || number >> width == 0)
         {
-            return match space.texts.get(&number) {
-                None => Ok(number.into()),
-                Some(other) => Err(named(number, other)),
-            };
+            if let Some(other) = space.texts.get(&number) {
+                return Err(named(number, other));
+            }
+            // No other text may get this number.
+            if by != By::Read && number >= space.end(width) / 2 {
+                if space.numbers.len() >= TEXTS_MAX {
+                    return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, full(space)));
+                }
+                space.insert(text, number);
+                space.new.push_back(number);
+                space.is_sent |= by == By::Packet;
+            }
+            return Ok(number.into());
         }
         if by == By::Read {
             let why = format!("the text `{text}` has no number");
             return Err(Refusal::new(Code::NotFound, Reason::Absent, why));
         }
-        let end = 1u64 << space.width.min(width);
-        let given = space.numbers.len() as u64;
-        let number = space.lowest.map_or(end, |lowest| lowest.min(end)).saturating_sub(1);
+        let end = space.end(width);
+        let mut number = space.lowest.map_or(end, |lowest| lowest.min(end)).saturating_sub(1);
+        while number >= end / 2 && space.texts.contains_key(&number) {
+            number -= 1;
+        }
         if space.numbers.len() >= TEXTS_MAX || number < end / 2 {
-            let why = format!("{given} texts have numbers, and there is no number left for another one");
-            return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
+            return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, full(space)));
         }
         space.insert(text, number);
         space.new.push_back(number);

@@ -819,6 +819,25 @@ fn tr_3_and_tr_4_translated_values() {
     assert_eq!(f.insert(bad), INVALID);
 }
 
+/// A text of digits has its number alone, whichever of two texts comes first.
+#[test]
+fn tr_4_no_two_texts_have_one_number() {
+    let f = Fixture::new();
+    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    for vrf in ["1023", "1021", "5", "red"] {
+        assert_eq!(f.insert(route(vrf)), OK, "{vrf}");
+    }
+    assert_eq!((f.delete(route("never seen")), f.modify(route("nor this"))), (NOT_FOUND, NOT_FOUND));
+    assert_eq!(f.insert(route("blue")), OK);
+    for vrf in ["1023", "1021", "5", "red", "blue"] {
+        assert_eq!(f.insert(route(vrf)), EXISTS, "{vrf}");
+        assert!(f.all("routes").contains(&route(vrf)), "{vrf}");
+    }
+    for number in ["1022", "1020"] {
+        assert_eq!(f.insert(route(number)), INVALID, "{number} is the number of `red` or `blue`");
+    }
+}
+
 /// A refused update gives its numbers back, so that later texts have the numbers that they would have without it.
 #[test]
 fn tr_4_a_refused_update_assigns_no_number() {
@@ -841,8 +860,10 @@ fn tr_4_a_refused_update_assigns_no_number() {
     assert_eq!(f.insert(route("1021")), OK);
     // A state file has those of the others only.
     let dump = f.switch.dump(false);
-    assert!(dump.contains("p4runtime text 1023") && dump.contains("p4runtime text 1022"), "{dump}");
-    assert_eq!(dump.matches("p4runtime text").count(), 2, "{dump}");
+    for number in [1023, 1022, 1021] {
+        assert!(dump.contains(&format!("p4runtime text {number}")), "{dump}");
+    }
+    assert_eq!(dump.matches("p4runtime text").count(), 3, "{dump}");
 }
 
 #[test]

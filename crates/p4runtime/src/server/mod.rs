@@ -44,6 +44,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tonic::Status;
@@ -79,6 +80,9 @@ const PAGES_MAX: usize = 2;
 const READ_WAIT: Duration = Duration::from_secs(30);
 /// The same, while another Read waits for its turn.
 const READ_WAIT_SHORT: Duration = Duration::from_secs(1);
+/// Interval at which it looks for room; it grows with the time waited.
+const ROOM_LOOK_MIN: Duration = Duration::from_micros(200);
+const ROOM_LOOK_MAX: Duration = Duration::from_millis(20);
 /// Maximum time that a Read waits for its turn. It is 8 short waits and more: clients have 8 times as many Reads as there are turns.
 const TURN_WAIT: Duration = Duration::from_secs(10);
 /// Maximum time until a new connection speaks HTTP/2.
@@ -506,6 +510,13 @@ struct Pages {
     _permit: OwnedSemaphorePermit,
 }
 
+impl Drop for Pages {
+    /// The client has gone: the thread of the Read need not wait for it.
+    fn drop(&mut self) {
+        *device::lock(&self.waiting) = None;
+    }
+}
+
 impl tokio_stream::Stream for Pages {
     type Item = Result<Bytes, Status>;
 
@@ -580,35 +591,35 @@ async fn read(connection: Arc<Connection>, raw: Bytes) -> Result<Pages, Status> 
     let (to_client, pages) = mpsc::channel(PAGES_MAX);
     let waiting: Waiting = Arc::new(Mutex::new(Some(pages)));
     let pages = Pages { waiting: Arc::clone(&waiting), _permit: permit };
-    let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || {
         let _turn = turn;
-        let send = |page| runtime.block_on(send(&shared.reads, &to_client, page, &waiting));
+        let send = |page| send(&shared.reads, &to_client, page, &waiting);
         shared.device.read(&request, &send);
     });
     Ok(pages)
 }
 
 /// Sends an answer of a Read. False if the client has gone, or does not read and its answers are taken away.
-async fn send(
+fn send(
     reads: &Reads,
     to_client: &mpsc::Sender<Result<Bytes, Status>>,
-    page: Result<Bytes, Status>,
+    mut page: Result<Bytes, Status>,
     waiting: &Waiting,
 ) -> bool {
     let begun = Instant::now();
     loop {
-        match tokio::time::timeout(READ_WAIT_SHORT, to_client.reserve()).await {
-            Ok(Ok(room)) => {
-                room.send(page);
-                return true;
-            }
-            Ok(Err(_)) => return false,
-            Err(_) if begun.elapsed() >= READ_WAIT || reads.waiting.load(Ordering::Relaxed) > 0 => {
-                *device::lock(waiting) = None;
-                return false;
-            }
-            Err(_) => {}
+        page = match to_client.try_send(page) {
+            Ok(()) => return true,
+            Err(TrySendError::Closed(_)) => return false,
+            Err(TrySendError::Full(page)) => page,
+        };
+        let waited = begun.elapsed();
+        let is_needed = reads.waiting.load(Ordering::Relaxed) > 0;
+        if waited >= READ_WAIT || (waited >= READ_WAIT_SHORT && is_needed) {
+            *device::lock(waiting) = None;
+            return false;
         }
+        // Without the runtime, which may end meanwhile.
+        std::thread::sleep((waited / 8).clamp(ROOM_LOOK_MIN, ROOM_LOOK_MAX));
     }
 }
