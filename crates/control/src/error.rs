@@ -54,14 +54,16 @@ pub struct CommandError {
     /// compiler's diagnostics.
     pub message: String,
     /// A stable code: bmv2's where bmv2 has one (`TABLE_FULL`), otherwise `INVALID_ARGUMENT`, `UNKNOWN_NAME`,
-    /// `UNSUPPORTED`, `BUSY`, `NO_MEMORY`, `ABORTED` or `INTERNAL`; from a [`Host`](crate::Host) also `NOT_FOUND`,
-    /// `ALREADY_EXISTS`, `LIMIT`, `DENIED`, `UNAVAILABLE`, `SYSTEM`, `CANCELLED` or `PROGRAM_REFUSED`.
+    /// `UNSUPPORTED`, `LIMIT`, `BUSY`, `NO_MEMORY`, `ABORTED` or `INTERNAL`; of ports, programs, traces and captures, for which
+    /// a switch needs a [`Host`](crate::Host), also `NOT_FOUND`, `ALREADY_EXISTS`, `DENIED`, `UNAVAILABLE`, `SYSTEM`,
+    /// `CANCELLED` or `PROGRAM_REFUSED`.
     pub code: Box<str>,
     /// The part of the switch that refused.
     pub subject: Subject,
     /// The object that refused, by its name in the program: `ingress.ipv4_lpm`.
     pub entity: Option<Box<str>>,
-    /// The part of the change that is wrong: `table`, `action`, `priority`, `handle`, `index`, `key NAME`, `parameter NAME`.
+    /// The part of the request that is wrong, for example `table`, `action`, `priority`, `handle`, `index`, `port`, `key NAME` or
+    /// `parameter NAME`.
     pub field: Option<Box<str>>,
     /// The valid choices, if the list is short.
     pub choices: Box<[String]>,

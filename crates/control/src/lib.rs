@@ -5,10 +5,10 @@
 //! * [`Schema`] lists the objects of the program, names them, and holds every check of an update. Refusals are [`CommandError`]s.
 //! * Typed accessors give one value each, and [`Control::read`] uses them too: [`Control::find_entry`],
 //!   [`Control::counter_value`], [`Control::meter_rates`], [`Control::register_value`], [`Control::default_action`],
-//!   [`Control::profile`], [`Control::note`]. What no entity of a read has is read from the [switch](Control::switch): the
+//!   [`Control::profile`], [`Control::note`]. Values that [`Entity`] lacks are read from the [switch](Control::switch): the
 //!   number of entries, colours of meters, the time since a hit. P4Runtime also reads entries there, under the lock of one
-//!   page, because it needs these values with them and must not copy the counters and meters that its client does not want: so
-//!   it reads a million entries in under two seconds.
+//!   page: it needs these values together with the entries, and must not copy counters and meters that its client does not
+//!   want. So it reads a million entries in under two seconds.
 //! * [`SharedControl`] serves several clients of a running switch. It keeps the changes in a state file
 //!   ([`SharedControl::keep`]), and changes ports and programs through the [`Host`] around the switch.
 //! * [`Subscription`] gives the [`Event`]s of a switch.

@@ -36,7 +36,7 @@ pub type Note = Box<[u8]>;
 /// The longest note, in bytes.
 pub const NOTE_BYTES_MAX: usize = 1 << 20;
 
-/// The client whose notes these are. It knows what they mean.
+/// The client that wrote the notes. It knows what they mean.
 pub trait NoteOwner: Sync {
     /// Refuses an update of another client to an object that only the owner may change.
     ///
@@ -45,7 +45,7 @@ pub trait NoteOwner: Sync {
     /// The update concerns such an object.
     fn check(&self, control: &Control, update: &Update) -> Result<(), CommandError>;
 
-    /// What a note says about an object beyond its contents, for people: lines, or nothing.
+    /// Describes for people what a note adds to the contents of an object: lines, or nothing.
     fn describe(&self, control: &Control, of: &Noted) -> String;
 }
 

@@ -52,7 +52,7 @@ impl Rights {
         }
     }
 
-    /// A file that the switch reads.
+    /// Checks that the switch may read this file for the client, and with [`Rights::Granted`] opens it.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl Rights {
         }
     }
 
-    /// A file that the switch writes.
+    /// Checks that the switch may write this file for the client, and with [`Rights::Granted`] creates it.
     ///
     /// # Errors
     ///

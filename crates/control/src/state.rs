@@ -1,6 +1,6 @@
 //! The whole configuration as JSON, one record per line: writing and restoring it.
 //!
-//! Keys, values and names are written as commands take them, so the parser of commands reads them.
+//! Keys, values and names are written as in updates by name ([`NamedUpdate`]), so `Schema::resolve_with` reads them.
 //! Tables and action profiles have a shape, by which entries that do not fit another program are recognised.
 
 use crate::describe::{ActionInfo, Param};
@@ -500,7 +500,7 @@ impl<'c> Restoring<'c, '_> {
         self.control.apply(update, handle, &Made::default(), self.log.as_deref_mut()).map(drop)
     }
 
-    /// Like [`Self::update`], if the program allows the update.
+    /// Like [`Self::apply`], if the program allows the update.
     fn write(&mut self, update: Update, handle: Option<u32>) -> Result<()> {
         self.control.check(&update)?;
         self.apply(update, handle)

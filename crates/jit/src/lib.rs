@@ -173,7 +173,7 @@ pub struct Options {
     pub cut_entries_min: Option<u32>,
     /// Most limbs live in nodes, summed over the nodes, that are kept in registers; `None` for the default.
     pub live_limbs_max: Option<usize>,
-    /// Functions of more instructions are compiled quickly instead of well; `None` for the default.
+    /// Functions of more instructions are compiled without optimisation; `None` for the default.
     pub optimised_max: Option<usize>,
     /// Cut the pipeline where blocks begin, and before and after every lookup, and measure what each stage costs
     /// ([`Engine::stage_times`]).

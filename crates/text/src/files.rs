@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::io;
 use std::path::Path;
 
-/// A command that names a file of a switch's state.
+/// A command that names a file of the client: a state, a program or a capture.
 pub(crate) enum FileCommand<'a> {
     /// Writes the output of `dump`.
     Save(&'a Path),
@@ -22,7 +22,7 @@ pub(crate) enum FileCommand<'a> {
         /// True if it waits for `swap_configs`.
         aside: bool,
     },
-    /// Passes the frames of a capture to the switch one after the other, as if the port had received them.
+    /// Passes the frames of a capture to the switch one after the other, as frames of the port.
     Frames {
         /// The action for each frame.
         act: Act,

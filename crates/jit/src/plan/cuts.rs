@@ -46,7 +46,8 @@ pub enum Reason {
     Measured,
     /// The table is large: its lookup misses the caches or takes long.
     LargeTable,
-    /// True if a route is in a group is hard to predict: the code that depends on it waits for the lookups of the other packets.
+    /// Whether a route is in a group is hard to predict, so the code that depends on it waits for the lookups of the other
+    /// packets.
     Routes,
     /// The row or the member that the lookup leads to is probably not in the caches.
     FarRows,

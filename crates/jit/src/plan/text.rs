@@ -1,15 +1,17 @@
-//! The text form of a plan: for each stage the restored values, the places that it reaches with their statements, and the cuts where it
-//! ends.
+//! The text form of a plan: for each stage the restored values, the places that it reaches with their statements, and the cuts
+//! where it ends. A stage from tests/plans/selectors.plan:
 //!
 //! ```text
 //! stage 1: packets that wait at cut 0
-//!   reload ipv4.dst = frame bit 240
-//!   ingress.n2:
-//!     lookup ipv4_lpm: lpm32, 4096 entries
-//!       action send:
-//!         set eth.dst
-//!           read send.mac = register
-//!         -> deparse.n0
+//!   compile with optimisation
+//!   zero standard_metadata.egress_port, h.ip.protocol, h.ip.src, h.ip.dst, I.send.port, $t0, cursor, offset of h.ip
+//!   restore standard_metadata.egress_spec = constant 0x0
+//!   restore h.ip.$valid$ = phv+0
+//!   I.n3:
+//!     lookup I.balance: Lpm32, 100000 entries, rows of 3 words, members of 2
+//!     cut 1 after the lookup: the actions of routes wait for the other lookups
+//!       select members of the batch in I.balance
+//!       store h.ip.$valid$ at phv+0
 //! ```
 
 use super::{

@@ -373,8 +373,8 @@ pub(crate) const COMMANDS: &[Spec] = &[
     ),
 ];
 
-/// Commands of bmv2 that p4jet does not support yet, with the reason. A name that ends with `_` denotes all commands that
-/// begin with it.
+/// Commands of bmv2 that are not runtime commands of p4jet, with the reason. `!`, and a name that ends with `_`, stand for all
+/// commands that begin with it.
 const LATER: &[(&str, &str)] = &[
     ("set_toeplitz_hash_key", "neither v1model nor PSA has Toeplitz hashes"),
     ("write_config_to_file", "p4jet runs P4 source and writes no JSON for it"),
@@ -390,14 +390,14 @@ pub(crate) fn find(name: &str) -> Option<&'static Spec> {
     COMMANDS.binary_search_by(|spec| spec.name.cmp(name)).ok().map(|i| &COMMANDS[i])
 }
 
-/// The reason why p4jet lacks a command of bmv2.
+/// The reason why a command of bmv2 is not a runtime command of p4jet.
 pub(crate) fn later(name: &str) -> Option<&'static str> {
     let matches =
         |known: &str| known == name || ((known.ends_with('_') || known == "!") && name.starts_with(known));
     LATER.iter().find(|(known, _)| matches(known)).map(|(_, why)| *why)
 }
 
-/// True if bmv2 has a command of that name, supported by p4jet or not.
+/// True if p4jet or bmv2 has a command of that name, even if p4jet refuses it.
 pub(crate) fn is_command(name: &str) -> bool {
     find(name).is_some() || later(name).is_some()
 }
