@@ -484,7 +484,14 @@ mac = "02:00:00:00:00:03"
     }
     assert!(places.iter().any(|(_, call)| call.action == "remote"), "{places:?}");
     eprintln!("{requests} requests of {CLIENTS} clients; {shares:?}");
-    assert_eq!(servers_of_clients(&network.client), before, "all are where they were");
+    // On a busy machine a server may miss health checks, and its clients are elsewhere for a while.
+    let end = Instant::now() + DEADLINE;
+    let mut now = servers_of_clients(&network.client);
+    while now != before && Instant::now() < end {
+        thread::sleep(Duration::from_millis(500));
+        now = servers_of_clients(&network.client);
+    }
+    assert_eq!(now, before, "all are where they were");
 }
 
 /// The far end is the kernel's VXLAN device, with the server behind it.

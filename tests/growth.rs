@@ -317,7 +317,7 @@ fn compile_time_does_not_grow_with_the_square_of_the_program() {
         (
             "actions_with_data",
             Parts {
-                declarations: actions(45_000) + &table(45_000),
+                declarations: actions(25_000) + &table(25_000),
                 statements: "t.apply();".into(),
                 ..Parts::default()
             },
