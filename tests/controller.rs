@@ -3,7 +3,6 @@
 //!
 //! Blind spot: packets; tests/gateway_namespaces.rs has those.
 
-use crate::common::chain::{Outcome, compile};
 use crate::common::{self, TempDir, p4jet, program, root, run_command};
 use p4jet_control::{Atomicity, Schema};
 use p4jet_gateway::{Actual, Call, Change, Config, Key, Objects, Plan, State, Table, commands, diff, plan};
@@ -24,10 +23,9 @@ const DEADLINE: Duration = common::DEADLINE;
 /// The objects of the gateway's program.
 pub static OBJECTS: LazyLock<Objects> = LazyLock::new(|| {
     let text = fs::read_to_string(program("vxlan_gateway")).unwrap();
-    match compile("vxlan_gateway.p4", &text, Default::default()) {
-        Outcome::Compiled { reference, .. } => Objects::new(Schema::new(reference.program())).unwrap(),
-        Outcome::Refused(stage) => panic!("refused by `{stage}`"),
-    }
+    let compiled = p4jet_compile::compile("vxlan_gateway.p4", &text);
+    let compiled = compiled.unwrap_or_else(|refused| panic!("{}", refused.text()));
+    Objects::new(Schema::new(&compiled.program)).unwrap()
 });
 
 /// A process that ends with the test, and the lines of its standard error.

@@ -240,6 +240,24 @@ fn no_packet_is_lost_between_threads() {
     }
 }
 
+/// Members and groups of an action profile may exist without entries.
+#[test]
+fn members_of_a_table_with_other_keys_are_reported_as_lost() {
+    let table = "action_profile(16) some;
+        table chosen { key = { hdr.h.data : KIND; } actions = { to; } implementation = some; }";
+    let with = |kind| {
+        switch(1, &[("EXTRA", table), ("gone.apply();", "gone.apply(); chosen.apply();"), ("KIND", kind)])
+    };
+    let before = with("exact");
+    let options = RunOptions { engine: EngineKind::Interp, frame_max: 1518, listener: Arc::new(|_| ()) };
+    let running = Running::start(&before, options).unwrap();
+    Control::new(before).execute("act_prof_create_member some to 1 2").unwrap();
+    let (_, carried) = running.reload(with("ternary").program().clone()).unwrap();
+    let lost = "table `In.chosen`: its action profile, or a table that shares it, is different now; members, \
+                groups and 0 entries lost";
+    assert_eq!(carried.lost, [lost]);
+}
+
 #[test]
 fn changed_state_is_copied_if_it_fits_and_reported_otherwise() {
     let larger =

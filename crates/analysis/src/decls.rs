@@ -4,7 +4,7 @@ use crate::check::{Checker, Declared, METHODS_MAX, OVERLOADS_MAX, Open, Overload
 use crate::infer::is_poison;
 use crate::members::Owner;
 use crate::scopes::Symbol;
-use crate::shapes::{LEAVES_MAX, LEVELS_MAX, Shape};
+use crate::shapes::{EMPTY_LEAVES, LEAVES_MAX, LEVELS_MAX, Shape};
 use crate::typed::*;
 use crate::types::struct_kind_name;
 use num_bigint::BigInt;
@@ -930,7 +930,9 @@ impl Checker {
         let problem = if shape.levels > LEVELS_MAX {
             Some(format!("more than {LEVELS_MAX} types inside each other"))
         } else if shape.values() > LEAVES_MAX {
-            Some(format!("more than {LEAVES_MAX} fields, nested ones counted"))
+            Some(format!(
+                "more than {LEAVES_MAX} fields, nested ones counted (`bit<0>` and an empty struct count as {EMPTY_LEAVES})"
+            ))
         } else {
             None
         };

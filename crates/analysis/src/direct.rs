@@ -1,4 +1,4 @@
-//! Direct counters and meters belong to one table, and calls of them are for its actions: elsewhere there is no matching entry.
+//! Direct counters and meters belong to one table, and only its actions may call them: elsewhere there is no matching entry.
 //! Other tables may run the same actions.
 
 use crate::typed::*;

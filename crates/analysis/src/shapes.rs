@@ -11,7 +11,7 @@ pub const LEVELS_MAX: u32 = 64;
 pub const LEAVES_MAX: u64 = 1 << 18;
 
 /// What `bit<0>` and an empty struct count among these values. They become no fields, so no other limit covers the work for them.
-const EMPTY_LEAVES: u64 = 64;
+pub const EMPTY_LEAVES: u64 = 64;
 
 /// Maximum number of types in a type, as written out.
 pub const NODES_MAX: usize = 1 << 12;
@@ -111,7 +111,9 @@ impl Program {
         if shape.levels > LEVELS_MAX {
             Some(format!("with more than {LEVELS_MAX} types inside each other"))
         } else if shape.values() > LEAVES_MAX {
-            Some(format!("with more than {LEAVES_MAX} values inside"))
+            Some(format!(
+                "with more than {LEAVES_MAX} values inside (`bit<0>` and an empty struct count as {EMPTY_LEAVES})"
+            ))
         } else if nodes(ty) > NODES_MAX {
             Some(format!("that names more than {NODES_MAX} types"))
         } else {

@@ -64,6 +64,8 @@ const TO_CLIENT_EVERY: u64 = 160;
 const MADE_MAX: u64 = 100_000;
 /// How long packets are counted.
 const QUIET: Duration = Duration::from_secs(1);
+/// Maximum time until the first of them must have passed.
+const QUIET_MAX: Duration = Duration::from_secs(10);
 /// Destinations of the packets. The first is that of the packets for the client.
 const HOSTS: u64 = 1024;
 /// Their addresses: the others that are written differ from them.
@@ -368,7 +370,23 @@ impl Bench {
     /// Packets per second of the worker's processor time since then.
     fn packet_rate(&self, before: (u64, Spent)) -> f64 {
         let spent = Spent::since(before.1);
-        (self.running.stats().received - before.0) as f64 / spent.workers
+        match (self.running.stats().received - before.0) as f64 {
+            // The worker has not run.
+            0.0 => 0.0,
+            packets => packets / spent.workers,
+        }
+    }
+
+    /// The rate while nothing changes, measured for `time`, or longer until packets have passed, at most [`QUIET_MAX`].
+    fn quiet_rate(&self, time: Duration) -> f64 {
+        let (before, end) = (self.packets(), Instant::now() + QUIET_MAX);
+        loop {
+            std::thread::sleep(time);
+            let rate = self.packet_rate(before);
+            if rate > 0.0 || Instant::now() >= end {
+                return rate;
+            }
+        }
     }
 
     fn report(
@@ -458,9 +476,7 @@ impl Bench {
                 self.write(UpdateType::Delete, Which::Bridge, 0..count, BATCH, BATCHES_AT_ONCE)?;
             }
             self.let_packets_flow()?;
-            let before = self.packets();
-            std::thread::sleep(QUIET / scale as u32);
-            let quiet = self.packet_rate(before);
+            let quiet = self.quiet_rate(QUIET / scale as u32);
             let (resident, in_tables, before) = (resident_bytes(), tables(&self.running), self.packets());
             let (rate, per_core) =
                 self.write(UpdateType::Insert, Which::Bridge, 0..count, BATCH, BATCHES_AT_ONCE)?;
@@ -543,9 +559,7 @@ impl Bench {
         for _ in 0..self.rounds {
             self.client.write(&forward).map_err(refused)?;
             self.let_packets_flow()?;
-            let before = self.packets();
-            std::thread::sleep(time);
-            let quiet = self.packet_rate(before);
+            let quiet = self.quiet_rate(time);
             self.client.write(&punt).map_err(refused)?;
             let (before, begun) = (self.packets(), Instant::now());
             let count = self.stream.count_for(time).map_err(refused)? as f64;

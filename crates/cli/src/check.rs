@@ -77,8 +77,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if wrong { Err(Failure::Reported) } else { Ok(()) }
 }
 
-/// Compiles to machine code, to refuse everything that `run` would refuse, and wrong constraints; but accepts a correct program that is not a switch,
-/// such as a library or one for another architecture.
+/// Refuses everything that `run` would refuse, for which it compiles to machine code, and wrong constraints. Accepts a correct
+/// program that is not a switch, such as a library or one for another architecture.
 fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result<(), Failure> {
     let mut typed = compile::front_end(&ProgramArgs { program: program.into(), source: source.clone() })?;
     if let Some(why) = typed.no_switch(&source.arch) {

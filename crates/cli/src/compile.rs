@@ -434,23 +434,20 @@ impl Compiled {
     /// Converts the error of a switch or of machine code to a diagnostic. Without a place of its own it points at `main`, unless
     /// the system is at fault.
     pub fn refused(&self, error: &ProgramError) -> Failure {
-        let code = match error.kind {
-            ErrorKind::Unsupported | ErrorKind::Cancelled => "not-supported",
-            ErrorKind::TooLarge => "too-large",
-            ErrorKind::NoMemory | ErrorKind::System => "system",
-            ErrorKind::Internal => "internal",
-        };
         let typed = &self.typed;
-        let place = error.place.as_ref().and_then(|place| span_at(place, &typed.sources));
-        let main = || typed.main.map(|main| typed.instances[main.index()].span);
-        let span = if code == "system" { Some(Span::NOWHERE) } else { place.or_else(main) };
-        match span {
-            Some(span) => {
-                let diagnostic = Diagnostic::error(code, span, error.message.as_str());
-                diagnosed(&[diagnostic], &typed.sources, self.format)
-            }
-            None => Failure::Input(error.to_string()),
-        }
+        let in_program = || {
+            let place = error.place.as_ref().and_then(|place| span_at(place, &typed.sources));
+            place.or_else(|| typed.main.map(|main| typed.instances[main.index()].span))
+        };
+        let (code, span) = match error.kind {
+            ErrorKind::Unsupported | ErrorKind::Cancelled => ("not-supported", in_program()),
+            ErrorKind::TooLarge => ("too-large", in_program()),
+            ErrorKind::Internal => ("internal", in_program()),
+            ErrorKind::NoMemory | ErrorKind::System => ("system", Some(Span::NOWHERE)),
+        };
+        let Some(span) = span else { return Failure::Input(error.to_string()) };
+        let diagnostic = Diagnostic::error(code, span, error.message.as_str());
+        diagnosed(&[diagnostic], &typed.sources, self.format)
     }
 
     /// Builds a switch from one form of the program, with the tables and their entries, registers and counters, for `workers`

@@ -50,7 +50,7 @@ fn json(diagnostic: &Diagnostic, sources: &SourceMap) -> Value {
     object
 }
 
-/// Lines and columns count from 1; the end is the first character after the place. [`Span::NOWHERE`] is in the program.
+/// Lines and columns count from 1; the end is the first character after the place. [`Span::NOWHERE`] gives the program's file, and null for the rest.
 fn place(span: Span, sources: &SourceMap) -> Value {
     if span == Span::NOWHERE {
         let file = sources.files.first().map(|file| file.name.as_str());

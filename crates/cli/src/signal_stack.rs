@@ -1,7 +1,7 @@
 //! Threads without signal stacks. If the standard library handles SIGSEGV, each of its threads maps a stack for that handler
-//! when it begins, and the process aborts if the system refuses this memory: another thread may have taken what was free when
-//! the thread was started. The library leaves a signal alone that is not in its default state at the start of the process. Without its
-//! handler, a stack overflow ends the process by SIGSEGV as with it, but without a message.
+//! when it begins. The process aborts if the system refuses this memory, for example because another thread took what was free
+//! when the thread was started. The library does not handle a signal whose effect is not the default when the process starts.
+//! Without the handler, a stack overflow still ends the process by SIGSEGV, but prints no message.
 #![allow(unsafe_code)]
 
 /// The signals that the standard library would handle.

@@ -11,7 +11,6 @@
 use p4jet_analysis::typed;
 use p4jet_arch::Architecture;
 use p4jet_ir::{Program, passes, verify};
-use p4jet_lower::{lower as lowered, lower_queued as lowered_queued};
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::{SourceMap, Span};
 use p4jet_syntax::{Options, Parsed, parse_text, render};
@@ -108,8 +107,8 @@ pub fn lower(
 ) -> Result<Compiled, Vec<Diagnostic>> {
     let mut times = Vec::new();
     let start = Instant::now();
-    let lower = if queued { lowered_queued } else { lowered };
-    let lowered = lower(typed, architecture, name)?;
+    let lower_to_ir = if queued { p4jet_lower::lower_queued } else { p4jet_lower::lower };
+    let lowered = lower_to_ir(typed, architecture, name)?;
     times.push(("lower", start.elapsed()));
     let start = Instant::now();
     verify::verify(&lowered).map_err(|errors| vec![invalid(typed, &errors)])?;

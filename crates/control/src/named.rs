@@ -723,15 +723,15 @@ impl Schema {
     ) -> Result<Update> {
         let of_profile = |names: &mut Names<'_, 'n>, name: &'n str, call: &'n Call| {
             let profile = names.profile(name)?;
-            let resolved = match self.resolve_call(self.profile_table(profile)?, call, names) {
-                Ok(Act::Action(action)) => Ok((profile, action)),
-                Ok(Act::Member(_) | Act::Group(_)) => {
+            let act = self.profile_table(profile).and_then(|table| self.resolve_call(table, call, names));
+            let action = act.and_then(|act| match act {
+                Act::Action(action) => Ok((profile, action)),
+                Act::Member(_) | Act::Group(_) => {
                     let message = "found a member or a group, expected an action: a member has an action";
                     Err(CommandError::new(message).field("action"))
                 }
-                Err(error) => Err(error),
-            };
-            resolved.map_err(|error| error.entity(self.instance_name(profile)))
+            });
+            action.map_err(|error| error.entity(self.instance_name(profile)))
         };
         Ok(match named {
             NamedUpdate::Insert { table, key, priority, r#do } => {

@@ -147,7 +147,7 @@ struct Records<'c> {
 impl Records<'_> {
     fn put(&mut self, entity: Entity) {
         let (control, schema) = (self.control, self.control.schema());
-        let instance = |id: InstanceId| control.program().instances[id.index()].name.clone();
+        let instance = |id: InstanceId| schema.instance_name(id).to_string();
         let name = match self.of {
             Selector::Members(id) | Selector::Groups(id) | Selector::Register(id) => instance(*id),
             _ => String::new(),
@@ -160,14 +160,14 @@ impl Records<'_> {
                 self.entry(*table, *entry);
             }
             (Entity::Default(Some(action)), Selector::Default(table)) => {
-                let r#do = control.schema().call(*table, &action);
-                let table = control.program().tables[table.index()].name.clone();
+                let r#do = schema.call(*table, &action);
+                let table = schema.table_name(*table).to_string();
                 self.records.push(Record::Default(TableDefault { table, r#do }));
             }
             (Entity::Member(handle, action), Selector::Members(id)) => {
                 let call = schema
                     .profile_table(*id)
-                    .map_or_else(|_| Call::default(), |table| control.schema().call(table, &action));
+                    .map_or_else(|_| Call::default(), |table| schema.call(table, &action));
                 self.records.push(Record::Member(Member { profile: name, handle, r#do: call }));
             }
             (Entity::Group(handle, members), Selector::Groups(id)) => {

@@ -103,7 +103,7 @@ impl Control {
         }
     }
 
-    /// Refuses an update of another client than the owner of the notes, if that is the owner's to make.
+    /// Refuses an update that only the owner of the notes may make.
     pub(crate) fn check_owned(&self, update: &Update) -> Result<(), CommandError> {
         match self.notes.owner.get() {
             Some(owner) if !self.notes.is_empty() => owner.check(self, update),

@@ -333,14 +333,20 @@ impl Schema {
         }
     }
 
-    /// True if an update sets cells that packets read and write. If it falls between the two, the packet undoes it, unless packets are
-    /// held meanwhile ([`SharedControl::hold_packets`](crate::SharedControl::hold_packets)).
-    pub fn may_be_undone(&self, update: &Update) -> bool {
-        match update {
-            Update::WriteRegister { register, .. } | Update::ResetRegister(register) => {
-                self.updated_registers.contains(register)
-            }
-            _ => false,
+    /// The number of cells that an update sets in a register that packets read and write; 0 for other updates. A packet overwrites
+    /// such an update if that falls between its read and its write, unless packets are held meanwhile
+    /// ([`SharedControl::between_packets`](crate::SharedControl::between_packets)). A reset of the whole state, and the undoing of a
+    /// batch, do not hold packets.
+    pub fn held_cells(&self, update: &Update) -> u64 {
+        let (register, is_reset) = match update {
+            Update::WriteRegister { register, .. } => (register, false),
+            Update::ResetRegister(register) => (register, true),
+            _ => return 0,
+        };
+        match self.updated_registers.contains(register) {
+            false => 0,
+            true if is_reset => self.register_cells(*register).map_or(1, |cells| cells.size.max(1).into()),
+            true => 1,
         }
     }
 

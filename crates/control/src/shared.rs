@@ -151,7 +151,7 @@ pub struct Transaction<'s> {
 }
 
 impl<'s> Transaction<'s> {
-    /// The same batch as one of the owner of the notes ([`NoteOwner`](crate::NoteOwner)), who may change everything.
+    /// Marks the batch as one of the owner of the notes ([`NoteOwner`](crate::NoteOwner)), which may change everything.
     #[must_use]
     pub fn of_note_owner(mut self) -> Transaction<'s> {
         self.batch.set_owners();
@@ -165,22 +165,6 @@ impl<'s> Transaction<'s> {
     /// Those of [`Batch::write`].
     pub fn write(&mut self, update: Update) -> Result<Option<u32>> {
         self.batch.write(update)
-    }
-
-    /// Like [`Self::write`], but between packets, where a packet might undo the update ([`Schema::may_be_undone`](crate::Schema::may_be_undone)).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Batch::write`].
-    pub fn write_between_packets(&mut self, update: Update) -> Result<Option<u32>> {
-        if !self.kept.control.schema().may_be_undone(&update) {
-            return self.write(update);
-        }
-        let (shared, batch, mut todo) = (self.shared, &mut self.batch, Some(update));
-        let mut write = || todo.take().map(|update| batch.write(update));
-        let held = shared.hold_packets(&mut write).ok().flatten();
-        // Without a host nothing holds the packets, and a stuck worker must not stop the control plane.
-        held.or_else(write).expect("the update is written once")
     }
 
     /// Adds an entry, as [`Batch::insert`].
@@ -392,6 +376,14 @@ impl SharedControl {
         result.ok_or_else(|| CommandError::new("the host did not make the change"))
     }
 
+    /// Calls `change` once, while no packets are processed if that is possible: without a host nothing holds them, and a worker that
+    /// is stuck must not stop the control plane. The conditions of [`Self::hold_packets`].
+    pub fn between_packets(&self, change: &mut dyn FnMut()) {
+        if self.hold_packets(&mut *change).is_err() {
+            change();
+        }
+    }
+
     fn lock_for(&self, of: &Control) -> Option<MutexGuard<'_, Kept>> {
         let now = lock(&self.0.kept);
         Arc::ptr_eq(now.control.switch(), of.switch()).then_some(now)
@@ -403,16 +395,8 @@ impl SharedControl {
         batch: Vec<Result<Update>>,
         atomicity: Atomicity,
     ) -> (Written, Option<String>) {
-        let control = &kept.control;
-        let may_be_undone = |update: &Result<Update>| {
-            update.as_ref().is_ok_and(|update| control.schema().may_be_undone(update))
-        };
-        let between_packets = batch.iter().any(may_be_undone);
-        let mut todo = Some((batch, kept.changes()));
-        let mut write = || todo.take().map(|(batch, changes)| control.write_with(batch, atomicity, changes));
-        let held = if between_packets { self.hold_packets(&mut write).ok().flatten() } else { None };
-        // Without a host nothing holds the packets, and a stuck worker must not stop the control plane.
-        let (written, changes) = held.or_else(write).expect("the batch is written once");
+        let hold = |change: &mut dyn FnMut()| self.between_packets(change);
+        let (written, changes) = kept.control.write_with(batch, atomicity, kept.changes(), hold);
         let unkept = kept.note(changes);
         drop(kept);
         (written, both(unkept, self.make_queues()))

@@ -972,7 +972,7 @@ impl<'c> Restoring<'c, '_> {
         // Earlier versions accepted ports that the program cannot number. The rest of the record is applied.
         let port_max = multicast_port_max(self.control.program());
         let mut keep_ports = |ports: &mut BTreeSet<u32>, of: &dyn fmt::Display| {
-            if let Some(port) = ports.split_off(&(port_max + 1)).first() {
+            for port in ports.split_off(&(port_max + 1)) {
                 self.lose("multicast", format!("{of}: found port {port}, expected 0 to {port_max}"));
             }
         };

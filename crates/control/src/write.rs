@@ -9,6 +9,7 @@ use crate::error::{CommandError, NO_MEMORY, Subject, count};
 use crate::guard::{
     HEAP_BLOCK_BYTES, MemoryClaim, claim_for_undo, claim_for_updates, collect_claimed, guarded,
 };
+use crate::held::each_held;
 use crate::journal::Changes;
 use crate::notes::{Note, Noted, Notes};
 use crate::schema::{Cells, RegisterCells, Schema, check_entry_open, is_const_entry, param_names};
@@ -84,7 +85,7 @@ pub(crate) enum UndoOther {
     Node(u32, Node, Option<(u32, usize)>),
     /// A new link aggregation group.
     NoLag(u32),
-    /// The members of a group with their slots, and whether these were set.
+    /// The members of a group with their places, and whether these were set.
     GroupMembers(InstanceId, u32, Vec<(u32, u32)>, bool),
     /// The nodes of a multicast group with their handles; `None` if the group did not exist.
     MulticastGroup(u32, Option<Vec<(u32, Node)>>),
@@ -597,21 +598,24 @@ impl Control {
 
     /// Applies a batch of updates in order. Packets see one update after the other.
     pub fn write(&self, batch: Vec<Update>, atomicity: Atomicity) -> Written {
-        self.write_with(batch.into_iter().map(Ok).collect(), atomicity, None).0
+        self.write_with(batch.into_iter().map(Ok).collect(), atomicity, None, |change| change()).0
     }
 
     /// Like [`Self::write`], for updates of which some may already be errors. `changes`, if they are kept, are returned with the
-    /// applied updates.
+    /// applied updates. `hold` calls a function between packets.
     pub(crate) fn write_with(
         &self,
         updates: Vec<Result<Update>>,
         atomicity: Atomicity,
         changes: Option<Changes>,
+        hold: impl FnMut(&mut dyn FnMut()),
     ) -> (Written, Option<Changes>) {
         let total = updates.len();
         let mut results = Vec::with_capacity(total);
         let mut batch = Batch::new(self, atomicity, total, changes);
-        for (place, update) in updates.into_iter().enumerate() {
+        let held_cells =
+            |update: &Result<Update>| update.as_ref().map_or(0, |update| self.schema.held_cells(update));
+        let done = each_held(updates.into_iter(), held_cells, hold, |update| {
             let done = match update {
                 Ok(update) => batch.write(update),
                 Err(error) => {
@@ -620,11 +624,13 @@ impl Control {
                 }
             };
             match done {
-                Err(error) if atomicity == Atomicity::AllOrNothing => {
-                    return (Written::aborted(total, place, batch.take_back(error)), None);
-                }
+                Err(error) if atomicity == Atomicity::AllOrNothing => return Err(error),
                 done => results.push(done),
             }
+            Ok(())
+        });
+        if let Err(error) = done {
+            return (Written::aborted(total, results.len(), batch.take_back(error)), None);
         }
         // One update is already published.
         let published = if total == 1 { Ok(batch.keep()) } else { batch.publish() };
@@ -1260,8 +1266,9 @@ impl Control {
         match self.schema.profile_size(profile) {
             Some(size) if used.saturating_add(more) > size as usize => {
                 let name = self.schema.instance_name(profile);
+                let room = (size as usize).saturating_sub(used);
                 let why = format!(
-                    "`{name}` is full: {used} of its {size} members exist, and {more} more are wanted"
+                    "found {more} more members for `{name}`, expected at most {room}: {used} of its {size} exist"
                 );
                 Err(CommandError::limit(why).entity(name))
             }

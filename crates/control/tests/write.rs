@@ -358,14 +358,15 @@ fn unknown_ids_are_refused() {
     }
     // Reads refuse them, too.
     let control = kept.control();
-    for error in [
-        control.counter_value(instance, 0).map(drop).unwrap_err(),
-        control.meter_rates(instance, 0).map(drop).unwrap_err(),
-        control.register_value(instance, 0).map(drop).unwrap_err(),
-        control.register_values(instance).map(drop).unwrap_err(),
-        control.check_room(instance, 1).unwrap_err(),
+    for (error, field) in [
+        (control.counter_value(instance, 0).map(drop).unwrap_err(), "counter"),
+        (control.meter_rates(instance, 0).map(drop).unwrap_err(), "meter"),
+        (control.register_value(instance, 0).map(drop).unwrap_err(), "register"),
+        (control.register_values(instance).map(drop).unwrap_err(), "register"),
+        (control.check_room(instance, 1).unwrap_err(), "action profile"),
     ] {
-        assert!(error.message.contains("no such") || error.field.is_some(), "{error:?}");
+        assert!(error.message.contains("no such") || field == "action profile", "{error:?}");
+        assert_eq!(error.field.as_deref(), Some(field), "{error:?}");
     }
     assert_eq!(control.schema().direct_table(instance), None);
     std::fs::remove_dir_all(&folder).unwrap();

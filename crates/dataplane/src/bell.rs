@@ -52,6 +52,14 @@ impl Bell {
         }
     }
 
+    /// True if the descriptor is readable.
+    #[cfg(test)]
+    pub fn rings(&self) -> bool {
+        let mut fd = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid pollfd.
+        unsafe { libc::poll(&raw mut fd, 1, 0) == 1 }
+    }
+
     #[cfg(test)]
     pub fn is_asleep(&self) -> bool {
         self.asleep.load(Ordering::SeqCst)

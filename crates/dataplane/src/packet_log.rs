@@ -79,7 +79,7 @@ impl PacketLog {
         self.waiting.load(Relaxed) < STEPS_MAX
     }
 
-    /// Notes that the switch has a port from now on, or no longer.
+    /// Records whether the switch has a port.
     pub(crate) fn set_port(&self, port: u32, is_there: bool) {
         match is_there {
             true => self.ports().insert(port),

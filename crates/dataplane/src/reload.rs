@@ -282,6 +282,13 @@ impl Switch {
             p4jet_interp::given_entries(o).filter_map(|e| from.find(&e.key, e.priority)).collect();
         let added = from.len() - given.len();
         let is_default_set = *from.default_action() != from.spec().default;
+        // Before the keys: members and groups are lost even where there are no entries.
+        if o.profile.is_some() || n.profile.is_some() {
+            return lose(format!(
+                "its action profile, or a table that shares it, is different now; members, groups and {} lost",
+                entries(from.len())
+            ));
+        }
         if o.keys != n.keys {
             return match (added, is_default_set) {
                 (0, false) => {}
@@ -292,12 +299,6 @@ impl Switch {
                     entries(added)
                 )),
             };
-        }
-        if o.profile.is_some() || n.profile.is_some() {
-            return lose(format!(
-                "its action profile, or a table that shares it, is different now; members, groups and {} lost",
-                entries(from.len())
-            ));
         }
         let (old_actions, new_actions) = (old.actions(o), new.actions(n));
         // Translates an action of the old list, if the new table allows it in the same role.

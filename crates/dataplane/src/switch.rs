@@ -237,8 +237,8 @@ impl Switch {
         self.options.counted
     }
 
-    /// Returns the maximum number of packets of a received batch, so that its lookups in searched tables inside loops are no more
-    /// than those that one packet may cause: a batch that has begun cannot be left.
+    /// Returns the maximum number of packets in a received batch. A worker cannot leave a batch that it has begun. So a batch may
+    /// cause at most [`SEARCHES_MAX`] lookups in searched tables inside loops, or those of one packet if that is more.
     pub(crate) fn batch_max(&self) -> usize {
         self.batch_max
     }

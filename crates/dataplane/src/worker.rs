@@ -591,7 +591,7 @@ impl Worker {
         self.logging.as_ref().is_some_and(|logging| logging.log().has_room())
     }
 
-    /// Tells the packet log that the switch has a port from now on, or no longer.
+    /// Records in the packet log whether the switch has a port.
     pub(crate) fn log_port(&self, number: u32, is_there: bool) {
         if let Some(logging) = &self.logging {
             logging.log().set_port(number, is_there);

@@ -48,7 +48,7 @@ fn refused_updates_carry_their_place_and_the_choices() {
     assert!(error.field.as_deref().is_some_and(|field| field.starts_with("parameter ")), "{error:?}");
 }
 
-/// A host that has nothing but its end, of exported types only.
+/// A host that supports only `stop` and one port, written with exported types alone.
 struct Bare;
 
 impl Host for Bare {

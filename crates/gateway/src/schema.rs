@@ -126,7 +126,7 @@ pub struct Objects {
     /// The value sets of the gateway's own addresses.
     pub(crate) own_vteps_v4: TableId,
     pub(crate) own_vteps_v6: TableId,
-    /// The calculations whose constants select CRC-32C: those for IPv4 and IPv6 clients.
+    /// The custom CRCs that are set to CRC-32C: those for IPv4 and IPv6 clients.
     pub(crate) crcs: [u32; 2],
 }
 

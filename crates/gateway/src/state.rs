@@ -75,7 +75,7 @@ pub struct Strays {
 
 pub(crate) const PROFILE: &str = "members";
 pub(crate) const POOLS: &str = "pools";
-/// The calculations whose parameters select CRC-32C: those for IPv4 and IPv6 clients.
+/// The custom CRCs that are set to CRC-32C: those for IPv4 and IPv6 clients.
 pub(crate) const CRC_CUSTOM: [&str; 2] = ["calc_2", "calc_6"];
 pub(crate) const CRC32C: [u64; 3] = [0x1edc_6f41, 0xffff_ffff, 0xffff_ffff];
 

@@ -10,8 +10,7 @@ use p4jet_tables::{Entry, EntryHandle, KeyMatch};
 
 use crate::render::value_text;
 use crate::trace::{Matched, Trace, TraceEvent};
-use crate::wording::code_name;
-use crate::wording::{Wording, field_name, is_nameless};
+use crate::wording::{Wording, code_name, field_name, is_nameless};
 
 /// The level of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,7 @@ use p4jet_tables::{Entry, KeyMatch, Near};
 use serde_json::{Map, Value, json};
 
 use crate::trace::{Absent, Cause, Matched, Since, Trace, TraceEvent};
-use crate::wording::code_name;
-use crate::wording::{Wording, field_name};
+use crate::wording::{Wording, code_name, field_name};
 
 impl Trace {
     /// Returns the trace as a JSON array with one object per step; values are hexadecimal strings.

@@ -70,12 +70,11 @@ impl Cfg {
 
 impl Program {
     /// The registers that packets both read and write. A write from outside must not come between the two: an atomic part of the
-    /// program would undo it.
+    /// program would overwrite it.
     pub fn updated_registers(&self) -> BTreeSet<InstanceId> {
         let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
-        let bodies = self.blocks.iter().map(|block| &block.body);
-        let bodies = bodies.chain(self.actions.iter().map(|action| &action.body));
-        for stmt in bodies.flat_map(|body| &body.nodes).flat_map(|node| &node.stmts) {
+        let nodes = self.cfgs().flat_map(|graph| &self.cfg(graph).nodes);
+        for stmt in nodes.flat_map(|node| &node.stmts) {
             match &stmt.op {
                 Op::Extern { function: Function::RegisterRead, instance, .. } => read.extend(*instance),
                 Op::Extern { function: Function::RegisterWrite, instance, .. } => written.extend(*instance),

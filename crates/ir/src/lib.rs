@@ -356,6 +356,13 @@ pub enum MatchKind {
     Optional,
 }
 
+impl MatchKind {
+    /// True if entries of a table with such a key need a priority, because several may match.
+    pub fn needs_priority(self) -> bool {
+        matches!(self, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional)
+    }
+}
+
 /// A key field of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
@@ -406,9 +413,7 @@ impl Table {
     /// True if a lookup may have to compare many entries: with ternary, range or optional keys, or several lpm keys.
     pub fn is_searched(&self) -> bool {
         let prefixes = self.keys.iter().filter(|key| key.kind == MatchKind::Lpm).count();
-        let wild =
-            |key: &Key| matches!(key.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
-        prefixes > 1 || self.keys.iter().any(wild)
+        prefixes > 1 || self.keys.iter().any(|key| key.kind.needs_priority())
     }
 }
 

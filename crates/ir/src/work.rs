@@ -9,7 +9,7 @@ use crate::*;
 const EXTERN_UNITS: u64 = 16;
 /// A table lookup, in addition to its keys and its action.
 const LOOKUP_UNITS: u64 = 32;
-/// The same in a table that is searched ([`Table::is_searched`]): a lookup may compare thousands of entries.
+/// A lookup in a searched table ([`Table::is_searched`]), which may compare thousands of entries; without its keys and its action.
 pub(crate) const SEARCH_UNITS: u64 = 1024;
 /// A copy of the packet.
 const COPY_UNITS: u64 = 256;

@@ -221,7 +221,7 @@ impl Lowerer<'_> {
             };
             return Ok(Value::Scalar(if op == BinaryOp::Eq { equal } else { build::not(equal) }));
         }
-        // Results of type `bit<0>` are 0; only comparisons with them, below, have bits of their own.
+        // An operator on `bit<0>` returns `bit<0>` or its other operand. Only comparisons, below, return other bits.
         match (op, self.is_zero_width(&left_ty), self.is_zero_width(&right_ty)) {
             (_, false, false) | (BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge, ..) => {}
             (BinaryOp::Concat, true, _) => return Ok(right),

@@ -40,7 +40,7 @@ pub(crate) fn join_lists(program: &mut ir::Program) {
 }
 
 /// Makes each application of a table report the old position of the action that ran; an action that was not in the old
-/// list has the position after its end. That no action ran remains visible.
+/// list has the position after its end. [`ir::NO_ACTION`] stays as it is.
 fn map_old_positions(program: &mut ir::Program, table: ir::TableId, places: &[u32]) {
     let (blocks, fields) = (&mut program.blocks, &mut program.fields);
     for block in blocks {

@@ -43,7 +43,7 @@ impl Lowerer<'_> {
         let table = self.table(id)?;
         let declaration = &self.program.tables[id.index()];
         let (mut keys, mut inputs) = (Vec::new(), Vec::new());
-        // Keys before the last one with effects.
+        // The number of keys before the last key with effects. Their values are kept.
         let snapshots =
             declaration.keys.iter().rposition(|k| crate::survey::has_effects(&k.expr)).unwrap_or(0);
         for (i, key) in declaration.keys.iter().enumerate() {

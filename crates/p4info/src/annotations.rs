@@ -112,7 +112,7 @@ pub fn place(sources: &SourceMap, annotation: &Annotation, mut at: usize) -> Opt
             at -= token.text.len() + 1;
             continue;
         }
-        // Its lines are those of the source, of which the first begins after the quote.
+        // The string has the lines of the source; its first line begins after the quote.
         let source = &sources.files.get(token.span.file.0 as usize)?.text;
         let begin = token.span.lo as usize + 1;
         let before = token.text.get(..at)?;

@@ -129,7 +129,7 @@ pub fn check_constraints(program: &Program, arch: &str) -> Vec<Diagnostic> {
     if !all.any(|annotation| CONSTRAINTS.contains(&annotation.name.text.as_str())) {
         return Vec::new();
     }
-    // A program that cannot be described is none for P4Runtime.
+    // A program without P4Info cannot be run with P4Runtime, so nothing enforces its constraints.
     generate_all(program, arch).map(|(_, errors)| errors).unwrap_or_default()
 }
 
@@ -526,7 +526,9 @@ impl<'a> Generator<'a> {
                 Entry::Vacant(vacant) => {
                     vacant.insert((kind, span));
                 }
-                Entry::Occupied(occupied) => earlier = Some(*occupied.get()),
+                Entry::Occupied(occupied) => {
+                    earlier.get_or_insert(*occupied.get());
+                }
             }
         }
         let Some((first, first_span)) = earlier else { return };

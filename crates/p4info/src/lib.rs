@@ -7,8 +7,9 @@
 //!               ─ text, json, or binary (prost)
 //! ```
 //!
-//! [`constraints`] has the language of `@entry_restriction` and `@action_restriction`. [`generate`] creates the messages, [`Format`] writes them. The messages of the whole protocol are in [`proto`], so that the
-//! server and its clients use the same ones. P4Info equals p4c's, which a conformance test checks
+//! [`generate`] creates the messages, [`Format`] writes them. The messages of the whole protocol are in [`proto`], so that the
+//! server and its clients use the same ones. [`constraints`] parses and evaluates `@entry_restriction` and
+//! `@action_restriction`. P4Info equals p4c's, which a conformance test checks
 //! (`tests/conformance/p4info.rs`); docs/p4info.md names the exceptions.
 //!
 //! Bounds: at most 200,000 instances and applied tables, 100 levels of instances and calls.

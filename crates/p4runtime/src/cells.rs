@@ -160,21 +160,12 @@ impl Writer<'_> {
             .with_types(&self.control, true, read)
             .map_err(|refusal| refusal.of(format!("register `{}`", register.name)))?;
         let instance = register.instance;
-        let is_reset = index.is_none() && value.bits() == 0;
-        let cells = index.map_or(0..register.size, |index| index..index + 1);
-        let set = move |writer: &mut Self| {
-            if is_reset {
-                return writer.make(Update::ResetRegister(instance)).map(drop);
-            }
-            for index in cells {
-                writer.make(Update::WriteRegister { register: instance, index, value: value.clone() })?;
-            }
-            Ok(())
-        };
-        if self.control.schema().may_be_undone(&Update::ResetRegister(instance)) {
-            return self.together(set);
+        if index.is_none() && value.bits() == 0 {
+            return self.make_each([Update::ResetRegister(instance)].into_iter());
         }
-        set(self)
+        let cells = index.map_or(0..register.size, |index| index..index + 1);
+        let write = |index| Update::WriteRegister { register: instance, index, value: value.clone() };
+        self.make_each(cells.map(write))
     }
 
     /// Replaces the members of a value set.

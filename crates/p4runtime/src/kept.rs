@@ -109,7 +109,10 @@ pub(crate) fn config(control: &Control) -> Option<Bytes> {
 
 /// Keeps the first of these pipeline configurations that a note can hold; if there is none, later starts have none. Returns a
 /// warning if the state file could not be written.
-pub(crate) fn keep_config(switch: &SharedControl, configs: [Vec<u8>; 2]) -> Result<Option<String>> {
+pub(crate) fn keep_config(
+    switch: &SharedControl,
+    configs: impl IntoIterator<Item = Vec<u8>>,
+) -> Result<Option<String>> {
     let control = switch.control();
     let of = Noted::Own(CONFIG.into());
     let identity = identity(&control);

@@ -39,18 +39,26 @@ pub(crate) fn group_note(
     note(control, &Noted::Group(profile.instance, handle))
 }
 
+/// The id in the note of a group. Decoding it skips the members.
+#[derive(Clone, PartialEq, ::prost::Message)]
+struct GroupId {
+    /// Field 2 of ActionProfileGroup.
+    #[prost(uint32, tag = "2")]
+    group_id: u32,
+}
+
 /// True if a group belongs to a one-shot of an entry.
 fn is_one_shot_of(control: &Control, profile: InstanceId, handle: u32) -> bool {
-    let note = note::<v1::ActionProfileGroup>(control, &Noted::Group(profile, handle));
+    let note = note::<GroupId>(control, &Noted::Group(profile, handle));
     note.is_some_and(|note| note.group_id == ONE_SHOT)
 }
 
-/// True if a member belongs to a one-shot of an entry.
-fn is_member_of_one_shot(control: &Control, profile: InstanceId, handle: u32) -> bool {
+/// The members of all one-shots.
+fn members_of_one_shots(control: &Control, profile: InstanceId) -> HashSet<u32> {
     let groups = control.noted(Noted::Group(profile, 0)..=Noted::Group(profile, u32::MAX));
     let groups = groups.iter().filter_map(|of| note::<v1::ActionProfileGroup>(control, of));
-    let mut members = groups.filter(|note| note.group_id == ONE_SHOT).flat_map(|note| note.members);
-    members.any(|member| member.member_id == handle)
+    let of_one_shots = groups.filter(|note| note.group_id == ONE_SHOT);
+    of_one_shots.flat_map(|note| note.members).map(|member| member.member_id).collect()
 }
 
 /// Refuses an update by a runtime command that would change the members or the group of a one-shot, or refer to them; they have no
@@ -103,7 +111,7 @@ pub(crate) fn check_one_shots(control: &Control, update: &Update) -> std::result
         );
         return refuse("profile", why);
     }
-    // An object that the same batch makes is none of a one-shot.
+    // An object created by the same batch does not belong to a one-shot.
     let handle = |of: Ref| match of {
         Ref::Handle(handle) => Some(handle),
         Ref::Made(_) => None,
@@ -117,13 +125,18 @@ pub(crate) fn check_one_shots(control: &Control, update: &Update) -> std::result
             );
         }
     }
-    for member in members.into_iter().filter_map(handle) {
-        if is_member_of_one_shot(control, profile, member) {
-            let why = format!("member {member} of `{name}` belongs to a one-shot of P4Runtime: {remedy}");
-            return refuse("member", why);
-        }
+    let mut members = members.into_iter().filter_map(handle).peekable();
+    if members.peek().is_none() {
+        return Ok(());
     }
-    Ok(())
+    let of_one_shots = members_of_one_shots(control, profile);
+    match members.find(|member| of_one_shots.contains(member)) {
+        None => Ok(()),
+        Some(member) => refuse(
+            "member",
+            format!("member {member} of `{name}` belongs to a one-shot of P4Runtime: {remedy}"),
+        ),
+    }
 }
 
 /// True if a group belongs to a one shot.
@@ -240,19 +253,21 @@ impl Writer<'_> {
         profile.is_none_or(|profile| self.check_room(profile, more).is_ok())
     }
 
+    /// The members and groups whose ids a refusal may offer; those of one-shots have none.
+    fn offered(&self, profile: &Profile) -> Option<ActionProfile> {
+        let is_listed = style(&self.control, profile) != Ok(Style::OneShots);
+        store(&self.control, profile).ok().filter(|_| is_listed)
+    }
+
     /// The refusal of a member that does not exist.
     fn no_member(&self, profile: &Profile, id: u32) -> Refusal {
-        let members = |store: ActionProfile| store.members_from(0, IDS_MAX).0;
-        let is_listed = style(&self.control, profile) != Ok(Style::OneShots);
-        let known = store(&self.control, profile).ok().filter(|_| is_listed).map(members).unwrap_or_default();
+        let known = self.offered(profile).map(|store| store.members_from(0, IDS_MAX).0).unwrap_or_default();
         no_object(profile, "member", id, known.iter().map(|(handle, _)| *handle))
     }
 
     /// The refusal of a group that does not exist.
     fn no_group(&self, profile: &Profile, id: u32) -> Refusal {
-        let groups = |store: ActionProfile| store.groups_from(0, IDS_MAX).0;
-        let is_listed = style(&self.control, profile) != Ok(Style::OneShots);
-        let known = store(&self.control, profile).ok().filter(|_| is_listed).map(groups).unwrap_or_default();
+        let known = self.offered(profile).map(|store| store.groups_from(0, IDS_MAX).0).unwrap_or_default();
         no_object(profile, "group", id, known.iter().map(|(handle, _)| *handle))
     }
 

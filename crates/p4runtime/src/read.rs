@@ -335,14 +335,19 @@ impl Pipeline {
                 return invalid("the default entry has no `match` and no `priority`");
             }
         } else if !entry.r#match.is_empty() {
-            match self.key(&table.name, &table.keys, &entry.r#match, By::Read) {
-                Ok(key) => filter.key = Some(key),
-                // A text without a number: no entry has it.
-                Err(refusal) if refusal.code == Code::NotFound => return Ok(Vec::new()),
-                Err(refusal) => return Err(refusal),
-            }
+            let Some(key) = self.wanted_key(table, &entry.r#match)? else { return Ok(Vec::new()) };
+            filter.key = Some(key);
         }
         Ok(vec![of_table(table, &filter)])
+    }
+
+    /// The key that a pattern selects. `None` if a text in it has no number, so that no entry has it.
+    fn wanted_key(&self, table: &Table, matches: &[v1::FieldMatch]) -> Result<Option<Vec<KeyMatch>>> {
+        match self.key(&table.name, &table.keys, matches, By::Read) {
+            Ok(key) => Ok(Some(key)),
+            Err(refusal) if refusal.code == Code::NotFound => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
     }
 
     fn direct_sources<'a>(
@@ -375,12 +380,8 @@ impl Pipeline {
             return Ok(vec![source(table, filter, instance)]);
         }
         if !entry.r#match.is_empty() {
-            match self.key(&table.name, &table.keys, &entry.r#match, By::Read) {
-                Ok(key) => filter.key = Some(key),
-                // A text without a number: no entry has it.
-                Err(refusal) if refusal.code == Code::NotFound => return Ok(Vec::new()),
-                Err(refusal) => return Err(refusal),
-            }
+            let Some(key) = self.wanted_key(table, &entry.r#match)? else { return Ok(Vec::new()) };
+            filter.key = Some(key);
         }
         Ok(vec![source(table, filter, instance)])
     }

@@ -97,8 +97,8 @@ pub(crate) fn ones(width: u32) -> BigUint {
 /// The texts that represent numbers, by `uri`. A text of decimal digits represents that number; others get numbers from the highest
 /// down.
 ///
-/// An update that is refused gives its numbers back ([`Texts::mark`], [`Texts::take_back`]). One thread at a time makes updates; packets
-/// and reads use the texts meanwhile.
+/// An update that is refused gives its numbers back ([`Texts::mark`], [`Texts::take_back`]). Only one thread at a
+/// time carries out updates; packets and Reads may use the texts at the same time.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
     spaces: Vec<Mutex<Space>>,

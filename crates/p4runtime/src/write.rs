@@ -8,13 +8,14 @@ use crate::links::{Ports, depend_on_ports};
 use crate::pipeline::Pipeline;
 use crate::refusal::{Code, Errors, Reason, Refusal, Result};
 use crate::session::RoleView;
-use p4jet_control::{CommandError, Control, Published, SharedControl, Transaction};
+use p4jet_control::{CommandError, Control, Published, SharedControl, Transaction, Update, each_held};
 use p4jet_p4info::proto::v1::{self, EntityKind, UpdateType};
 
 /// The outcome of a batch of updates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
-    /// The reason why the whole request was refused. Then nothing has changed, and the answer has no details.
+    /// The reason why the whole request was refused; the answer has no details. Nothing has changed, unless updates of a
+    /// CONTINUE_ON_ERROR batch were already settled.
     pub refused: Option<Refusal>,
     /// One result per update, in order; one with only canonical code 0 for each that succeeded. `None` if all did.
     pub errors: Option<Vec<v1::Error>>,
@@ -131,11 +132,15 @@ impl<'a> Writer<'a> {
         }
         let new_texts = texts.new_ones();
         if let Err(refusal) = self.keep_texts(&new_texts) {
-            if !all_or_nothing && let Ok(published) = self.batch.publish() {
-                // Settled updates are in effect, so they belong into the journal.
-                published.record();
+            let mut note = None;
+            if all_or_nothing {
+                texts.take_back();
+                *self.pipeline.wanted() = wanted_digests;
+            } else if let Ok(published) = self.batch.publish() {
+                // Settled updates are in effect, so they belong in the journal.
+                note = published.record();
             }
-            return Err(Written::from(refusal));
+            return Err(Written { note, ..Written::from(refusal) });
         }
         match self.batch.publish() {
             Ok(published) => {
@@ -145,6 +150,7 @@ impl<'a> Writer<'a> {
             Err(error) => {
                 if all_or_nothing {
                     texts.take_back();
+                    *self.pipeline.wanted() = wanted_digests;
                 }
                 Err(Refusal::from(error).into())
             }
@@ -160,8 +166,16 @@ impl<'a> Writer<'a> {
         switch.hold_packets(|| changes(self))?
     }
 
+    /// Carries typed updates out, between packets where a packet might overwrite them.
+    pub(crate) fn make_each(&mut self, updates: impl Iterator<Item = Update>) -> Result<()> {
+        let (control, switch, held) = (self.control.clone(), self.switch, self.held);
+        let held_cells = |update: &_| if held { 0 } else { control.schema().held_cells(update) };
+        let hold = |change: &mut dyn FnMut()| switch.between_packets(change);
+        each_held(updates, held_cells, hold, |update| self.make(update).map(drop))
+    }
+
     /// Carries a typed update out.
-    pub(crate) fn make(&mut self, update: p4jet_control::Update) -> Result<Option<u32>> {
+    pub(crate) fn make(&mut self, update: Update) -> Result<Option<u32>> {
         Ok(self.batch.write(update)?)
     }
 
@@ -176,9 +190,11 @@ impl<'a> Writer<'a> {
             return Err(Refusal::invalid(Reason::Form, "the entity is unset"));
         };
         match entity {
-            EntityKind::TableEntry(entry) => {
-                self.table_entry(kind, entry).map_err(|refusal| self.explain(entry, refusal))
-            }
+            EntityKind::TableEntry(entry) => self.table_entry(kind, entry).map_err(|refusal| match kind {
+                // A deletion does not use the action.
+                UpdateType::Delete => refusal,
+                _ => self.explain(entry, refusal),
+            }),
             EntityKind::CounterEntry(entry) => self.counter_entry(kind, entry),
             EntityKind::DirectCounterEntry(entry) => self.direct_counter_entry(kind, entry),
             EntityKind::MeterEntry(entry) => self.meter_entry(kind, entry),

@@ -2,9 +2,8 @@
 
 mod common;
 
-use common::{Fixture, exact, update};
-use p4jet_control::{CommandError, Host, PortStats, Program, Rights, SharedControl, Swap};
-use p4jet_dataplane::{Cancel, Subscription, Topics};
+use common::{Around, Fixture, exact, update};
+use p4jet_control::CommandError;
 use p4jet_p4info::proto::v1::{
     Atomicity, EntityKind, MeterConfig, TableEntry, Update, UpdateType, ValueSetEntry, ValueSetMember,
 };
@@ -21,31 +20,7 @@ struct Holding {
     stuck: bool,
 }
 
-impl Host for Holding {
-    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
-        Err(CommandError::new("no programs"))
-    }
-
-    fn prepare_queues(&self) -> Result<Swap, CommandError> {
-        Err(CommandError::new("no queues"))
-    }
-
-    fn subscribe(&self, _: Topics) -> Result<Subscription, CommandError> {
-        Err(CommandError::new("no events"))
-    }
-
-    fn ports(&self) -> Vec<PortStats> {
-        Vec::new()
-    }
-
-    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), CommandError> {
-        Err(CommandError::new("no ports"))
-    }
-
-    fn remove_port(&self, _: u32) -> Result<(), CommandError> {
-        Err(CommandError::new("no ports"))
-    }
-
+impl Around for Holding {
     fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
         if self.stuck {
             return Err(CommandError::new("worker 0 is stuck"));
@@ -54,14 +29,10 @@ impl Host for Holding {
         change();
         Ok(())
     }
-
-    fn stop(&self) {}
 }
 
 fn fixture(host: Option<Arc<Holding>>) -> Fixture {
-    let mut fixture = Fixture::new();
-    fixture.switch = SharedControl::new(fixture.switch.control(), host.map(|host| host as Arc<dyn Host>));
-    fixture
+    host.iter().fold(Fixture::new(), |fixture, host| fixture.hosted(host))
 }
 
 fn inserts(fixture: &Fixture, macs: &[u64]) -> Vec<Update> {

@@ -8,10 +8,9 @@ mod common;
 #[path = "common/model.rs"]
 mod model;
 
-use common::{Fixture, bytes, exact, lpm, optional, range, ternary, text};
+use common::{Around, Fixture, bytes, exact, lpm, optional, range, ternary, text};
 use model::{Kind, Model, TABLES};
-use p4jet_control::{CommandError, Host, PortStats, Program, Rights, SharedControl, Swap};
-use p4jet_dataplane::{Cancel, Subscription, Topics};
+use p4jet_control::{CommandError, PortStats};
 use p4jet_p4info::proto::v1::{
     self, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember, Atomicity,
     BackupReplica, CloneSessionEntry, CounterData, CounterEntry, DigestConfig, DigestEntry,
@@ -50,38 +49,16 @@ impl Random {
 /// A host whose packets can be held: there are none.
 struct NoPackets;
 
-impl Host for NoPackets {
-    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
-        Err(CommandError::new("no programs"))
-    }
-
-    fn prepare_queues(&self) -> Result<Swap, CommandError> {
-        Err(CommandError::new("no queues"))
-    }
-
-    fn subscribe(&self, _: Topics) -> Result<Subscription, CommandError> {
-        Err(CommandError::new("no events"))
-    }
-
+impl Around for NoPackets {
     fn ports(&self) -> Vec<PortStats> {
         let port = |port| PortStats { port, spec: "mem".to_string(), up: true, ..PortStats::default() };
         (0..16).map(port).collect()
-    }
-
-    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), CommandError> {
-        Err(CommandError::new("no ports"))
-    }
-
-    fn remove_port(&self, _: u32) -> Result<(), CommandError> {
-        Err(CommandError::new("no ports"))
     }
 
     fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
         change();
         Ok(())
     }
-
-    fn stop(&self) {}
 }
 
 /// Generates updates.
@@ -790,8 +767,7 @@ fn compare(f: &Fixture, model: &Model, when: &str) {
 #[test]
 fn random_updates_get_the_answers_of_the_specification() {
     let (updates, seed) = (number("UPDATES", 20_000), number("SEED", 1));
-    let mut f = Fixture::new();
-    f.switch = SharedControl::new(f.switch.control(), Some(Arc::new(NoPackets)));
+    let f = Fixture::new().hosted(&Arc::new(NoPackets));
     let mut model = Model::new(&f);
     compare(&f, &model, "before the first update");
     let mut codes: BTreeMap<i32, u64> = BTreeMap::new();

@@ -4,8 +4,7 @@ mod common;
 
 use UpdateType::{Insert, Modify};
 use common::*;
-use p4jet_control::{CommandError, Host, PortStats, Program, Rights, SharedControl, Swap};
-use p4jet_dataplane::{Cancel, Subscription, Topics};
+use p4jet_control::{CommandError, PortStats};
 use p4jet_p4info::proto::v1::{
     self, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember,
     BackupReplica, CloneSessionEntry, EntityKind, GroupMember, MulticastGroupEntry,
@@ -20,19 +19,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Default)]
 struct Ports(Mutex<BTreeMap<u32, bool>>);
 
-impl Host for Ports {
-    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
-        Err(CommandError::new("no programs"))
-    }
-
-    fn prepare_queues(&self) -> Result<Swap, CommandError> {
-        Err(CommandError::new("no queues"))
-    }
-
-    fn subscribe(&self, _: Topics) -> Result<Subscription, CommandError> {
-        Err(CommandError::new("no events"))
-    }
-
+impl Around for Ports {
     fn ports(&self) -> Vec<PortStats> {
         let info = |(number, up): (&u32, &bool)| PortStats {
             port: *number,
@@ -43,14 +30,6 @@ impl Host for Ports {
         self.0.lock().unwrap().iter().map(info).collect()
     }
 
-    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), CommandError> {
-        Err(CommandError::new("no ports"))
-    }
-
-    fn remove_port(&self, _: u32) -> Result<(), CommandError> {
-        Err(CommandError::new("no ports"))
-    }
-
     fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
         // Workers that hold packets do not answer.
         let ports = self.0.try_lock();
@@ -58,16 +37,13 @@ impl Host for Ports {
         drop(ports);
         Ok(())
     }
-
-    fn stop(&self) {}
 }
 
 /// A switch with the ports 1 to 3, which are up.
 fn fixture() -> (Fixture, Arc<Ports>) {
-    let mut f = Fixture::new();
+    let f = Fixture::new();
     let ports = Arc::new(Ports(Mutex::new((1..4).map(|port| (port, true)).collect())));
-    f.switch = SharedControl::new(f.switch.control(), Some(Arc::clone(&ports) as Arc<dyn Host>));
-    (f, ports)
+    (f.hosted(&ports), ports)
 }
 
 /// Changes a port and notifies the server.

@@ -5,8 +5,7 @@ mod common;
 use UpdateType::{Delete, Insert, Modify};
 use common::*;
 use p4jet_control::Atomicity::AllOrNothing as All;
-use p4jet_control::{CommandError, Host, PortStats, Program, Rights, SharedControl, Swap, Update};
-use p4jet_dataplane::{Cancel, Subscription, Topics};
+use p4jet_control::{CommandError, Update};
 use p4jet_p4info::proto::v1::{
     ActionProfileGroup, ActionProfileMember, Atomicity, CounterData, CounterEntry, DataValue, Entity,
     EntityKind, GroupMember, Index, MeterConfig, MeterCounterData, MulticastGroupEntry, P4Data,
@@ -580,40 +579,14 @@ fn cell(f: &Fixture, index: i64) -> u64 {
 }
 
 /// A host whose packets wait while a change is made.
-struct Gate(Arc<Mutex<()>>);
+struct Gate(Mutex<()>);
 
-impl Host for Gate {
-    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
-        Err(CommandError::new("no programs"))
-    }
-
-    fn prepare_queues(&self) -> Result<Swap, CommandError> {
-        Err(CommandError::new("no queues"))
-    }
-
-    fn subscribe(&self, _: Topics) -> Result<Subscription, CommandError> {
-        Err(CommandError::new("no events"))
-    }
-
-    fn ports(&self) -> Vec<PortStats> {
-        Vec::new()
-    }
-
-    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), CommandError> {
-        Err(CommandError::new("no ports"))
-    }
-
-    fn remove_port(&self, _: u32) -> Result<(), CommandError> {
-        Err(CommandError::new("no ports"))
-    }
-
+impl Around for Gate {
     fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
         let _held = self.0.lock().unwrap();
         change();
         Ok(())
     }
-
-    fn stop(&self) {}
 }
 
 #[test]
@@ -621,15 +594,15 @@ fn rg_4_a_write_does_not_fall_into_an_atomic_block() {
     const PACKETS: u64 = 20_000;
     let apply =
         "@atomic { r.read(m.value, 0); m.value = m.value + 1; r.write(0, m.value); } r.write(1, m.value);";
-    let mut f = Fixture::of(&v1model("", "register<bit<64>>(2) r;", apply));
+    let f = Fixture::of(&v1model("", "register<bit<64>>(2) r;", apply));
     let r = f.switch.control().schema().register("r").unwrap();
-    let gate = Arc::new(Mutex::new(()));
-    f.switch = SharedControl::new(f.switch.control(), Some(Arc::new(Gate(Arc::clone(&gate)))));
+    let gate = Arc::new(Gate(Mutex::new(())));
+    let f = f.hosted(&gate);
     std::thread::scope(|scope| {
         let mut worker = f.worker(0);
         let packets = scope.spawn(move || {
             for _ in 0..PACKETS {
-                let _packet = gate.lock().unwrap();
+                let _packet = gate.0.lock().unwrap();
                 worker.process_one(0, &frame(0, 0));
             }
         });

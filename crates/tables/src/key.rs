@@ -1,7 +1,7 @@
 //! Keys as packed bits: the first key field starts at bit 0, the next directly above it; stored as little-endian limbs.
 
 use crate::rows::big;
-use crate::{KeyMatch, KeySpec, MatchKind, TableError, TableSpec};
+use crate::{KeyMatch, MatchKind, TableError, TableSpec};
 use num_bigint::BigUint;
 
 /// The positions of the fields in a packed key.
@@ -33,10 +33,8 @@ pub(crate) enum Order {
 
 pub(crate) fn order_of(spec: &TableSpec) -> Order {
     let lpm: Vec<usize> = (0..spec.keys.len()).filter(|i| spec.keys[*i].kind == MatchKind::Lpm).collect();
-    let free =
-        |key: &KeySpec| matches!(key.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
     match lpm.as_slice() {
-        _ if spec.keys.iter().any(free) => Order::Priority,
+        _ if spec.keys.iter().any(|key| key.kind.needs_priority()) => Order::Priority,
         [] => Order::Exact,
         [field] => Order::Prefix(*field),
         _ => Order::PrefixSum,

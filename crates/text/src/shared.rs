@@ -38,7 +38,8 @@ impl Commands for SharedControl {
             let control = self.control();
             let prepared = Prepared::new(&control, name, text)?;
             if let Some(mut batch) = self.transaction(&control, prepared.len()) {
-                let done = carry_out(&control, prepared, |update| batch.write_between_packets(update));
+                let hold = |change: &mut dyn FnMut()| self.between_packets(change);
+                let done = carry_out(&control, prepared, hold, |update| batch.write(update));
                 let ended = match done {
                     Ok((mut summary, last)) => match batch.commit() {
                         Ok(note) => {

@@ -332,18 +332,16 @@ impl<'a> Reached<'a> {
     }
 
     /// Adds a body. Returns false if it was known.
-    fn add(&mut self, body: Body) -> bool {
-        let is_new = self.bodies.insert(body);
-        if is_new {
+    fn add(&mut self, body: Body) {
+        if self.bodies.insert(body) {
             self.order.push(body);
         }
-        is_new
     }
 
     fn block(&mut self, ty: &Type) {
         match ty {
-            Type::Parser(id, _) => _ = self.add(Body::Parser(*id)),
-            Type::Control(id, _) => _ = self.add(Body::Control(*id)),
+            Type::Parser(id, _) => self.add(Body::Parser(*id)),
+            Type::Control(id, _) => self.add(Body::Control(*id)),
             _ => {}
         }
     }
@@ -352,8 +350,8 @@ impl<'a> Reached<'a> {
 impl<'a> Visit<'a> for Reached<'a> {
     fn call(&mut self, call: &'a Call) {
         match &call.callee {
-            Callee::Action(id) => _ = self.add(Body::Action(*id)),
-            Callee::Function(id) => _ = self.add(Body::Function(*id)),
+            Callee::Action(id) => self.add(Body::Action(*id)),
+            Callee::Function(id) => self.add(Body::Function(*id)),
             Callee::Apply(object) => self.block(&object.ty),
             Callee::DirectApply(ty) => self.block(ty),
             _ => {}
@@ -362,12 +360,13 @@ impl<'a> Visit<'a> for Reached<'a> {
 
     fn apply(&mut self, id: TableId) {
         // Once for each table: it may have thousands of actions, and be applied at thousands of places.
-        if !self.add(Body::Table(id)) {
+        if self.bodies.contains(&Body::Table(id)) {
             return;
         }
+        self.add(Body::Table(id));
         let table = &self.program.tables[id.index()];
         let listed = table.actions.iter().map(|listed| listed.action.action);
-        listed.chain([table.default.action]).for_each(|action| _ = self.add(Body::Action(action)));
+        listed.chain([table.default.action]).for_each(|action| self.add(Body::Action(action)));
     }
 }
 

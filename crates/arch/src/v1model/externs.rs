@@ -260,7 +260,8 @@ fn update_checksum(cx: &mut Lowerer<'_>, call: &ExternCall, payload: bool) -> Lo
         return cx.unsupported(call.span, "update_checksum without a place for the checksum");
     };
     let Some(width) = cx.scalar_width(&call.args[2].ty) else {
-        return cx.unsupported(call.args[2].span, "a checksum that is no scalar");
+        let what = format!("a checksum of type {}", cx.type_name(&call.args[2].ty));
+        return cx.unsupported(call.args[2].span, what);
     };
     cx.when(condition.clone(), |cx| {
         let found = checksum(cx, call, &condition, payload)?;

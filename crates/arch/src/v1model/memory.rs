@@ -126,18 +126,7 @@ fn hidden(cx: &mut Lowerer<'_>, name: &str, width: u32) -> FieldId {
 /// `@field_list(number)`; in the deprecated forms, the fields among the data themselves.
 fn field_list(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<Expr> {
     let mut fields = Vec::new();
-    if call.name.ends_with("_preserving_field_list") {
-        let index = call.constant(cx, i)?.into();
-        if let Some(number) = memory(cx).named_lists.get(&index) {
-            return Ok(number.clone());
-        }
-        if let Some((ty, storage)) = memory(cx).meta.clone() {
-            marked(cx, &ty, &storage, &index, &mut fields);
-        }
-        let number = list_number(cx, fields);
-        memory(cx).named_lists.insert(index, number.clone());
-        return Ok(number);
-    } else {
+    if !call.name.ends_with("_preserving_field_list") {
         for leaf in call.value(cx, i)?.leaves() {
             if let Expr::Field(field) = leaf
                 && cx.ir.fields[field.index()].kind != FieldKind::Temporary
@@ -145,8 +134,18 @@ fn field_list(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize) -> Lowered<Expr
                 fields.push(field);
             }
         }
+        return Ok(list_number(cx, fields));
     }
-    Ok(list_number(cx, fields))
+    let index = call.constant(cx, i)?.into();
+    if let Some(number) = memory(cx).named_lists.get(&index) {
+        return Ok(number.clone());
+    }
+    if let Some((ty, storage)) = memory(cx).meta.clone() {
+        marked(cx, &ty, &storage, &index, &mut fields);
+    }
+    let number = list_number(cx, fields);
+    memory(cx).named_lists.insert(index, number.clone());
+    Ok(number)
 }
 
 fn list_number(cx: &mut Lowerer<'_>, mut fields: Vec<FieldId>) -> Expr {

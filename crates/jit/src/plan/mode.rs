@@ -9,7 +9,9 @@ const OPTIMISED_INSTRUCTIONS_MAX: usize = 8_000;
 /// The same limit for recompilation, for which packets do not wait.
 const OPTIMISED_INSTRUCTIONS_MAX_SEEN: usize = 40_000;
 
-/// Instructions of all functions together that are optimised, the smallest functions first: a second. The gateway has 20,000.
+/// Instructions of all functions together that are optimised, the smallest functions first: a second. Functions as large as the
+/// last one that fits are optimised too, so that equal functions are treated alike; only [`crate::INSTRUCTIONS_MAX`] bounds these.
+/// The gateway has 20,000.
 const OPTIMISED_TOTAL_MAX: usize = 64_000;
 
 /// Values that are passed to blocks, counted on each edge, beyond which a function is compiled quickly.
@@ -92,6 +94,7 @@ mod tests {
         assert_eq!(recompiled.mode(9_000, 0), Mode::Optimised);
         let requested = ModeLimits::new(vec![9_000, 2_000], Some(0), true);
         assert_eq!(requested.mode(2_000, 0), Mode::Quick(Excess::Instructions));
+        // Functions of one size are treated alike, even beyond the limit of all together.
         let many = ModeLimits::new(vec![8_000; 9], None, false);
         assert_eq!(many.mode(8_000, 0), Mode::Optimised);
     }

@@ -34,8 +34,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 impl Plan<'_> {
-    /// The text form.
-    /// `modes`: the compilation of each stage.
+    /// Returns the text form. `modes` has the compilation mode of each stage.
     pub fn print(&self, modes: &PrimaryMap<StageId, Mode>) -> String {
         let mut printer = Printer { plan: self, modes, out: String::new() };
         // Writing to a string does not fail.

@@ -720,11 +720,15 @@ impl Device {
     /// Keeps the running configuration, without the program if it is large.
     fn keep_config(&self) {
         let Some(running) = self.running() else { return };
-        let parts = [true, false].map(|device_config| running.encode(true, device_config));
+        // Encoded as they are needed.
+        let parts = [true, false].into_iter().map(|device_config| running.encode(true, device_config));
         match kept::keep_config(&self.switch, parts) {
             Ok(None) => {}
             Ok(Some(note)) => (self.log)(note),
-            Err(refusal) => (self.log)(format!("the cookie will not survive a restart: {}", refusal.message)),
+            Err(refusal) => {
+                let why = refusal.message;
+                (self.log)(format!("a restart will lose the pipeline configuration and its cookie: {why}"));
+            }
         }
     }
 

@@ -78,12 +78,12 @@ const SHORT_BYTES: usize = 4 << 10;
 const PAGES_MAX: usize = 2;
 /// Maximum time that a Read waits for a client that does not read its answers.
 const READ_WAIT: Duration = Duration::from_secs(30);
-/// The same, while another Read waits for its turn.
+/// Maximum time that a Read waits for such a client while another Read waits for its turn.
 const READ_WAIT_SHORT: Duration = Duration::from_secs(1);
-/// Interval at which it looks for room; it grows with the time waited.
+/// Intervals at which such a Read checks for room: an eighth of the time waited so far, within these limits.
 const ROOM_LOOK_MIN: Duration = Duration::from_micros(200);
 const ROOM_LOOK_MAX: Duration = Duration::from_millis(20);
-/// Maximum time that a Read waits for its turn. It is 8 short waits and more: clients have 8 times as many Reads as there are turns.
+/// Maximum time that a Read waits for its turn. All clients together may have 8 Reads for each turn, so this exceeds 8 short waits.
 const TURN_WAIT: Duration = Duration::from_secs(10);
 /// Maximum time until a new connection speaks HTTP/2.
 const GREETING_WAIT: Duration = Duration::from_secs(10);
@@ -361,8 +361,8 @@ fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
 ) {
     let Some(stream) = greeted else { return };
     let Some(connection) = Connection::new(shared, peer) else { return };
+    let number = connection.number;
     let connection = Arc::new(connection);
-    let listed = Arc::downgrade(&connection);
     let task = tokio::spawn(async move {
         let service = {
             let connection = Arc::clone(&connection);
@@ -382,8 +382,11 @@ fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
             .await;
         drop(connection);
     });
-    if let Some(connection) = listed.upgrade() {
-        connection.with_client(|client| client.end = Some(task.abort_handle()));
+    let end = task.abort_handle();
+    match device::lock(&shared.clients).all.get_mut(&number) {
+        Some(client) => client.end = Some(end),
+        // The connection has ended, or another client already has its place.
+        None => end.abort(),
     }
 }
 
@@ -619,7 +622,7 @@ fn send(
             *device::lock(waiting) = None;
             return false;
         }
-        // Without the runtime, which may end meanwhile.
+        // Not a timer of the runtime, which may end meanwhile.
         std::thread::sleep((waited / 8).clamp(ROOM_LOOK_MIN, ROOM_LOOK_MAX));
     }
 }

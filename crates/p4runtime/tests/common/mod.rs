@@ -1,7 +1,8 @@
 //! A switch with one object of every kind, and messages by name.
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
-use p4jet_control::{Control, SharedControl};
+use p4jet_control::{CommandError, Control, Host, PortStats, Program, Rights, SharedControl, Swap};
+use p4jet_dataplane::{Cancel, Subscription, Topics};
 use p4jet_p4info::proto::config::{P4Info, Preamble};
 use p4jet_p4info::proto::v1::{
     self, Entity, EntityKind, Exact, FieldMatch, FieldMatchType, Lpm, Optional, Range, TableAction,
@@ -10,6 +11,7 @@ use p4jet_p4info::proto::v1::{
 use p4jet_p4runtime::pipeline::Pipeline;
 use p4jet_p4runtime::session::RoleView;
 use p4jet_p4runtime::{read, write};
+use std::sync::Arc;
 
 pub const PROGRAM: &str = include_str!("entities.p4");
 
@@ -43,6 +45,50 @@ pub fn p4info(text: &str) -> P4Info {
     generated(text).unwrap_or_else(|errors| panic!("{errors}")).p4info
 }
 
+/// What a test needs of a host, which otherwise has a fixed program.
+pub trait Around: Send + Sync {
+    fn ports(&self) -> Vec<PortStats> {
+        Vec::new()
+    }
+
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError>;
+}
+
+/// The host made of it.
+struct Hosted<A>(Arc<A>);
+
+impl<A: Around> Host for Hosted<A> {
+    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
+        Err(CommandError::new("no programs"))
+    }
+
+    fn prepare_queues(&self) -> Result<Swap, CommandError> {
+        Err(CommandError::new("no queues"))
+    }
+
+    fn subscribe(&self, _: Topics) -> Result<Subscription, CommandError> {
+        Err(CommandError::new("no events"))
+    }
+
+    fn ports(&self) -> Vec<PortStats> {
+        self.0.ports()
+    }
+
+    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), CommandError> {
+        Err(CommandError::new("no ports"))
+    }
+
+    fn remove_port(&self, _: u32) -> Result<(), CommandError> {
+        Err(CommandError::new("no ports"))
+    }
+
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
+        self.0.hold_packets(change)
+    }
+
+    fn stop(&self) {}
+}
+
 pub struct Fixture {
     pub switch: SharedControl,
     pub pipeline: Pipeline,
@@ -50,6 +96,13 @@ pub struct Fixture {
 }
 
 impl Fixture {
+    /// The same switch with a host.
+    pub fn hosted<A: Around + 'static>(mut self, host: &Arc<A>) -> Fixture {
+        let host: Arc<dyn Host> = Arc::new(Hosted(Arc::clone(host)));
+        self.switch = SharedControl::new(self.switch.control(), Some(host));
+        self
+    }
+
     pub fn new() -> Fixture {
         Fixture::of(PROGRAM)
     }

@@ -373,9 +373,9 @@ pub(crate) const COMMANDS: &[Spec] = &[
     ),
 ];
 
-/// Commands of bmv2 that are not runtime commands of p4jet, with the reason. `!`, and a name that ends with `_`, stand for all
-/// commands that begin with it.
-const LATER: &[(&str, &str)] = &[
+/// Commands of bmv2 that are not runtime commands of p4jet, with the reason. `!` stands for all commands
+/// that begin with it.
+const LACKING: &[(&str, &str)] = &[
     ("set_toeplitz_hash_key", "neither v1model nor PSA has Toeplitz hashes"),
     ("write_config_to_file", "p4jet runs P4 source and writes no JSON for it"),
     ("shell", "commands of the operating system run only at the prompt"),
@@ -391,15 +391,14 @@ pub(crate) fn find(name: &str) -> Option<&'static Spec> {
 }
 
 /// The reason why a command of bmv2 is not a runtime command of p4jet.
-pub(crate) fn later(name: &str) -> Option<&'static str> {
-    let matches =
-        |known: &str| known == name || ((known.ends_with('_') || known == "!") && name.starts_with(known));
-    LATER.iter().find(|(known, _)| matches(known)).map(|(_, why)| *why)
+pub(crate) fn lacking(name: &str) -> Option<&'static str> {
+    let matches = |known: &str| known == name || (known == "!" && name.starts_with('!'));
+    LACKING.iter().find(|(known, _)| matches(known)).map(|(_, why)| *why)
 }
 
 /// True if p4jet or bmv2 has a command of that name, even if p4jet refuses it.
 pub(crate) fn is_command(name: &str) -> bool {
-    find(name).is_some() || later(name).is_some()
+    find(name).is_some() || lacking(name).is_some()
 }
 
 /// The names of p4jet's commands.
@@ -453,9 +452,9 @@ mod tests {
 
     #[test]
     fn knows_what_is_missing() {
-        assert!(later("write_config_to_file").is_some());
-        assert_eq!(later("!ls"), Some("commands of the operating system run only at the prompt"));
-        assert_eq!(later("table_add"), None);
-        assert!(COMMANDS.iter().all(|spec| later(spec.name).is_none()));
+        assert!(lacking("write_config_to_file").is_some());
+        assert_eq!(lacking("!ls"), Some("commands of the operating system run only at the prompt"));
+        assert_eq!(lacking("table_add"), None);
+        assert!(COMMANDS.iter().all(|spec| lacking(spec.name).is_none()));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Answerer, Command, LineParser, Reply, Result};
 use crate::error::{LineError, LoadError};
-use p4jet_control::{CommandError, Control, MemoryClaim, Update, claim_for_lines, count, guarded};
+use p4jet_control::{CommandError, Control, MemoryClaim, Update, claim_for_lines, count, each_held, guarded};
 use std::fmt::Write;
 
 /// The result of a file of commands.
@@ -64,16 +64,21 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Executes a file that was parsed for this switch, each change by `write`. Returns the result and its last line; or the refused
-/// line and the reason.
+/// Executes a file that was parsed for this switch, each change by `write`, and inside `hold` where a packet might overwrite it. Returns
+/// the result and its last line; or the refused line and the reason.
 pub(crate) fn carry_out(
     control: &Control,
     prepared: Prepared<'_>,
+    hold: impl FnMut(&mut dyn FnMut()),
     mut write: impl FnMut(Update) -> std::result::Result<Option<u32>, CommandError>,
 ) -> std::result::Result<(LoadSummary, usize), (usize, LineError)> {
     let mut summary = LoadSummary { note: prepared.note, ..LoadSummary::default() };
     let mut last = 1;
-    for step in prepared.steps {
+    let held_cells = |step: &Step<'_>| match step {
+        Step::Change(_, update) => control.schema().held_cells(update),
+        Step::Read(..) => 0,
+    };
+    each_held(prepared.steps.into_iter(), held_cells, hold, |step| {
         let number = match step {
             Step::Change(number, update) => {
                 summary.entries_added += usize::from(matches!(update, Update::Insert { .. }));
@@ -95,7 +100,8 @@ pub(crate) fn carry_out(
         };
         summary.commands += 1;
         last = number;
-    }
+        Ok(())
+    })?;
     Ok((summary, last))
 }
 

@@ -82,7 +82,7 @@ impl Commands for Control {
     fn load(&self, name: &str, text: &str) -> std::result::Result<LoadSummary, LoadError> {
         let prepared = Prepared::new(self, name, text)?;
         let mut batch = self.batch(prepared.len());
-        let (line, error) = match carry_out(self, prepared, |update| batch.write(update)) {
+        let (line, error) = match carry_out(self, prepared, |change| change(), |update| batch.write(update)) {
             Ok((summary, last)) => match batch.commit() {
                 Ok(()) => return Ok(summary),
                 Err(error) => (last, error.into()),

@@ -188,8 +188,8 @@ impl<'a> Search<'a> {
                     break;
                 }
                 Next::End => found.push(walker),
-                Next::Fork(trails) => {
-                    for mut walker in trails {
+                Next::Fork(walkers) => {
+                    for mut walker in walkers {
                         match walker.trail.check(&self.map.base) {
                             Ok(()) => open.push_back(walker),
                             Err(why) => {
@@ -221,19 +221,19 @@ impl<'a> Search<'a> {
         let decisions: Vec<Edge> =
             report::decisions(self.map.program).into_iter().map(|(edge, _)| edge).collect();
         // Paths, with the outcome for which they were walked and the number of branches so far.
-        let mut trails: VecDeque<(Rc<[Edge]>, Option<Edge>, u32)> =
+        let mut paths: VecDeque<(Rc<[Edge]>, Option<Edge>, u32)> =
             self.trails.iter().map(|(.., trail)| (trail.edges.as_slice().into(), None, 0)).collect();
         let mut seen = HashSet::new();
         let mut tried: HashMap<(Edge, Edge), u32> = HashMap::new();
         let mut left = WIDENED_MAX;
-        while let Some((trail, target, turns)) = trails.pop_front() {
+        while let Some((path, target, turns)) = paths.pop_front() {
             let missing = decisions.iter().copied().filter(|edge| !self.is_covered(edge));
-            let near = |edge: &Edge| Some(*edge) == target || replay::comes_to(&trail, edge);
+            let near = |edge: &Edge| Some(*edge) == target || replay::comes_to(&path, edge);
             let wanted: Vec<Edge> = missing.filter(near).collect();
-            if wanted.is_empty() || trail.iter().any(is_short) || !seen.insert(Rc::clone(&trail)) {
+            if wanted.is_empty() || path.iter().any(is_short) || !seen.insert(Rc::clone(&path)) {
                 continue;
             }
-            let Some(replay) = self.map.replay(&trail) else { continue };
+            let Some(replay) = self.map.replay(&path) else { continue };
             for edge in wanted {
                 let Some(next) = replay.on_the_way_to(&self.map, edge) else { continue };
                 for other in replay.others_for(&self.map, next) {
@@ -247,9 +247,9 @@ impl<'a> Search<'a> {
                     }
                     *times += 1;
                     left -= 1;
-                    let walked = self.explore(other, Some(&trail))?;
+                    let walked = self.explore(other, Some(&path))?;
                     if turns < TURNS_MAX {
-                        trails.extend(walked.into_iter().map(|trail| (trail, Some(edge), turns + 1)));
+                        paths.extend(walked.into_iter().map(|path| (path, Some(edge), turns + 1)));
                     }
                 }
             }
@@ -291,8 +291,8 @@ impl<'a> Search<'a> {
                 match self.map.walk(&mut walker, usize::MAX) {
                     Next::End => break Ok(()),
                     Next::Lost(why) => break Err(why),
-                    Next::Fork(trails) => {
-                        match self.choose(trails, &mut open, &mut others, like.unwrap_or_default()) {
+                    Next::Fork(walkers) => {
+                        match self.choose(walkers, &mut open, &mut others, like.unwrap_or_default()) {
                             Ok(next) => walker = next,
                             Err(why) => break Err(why.to_string()),
                         }
@@ -334,17 +334,17 @@ impl<'a> Search<'a> {
     /// Selects how to continue: where most is new. Other paths with new outcomes wait.
     fn choose(
         &mut self,
-        mut trails: Vec<Walker>,
+        mut walkers: Vec<Walker>,
         open: &mut Vec<(Walker, Option<Edge>)>,
         others: &mut VecDeque<Walker>,
         like: &[Edge],
     ) -> Result<Walker, Unsolved> {
         let as_other = |walker: &Walker| walker.trail.edges.last().is_some_and(|edge| like.contains(edge));
-        trails.sort_by_key(|walker| std::cmp::Reverse((as_other(walker), walker.score)));
+        walkers.sort_by_key(|walker| std::cmp::Reverse((as_other(walker), walker.score)));
         let mut why = Unsolved::Impossible;
         let mut chosen = None;
         let mut rest = Vec::new();
-        for mut walker in trails {
+        for mut walker in walkers {
             if chosen.is_some() {
                 rest.push(walker);
                 continue;

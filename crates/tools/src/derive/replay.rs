@@ -50,17 +50,18 @@ impl Map<'_> {
                     at += 1;
                 }
             }
-            let Next::Fork(trails) = next else { return Some(replay) };
+            let Next::Fork(branches) = next else { return Some(replay) };
             let (number, goals) = (walker.trail.edges.len(), walker.trail.goals());
             let wanted = edges.get(number)?;
-            let taken = trails.iter().position(|trail| trail.trail.edges.get(number) == Some(wanted))?;
-            for (index, other) in trails.iter().enumerate() {
+            let taken = branches.iter().position(|walker| walker.trail.edges.get(number) == Some(wanted))?;
+            for (index, other) in branches.iter().enumerate() {
                 if index != taken {
-                    let (sets, bits) = (self.set_only(other, &trails[taken]), other.trail.bits_asked(goals));
+                    let (sets, bits) =
+                        (self.set_only(other, &branches[taken]), other.trail.bits_asked(goals));
                     replay.others.push(Other { number, walker: other.clone(), sets, bits });
                 }
             }
-            walker = trails.into_iter().nth(taken)?;
+            walker = branches.into_iter().nth(taken)?;
         }
     }
 

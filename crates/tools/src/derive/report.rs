@@ -280,19 +280,19 @@ pub(super) fn decisions(program: &Program) -> Vec<(Edge, String)> {
     for (graph, name, body) in graphs {
         for (at, node) in (0..).map(NodeId).zip(&body.nodes) {
             let place = place(&program.locs[node.terminator_loc.index()]);
-            let mut trail = |index: u32, what: String| {
+            let mut outcome = |index: u32, what: String| {
                 found.push(((graph, at, index), format!("{place}{name}: {what}")));
             };
             match &node.terminator {
                 Terminator::If { .. } => {
-                    trail(0, "condition holds".to_string());
-                    trail(1, "condition does not hold".to_string());
+                    outcome(0, "condition holds".to_string());
+                    outcome(1, "condition does not hold".to_string());
                 }
                 Terminator::Switch { cases, .. } => {
                     for (index, (value, _)) in (0..).zip(cases) {
-                        trail(index, format!("case {value:#x}"));
+                        outcome(index, format!("case {value:#x}"));
                     }
-                    trail(cases.len() as u32, "no case".to_string());
+                    outcome(cases.len() as u32, "no case".to_string());
                 }
                 Terminator::Apply { table, keys, .. } => {
                     let table = &program.tables[table.index()];
@@ -300,13 +300,13 @@ pub(super) fn decisions(program: &Program) -> Vec<(Edge, String)> {
                     for (index, listed) in (0..).zip(hits).filter(|(_, listed)| !listed.default_only) {
                         let entries = table.entries.iter().any(|entry| entry.action.action == index);
                         if !table.const_entries || entries {
-                            trail(
+                            outcome(
                                 index,
                                 format!("{} hits {}", table.name, action_name(program, listed.action)),
                             );
                         }
                     }
-                    trail(table.actions.len() as u32, format!("{} runs its default action", table.name));
+                    outcome(table.actions.len() as u32, format!("{} runs its default action", table.name));
                 }
                 _ => {}
             }

@@ -164,10 +164,8 @@ impl Set {
         }
         let key: Vec<String> = table.keys.iter().zip(keys).map(|(key, value)| word(key, value)).collect();
         let key = key.join(" ");
-        let needs_priority =
-            |key: &Key| matches!(key.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
         // With precedence over the user's own entries.
-        let priority = if table.keys.iter().any(needs_priority) { " 0" } else { "" };
+        let priority = if table.keys.iter().any(|key| key.kind.needs_priority()) { " 0" } else { "" };
         let line = match table.profile {
             None => format!("table_add {} {action} {key} => {data}{priority}", table.name),
             Some(profile) => {

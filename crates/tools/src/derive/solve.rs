@@ -366,14 +366,14 @@ impl<'a> Solver<'a> {
             }
             Expr::Binary(op, a, b) => self.binary(whole, (*op, a, b), mask, value),
             Expr::Select(cond, a, b) => {
-                let trail = |held: bool, expr: &Expr| {
+                let goals = |held: bool, expr: &Expr| {
                     let (expr, mask, value) = (expr.clone(), mask.clone(), value.clone());
                     vec![Goal::holds((**cond).clone(), held), Goal::Bits { expr, mask, value }]
                 };
                 // First with its present value.
-                let (now, other) = (trail(true, a), trail(false, b));
-                let trails = if self.now(cond).is_zero() { vec![other, now] } else { vec![now, other] };
-                Step::Choice(trails, true)
+                let (now, other) = (goals(true, a), goals(false, b));
+                let choices = if self.now(cond).is_zero() { vec![other, now] } else { vec![now, other] };
+                Step::Choice(choices, true)
             }
             _ => self.try_values(whole),
         }

@@ -320,7 +320,7 @@ impl<'a> Map<'a> {
                     return Ok(None);
                 }
                 self.visit(walker, graph)?;
-                let trail = |held: bool, node: NodeId| {
+                let branch = |held: bool, node: NodeId| {
                     let mut next = walker.clone();
                     (next.node, next.score) = (node, lookups_after(body, node));
                     next.trail.edges.push((graph, at, u32::from(!held)));
@@ -328,7 +328,7 @@ impl<'a> Map<'a> {
                     next
                 };
                 // Most conditions without `else` concern unusual cases.
-                return Ok(Some(Next::Fork(vec![trail(false, *otherwise), trail(true, *then)])));
+                return Ok(Some(Next::Fork(vec![branch(false, *otherwise), branch(true, *then)])));
             }
             Terminator::Switch { value: selector, cases, default } => {
                 let selector = value(&walker.trail, selector);
@@ -340,28 +340,28 @@ impl<'a> Map<'a> {
                 }
                 self.visit(walker, graph)?;
                 let width = selector.width(&walker.trail.vars);
-                let trail = |index: usize, node: NodeId, goal: Goal| {
+                let branch = |index: usize, node: NodeId, goal: Goal| {
                     let mut next = walker.clone();
                     (next.node, next.score) = (node, lookups_after(body, node));
                     next.trail.edges.push((graph, at, index as u32));
                     next.trail.ask(goal);
                     next
                 };
-                let mut trails = Vec::new();
+                let mut branches = Vec::new();
                 for (index, (case, node)) in cases.iter().enumerate() {
                     let goal = Goal::Bits { expr: selector.clone(), mask: ones(width), value: case.clone() };
-                    trails.push(trail(index, *node, goal));
+                    branches.push(branch(index, *node, goal));
                 }
                 let values: Vec<BigUint> = cases.iter().map(|(case, _)| case.clone()).collect();
-                trails.push(trail(cases.len(), *default, Goal::NotIn { expr: selector.clone(), values }));
-                return Ok(Some(Next::Fork(trails)));
+                branches.push(branch(cases.len(), *default, Goal::NotIn { expr: selector.clone(), values }));
+                return Ok(Some(Next::Fork(branches)));
             }
             Terminator::Apply { table, keys, hit, action_run, entry, next, exit, .. } => {
                 let keys: Vec<Expr> = keys.iter().map(|key| value(&walker.trail, key)).collect();
                 let results = [*hit, *action_run, *entry];
                 self.visit(walker, graph)?;
-                let trails = self.apply(walker, (graph, at), *table, &keys, results, (*next, *exit));
-                return Ok(Some(Next::Fork(trails)));
+                let branches = self.apply(walker, (graph, at), *table, &keys, results, (*next, *exit));
+                return Ok(Some(Next::Fork(branches)));
             }
             Terminator::Return => match walker.action.take() {
                 Some((_, next, _)) => walker.node = next,
@@ -617,13 +617,13 @@ impl<'a> Map<'a> {
         let table = &self.program.tables[id.index()];
         let count = table.actions.len() as u32;
         let there = self.switch.table(id);
-        let mut trails = Vec::new();
-        let mut trail = |edge: u32,
-                         is_hit: bool,
-                         action: u32,
-                         data: Data,
-                         found: &dyn Fn(Vec<Expr>) -> Found,
-                         goals: Vec<Goal>| {
+        let mut branches = Vec::new();
+        let mut branch = |edge: u32,
+                          is_hit: bool,
+                          action: u32,
+                          data: Data,
+                          found: &dyn Fn(Vec<Expr>) -> Found,
+                          goals: Vec<Goal>| {
             let mut walker = walker.clone();
             let trail = &mut walker.trail;
             trail.edges.push((graph, at, edge));
@@ -660,7 +660,7 @@ impl<'a> Map<'a> {
             // Existing entries, the first action, a miss.
             walker.score =
                 if is_hit { (2 * (count - action) - u32::from(edge == action)) as usize } else { 0 };
-            trails.push(walker);
+            branches.push(walker);
         };
         // Equal keys have equal results.
         let before = walker.trail.lookups.iter().find(|lookup| lookup.table == id && lookup.keys == keys);
@@ -690,12 +690,12 @@ impl<'a> Map<'a> {
             }
             let goals = entry.key.iter().zip(keys).flat_map(|(m, key)| matching(m, key, &walker.trail));
             let data = Data::Known(action.data);
-            trail(action.action | THERE, true, action.action, data, &|_| Found::Old, goals.collect());
+            branch(action.action | THERE, true, action.action, data, &|_| Found::Old, goals.collect());
         }
         if !table.const_entries && !keys.is_empty() {
             for (index, listed) in (0..).zip(&table.actions) {
                 if let Some(data) = data_of(index, false).filter(|_| !listed.default_only) {
-                    trail(index, true, index, data, &|data| Found::New(index, data), Vec::new());
+                    branch(index, true, index, data, &|data| Found::New(index, data), Vec::new());
                 }
             }
         }
@@ -709,17 +709,17 @@ impl<'a> Map<'a> {
                 }
                 _ => Vec::new(),
             };
-            trail(count, false, default.action, Data::Known(default.data), &|_| Found::Miss, goals);
+            branch(count, false, default.action, Data::Known(default.data), &|_| Found::Miss, goals);
         }
         if keys.is_empty() && !table.const_default && table.profile.is_none() {
             for (index, listed) in (0..).zip(&table.actions) {
                 if let Some(data) = data_of(index, true).filter(|_| !listed.table_only) {
                     let found = |data| Found::Default(index, data);
-                    trail(count + 1 + index, false, index, data, &found, Vec::new());
+                    branch(count + 1 + index, false, index, data, &found, Vec::new());
                 }
             }
         }
-        trails
+        branches
     }
 }
 

@@ -701,7 +701,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
 
     fn crc(&self, line: &Line<'_, 'a>, width: u32) -> Parsed<Command<'a>> {
         let token = line.get(1, "the name of a custom CRC")?;
-        let calculation = self.crc_named(token, width)?;
+        let crc = self.crc_named(token, width)?;
         let max = (1u64 << width) - 1;
         let constant = |index: usize, what: &str| number(line.get(index, what)?, what, max);
         let params = CrcParams {
@@ -713,7 +713,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
             reflect_out: flag(line.get(6, "true or false (whether the remainder is reflected)")?)?,
         };
         line.ends_after(7)?;
-        Ok(Update::SetCrc { crc: calculation, params }.into())
+        Ok(Update::SetCrc { crc, params }.into())
     }
 
     /// The register with its width and size.
@@ -835,7 +835,7 @@ fn flag(token: Token<'_>) -> Parsed<bool> {
 }
 
 fn unknown_command(name: &str) -> LineError {
-    if let Some(why) = list::later(name) {
+    if let Some(why) = list::lacking(name) {
         return LineError::unsupported(format!("not supported yet: {name} ({why})"));
     }
     let suggestion = list::suggestion(name);
