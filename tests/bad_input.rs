@@ -91,6 +91,10 @@ fn wrong_usage_is_status_2() {
             "run PROG -i 0@mem --capture 0@x.pcap,snaplne=9",
             &["`snaplne=9`: did you mean `snaplen`? expected in"],
         ),
+        (
+            "run PROG -i 0@pcap:x, --capture 0@x",
+            &["a capture to x would overwrite a file of port `0@pcap:x,`"],
+        ),
         ("trace PROG tpc", &["unknown layer `tpc`: did you mean `tcp`? layers: eth"]),
         ("lb --hash crc33", &["unknown hash `crc33`: did you mean `crc32`? expected koopman"]),
         ("simple_switch_CLI --thrift-prt 9", &["unexpected argument '--thrift-prt'", "'--thrift-port'"]),

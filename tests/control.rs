@@ -486,6 +486,13 @@ fn blocking_and_duplicate_ports_are_refused() {
     ctl("capture list").prints(&["port 2: 0 frames in"]);
     ctl(&format!("capture start 2 {fifo}")).expect_status(1).says(&["is a FIFO"]);
     ctl(&format!("port_add pcap:,{out} 3")).expect_status(1).says(&["which one of them writes"]);
+    // A capture never replaces a file of a port, nor a port one of a capture.
+    for line in [format!("capture start 2 {out}"), format!("port_add pcap:,{out}2 4 {out}2")] {
+        ctl(&line).expect_status(1).says(&["would overwrite a file of port"]);
+    }
+    for line in [format!("port_add pcap:{captured}, 4"), format!("port_add pcap:,{captured} 4")] {
+        ctl(&line).expect_status(1).says(&["would overwrite a file of port `4@pcap:"]);
+    }
     // A port whose capture cannot start is not added.
     ctl(&format!("port_add pcap:,{out}2 4 {fifo}")).expect_status(1).says(&["is a FIFO"]);
     let ports = ctl("show_ports").stdout;

@@ -24,7 +24,9 @@ header a_t {{ bit<8> x; int<8> y; }}
 header b_t {{ bit<16> v; }}
 header v_t {{ varbit<64> v; }}
 header_union u_t {{ a_t a; b_t b; }}
-struct headers_t {{ a_t a; a_t a2; v_t v; u_t u; a_t[2] s; }}
+header w_t {{ varbit<16> p; varbit<16> q; }}
+struct pair_t<T> {{ T first; bit<8> second; }}
+struct headers_t {{ a_t a; a_t a2; v_t v; u_t u; a_t[2] s; u_t[2] us; w_t w; }}
 struct meta_t {{ bit<32> m; {meta} }}
 parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {{ {states} }}
 control V(inout headers_t h, inout meta_t m) {{ apply {{}} }}
@@ -152,6 +154,65 @@ const ENTRIES: &[Entry] = &[
         passes(
             &Parts { statements, ..Parts::default() },
             "packet 0 01 02\nexpect 1 01 02 $\npacket 0 09 02\npacket 0 01 03\nexpect 1 01 03 $\n",
+        );
+    }),
+    ("**False assertions.**", || {
+        passes(
+            &Parts { statements: "assert(h.a.x != 9); assume(h.a.x != 8);", ..Parts::default() },
+            "packet 0 09 02\npacket 0 08 02\npacket 0 01 02\nexpect 1 01 02 $\nno_packet\n",
+        );
+    }),
+    ("* struct values in registers,", || {
+        let statements = "r.read(m, 0); m.m = m.m + 1; r.write(0, m); h.a.x = (bit<8>) m.m;";
+        passes(
+            &Parts { declarations: "register<meta_t>(1) r;", statements, ..Parts::default() },
+            "packet 0 00 02\nexpect 1 01 02 $\npacket 0 00 02\nexpect 1 02 02 $\n",
+        );
+        let declarations = "action f(meta_t d) { switch (d.m) { 7: { h.a.x = 0xee; } default: { } } }
+            table t { key = { h.a.x: exact; } actions = { f; NoAction; } const entries = { 1: f({ 7 }); 2: f({ 8 }); } }";
+        passes(
+            &Parts { declarations, statements: "t.apply();", ..Parts::default() },
+            "packet 0 01 02\nexpect 1 ee 02 $\npacket 0 02 02\nexpect 1 02 02 $\n",
+        );
+    }),
+    ("* division and `%`", || {
+        let statements = "h.a.y = (int<8>) (8w200 % h.a.x); h.a.x = 200 / h.a.x;";
+        passes(&Parts { statements, ..Parts::default() }, "packet 0 03 00\nexpect 1 42 02 $\n");
+        for (label, hit, miss) in
+            [("8w1 .. (bit<8>) h.a.y", "03 03", "05 04"), ("8w1 &&& (bit<8>) h.a.y", "03 01", "02 03")]
+        {
+            let states = format!(
+                "state start {{ p.extract(h.a); transition select(h.a.x) {{ {label}: mark; default: accept; }} }}
+                state mark {{ h.a.x = 0xee; transition accept; }}"
+            );
+            let marked = hit.replacen("03", "ee", 1);
+            let script = format!("packet 0 {hit}\nexpect 1 {marked} $\npacket 0 {miss}\nexpect 1 {miss} $\n");
+            passes(&Parts { states: &states, ..Parts::default() }, &script);
+        }
+        let statements =
+            "h.us[h.a.x].b.setValid(); h.us[h.a.x].b.v = 5; h.a.y = (int<8>) (bit<8>) h.us[1].b.v;";
+        passes(&Parts { statements, ..Parts::default() }, "packet 0 01 02\nexpect 1 01 05 $\n");
+    }),
+    ("* `varbit` fields after the first one", || {
+        passes(
+            &Parts { statements: "h.w.setValid();", emits: "p.emit(h.w);", ..Parts::default() },
+            "packet 0 01 02\nexpect 1 01 02 $\n",
+        );
+    }),
+    ("* keys of match kind `selector` of type `bit<0>`,", || {
+        let declarations = "action f() { h.a.x = 0xee; } table t { key = { h.a.x: exact; m.w: selector; } actions = { f; NoAction; }
+            implementation = action_selector(HashAlgorithm.crc16, 4, 4); }";
+        passes(
+            &Parts { meta: "bit<0> w;", declarations, statements: "t.apply();", ..Parts::default() },
+            "packet 0 01 02\nexpect 1 01 02 $\n",
+        );
+        tested_in("tests/language/zero_width.p4", "enum bit<0> only_t");
+    }),
+    ("* a generic struct as a type argument of itself", || {
+        let statements = "m.pairs.first.first = 7; h.a.x = m.pairs.first.first;";
+        passes(
+            &Parts { meta: "pair_t<pair_t<bit<8>>> pairs;", statements, ..Parts::default() },
+            "packet 0 01 02\nexpect 1 07 02 $\n",
         );
     }),
     ("* values of type `bit<0>` as table keys,", || {

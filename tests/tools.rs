@@ -1019,6 +1019,17 @@ fn derived_packet_tests_pass_on_both_engines() {
         let path = program(name);
         let path = path.to_str().unwrap();
         let (out, stf) = (dir.file("out"), dir.file("tests"));
+        let entries = program(name).with_file_name("entries.cmd");
+        let (more, entries) = (TempDir::new("stf_entries"), entries.to_str().unwrap());
+        let (some_out, some_stf) = (more.file("out"), more.file("tests"));
+        let sets =
+            run(&["gen", "--program", path, "--commands", entries, "--out", &some_out, "--stf", &some_stf])
+                .expect_status(0)
+                .stdout;
+        assert!(
+            !sets.contains("packet test with 0 packets") && !sets.contains("capture with 0 packets"),
+            "{sets}"
+        );
         run(&["gen", "--program", path, "--out", &out, "--stf", &stf])
             .expect_status(0)
             .prints(&["a packet test with"]);

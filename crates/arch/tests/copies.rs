@@ -46,7 +46,7 @@ fn switch(program: Program, replicas: u32) -> Arc<Switch> {
     let switch = Switch::new(program).expect("tables and state");
     switch.state().change_destinations(|d| {
         let replica = |replication_id| Replica { port: 1 + replication_id % 100, replication_id };
-        d.groups.insert(1, (0..replicas).map(replica).collect());
+        d.groups.set(1, Some((0..replicas).map(replica).collect()));
     });
     switch
 }

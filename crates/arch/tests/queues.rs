@@ -83,9 +83,9 @@ fn switch(
     switch.state().change_destinations(|d| {
         let to = |port, replication_id| Replica { port, replication_id };
         let replicas = vec![to(2, 0), to(2, 1)];
-        d.sessions
-            .insert(5, Session { replicas, class_of_service: 6, bytes_max: Some(24), ..Session::default() });
-        d.groups.insert(7, vec![to(1, 1), to(2, 2), to(1, 3)]);
+        let session = Session { replicas, class_of_service: 6, bytes_max: Some(24), ..Session::default() };
+        d.sessions.set(5, Some(session.into()));
+        d.groups.set(7, Some([to(1, 1), to(2, 2), to(1, 3)].into_iter().collect()));
     });
     switch
 }
@@ -1051,9 +1051,9 @@ fn a_trace_that_ends_early_says_so() {
     let switch = switch(&program, EngineKind::Interp, slow, 1);
     let count = |replicas: u32| {
         switch.state().change_destinations(|d| {
-            d.groups
-                .insert(9, (0..replicas).map(|replication_id| Replica { port: 1, replication_id }).collect());
-            d.sessions.clear();
+            let copies = (0..replicas).map(|replication_id| Replica { port: 1, replication_id });
+            d.groups.set(9, Some(copies.collect()));
+            d.sessions.set(5, None);
         });
         let (trace, _) = switch.trace(0, &frame(1, 0, 0)).unwrap();
         trace.events.iter().filter(|event| matches!(event, p4jet_dataplane::TraceEvent::Ends { .. })).count()

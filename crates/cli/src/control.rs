@@ -171,6 +171,12 @@ impl Process {
         }
     }
 
+    /// The ports, without the one of a number.
+    fn specs_except(&self, number: Option<u32>) -> Vec<PortSpec> {
+        let others = self.running.ports().into_iter().filter(|port| Some(port.number) != number);
+        others.filter_map(|port| format!("{}@{}", port.number, port.spec).parse().ok()).collect()
+    }
+
     /// Compiles a program; a failure is also logged.
     fn compile(&self, program: &Program<'_>) -> Result<Compiled, CommandError> {
         let path = program.path();
@@ -387,6 +393,7 @@ impl Host for Process {
         let (port, file) = (Some(spec.port), spec.path.display().to_string());
         let begin = || -> Result<(), CommandError> {
             self.check_port(spec.port)?;
+            p4jet_ports::check_capture(&spec.path, &self.specs_except(None)).map_err(of_port)?;
             let opened = rights.output(&spec.path)?;
             Ok(self.observer.start_capture_in(spec.clone(), opened.path())?)
         };
@@ -416,10 +423,12 @@ impl Host for Process {
 
     fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), CommandError> {
         let spec: PortSpec = format!("{number}@{spec}").parse().map_err(of_port)?;
-        let others = self.running.ports().into_iter().filter(|port| port.number != number);
-        let others = others.filter_map(|port| format!("{}@{}", port.number, port.spec).parse().ok());
-        let specs: Vec<PortSpec> = others.chain([spec.clone()]).collect();
+        let mut specs = self.specs_except(Some(number));
+        specs.push(spec.clone());
         p4jet_ports::check_specs(&specs).map_err(of_port)?;
+        for capture in self.observer.captures() {
+            p4jet_ports::check_capture(&capture.path, &specs).map_err(of_port)?;
+        }
         // The files stay open until the port has opened them too.
         let mut files = Vec::new();
         let mut given = Vec::new();

@@ -97,12 +97,18 @@ struct Options {
     /// Show warnings.
     #[arg(long = "Wwarn", value_name = "NAME,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     warnings: Vec<String>,
+    /// Show warnings as infos.
+    #[arg(long = "Winfo", value_name = "NAME,…", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    infos: Vec<String>,
     /// Accepted without effect.
     #[arg(long = "Wall")]
     all_warnings: bool,
     /// Hide all warnings.
     #[arg(short = 'w')]
     quiet: bool,
+    /// Accepted without effect.
+    #[arg(short = 'O', action = clap::ArgAction::Count)]
+    optimisation: u8,
     /// Accepted without effect.
     #[arg(short = 'v', action = clap::ArgAction::Count)]
     verbose: u8,
@@ -136,6 +142,21 @@ struct Options {
     /// Accepted without effect.
     #[arg(short = 'T', value_name = "LOG")]
     log: Vec<String>,
+    /// Accepted without effect.
+    #[arg(long = "excludeFrontendPasses", alias = "excludeMidendPasses", value_name = "PASSES")]
+    excluded_passes: Vec<String>,
+    /// Accepted without effect.
+    #[arg(long = "maxErrorCount", value_name = "COUNT")]
+    errors_max: Option<u64>,
+    /// Accepted without effect.
+    #[arg(long, value_name = "METRICS")]
+    metrics: Option<String>,
+    /// Accepted without effect.
+    #[arg(
+        long = "testJson",
+        aliases = ["nocpp", "parser-inline-opt", "doNotEmitIncludes", "debug", "test-only", "preferSwitch", "keepTuples", "turn-off-logn", "validate"]
+    )]
+    no_effect: bool,
     /// Accepted without effect.
     #[arg(long = "loopsUnroll", value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     unroll: Option<String>,
@@ -275,9 +296,12 @@ fn warnings(options: &Options) -> Result<crate::warnings::WarningArgs, clap::Err
     if options.quiet {
         words.push("--Wdisable".to_string());
     }
-    for (option, lists) in
-        [("--Wdisable", &options.hidden), ("--Werror", &options.errors), ("--Wwarn", &options.warnings)]
-    {
+    for (option, lists) in [
+        ("--Wdisable", &options.hidden),
+        ("--Werror", &options.errors),
+        ("--Winfo", &options.infos),
+        ("--Wwarn", &options.warnings),
+    ] {
         for list in lists {
             if list.is_empty() {
                 words.push(option.to_string());

@@ -205,6 +205,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .collect::<Result<_, _>>()
         .map_err(|e| Failure::port(&e))?;
     p4jet_ports::check_specs(&specs).map_err(|e| Failure::port(&e))?;
+    for capture in &args.capture {
+        p4jet_ports::check_capture(&capture.path, &specs).map_err(|e| Failure::port(&e))?;
+    }
     let engine = EngineKind::from(args.engine);
     let compiled = match args.emulation.no_program {
         true => compile::compile_text("none", NO_PROGRAM)?,

@@ -4,8 +4,7 @@ use crate::error::CommandError;
 use crate::named::{Call, NamedEntry, rates_words};
 use crate::read::{Entity, EntryState, Selector};
 use crate::record::{
-    Cells, Group, GroupNode, Groups, Member, QueueRecord, Record, Register, TableDefault, TableEntry,
-    ValueSet,
+    Cells, Group, Groups, Member, QueueRecord, Record, Register, TableDefault, TableEntry, ValueSet,
 };
 use crate::schema::{Schema, is_const_entry};
 use crate::state::session_record;
@@ -202,10 +201,7 @@ impl Records<'_> {
                 }
             }
             (Entity::MulticastGroup(group, nodes), _) => drop(self.groups().groups.insert(group, nodes)),
-            (Entity::Node(handle, node), _) => {
-                let node = GroupNode { rid: node.replication_id, ports: node.ports, lags: node.lags };
-                self.groups().nodes.insert(handle, node);
-            }
+            (Entity::Node(handle, node), _) => drop(self.groups().nodes.insert(handle, node.into())),
             (Entity::Lag(lag, ports), _) => drop(self.groups().lags.insert(lag, ports)),
             (Entity::Session(number, session), _) => {
                 self.records.push(Record::Session(session_record(number, &session)));

@@ -153,9 +153,9 @@ impl Control {
                 .and_then(|table| self.profile(table))
                 .is_ok_and(|of| of.group(*group).is_some()),
             Noted::MulticastGroup(group) => {
-                self.switch.state().with_multicast(|multicast| multicast.groups.contains_key(group))
+                self.switch.state().with_multicast(|multicast| multicast.groups().contains_key(group))
             }
-            Noted::Session(session) => self.switch.state().destinations().sessions.contains_key(session),
+            Noted::Session(session) => self.switch.state().destinations().sessions.get(*session).is_some(),
             Noted::Default(_) | Noted::Digest(_) | Noted::Own(_) => true,
         }
     }
@@ -200,7 +200,7 @@ impl Control {
         let node = |node: &Ref| {
             let handle = made.resolved(*node);
             let of = handle.and_then(|handle| {
-                self.switch.state().with_multicast(|m| m.nodes.get(&handle).and_then(|node| node.group))
+                self.switch.state().with_multicast(|m| Some(m.nodes().get(&handle)?.place()?.group))
             });
             of.map_or(Gone::Nothing, |group| Gone::One(Noted::MulticastGroup(group)))
         };

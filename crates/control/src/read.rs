@@ -4,7 +4,7 @@ use crate::error::CommandError;
 use crate::write::{Control, Result, no_session};
 use num_bigint::BigUint;
 use p4jet_dataplane::PortSettings;
-use p4jet_externs::{CounterValue, CrcParams, Node, Rates, Session};
+use p4jet_externs::{CounterValue, CrcParams, Group, Node, Rates, Session};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, EntryHandle, KeyMatch, Life};
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,9 +122,17 @@ impl Page {
     /// One page of an ordered map: from the key `from` on.
     fn of<T>(map: &BTreeMap<u32, T>, from: u64, max: usize, entity: impl Fn(u32, &T) -> Entity) -> Page {
         let Ok(from) = u32::try_from(from) else { return Page::all(Vec::new()) };
-        let mut rest = map.range(from..);
-        let entities = rest.by_ref().take(max).map(|(key, value)| entity(*key, value)).collect();
-        Page { entities, next: rest.next().map(|(key, _)| u64::from(*key)) }
+        Page::of_rest(map.range(from..).map(|(key, value)| (*key, value)), max, entity)
+    }
+
+    /// One page of what an ordered map has from a key on.
+    fn of_rest<'a, T: 'a>(
+        mut rest: impl Iterator<Item = (u32, &'a T)>,
+        max: usize,
+        entity: impl Fn(u32, &T) -> Entity,
+    ) -> Page {
+        let entities = rest.by_ref().take(max).map(|(key, value)| entity(key, value)).collect();
+        Page { entities, next: rest.next().map(|(key, _)| u64::from(key)) }
     }
 
     /// One page of what `list` gives from a handle on.
@@ -232,33 +240,28 @@ impl Control {
                 Page { entities: entries.map(|(_, entry)| Entity::Value(entry.key)).collect(), next }
             }
             Selector::MulticastGroups => {
-                let entity = |group, nodes: &Vec<u32>| Entity::MulticastGroup(group, nodes.clone());
-                state.with_multicast(|multicast| Page::of(&multicast.groups, from, max, entity))
+                let entity = |number, group: &Group| Entity::MulticastGroup(number, group.nodes().collect());
+                state.with_multicast(|multicast| Page::of(multicast.groups(), from, max, entity))
             }
             Selector::Nodes => {
                 let entity = |handle, node: &Node| Entity::Node(handle, node.clone());
-                state.with_multicast(|multicast| Page::of(&multicast.nodes, from, max, entity))
+                state.with_multicast(|multicast| Page::of(multicast.nodes(), from, max, entity))
             }
             Selector::Lags => {
                 let entity = |lag, ports: &BTreeSet<u32>| Entity::Lag(lag, ports.clone());
-                state.with_multicast(|multicast| Page::of(&multicast.lags, from, max, entity))
+                state.with_multicast(|multicast| Page::of(multicast.lags(), from, max, entity))
             }
             Selector::Sessions => {
                 let destinations = state.destinations();
-                // There are at most 32,768.
-                let numbers = destinations.sessions.keys().copied();
-                let mut numbers: Vec<u32> = numbers.filter(|number| u64::from(*number) >= from).collect();
-                let next = (max < numbers.len()).then(|| u64::from(*numbers.select_nth_unstable(max).1));
-                numbers.truncate(max);
-                numbers.sort_unstable();
-                let session =
-                    |number: &u32| Some(Entity::Session(*number, destinations.sessions.get(number)?.clone()));
-                Page { entities: numbers.iter().filter_map(session).collect(), next }
+                let first = u32::try_from(from).unwrap_or(u32::MAX);
+                let entity =
+                    |number, session: &std::sync::Arc<Session>| Entity::Session(number, (**session).clone());
+                Page::of_rest(destinations.sessions.iter_from(first), max, entity)
             }
             Selector::Session(number) => {
                 let destinations = state.destinations();
-                let session = destinations.sessions.get(number).ok_or_else(|| no_session(*number))?;
-                Page::all(vec![Entity::Session(*number, session.clone())])
+                let session = destinations.sessions.get(*number).ok_or_else(|| no_session(*number))?;
+                Page::all(vec![Entity::Session(*number, (**session).clone())])
             }
             Selector::Queues => {
                 let queues = self.switch.queues().config();

@@ -230,6 +230,12 @@ pub struct GroupNode {
     pub lags: BTreeSet<u32>,
 }
 
+impl From<p4jet_externs::Node> for GroupNode {
+    fn from(node: p4jet_externs::Node) -> GroupNode {
+        GroupNode { rid: node.replication_id, ports: node.ports, lags: node.lags }
+    }
+}
+
 /// The output queues.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

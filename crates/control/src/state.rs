@@ -196,18 +196,16 @@ impl Control {
                 out.put(&Record::Crc(self.schema.crc_record(crc, &params)))?;
             }
         }
-        let Multicast { groups, nodes, lags } = state.multicast();
-        if !(groups.is_empty() && nodes.is_empty() && lags.is_empty()) {
-            let node = |(handle, node): (u32, Node)| {
-                (handle, GroupNode { rid: node.replication_id, ports: node.ports, lags: node.lags })
-            };
-            let nodes = nodes.into_iter().map(node).collect();
-            out.put(&Record::Multicast(Groups { groups, nodes, lags }))?;
+        let groups = state.with_multicast(|multicast| {
+            let nodes = multicast.nodes().iter().map(|(handle, node)| (*handle, node.clone().into()));
+            let groups = multicast.groups().iter().map(|(number, group)| (*number, group.nodes().collect()));
+            Groups { groups: groups.collect(), nodes: nodes.collect(), lags: multicast.lags().clone() }
+        });
+        if groups != Groups::default() {
+            out.put(&Record::Multicast(groups))?;
         }
-        let destinations = state.destinations();
-        let sessions: BTreeMap<_, _> = destinations.sessions.iter().collect();
-        for (number, session) in sessions {
-            let record = session_record(*number, session);
+        for (number, session) in state.destinations().sessions.iter() {
+            let record = session_record(number, session);
             out.put(&Record::Session(record))?;
         }
         for (of, note) in self.notes() {
@@ -299,7 +297,7 @@ impl Control {
             Some(self.profile(self.schema.profile_table(InstanceId(id)).ok()?).ok()?.objects_count())
         });
         let state = self.switch.state();
-        let multicast = state.with_multicast(|m| m.nodes.len() + m.groups.len() + m.lags.len());
+        let multicast = state.with_multicast(|m| m.nodes().len() + m.groups().len() + m.lags().len());
         self.entries() + profiles.sum::<usize>() + multicast + state.destinations().sessions.len()
     }
 
@@ -983,12 +981,15 @@ impl<'c> Restoring<'c, '_> {
         for (lag, ports) in &lags {
             self.control.check(&Update::SetLag { lag: *lag, ports: ports.clone() })?;
         }
-        let mut new = Multicast { lags, ..Multicast::default() };
+        let mut new = Multicast::default();
+        for (lag, ports) in lags {
+            new.set_lag(lag, Some(ports));
+        }
         for (handle, GroupNode { rid: replication_id, ports, lags }) in nodes {
             check_node_handle(handle)?;
             let (ports_of, lags_of) = (ports.clone(), lags.clone());
             self.control.check(&Update::CreateNode { replication_id, ports: ports_of, lags: lags_of })?;
-            new.nodes.insert(handle, Node { replication_id, ports, lags, group: None });
+            new.insert_node(handle, Node::new(replication_id, ports, lags));
         }
         for (group, members) in groups {
             check_group(group)?;
@@ -1130,7 +1131,17 @@ mod tests {
             ]
         );
         let multicast = control.switch().state().multicast();
-        assert_eq!((&multicast.nodes[&0].ports, &multicast.lags[&2]), (&[1].into(), &[3].into()));
-        assert_eq!(control.switch().state().destinations().sessions.keys().collect::<Vec<_>>(), [&4]);
+        assert_eq!((&multicast.nodes()[&0].ports, &multicast.lags()[&2]), (&[1].into(), &[3].into()));
+        assert_eq!(
+            control
+                .switch()
+                .state()
+                .destinations()
+                .sessions
+                .iter()
+                .map(|(number, _)| number)
+                .collect::<Vec<_>>(),
+            [4]
+        );
     }
 }

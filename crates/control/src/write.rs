@@ -17,8 +17,8 @@ use crate::update::{Act, Atomicity, Cell, DEFAULT_CELL, Direct, EntryRef, Mirror
 use num_bigint::BigUint;
 use p4jet_dataplane::{PortSettings, QueueConfig, Switch};
 use p4jet_externs::{
-    Affected, CounterValue, CrcParams, Multicast, MulticastError, NODES_MAX, Node, Rates, Replica, Session,
-    StateError,
+    CounterValue, CrcParams, Group, Multicast, MulticastError, NODES_MAX, Node, Pages, Place, Rates, Replica,
+    Session, StateError,
 };
 use p4jet_ir::{InstanceId, InstanceKind, Program, TableAction, TableId};
 use p4jet_tables::{Action, ActionProfile, Entry, EntryHandle, KeyMatch, SavedTimeout, TableError};
@@ -77,18 +77,18 @@ pub(crate) enum UndoOther {
     GenerationMin(TableId, u8),
     /// The timeout of an entry, which was changed at this time in microseconds.
     Timeout(TableId, EntryHandle, SavedTimeout, u64),
-    /// A deleted multicast group and its nodes.
-    Group(u32, Vec<u32>),
-    /// A multicast node that has left its group, and its position there.
-    InGroup(u32, (u32, usize)),
-    /// A deleted multicast node, and its position in its group.
-    Node(u32, Node, Option<(u32, usize)>),
+    /// A destroyed multicast group, whose nodes remain.
+    Group(u32, Group),
+    /// A multicast node that has left its group, and its place there.
+    InGroup(u32, Place),
+    /// A destroyed multicast node; it knows its place in its group.
+    Node(u32, Node),
     /// A new link aggregation group.
     NoLag(u32),
     /// The members of a group with their places, and whether these were set.
     GroupMembers(InstanceId, u32, Vec<(u32, u32)>, bool),
-    /// The nodes of a multicast group with their handles; `None` if the group did not exist.
-    MulticastGroup(u32, Option<Vec<(u32, Node)>>),
+    /// A multicast group and its nodes with their handles; `None` if the group did not exist.
+    MulticastGroup(u32, Option<(Group, Vec<(u32, Node)>)>),
     /// Notes.
     Notes(Vec<(Noted, Note)>),
     /// All of multicast.
@@ -217,12 +217,6 @@ fn session_update(session: u32, was: Option<&Session>) -> Update {
         (None, group) => Mirror::Group(group.unwrap_or(0)),
     };
     Update::SetSession { session, to, bytes_max: was.bytes_max }
-}
-
-/// Removes a multicast group and its nodes. Returns the nodes; none if there is no such group.
-fn take_group(m: &mut Multicast, group: u32) -> Option<Vec<(u32, Node)>> {
-    let nodes = m.groups.remove(&group)?;
-    Some(nodes.into_iter().filter_map(|handle| Some((handle, m.nodes.remove(&handle)?))).collect())
 }
 
 /// True if a session has a group, or one copy of class 0 and replication id 0.
@@ -998,23 +992,23 @@ impl Control {
                     }
                     Mirror::Group(group) => Session { group: Some(group), bytes_max, ..Session::default() },
                 };
-                let old = self.switch.state().destinations().sessions.get(&session).cloned();
+                let old = self.switch.state().destinations().sessions.get(session).cloned();
                 self.set_session(session, Some(new));
-                note(&|| session_update(session, old.as_ref()).into());
+                note(&|| session_update(session, old.as_deref()).into());
             }
             Update::SetReplicas { session, replicas, class_of_service, bytes_max } => {
                 let new = Session { replicas, group: None, class_of_service, bytes_max };
-                let old = self.switch.state().destinations().sessions.get(&session).cloned();
+                let old = self.switch.state().destinations().sessions.get(session).cloned();
                 self.set_session(session, Some(new));
-                note(&|| session_update(session, old.as_ref()).into());
+                note(&|| session_update(session, old.as_deref()).into());
             }
             Update::DeleteSession(session) => {
-                let old = self.switch.state().destinations().sessions.get(&session).cloned();
+                let old = self.switch.state().destinations().sessions.get(session).cloned();
                 if old.is_none() {
                     return Err(no_session(session));
                 }
                 self.set_session(session, None);
-                note(&|| session_update(session, old.as_ref()).into());
+                note(&|| session_update(session, old.as_deref()).into());
             }
             Update::Queue(update) => {
                 let mut done = Ok(());
@@ -1057,24 +1051,21 @@ impl Control {
     ) -> Result<Option<u32>> {
         let node_of = |of: Ref| self.handle(of, Kind::Node, made);
         let (made, undo) = self.switch.state().change_multicast(|m| -> Result<_> {
-            let (mut made, mut affected) = (None, Affected::None);
+            let mut made = None;
             let undo: Option<Undo>;
             match update {
                 Update::CreateMulticastGroup(group) => {
-                    let is_new = !m.groups.contains_key(&group);
+                    let is_new = !m.groups().contains_key(&group);
                     m.create_group(group);
                     undo = is_new.then(|| Update::DestroyMulticastGroup(group).into());
-                    affected = Affected::Group(group);
                 }
                 Update::DestroyMulticastGroup(group) => {
-                    undo = m.groups.get(&group).map(|nodes| UndoOther::Group(group, nodes.clone()).into());
-                    m.destroy_group(group);
-                    affected = Affected::Group(group);
+                    undo = m.destroy_group(group).map(|old| UndoOther::Group(group, old).into());
                 }
                 Update::SetMulticastGroup { group, replicas } => {
-                    let gone = m.groups.get(&group).map_or(0, Vec::len);
+                    let gone = m.groups().get(&group).map_or(0, Group::len);
                     m.check_room(replicas.as_ref().map_or(0, Vec::len).saturating_sub(gone))?;
-                    undo = Some(UndoOther::MulticastGroup(group, take_group(m, group)).into());
+                    undo = Some(UndoOther::MulticastGroup(group, m.take_group(group)).into());
                     if let Some(replicas) = replicas {
                         m.create_group(group);
                         for Replica { port, replication_id } in replicas {
@@ -1082,16 +1073,14 @@ impl Control {
                             m.associate(group, node)?;
                         }
                     }
-                    affected = Affected::Group(group);
                 }
                 Update::CreateNode { replication_id, ports, lags } => {
                     let handle = match at {
                         None => m.create_node(replication_id, ports, lags)?,
-                        Some(handle) if m.nodes.contains_key(&handle) => return Err(taken("node", handle)),
+                        Some(handle) if m.nodes().contains_key(&handle) => return Err(taken("node", handle)),
                         Some(handle) => {
                             check_node_handle(handle)?;
-                            let node = Node { replication_id, ports, lags, group: None };
-                            m.nodes.insert(handle, node);
+                            m.insert_node(handle, Node::new(replication_id, ports, lags));
                             handle
                         }
                     };
@@ -1100,9 +1089,8 @@ impl Control {
                 }
                 Update::UpdateNode { node, ports, lags } => {
                     let node = node_of(node)?;
-                    let old = m.nodes.get(&node).cloned();
+                    let old = m.nodes().get(&node).cloned();
                     m.update_node(node, ports, lags)?;
-                    affected = old.as_ref().and_then(|old| old.group).map_or(Affected::None, Affected::Group);
                     undo = old.map(|Node { ports, lags, .. }| {
                         Update::UpdateNode { node: node.into(), ports, lags }.into()
                     });
@@ -1111,32 +1099,28 @@ impl Control {
                     let node = node_of(node)?;
                     m.associate(group, node)?;
                     undo = Some(Update::Dissociate { group, node: node.into() }.into());
-                    affected = Affected::Group(group);
                 }
                 Update::Dissociate { group, node } => {
                     let node = node_of(node)?;
-                    let position = m.position(node);
+                    let place = m.nodes().get(&node).and_then(Node::place);
                     m.dissociate(group, node)?;
-                    undo = position.map(|position| UndoOther::InGroup(node, position).into());
-                    affected = Affected::Group(group);
+                    undo = place.map(|place| UndoOther::InGroup(node, place).into());
                 }
                 Update::DestroyNode(node) => {
                     let node = node_of(node)?;
-                    let (old, position) = (m.nodes.get(&node).cloned(), m.position(node));
+                    let old = m.nodes().get(&node).cloned();
                     m.destroy_node(node)?;
-                    affected = position.map_or(Affected::None, |(group, _)| Affected::Group(group));
-                    undo = old.map(|old| UndoOther::Node(node, old, position).into());
+                    undo = old.map(|old| UndoOther::Node(node, old).into());
                 }
                 Update::SetLag { lag, ports } => {
-                    undo = Some(match m.lags.insert(lag, ports) {
+                    undo = Some(match m.set_lag(lag, Some(ports)) {
                         Some(ports) => Update::SetLag { lag, ports }.into(),
                         None => UndoOther::NoLag(lag).into(),
                     });
-                    affected = Affected::All;
                 }
                 _ => unreachable!("the caller chose the updates of multicast"),
             }
-            Ok(((made, undo), affected))
+            Ok((made, undo))
         })?;
         if let Some(log) = log {
             log.extend(undo);
@@ -1188,9 +1172,9 @@ impl Control {
             }
         }
         let multicast = self.switch.state().with_multicast(|m| {
-            let sets = m.nodes.values().map(|node| node.ports.len() + node.lags.len()).sum::<usize>()
-                + m.lags.values().map(BTreeSet::len).sum::<usize>();
-            (2 * m.nodes.len() + m.groups.len() + m.lags.len()) * UNDO_BYTES_PER_OBJECT + sets * 16
+            let sets = m.nodes().values().map(|node| node.ports.len() + node.lags.len()).sum::<usize>()
+                + m.lags().values().map(BTreeSet::len).sum::<usize>();
+            (2 * m.nodes().len() + m.groups().len() + m.lags().len()) * UNDO_BYTES_PER_OBJECT + sets * 16
         });
         let sessions = self.switch.state().destinations().sessions.len() * UNDO_BYTES_PER_OBJECT;
         bytes.saturating_add(multicast).saturating_add(sessions)
@@ -1438,24 +1422,15 @@ impl Control {
                         let _ = self.set_meter(meter, index, Some(rates));
                     }
                 }
-                UndoOther::Group(group, nodes) => self.put_back(Affected::Group(group), |m| {
-                    for node in &nodes {
-                        m.nodes.entry(*node).and_modify(|node| node.group = Some(group));
+                UndoOther::Group(group, old) => self.put_back(|m| m.restore_group(group, old)),
+                UndoOther::InGroup(node, place) => self.put_back(|m| m.put_back(node, place)),
+                UndoOther::Node(handle, node) => self.put_back(|m| {
+                    let place = node.place();
+                    m.insert_node(handle, node);
+                    if let Some(place) = place {
+                        m.put_back(handle, place);
                     }
-                    m.groups.insert(group, nodes);
                 }),
-                UndoOther::InGroup(node, (group, position)) => {
-                    self.put_back(Affected::Group(group), |m| m.insert_into_group(node, group, position));
-                }
-                UndoOther::Node(handle, node, position) => {
-                    let affected = position.map_or(Affected::None, |(group, _)| Affected::Group(group));
-                    self.put_back(affected, |m| {
-                        m.nodes.insert(handle, Node { group: None, ..node });
-                        if let Some((group, position)) = position {
-                            m.insert_into_group(handle, group, position);
-                        }
-                    });
-                }
                 UndoOther::GroupMembers(profile, group, members, weighted) => {
                     let again = || {
                         let (table, of) = self.profile_of(profile)?;
@@ -1463,15 +1438,15 @@ impl Control {
                     };
                     settle(&mut || again().map(drop));
                 }
-                UndoOther::MulticastGroup(group, nodes) => self.put_back(Affected::Group(group), |m| {
-                    take_group(m, group);
-                    if let Some(nodes) = nodes {
-                        m.groups.insert(group, nodes.iter().map(|(handle, _)| *handle).collect());
-                        m.nodes.extend(nodes);
+                UndoOther::MulticastGroup(group, old) => self.put_back(|m| {
+                    m.take_group(group);
+                    if let Some((old, nodes)) = old {
+                        nodes.into_iter().for_each(|(handle, node)| m.insert_node(handle, node));
+                        m.restore_group(group, old);
                     }
                 }),
                 UndoOther::Notes(notes) => self.put_notes(notes),
-                UndoOther::NoLag(lag) => self.put_back(Affected::All, |m| drop(m.lags.remove(&lag))),
+                UndoOther::NoLag(lag) => self.put_back(|m| drop(m.set_lag(lag, None))),
                 UndoOther::Multicast(old) => self.set_multicast(old),
                 UndoOther::Port(port, settings, wanted) => self.switch.queues().configure(|config| {
                     match settings {
@@ -1606,10 +1581,8 @@ impl Control {
     }
 
     fn set_session(&self, number: u32, session: Option<Session>) {
-        self.switch.state().change_destinations(|destinations| match session {
-            Some(session) => drop(destinations.sessions.insert(number, session)),
-            None => drop(destinations.sessions.remove(&number)),
-        });
+        let session = session.map(Arc::new);
+        self.switch.state().change_destinations(|destinations| destinations.sessions.set(number, session));
     }
 
     pub(crate) fn set_multicast(&self, new: Multicast) {
@@ -1617,11 +1590,11 @@ impl Control {
     }
 
     /// Changes multicast back.
-    fn put_back(&self, affected: Affected, change: impl FnOnce(&mut Multicast)) {
+    fn put_back(&self, change: impl FnOnce(&mut Multicast)) {
         let done: std::result::Result<(), MulticastError> =
             self.switch.state().change_multicast(|multicast| {
                 change(multicast);
-                Ok(((), affected))
+                Ok(())
             });
         debug_assert!(done.is_ok(), "it cannot fail");
     }
@@ -1636,10 +1609,10 @@ impl Control {
         let state = self.switch.state();
         note(UndoOther::Multicast(state.multicast()).into());
         self.set_multicast(Multicast::default());
-        for (number, session) in &state.destinations().sessions {
-            note(session_update(*number, Some(session)).into());
-            self.set_session(*number, None);
+        for (number, session) in state.destinations().sessions.iter() {
+            note(session_update(number, Some(session)).into());
         }
+        state.change_destinations(|destinations| destinations.sessions = Pages::default());
     }
 
     /// Resets the switch: the effects of updates, registers and counters. Const entries and the

@@ -431,6 +431,7 @@ fn large_batches_of_nodes_and_queues_are_fast() {
     for node in 0..16_000 {
         batch.push(Update::CreateNode { replication_id: 1, ports: [node % 511].into(), lags: [].into() });
         let of = Queue { port: Some(node % 511), queue: None };
+        batch.push(Update::Associate { group: 1, node: Ref::Made(3 * node + 1) });
         batch.push(Update::Queue(QueueUpdate::Depth { packets: 5, of }));
     }
     batch.push(Update::DestroyNode(Ref::Handle(77_777)));

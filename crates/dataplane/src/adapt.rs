@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const WAIT_MIN: Duration = Duration::from_millis(250);
 /// Maximum time between two samples.
 const WAIT_MAX: Duration = Duration::from_secs(4);
-/// Sampling and compiling take at most this fraction (one part in `SHARE`) of the time.
+/// Sampling and compiling take at most this fraction (one part in `SHARE`) of a processor's time.
 const SHARE: u32 = 20;
 /// Samples with fewer packets are ignored.
 const PACKETS_MIN: usize = 64;
@@ -60,10 +60,10 @@ impl Adapter {
             lower_priority();
             let mut wait = WAIT_MIN;
             while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                let start = Instant::now();
+                let start = processor_time();
                 let Some(adapted) = follower.look() else { return };
                 wait = if adapted { WAIT_MIN } else { 2 * wait };
-                wait = wait.min(WAIT_MAX).max(SHARE * start.elapsed());
+                wait = wait.min(WAIT_MAX).max(SHARE * processor_time().saturating_sub(start));
             }
         })?;
         Ok(Adapter { stop: Some(stop), cancel, thread: Some(thread) })
@@ -85,6 +85,15 @@ impl Drop for Adapter {
 fn lower_priority() {
     // SAFETY: no pointers. The call changes only this thread; an error does no harm.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
+}
+
+/// The processor time of this thread: on a busy machine, the clock would count the work of others.
+#[allow(unsafe_code)]
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is valid during the call. The clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 struct Follower<F> {

@@ -468,6 +468,8 @@ pub(crate) struct Serving<C> {
     earliest: u128,
     /// True if the queues follow the ports' links.
     follows_links: bool,
+    /// What the links of ports that have had no packet yet accept, if it is limited.
+    first_rooms: HashMap<u32, usize>,
     /// The value of [`Queues::ended`] when there were too many ports.
     refused_at: Option<u64>,
 }
@@ -496,6 +498,7 @@ impl<C> Serving<C> {
             bytes: 0,
             earliest: 0,
             follows_links: false,
+            first_rooms: HashMap::new(),
             refused_at: None,
         };
         serving.refresh();
@@ -516,14 +519,17 @@ impl<C> Serving<C> {
 
     /// Sets the number of packets that the link of a port accepts now.
     pub fn set_room(&mut self, port: u32, room: usize) {
-        // A port that has had no packet yet has room.
-        if let Some(index) = self.known(port) {
-            let port = &mut self.ports[index];
-            if port.is_blocked() && room > 0 {
-                self.earliest = 0;
+        let Some(index) = self.known(port) else {
+            if room != usize::MAX {
+                self.first_rooms.insert(port, room);
             }
-            port.room = Some(room);
+            return;
+        };
+        let port = &mut self.ports[index];
+        if port.is_blocked() && room > 0 {
+            self.earliest = 0;
         }
+        port.room = Some(room);
     }
 
     fn is_blocked(&self) -> bool {
@@ -592,7 +598,7 @@ impl<C> Serving<C> {
             return None;
         };
         let mut port = OutputPort::new(number, &lock(&self.shared.config), counters);
-        port.room = self.follows_links.then_some(usize::MAX);
+        port.room = self.follows_links.then(|| self.first_rooms.remove(&number).unwrap_or(usize::MAX));
         self.ports.push(port);
         match self.few.get_mut(number as usize) {
             Some(place) => *place = index as u32 + 1,

@@ -116,11 +116,11 @@ fn compare(seed: u64, program: &Program, options: Options) -> usize {
     for switch in [&reference, &fast] {
         switch.state().change_destinations(|d| {
             let replica = |port, replication_id| Replica { port, replication_id };
-            d.groups.insert(1, vec![replica(3, 7), replica(4, 8)]);
-            d.groups.insert(2, vec![replica(5, 9)]);
+            d.groups.set(1, Some([replica(3, 7), replica(4, 8)].into_iter().collect()));
+            d.groups.set(2, Some([replica(5, 9)].into_iter().collect()));
             let replicas = vec![replica(6, 10)];
             let session = Session { replicas, group: Some(2), class_of_service: 3, bytes_max: Some(20) };
-            d.sessions.insert(1, session);
+            d.sessions.set(1, Some(session.into()));
         });
     }
     let mut interp = reference.worker(EngineKind::Interp, 0).unwrap_or_else(|e| panic!("seed {seed}: {e}"));

@@ -33,9 +33,11 @@ mod crc;
 mod digests;
 mod env;
 mod functions;
+mod group;
 mod hash;
 mod meter;
 mod multicast;
+mod pages;
 mod replication;
 mod state;
 
@@ -44,9 +46,11 @@ pub use cells::{CounterValue, StateError};
 pub use crc::{Crc, CrcParams};
 pub use digests::{Digest, DigestCounts};
 pub use env::Env;
+pub use group::Group;
 pub use hash::{ByteParts, byte_parts};
 pub use meter::{GREEN, RED, Rate, Rates, YELLOW};
-pub use multicast::{Affected, Multicast, MulticastError, NODES_MAX, Node};
+pub use multicast::{Multicast, MulticastError, NODES_MAX, Node, Place};
+pub use pages::Pages;
 pub use replication::{Destinations, Replica, Session, Targets};
 pub use state::{DIRECT_BANKS, InstanceKind, InstanceSpec, State, Unit};
 

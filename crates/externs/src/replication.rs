@@ -1,6 +1,6 @@
 //! The destinations of copies: multicast groups and clone sessions, as the control plane configures them.
 
-use std::collections::HashMap;
+use crate::{Group, Pages};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -30,15 +30,15 @@ pub struct Session {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Destinations {
     /// Multicast groups by number.
-    pub groups: HashMap<u32, Vec<Replica>>,
+    pub groups: Pages<Group>,
     /// Clone sessions by number.
-    pub sessions: HashMap<u32, Session>,
+    pub sessions: Pages<Arc<Session>>,
 }
 
 /// The result of a lookup by a copy statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Targets<'a> {
-    group: &'a [Replica],
+    group: Option<&'a Group>,
     own: &'a [Replica],
     /// The class of service, 0 for groups.
     pub class_of_service: u32,
@@ -49,24 +49,24 @@ pub struct Targets<'a> {
 impl<'a> Targets<'a> {
     /// Returns the destinations, in the order of the copies.
     pub fn replicas(&self) -> impl Iterator<Item = Replica> + use<'a> {
-        self.group.iter().chain(self.own).copied()
+        self.group.into_iter().flat_map(Group::replicas).chain(self.own.iter().copied())
     }
 }
 
 impl Destinations {
     /// Returns the destinations of a multicast group; none if it is not configured.
     pub fn group(&self, id: u64) -> Targets<'_> {
-        let group = u32::try_from(id).ok().and_then(|id| self.groups.get(&id));
-        Targets { group: group.map_or(&[], Vec::as_slice), ..Targets::default() }
+        let group = u32::try_from(id).ok().and_then(|id| self.groups.get(id));
+        Targets { group, ..Targets::default() }
     }
 
     /// Returns the destinations of a clone session; none if it is not configured. Those of its group come first, as in
     /// bmv2.
     pub fn session(&self, id: u64) -> Targets<'_> {
-        let Some(session) = u32::try_from(id).ok().and_then(|id| self.sessions.get(&id)) else {
+        let Some(session) = u32::try_from(id).ok().and_then(|id| self.sessions.get(id)) else {
             return Targets::default();
         };
-        let group = session.group.map_or(&[][..], |group| self.group(group.into()).group);
+        let group = session.group.and_then(|group| self.groups.get(group));
         Targets {
             group,
             own: &session.replicas,

@@ -10,9 +10,9 @@ use crate::cells::{CELLS_MAX, CounterValue, StateError, zeroed};
 use crate::crc::Crc;
 use crate::digests::Digests;
 use crate::meter::{Meters, Rates};
-use crate::multicast::{Affected, Multicast};
+use crate::multicast::Multicast;
 use crate::replication::Replication;
-use crate::{CrcParams, Destinations, Digest, DigestCounts, Env};
+use crate::{CrcParams, Destinations, Digest, DigestCounts, Env, Pages};
 use num_bigint::BigUint;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -638,42 +638,35 @@ impl State {
         look(&self.shared.multicast.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes multicast groups, nodes and link aggregation groups. `change` returns the affected groups, or fails
-    /// without an effect. Workers see the whole change from their next packet on.
+    /// Changes multicast groups, nodes and link aggregation groups. `change` fails without an effect. Workers see the whole change from
+    /// their next packet on.
     pub fn change_multicast<R, E>(
         &self,
-        change: impl FnOnce(&mut Multicast) -> Result<(R, Affected), E>,
+        change: impl FnOnce(&mut Multicast) -> Result<R, E>,
     ) -> Result<R, E> {
         let mut now = self.shared.multicast.lock().unwrap_or_else(PoisonError::into_inner);
-        let (result, affected) = change(&mut now)?;
-        match affected {
-            Affected::None => {}
-            Affected::Group(group) => {
-                self.change_destinations(|destinations| match now.groups.contains_key(&group) {
-                    true => drop(destinations.groups.insert(group, now.replicas(group))),
-                    false => drop(destinations.groups.remove(&group)),
-                })
-            }
-            Affected::All => self.change_destinations(|destinations| {
-                for group in now.groups.keys() {
-                    destinations.groups.insert(*group, now.replicas(*group));
-                }
-            }),
+        let result = change(&mut now)?;
+        let changed = now.take_changed();
+        if !changed.is_empty() {
+            self.change_destinations(|destinations| {
+                changed
+                    .iter()
+                    .for_each(|group| destinations.groups.set(*group, now.groups().get(group).cloned()));
+            });
         }
         Ok(result)
     }
 
     /// Replaces all multicast groups, nodes and link aggregation groups; workers see the whole change from their next
     /// packet on.
-    pub fn set_multicast(&self, new: Multicast) {
+    pub fn set_multicast(&self, mut new: Multicast) {
+        new.take_changed();
         let mut now = self.shared.multicast.lock().unwrap_or_else(PoisonError::into_inner);
         self.change_destinations(|destinations| {
-            for group in now.groups.keys() {
-                destinations.groups.remove(group);
-            }
-            for group in new.groups.keys() {
-                destinations.groups.insert(*group, new.replicas(*group));
-            }
+            destinations.groups = Pages::default();
+            new.groups()
+                .iter()
+                .for_each(|(number, group)| destinations.groups.set(*number, Some(group.clone())));
         });
         *now = new;
     }

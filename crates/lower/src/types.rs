@@ -261,7 +261,7 @@ impl Lowerer<'_> {
         match self.underlying(ty) {
             Type::Bit(0) => {
                 self.grow();
-                Ok(Storage::Struct(Vec::new()))
+                Ok(Storage::Struct([].into()))
             }
             Type::Varbit(width) if width > 0 => Ok(Storage::Varbit {
                 value: self.field(name, width, role.kind()),
@@ -274,10 +274,10 @@ impl Lowerer<'_> {
                 }
                 self.note_array(&elements);
                 if !self.is_header(&element) {
-                    return Ok(Storage::Struct(elements));
+                    return Ok(Storage::Struct(elements.into()));
                 }
                 let next = self.field(&format!("{name}.$next$"), 32, role.kind());
-                Ok(Storage::Stack { elements, next })
+                Ok(Storage::Stack { elements: elements.into(), next })
             }
             t @ (Type::Struct(..) | Type::Tuple(_)) => {
                 let kind = self.struct_kind(&t).unwrap_or(StructKind::Struct);
@@ -291,7 +291,7 @@ impl Lowerer<'_> {
                     parts.push(self.storage(&ty, &format!("{name}.{field}"), role, span)?);
                 }
                 if kind == StructKind::Struct {
-                    return Ok(Storage::Struct(parts));
+                    return Ok(Storage::Struct(parts.into()));
                 }
                 let ids: Vec<HeaderId> = parts
                     .iter()
@@ -303,7 +303,7 @@ impl Lowerer<'_> {
                 for id in &ids {
                     self.siblings.insert(*id, ids.iter().copied().filter(|other| other != id).collect());
                 }
-                Ok(Storage::Union(parts))
+                Ok(Storage::Union(parts.into()))
             }
             other => {
                 let what = format!("a variable of type {}", self.type_name(&other));
@@ -331,7 +331,7 @@ impl Lowerer<'_> {
             )?);
         }
         self.ir.headers[id.index()].fields = wire;
-        Ok(Storage::Header { id, valid, fields })
+        Ok(Storage::Header { id, valid, fields: fields.into() })
     }
 
     /// P4_16 "header types": fields are scalars, varbits, or structs and arrays of such.
@@ -353,7 +353,7 @@ impl Lowerer<'_> {
         match self.underlying(ty) {
             Type::Bit(0) => {
                 self.grow();
-                Ok(Storage::Struct(Vec::new()))
+                Ok(Storage::Struct([].into()))
             }
             Type::Varbit(width) if width > 0 => {
                 let value = self.field(name, width, FieldKind::Header(id));
@@ -368,7 +368,7 @@ impl Lowerer<'_> {
                     let span = self.field_span(&t, i, span);
                     parts.push(self.header_field(id, &ty, &format!("{name}.{field}"), role, wire, span)?);
                 }
-                Ok(Storage::Struct(parts))
+                Ok(Storage::Struct(parts.into()))
             }
             Type::Stack(element, n) => {
                 let mut parts = Vec::new();
@@ -376,7 +376,7 @@ impl Lowerer<'_> {
                     parts.push(self.header_field(id, &element, &format!("{name}[{i}]"), role, wire, span)?);
                 }
                 self.note_array(&parts);
-                Ok(Storage::Struct(parts))
+                Ok(Storage::Struct(parts.into()))
             }
             other => {
                 let what = format!("a header field of type {}", self.type_name(&other));

@@ -5,8 +5,9 @@ use p4jet_ir::{Expr, FieldId, HeaderId};
 
 use crate::build;
 use crate::context::ObjectId;
+use std::rc::Rc;
 
-/// The storage of a P4 value.
+/// The storage of a P4 value. Clones share their parts, because expressions mention large header stacks often.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Storage {
     /// `bit`, `int`, `bool`, enum, `error`, and `type`s over them.
@@ -19,7 +20,7 @@ pub enum Storage {
         length: FieldId,
     },
     /// A struct, tuple or array.
-    Struct(Vec<Storage>),
+    Struct(Rc<[Storage]>),
     /// A header.
     Header {
         /// In the IR.
@@ -27,14 +28,14 @@ pub enum Storage {
         /// Validity.
         valid: FieldId,
         /// Fields, in order of declaration.
-        fields: Vec<Storage>,
+        fields: Rc<[Storage]>,
     },
     /// A header union: its member headers.
-    Union(Vec<Storage>),
+    Union(Rc<[Storage]>),
     /// A header stack.
     Stack {
         /// Headers or unions.
-        elements: Vec<Storage>,
+        elements: Rc<[Storage]>,
         /// P4_16 "header stacks": `nextIndex`, width 32.
         next: FieldId,
     },

@@ -11,7 +11,7 @@ use p4jet_control::schema::{
     CopyCheck, SESSION_BYTES_MAX, SESSION_MAX, check_class, check_group, check_session,
 };
 use p4jet_control::{Control, Noted, Replica, Update};
-use p4jet_externs::Session;
+use p4jet_externs::{Group, Session};
 use p4jet_p4info::proto::v1::{
     self, CloneSessionEntry, MulticastGroupEntry, PortKind, ReplicationType, UpdateType,
 };
@@ -48,7 +48,7 @@ impl Writer<'_> {
                 _ => Refusal { code: Code::OutOfRange, reason: Reason::Index, ..refusal },
             }
         })?;
-        let exists = self.control.switch().state().with_multicast(|m| m.groups.contains_key(&group));
+        let exists = self.control.switch().state().with_multicast(|m| m.groups().contains_key(&group));
         if kind == UpdateType::Delete {
             check_existence(kind, &what, exists)?;
             return self.make(Update::SetMulticastGroup { group, replicas: None }).map(drop);
@@ -72,7 +72,7 @@ impl Writer<'_> {
             return invalid(&what, format!("expected 1 to {SESSION_MAX}"));
         }
         check_session(session).map_err(|error| Refusal::from(error).of(&what))?;
-        let exists = self.control.switch().state().destinations().sessions.contains_key(&session);
+        let exists = self.control.switch().state().destinations().sessions.get(session).is_some();
         if kind == UpdateType::Delete {
             check_existence(kind, &what, exists)?;
             return self.make(Update::DeleteSession(session)).map(drop);
@@ -179,10 +179,10 @@ pub(crate) fn show_group(control: &Control, group: u32) -> MulticastGroupEntry {
         return MulticastGroupEntry { multicast_group_id: group, ..noted };
     }
     let destinations = control.switch().state().destinations();
-    let replicas = destinations.groups.get(&group).map_or(&[][..], Vec::as_slice);
+    let replicas = destinations.groups.get(group).into_iter().flat_map(Group::replicas);
     MulticastGroupEntry {
         multicast_group_id: group,
-        replicas: replicas.iter().map(replica).collect(),
+        replicas: replicas.map(|copy| replica(&copy)).collect(),
         ..MulticastGroupEntry::default()
     }
 }

@@ -882,9 +882,9 @@ fn mc_1_to_mc_7_multicast_groups() {
     assert_eq!(f.code(Insert, group.clone()), OK);
     assert_eq!(f.code(Insert, group.clone()), EXISTS);
     assert_eq!(f.read(multicast(0, &[])), [group]);
-    let copies = || f.switch.control().switch().state().destinations().groups[&7].clone();
+    let copies = || f.switch.control().switch().state().destinations().groups.get(7).unwrap().clone();
     assert_eq!(
-        copies().iter().map(|r| (r.port, r.replication_id)).collect::<Vec<_>>(),
+        copies().replicas().map(|r| (r.port, r.replication_id)).collect::<Vec<_>>(),
         [(2, 1), (1, 1), (255, 0), (2, 0)]
     );
     // MC-2: the kind of port; MC-7: metadata.
@@ -902,7 +902,7 @@ fn mc_1_to_mc_7_multicast_groups() {
     assert_eq!(f.code(Delete, multicast(7, &[])), OK);
     //
     assert_eq!(f.read_code(multicast(7, &[])), NOT_FOUND);
-    assert!(f.switch.control().switch().state().with_multicast(|m| m.nodes.is_empty()));
+    assert!(f.switch.control().switch().state().with_multicast(|m| m.nodes().is_empty()));
 }
 
 #[test]
@@ -928,7 +928,7 @@ fn mc_10_groups_of_commands_are_read() {
         MulticastGroupEntry { multicast_group_id: 3, replicas: replicas(&[(7, 1)]), metadata: "m".into() };
     assert_eq!(f.code(Modify, pre(ReplicationType::MulticastGroupEntry(tagged))), OK);
     let (node, group) =
-        f.switch.control().switch().state().with_multicast(|m| (*m.nodes.keys().next().unwrap(), 3));
+        f.switch.control().switch().state().with_multicast(|m| (*m.nodes().keys().next().unwrap(), 3));
     let dissociate = Update::Dissociate { group, node: node.into() };
     assert!(f.switch.write(vec![dissociate], p4jet_control::Atomicity::AllOrNothing).0.in_effect);
     assert_eq!(f.read(multicast(3, &[])), [multicast(3, &[])]);
@@ -957,7 +957,7 @@ fn cl_1_to_cl_6_clone_sessions() {
     assert_eq!(f.code(Modify, of(7, 128)), OK);
     assert_eq!(f.read(session(5, &[])), [of(7, 128)]);
     let sessions = f.switch.control().switch().state().destinations();
-    let set = &sessions.sessions[&5];
+    let set = sessions.sessions.get(5).unwrap();
     assert_eq!((set.class_of_service, set.bytes_max, set.replicas.len()), (7, Some(128), 1));
     assert_eq!(f.code(Delete, session(5, &[])), OK);
     assert_eq!(f.read_code(session(5, &[])), NOT_FOUND);

@@ -182,12 +182,10 @@ fn mc_9_backups_replace_ports_that_are_down() {
     assert_eq!(f.code(Insert, session.clone()), OK);
     let copies = || {
         let destinations = f.switch.control().switch().state().destinations();
-        let of = |replicas: &[p4jet_externs::Replica]| {
-            replicas.iter().map(|r| (r.port, r.replication_id)).collect::<Vec<_>>()
-        };
-        assert_eq!(of(&destinations.groups[&4]), of(&destinations.sessions[&8].replicas));
-        assert_eq!(destinations.sessions[&8].bytes_max, Some(99));
-        of(&destinations.groups[&4])
+        let (group, session) = (destinations.groups.get(4).unwrap(), destinations.sessions.get(8).unwrap());
+        assert!(group.replicas().eq(session.replicas.iter().copied()));
+        assert_eq!(session.bytes_max, Some(99));
+        group.replicas().map(|r| (r.port, r.replication_id)).collect::<Vec<_>>()
     };
     assert_eq!(copies(), [(1, 1), (9, 2)]);
     set_port(&f, &ports, 1, false);

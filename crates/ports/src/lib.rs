@@ -37,7 +37,7 @@ pub use memory::{LoopPort, MemoryHandle, MemoryPort};
 pub use pcap::PcapPort;
 pub use port::{LinkStatus, Port, PortStats, Received, Sent};
 pub use shared::share;
-pub use spec::{PortKind, PortOptions, PortSpec, check_specs, open};
+pub use spec::{PortKind, PortOptions, PortSpec, check_capture, check_specs, open};
 pub use tap::TapPort;
 pub use wait::wait;
 pub use xdp::XdpPort;

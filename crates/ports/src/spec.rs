@@ -227,6 +227,24 @@ pub fn check_specs(specs: &[PortSpec]) -> Result<(), PortError> {
     Ok(())
 }
 
+/// Checks that no port reads or writes a file to which a capture writes.
+///
+/// # Errors
+///
+/// One does; the message names the file and the port.
+pub fn check_capture(file: &Path, specs: &[PortSpec]) -> Result<(), PortError> {
+    let uses = |spec: &&PortSpec| spec.kind.files().into_iter().flatten().any(|other| same_file(file, other));
+    match specs.iter().find(uses) {
+        None => Ok(()),
+        Some(port) => {
+            let file = file.display();
+            Err(PortError::usage(format!(
+                "a capture to {file} would overwrite a file of port `{port}`; choose another file"
+            )))
+        }
+    }
+}
+
 impl PortKind {
     fn interface(&self) -> Option<&str> {
         match self {
@@ -428,6 +446,11 @@ mod tests {
         );
         let error = "ports `0@pcap:,x` and `1@pcap:x,` use the file x, which one of them writes";
         assert_eq!(check(&["0@pcap:,x", "1@pcap:x,"]), Err(error.into()));
+        let ports = ["0@mem", "1@pcap:x,", "2@pcap:,y"].map(|text| parse(text).unwrap());
+        assert_eq!(check_capture(Path::new("z"), &ports), Ok(()));
+        let error = "a capture to x would overwrite a file of port `1@pcap:x,`; choose another file";
+        assert_eq!(check_capture(Path::new("x"), &ports).unwrap_err().to_string(), error);
+        assert!(check_capture(Path::new("y"), &ports).is_err());
     }
 
     #[test]

@@ -36,7 +36,6 @@ mod exact;
 mod explain;
 mod grace;
 mod growing;
-mod handles;
 mod index;
 mod key;
 mod lpm;

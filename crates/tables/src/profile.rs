@@ -5,12 +5,12 @@
 #![allow(unsafe_code)]
 
 use crate::grace::{Pool, Returns};
-use crate::handles::FreeHandles;
 use crate::memory::{Region, prefetch};
 use crate::rows::{Rows, SLOTS_MAX, encode, row_words};
 use crate::steps::{Step, Steps};
 use crate::table::check_action;
 use crate::{Action, ActionSpec, Resolved, TableError};
+use rangemap::RangeInclusiveSet;
 use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -49,14 +49,24 @@ const COUNT_MAX: u32 = 1 << 20;
 #[derive(Clone)]
 pub struct ActionProfile(Arc<Mutex<Profile>>);
 
+/// The handles of a profile without members or groups, as free ranges: the smallest free handle is found at once.
+fn all_handles() -> RangeInclusiveSet<u32> {
+    [0..=u32::MAX].into_iter().collect()
+}
+
+/// Returns the smallest free handle: handles count from 0, and scripts rely on it.
+fn first(free: &RangeInclusiveSet<u32>) -> u32 {
+    *free.first().expect("there are more handles than objects").start()
+}
+
 pub(crate) struct Profile {
     actions: Vec<ActionSpec>,
     members_max: u32,
     selector: bool,
     members: BTreeMap<u32, Member>,
     groups: BTreeMap<u32, Group>,
-    free_members: FreeHandles,
-    free_groups: FreeHandles,
+    free_members: RangeInclusiveSet<u32>,
+    free_groups: RangeInclusiveSet<u32>,
     rows: Rows,
     member_slots: Pool,
     group_slots: Pool,
@@ -303,8 +313,8 @@ impl ActionProfile {
             selector,
             members: BTreeMap::new(),
             groups: BTreeMap::new(),
-            free_members: FreeHandles::new(),
-            free_groups: FreeHandles::new(),
+            free_members: all_handles(),
+            free_groups: all_handles(),
             rows,
             member_slots: Pool::new(0, slots(members_max)),
             group_slots: Pool::new(0, slots(groups_max)),
@@ -331,7 +341,7 @@ impl ActionProfile {
     /// Adds a member and returns its handle, the smallest free one.
     pub fn create_member(&self, action: Action) -> Result<u32, TableError> {
         let mut profile = self.lock();
-        let handle = profile.free_members.first();
+        let handle = first(&profile.free_members);
         profile.add_member(handle, action)
     }
 
@@ -339,7 +349,7 @@ impl ActionProfile {
     pub fn restore_member(&self, handle: u32, action: Action) -> Result<u32, TableError> {
         let mut profile = self.lock();
         let taken = profile.members.contains_key(&handle);
-        let handle = if taken { profile.free_members.first() } else { handle };
+        let handle = if taken { first(&profile.free_members) } else { handle };
         profile.add_member(handle, action)
     }
 
@@ -409,7 +419,7 @@ impl ActionProfile {
     /// Adds an empty group and returns its handle, the smallest free one.
     pub fn create_group(&self) -> Result<u32, TableError> {
         let mut profile = self.lock();
-        let handle = profile.free_groups.first();
+        let handle = first(&profile.free_groups);
         profile.add_group(handle)
     }
 
@@ -418,7 +428,7 @@ impl ActionProfile {
     pub fn restore_group(&self, handle: u32, members: &[u32]) -> Result<u32, TableError> {
         let mut profile = self.lock();
         let taken = profile.groups.contains_key(&handle);
-        let handle = if taken { profile.free_groups.first() } else { handle };
+        let handle = if taken { first(&profile.free_groups) } else { handle };
         profile.add_group(handle)?;
         let Profile { members: all, groups, .. } = &mut *profile;
         let group = groups.get_mut(&handle).expect("it was added");
@@ -629,13 +639,13 @@ impl Profile {
         };
         self.shared.members.halves()[slot as usize].store(row, Ordering::Release);
         self.members.insert(handle, Member { action, slot, row, users: 0, known: false });
-        self.free_members.take(handle);
+        self.free_members.remove(handle..=handle);
         Ok(handle)
     }
 
     fn drop_member(&mut self, handle: u32) -> Action {
         let member = self.members.remove(&handle).expect("the caller found it");
-        self.free_members.give(handle);
+        self.free_members.insert(handle..=handle);
         // Readers that are on their way to it still find its old action.
         self.rows.release(member.row);
         self.member_slots.retire(member.slot);
@@ -657,13 +667,13 @@ impl Profile {
             handle,
             Group { members: BTreeMap::new(), weighted: false, slot, users: 0, known: false, seen: 0 },
         );
-        self.free_groups.take(handle);
+        self.free_groups.remove(handle..=handle);
         Ok(handle)
     }
 
     fn drop_group(&mut self, handle: u32) -> Vec<u32> {
         let group = self.groups.remove(&handle).expect("the caller found it");
-        self.free_groups.give(handle);
+        self.free_groups.insert(handle..=handle);
         for member in group.members.keys() {
             self.members.get_mut(member).expect("groups have members that exist").users -= 1;
         }

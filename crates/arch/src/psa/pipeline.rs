@@ -54,7 +54,7 @@ impl Standard {
         for name in names {
             parts.push(Storage::Scalar(self.field(cx, &name)?));
         }
-        Ok(BlockArg::Storage(Storage::Struct(parts)))
+        Ok(BlockArg::Storage(Storage::Struct(parts.into())))
     }
 }
 

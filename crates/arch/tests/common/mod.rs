@@ -73,8 +73,8 @@ pub fn run(program: &Program, frame: &[u8]) -> Processed {
 fn destinations(d: &mut Destinations) {
     let to = |port, replication_id| Replica { port, replication_id };
     let session = Session { replicas: vec![to(5, 3)], class_of_service: 4, ..Session::default() };
-    d.sessions.insert(5, session);
+    d.sessions.set(5, Some(session.into()));
     let short = Session { replicas: vec![to(6, 0)], bytes_max: Some(5), ..Session::default() };
-    d.sessions.insert(6, short);
-    d.groups.insert(7, vec![to(8, 1), to(9, 2)]);
+    d.sessions.set(6, Some(short.into()));
+    d.groups.set(7, Some([to(8, 1), to(9, 2)].into_iter().collect()));
 }

@@ -312,6 +312,11 @@ fn queues_follow_a_busy_link() {
     let left = depths(&mut serving);
     assert_eq!((left[3], left.len()), ((6, 3, 0), 64));
     assert_eq!(serving.next_due(2000), None);
+    // The first packets of a port meet its link as the later ones do.
+    serving.set_room(2, 1);
+    (0..4).for_each(|packet| serving.enqueue((2, 0), packet, 100, 1000).unwrap());
+    serving.set_room(2, usize::MAX);
+    assert_eq!(depths(&mut serving), [(0, 0, 0), (1, 0, 0), (2, 1, 0), (3, 2, 0)]);
 }
 
 #[test]

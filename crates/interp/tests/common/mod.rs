@@ -54,10 +54,11 @@ pub fn all_outcomes(program: &Program, tables: &[Table], frames: &[Vec<u8>]) -> 
     let state = build_state(program, 1).unwrap();
     state.change_destinations(|d| {
         let replica = |port, replication_id| Replica { port, replication_id };
-        d.groups.insert(1, vec![replica(3, 7), replica(4, 8)]);
-        d.groups.insert(2, vec![replica(5, 9)]);
+        d.groups.set(1, Some([replica(3, 7), replica(4, 8)].into_iter().collect()));
+        d.groups.set(2, Some([replica(5, 9)].into_iter().collect()));
         let replicas = vec![replica(6, 10)];
-        d.sessions.insert(1, Session { replicas, group: Some(2), class_of_service: 3, bytes_max: Some(20) });
+        let session = Session { replicas, group: Some(2), class_of_service: 3, bytes_max: Some(20) };
+        d.sessions.set(1, Some(session.into()));
     });
     let mut env = state.env(0);
     let mut all = Vec::new();

@@ -198,15 +198,15 @@ pub(super) fn set_member(keys: &[Key], member: &[KeyMatch]) -> Value {
 }
 
 pub(super) fn multicast(multicast: &Multicast) -> Value {
-    let node = |handle: &u32| {
-        let node = multicast.nodes.get(handle)?;
+    let node = |handle: u32| {
+        let node = multicast.nodes().get(&handle)?;
         Some(json!({"handle": handle, "rid": node.replication_id, "ports": node.ports, "lags": node.lags}))
     };
-    let groups = multicast.groups.iter().map(|(group, nodes)| {
-        let nodes: Value = nodes.iter().filter_map(node).collect();
-        json!({"group": group, "nodes": nodes})
+    let groups = multicast.groups().iter().map(|(number, group)| {
+        let nodes: Value = group.nodes().filter_map(node).collect();
+        json!({"group": number, "nodes": nodes})
     });
-    let lags = multicast.lags.iter().map(|(lag, ports)| json!({"lag": lag, "ports": ports}));
+    let lags = multicast.lags().iter().map(|(lag, ports)| json!({"lag": lag, "ports": ports}));
     json!({"groups": groups.collect::<Value>(), "lags": lags.collect::<Value>()})
 }
 

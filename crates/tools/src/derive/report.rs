@@ -112,7 +112,9 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
     let mut paths_taken: HashSet<Vec<Edge>> = HashSet::new();
     let mut states_taken = BTreeSet::new();
     let after_parser = search.map.after_parser();
-    for (index, set) in search.sets.iter().enumerate() {
+    // A set whose packets all went other ways than sought has none.
+    let with_packets = search.sets.iter().enumerate().filter(|(_, set)| !set.frames.is_empty());
+    for (index, set) in with_packets {
         let text = commands(search.options.commands.as_ref().map(|(_, text)| text.as_str()), set);
         let commands = Some(("the derived commands".to_string(), text.clone()));
         let fresh = switch(program, &super::Options { commands, ..search.options.clone() })?;
@@ -138,7 +140,7 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
             let states = states(program, &found);
             states_taken.extend(states.iter().cloned());
             derived.packets.push(Packet {
-                set: index,
+                set: derived.sets.len(),
                 port: *port,
                 states,
                 lookups: count(program, &trace, &mut derived.tables, &mut derived.actions),

@@ -133,8 +133,8 @@ impl Set {
     fn is_configured(&self, (list, id): (ReplicaList, u32)) -> bool {
         let destinations = self.switch.state().destinations();
         match list {
-            ReplicaList::Group => destinations.groups.contains_key(&id),
-            ReplicaList::Session => destinations.sessions.contains_key(&id),
+            ReplicaList::Group => destinations.groups.get(id).is_some(),
+            ReplicaList::Session => destinations.sessions.get(id).is_some(),
         }
     }
 

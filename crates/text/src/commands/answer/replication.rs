@@ -56,7 +56,7 @@ impl Answerer<'_> {
     /// Describes a session.
     pub(super) fn session_reply(self, session: u32, data: bool) -> Result<Reply> {
         let destinations = self.switch().state().destinations();
-        let found = destinations.sessions.get(&session).ok_or_else(|| no_session(session))?;
+        let found = destinations.sessions.get(session).ok_or_else(|| no_session(session))?;
         let or_none = |n: Option<u32>| n.map_or("None".to_string(), |n| n.to_string());
         let port = or_none(found.replicas.first().map(|replica| replica.port));
         let bytes = found.bytes_max.map_or(String::new(), |bytes| format!(", bytes={bytes}"));
@@ -72,9 +72,9 @@ impl Answerer<'_> {
 
     fn dump_multicast(self, multicast: &Multicast) -> String {
         let mut out = "==========\nMC ENTRIES\n".to_string();
-        for (group, nodes) in &multicast.groups {
-            out += &format!("**********\nmgrp({group})\n");
-            for (handle, node) in nodes.iter().filter_map(|n| Some((n, multicast.nodes.get(n)?))) {
+        for (number, group) in multicast.groups() {
+            out += &format!("**********\nmgrp({number})\n");
+            for (handle, node) in group.nodes().filter_map(|n| Some((n, multicast.nodes().get(&n)?))) {
                 out += &format!(
                     "  -> (L1h={handle}, rid={}) -> (ports=[{}], lags=[{}])\n",
                     node.replication_id,
@@ -82,10 +82,10 @@ impl Answerer<'_> {
                     listed(&node.lags)
                 );
             }
-            out += &self.noted(&Noted::MulticastGroup(*group));
+            out += &self.noted(&Noted::MulticastGroup(*number));
         }
         out += "==========\nLAGS\n";
-        for (lag, ports) in &multicast.lags {
+        for (lag, ports) in multicast.lags() {
             out += &format!("lag({lag}) -> ports=[{}]\n", listed(ports));
         }
         out + "==========\n"
