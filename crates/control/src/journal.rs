@@ -8,13 +8,12 @@
 //! moment there is a complete `FILE`. The journal that continues it is `FILE.journal` or, between the two renames,
 //! `FILE.journal.new`. A full disk can prevent the replacement, but does not harm the existing files.
 
+use crate::changes::Changes;
+use crate::control::Control;
 use crate::error::count;
 use crate::record::{Header, JournalHeader, Record};
 use crate::sealed::{Seal, open, seal};
 use crate::state::{ReadCommand, Restoring};
-use crate::update::Update;
-use crate::write::{Control, Made};
-use p4jet_ir::TableId;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -458,81 +457,6 @@ impl Journal {
             header.unwritten += 1;
             let _ = journal.write_all_at(&header.line(), 0);
         }
-    }
-}
-
-/// Changes for the journal, as JSON: millions of updates would take much more memory.
-pub(crate) struct Changes {
-    /// The journal's record: its beginning, then the updates, each followed by a comma.
-    record: Vec<u8>,
-    /// The start of the last update.
-    last: usize,
-    /// The table and action of the latest insertion, which the next one need not repeat.
-    inserted: (Option<TableId>, Option<u32>),
-    /// The handle of the object that each update created.
-    handles: Vec<Option<u32>>,
-}
-
-impl Default for Changes {
-    fn default() -> Changes {
-        Changes { record: Changes::beginning(0, 0), last: 0, inserted: (None, None), handles: Vec::new() }
-    }
-}
-
-impl Changes {
-    /// The beginning of a record. Its length is fixed.
-    fn beginning(serial: u64, number: u64) -> Vec<u8> {
-        format!(r#"{{"did":{{"serial":{serial:>20},"number":{number:>20},"updates":["#).into_bytes()
-    }
-
-    /// Adds an update that is about to be applied. [`Self::done`] or [`Self::forget`] follows. `made` has the handles that earlier
-    /// updates of the batch created.
-    pub fn add(&mut self, control: &Control, update: &Update, made: &Made) {
-        self.last = self.record.len();
-        control.schema().write_named(update, made, &mut self.inserted, &mut self.record);
-        self.record.push(b',');
-    }
-
-    /// Confirms that the update was applied.
-    pub fn done(&mut self, made: Option<u32>) {
-        self.handles.push(made);
-    }
-
-    /// Removes the update, which was refused.
-    pub fn forget(&mut self) {
-        self.record.truncate(self.last);
-        // The table and action that the next one would not repeat may be lost.
-        self.inserted = (None, None);
-    }
-
-    /// Returns the current length.
-    pub fn mark(&self) -> (usize, usize) {
-        (self.record.len(), self.handles.len())
-    }
-
-    /// Removes everything after a mark.
-    pub fn back_to(&mut self, (record, handles): (usize, usize)) {
-        self.record.truncate(record);
-        self.handles.truncate(handles);
-        self.inserted = (None, None);
-    }
-
-    /// True if nothing has changed.
-    pub fn is_empty(&self) -> bool {
-        self.handles.is_empty()
-    }
-
-    /// The journal's record of these changes.
-    fn into_record(mut self, serial: u64, number: u64) -> io::Result<Vec<u8>> {
-        let beginning = Changes::beginning(serial, number);
-        self.record[..beginning.len()].copy_from_slice(&beginning);
-        if self.record.ends_with(b",") {
-            self.record.pop();
-        }
-        self.record.extend_from_slice(br#"],"handles":"#);
-        serde_json::to_writer(&mut self.record, &self.handles)?;
-        self.record.extend_from_slice(b"}}");
-        Ok(self.record)
     }
 }
 

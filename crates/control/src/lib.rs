@@ -18,6 +18,8 @@
 //! Runtime commands, packet tests and control connections are in the crate `p4jet-text`, which builds on this one. This crate has
 //! no table state of its own and parses no packets.
 
+mod changes;
+mod control;
 pub mod describe;
 mod error;
 pub mod event;
@@ -25,6 +27,7 @@ mod guard;
 mod held;
 mod host;
 mod journal;
+mod made;
 mod named;
 mod named_read;
 pub mod names;
@@ -42,6 +45,7 @@ mod update;
 pub mod value;
 mod write;
 
+pub use control::{Control, NoteOwner};
 pub use describe::{ActionInfo, Description, KeyField, Param, TableInfo};
 pub use error::{CommandError, ErrorKind, INVALID_ARGUMENT, Subject, count};
 pub use event::{Event, Subscription};
@@ -51,7 +55,7 @@ pub use host::{DryRun, Host, Keep, Program, Ready, Source, Swap, Swapped};
 pub use named::{Call, Crc, NamedCell, NamedEntry, NamedNoted, NamedUpdate, RateRecord, Session};
 pub use named_read::{NamedPage, NamedSelector};
 pub use names::unknown;
-pub use notes::{NOTE_BYTES_MAX, Note, NoteOwner, Noted};
+pub use notes::{NOTE_BYTES_MAX, Note, Noted};
 pub use p4jet_dataplane::{PortChange, Topics};
 pub use p4jet_externs::{CounterValue, CrcParams, Rates, Replica};
 pub use p4jet_ir::{InstanceId, MatchKind, TableId};
@@ -67,4 +71,4 @@ pub use update::{
     Act, Atomicity, Cell, DEFAULT_CELL, Direct, EntryKey, EntryRef, Mirror, Ref, Share, Update,
 };
 pub use value::parse_value;
-pub use write::{Batch, Control, Mark, Written, no_session};
+pub use write::{Batch, Mark, Written, no_session};

@@ -3,13 +3,13 @@
 //! Keys and values are texts as runtime commands take them, so their meaning does not depend on the program's ids.
 
 use crate::describe::Param;
-use crate::error::{CommandError, count};
+use crate::error::{CommandError, Result, count};
+use crate::made::Made;
 use crate::notes::Noted;
 use crate::queues::{Queue, QueueUpdate};
 use crate::schema::{Named, PRIORITY_MAX, Schema};
 use crate::update::{Act, Cell, EntryKey, EntryRef, Mirror, Ref, Share, Update};
 use crate::value::{KeyWord, NumberWord, key_match, key_word, number_word, parse_rate, parse_value};
-use crate::write::{Made, Result};
 use num_bigint::BigUint;
 use p4jet_dataplane::Rate;
 use p4jet_externs::{CounterValue, CrcParams, Rates, Replica};

@@ -1,6 +1,7 @@
 //! Reads by name, as JSON: what control connections carry. Answers are the records of dumps.
 
-use crate::error::CommandError;
+use crate::control::Control;
+use crate::error::{CommandError, Result};
 use crate::named::{Call, NamedEntry, rates_words};
 use crate::read::{Entity, EntryState, Selector};
 use crate::record::{
@@ -11,7 +12,6 @@ use crate::schema::{Schema, is_const_entry};
 use crate::state::session_record;
 use crate::update::{EntryRef, Ref};
 use crate::value::{key_word, number_word};
-use crate::write::{Control, Result};
 use num_traits::Zero;
 use p4jet_externs::{CounterValue, Rates};
 use p4jet_ir::{InstanceId, TableId};

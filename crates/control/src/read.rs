@@ -1,7 +1,8 @@
 //! Reads the objects of a switch in pages.
 
-use crate::error::CommandError;
-use crate::write::{Control, Result, no_session};
+use crate::control::Control;
+use crate::error::{CommandError, Result};
+use crate::write::no_session;
 use num_bigint::BigUint;
 use p4jet_dataplane::PortSettings;
 use p4jet_externs::{CounterValue, CrcParams, Node, Rates, Session};

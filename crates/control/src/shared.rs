@@ -1,16 +1,18 @@
 //! Control of one running switch by several clients.
 
-use crate::error::{CommandError, NO_MEMORY, Subject, count};
+use crate::changes::Changes;
+use crate::control::Control;
+use crate::error::{CommandError, NO_MEMORY, Result, Subject, count};
 use crate::event::Subscription;
 use crate::guard::{MemoryClaim, guarded};
 use crate::host::{Host, Keep, Program, Ready, Swap};
-use crate::journal::{Changes, Journal};
+use crate::journal::Journal;
 use crate::named::NamedUpdate;
 use crate::rights::Rights;
 use crate::state::ReadCommand;
 use crate::stats::PortStats;
 use crate::update::{Atomicity, Direct, Update};
-use crate::write::{Batch, Control, Mark, Written};
+use crate::write::{Batch, Mark, Written};
 use p4jet_dataplane::{Cancel, QueueConfig, Switch, Topics};
 use std::io;
 use std::path::Path;
@@ -129,8 +131,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic is a bug, but no reason to stop serving other clients.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-type Result<T> = std::result::Result<T, CommandError>;
 
 /// The outcome of loading a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,9 +3,11 @@
 //! Keys, values and names are written as in updates by name ([`NamedUpdate`]), so `Schema::resolve_with` reads them.
 //! Tables and action profiles have a shape, by which entries that do not fit another program are recognised.
 
+use crate::control::Control;
 use crate::describe::{ActionInfo, Param};
-use crate::error::{CommandError, count};
+use crate::error::{CommandError, Result, count};
 use crate::guard::{claim_for_lines, guarded};
+use crate::made::Made;
 use crate::named::{
     Call, NamedUpdate, Names, RateRecord, Session, hex_text, pairs, rates_words, resolve_rates,
 };
@@ -18,7 +20,7 @@ use crate::schema::{check_group, check_rates, is_const_entry, multicast_port_max
 use crate::sealed::{FileSum, Seal, open, seal};
 use crate::update::{Act, DEFAULT_CELL, Share, Update};
 use crate::value::{key_word, number_word, parse_value};
-use crate::write::{Control, Made, Result, Undo, UndoOther, check_node_handle, is_plain};
+use crate::write::{Undo, UndoOther, check_node_handle, is_plain};
 use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate};
 use p4jet_externs::{CounterValue, Multicast, Node};
 use p4jet_ir::{Instance, InstanceId, InstanceKind, TableId};
