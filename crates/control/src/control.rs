@@ -119,7 +119,7 @@ impl Control {
 
     /// The constants of a custom CRC before it is set.
     pub(crate) fn usual_crc(&self, crc: u32) -> CrcParams {
-        if self.schema.crc_widths[crc as usize] == 16 { CrcParams::CRC16 } else { CrcParams::CRC32 }
+        if self.schema.crc_width(crc) == Some(16) { CrcParams::CRC16 } else { CrcParams::CRC32 }
     }
 
     /// Called after many changes.

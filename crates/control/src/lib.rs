@@ -63,7 +63,7 @@ pub use p4jet_tables::{Action, KeyMatch};
 pub use queues::{Queue, QueueUpdate, WEIGHT_MAX};
 pub use read::{Entity, EntryState, PAGE_MAX, Page, Selector};
 pub use rights::{Opened, Rights};
-pub use schema::{Cells, RegisterCells, Schema};
+pub use schema::{Cells, ObjectKind, RegisterCells, Schema};
 pub use shared::{Loaded, Published, SharedControl, Transaction};
 pub use state::ReadCommand;
 pub use stats::{PortStats, Stats};

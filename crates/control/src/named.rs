@@ -7,7 +7,7 @@ use crate::error::{CommandError, Result, count};
 use crate::made::Made;
 use crate::notes::Noted;
 use crate::queues::{Queue, QueueUpdate};
-use crate::schema::{Named, PRIORITY_MAX, Schema};
+use crate::schema::{ObjectKind, PRIORITY_MAX, Schema};
 use crate::update::{Act, Cell, EntryKey, EntryRef, Mirror, Ref, Share, Update};
 use crate::value::{KeyWord, NumberWord, key_match, key_word, number_word, parse_rate, parse_value};
 use num_bigint::BigUint;
@@ -515,7 +515,7 @@ impl Schema {
             let inserted = Inserted {
                 table: (!same_table).then_some(self.table_name(*id)),
                 key: Words(key),
-                priority: self.needs_priority(*id).then_some(*priority),
+                priority: self.shape(*id).needs_priority.then_some(*priority),
                 r#do: Called { action: (!same).then_some(&listed.name), params: Words(&action.data) },
             };
             json.extend_from_slice(br#"{"insert":"#);
@@ -545,7 +545,7 @@ impl Schema {
             Update::Insert { table: id, key, priority, act } => NamedUpdate::Insert {
                 table: table(id),
                 key: words(key),
-                priority: self.needs_priority(*id).then_some(*priority),
+                priority: self.shape(*id).needs_priority.then_some(*priority),
                 r#do: self.named_act(*id, act),
             },
             Update::Modify { table: id, entry, act } => NamedUpdate::Modify {
@@ -920,7 +920,7 @@ impl Schema {
             EntryRef::Handle(of) => NamedEntry::Handle(*of),
             EntryRef::Key(of) => NamedEntry::Key {
                 key: of.key.iter().map(key_word).collect(),
-                priority: self.needs_priority(table).then_some(of.priority),
+                priority: self.shape(table).needs_priority.then_some(of.priority),
             },
         }
     }
@@ -936,7 +936,7 @@ impl Schema {
 
     pub(crate) fn crc_record(&self, crc: u32, params: &CrcParams) -> Crc {
         let CrcParams { width, poly, init, xor, reflect_in, reflect_out } = *params;
-        let name = self.crcs.name(crc).to_string();
+        let name = self.names(ObjectKind::Crc).name(crc).to_string();
         Crc { name, width, polynomial: poly, initial: init, xor, reflect_in, reflect_out }
     }
 
@@ -1021,7 +1021,7 @@ impl Schema {
         let key = self.matches(id, key)?;
         let name = self.table_name(id);
         let wrong = |why: String| Err(CommandError::new(why).entity(name).field("priority"));
-        match (self.needs_priority(id), priority) {
+        match (self.shape(id).needs_priority, priority) {
             (true, Some(priority)) => Ok((key, priority)),
             (false, None | Some(0)) => Ok((key, 0)),
             (true, None) => wrong(format!(
@@ -1062,8 +1062,8 @@ pub(crate) struct Names<'s, 'n> {
     /// True if `known` keeps names: a single update does not use one twice.
     keeps: bool,
     /// The latest table and the latest other name, which the next update is likely to repeat.
-    latest: [Option<(Named, &'n str, u32)>; 2],
-    known: HashMap<(Named, &'n str), u32>,
+    latest: [Option<(ObjectKind, &'n str, u32)>; 2],
+    known: HashMap<(ObjectKind, &'n str), u32>,
     /// Number of further errors that list similar names.
     described: usize,
 }
@@ -1081,8 +1081,8 @@ impl<'s, 'n> Names<'s, 'n> {
         Names { described: usize::from(described), ..Names::new(schema, false) }
     }
 
-    fn find(&mut self, kind: Named, name: &'n str) -> Result<u32> {
-        let place = usize::from(kind != Named::Table);
+    fn find(&mut self, kind: ObjectKind, name: &'n str) -> Result<u32> {
+        let place = usize::from(kind != ObjectKind::Table);
         if let Some((latest, text, id)) = self.latest[place]
             && latest == kind
             && text == name
@@ -1108,35 +1108,35 @@ impl<'s, 'n> Names<'s, 'n> {
     }
 
     fn crc(&mut self, name: &'n str) -> Result<u32> {
-        self.find(Named::Crc, name)
+        self.find(ObjectKind::Crc, name)
     }
 
     pub(crate) fn table(&mut self, name: &'n str) -> Result<TableId> {
-        self.find(Named::Table, name).map(TableId)
+        self.find(ObjectKind::Table, name).map(TableId)
     }
 
     fn action(&mut self, table: TableId, name: &'n str) -> Result<u32> {
-        self.find(Named::Action(table), name)
+        self.find(ObjectKind::ActionOf(table), name)
     }
 
     pub(crate) fn counter(&mut self, name: &'n str) -> Result<InstanceId> {
-        self.find(Named::Counter, name).map(InstanceId)
+        self.find(ObjectKind::Counter, name).map(InstanceId)
     }
 
     pub(crate) fn register(&mut self, name: &'n str) -> Result<InstanceId> {
-        self.find(Named::Register, name).map(InstanceId)
+        self.find(ObjectKind::Register, name).map(InstanceId)
     }
 
     pub(crate) fn meter(&mut self, name: &'n str) -> Result<InstanceId> {
-        self.find(Named::Meter, name).map(InstanceId)
+        self.find(ObjectKind::Meter, name).map(InstanceId)
     }
 
     pub(crate) fn profile(&mut self, name: &'n str) -> Result<InstanceId> {
-        self.find(Named::Profile, name).map(InstanceId)
+        self.find(ObjectKind::Profile, name).map(InstanceId)
     }
 
     pub(crate) fn value_set(&mut self, name: &'n str) -> Result<TableId> {
-        self.find(Named::ValueSet, name).map(TableId)
+        self.find(ObjectKind::ValueSet, name).map(TableId)
     }
 }
 

@@ -240,7 +240,7 @@ impl Records<'_> {
             table: declared.name.clone(),
             handle,
             key: key.iter().map(key_word).collect(),
-            priority: control.schema().needs_priority(id).then_some(priority),
+            priority: control.schema().shape(id).needs_priority.then_some(priority),
             r#do: control.schema().call(id, &action),
             timeout_ms: life.map(|life| life.timeout_ms),
             is_const: declared.const_entries || is_const_entry(declared, handle),

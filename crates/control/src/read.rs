@@ -2,6 +2,7 @@
 
 use crate::control::Control;
 use crate::error::{CommandError, Result};
+use crate::schema::ObjectKind;
 use crate::write::no_session;
 use num_bigint::BigUint;
 use p4jet_dataplane::PortSettings;
@@ -277,10 +278,10 @@ impl Control {
                 Page { entities, next: rest.next().map(|(port, _)| u64::from(*port) + 1) }
             }
             Selector::Crcs => {
-                let size = self.schema.crc_widths.len() as u32;
+                let size = self.schema.description().crcs.len() as u32;
                 Page::of_cells(size, from, max, |crc| Ok(Entity::Crc(crc, self.crc(crc))))?
             }
-            Selector::Crc(crc) => match self.schema.crc_widths.get(*crc as usize) {
+            Selector::Crc(crc) => match self.schema.crc_width(*crc) {
                 Some(_) => Page::all(vec![Entity::Crc(*crc, self.crc(*crc))]),
                 None => return Err(unknown("custom CRC")),
             },
@@ -289,7 +290,7 @@ impl Control {
 
     /// The constants of a custom CRC: those of the ordinary CRC unless others are set.
     fn crc(&self, crc: u32) -> CrcParams {
-        let set = self.switch.state().crc(self.schema.crcs.name(crc));
+        let set = self.switch.state().crc(self.schema.names(ObjectKind::Crc).name(crc));
         set.unwrap_or_else(|| self.usual_crc(crc))
     }
 
@@ -307,7 +308,7 @@ impl Control {
         handle: EntryHandle,
         entry: p4jet_tables::Entry,
     ) -> Entity {
-        let (state, shape) = (self.switch.state(), &self.schema.shapes[id.index()]);
+        let (state, shape) = (self.switch.state(), &self.schema.shape(id));
         let row = table.row_of(handle);
         let counters = shape.direct_counters.iter();
         let counters =

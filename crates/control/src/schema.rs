@@ -29,26 +29,18 @@ pub const SESSION_BYTES_MAX: u32 = 65_535;
 
 /// The objects of a program. A name is a full name in the program, or an unambiguous dotted suffix of one.
 pub struct Schema {
-    /// Tables.
-    pub tables: NameIndex,
-    /// Actions; of those with the same name, the first.
-    pub actions: NameIndex,
-    /// Counters, including direct ones.
-    pub counters: NameIndex,
-    /// Registers.
-    pub registers: NameIndex,
-    /// Meters, including direct ones.
-    pub meters: NameIndex,
-    /// Action profiles and action selectors.
-    pub profiles: NameIndex,
-    /// Parser value sets, which are tables without actions.
-    pub value_sets: NameIndex,
-    /// Custom CRCs, by their numbers in the schema.
-    pub crcs: NameIndex,
+    tables: NameIndex,
+    actions: NameIndex,
+    counters: NameIndex,
+    registers: NameIndex,
+    meters: NameIndex,
+    profiles: NameIndex,
+    value_sets: NameIndex,
+    crcs: NameIndex,
     /// The width of each custom CRC: 16 or 32.
-    pub crc_widths: Vec<u32>,
+    crc_widths: Vec<u32>,
     /// The properties of each table.
-    pub shapes: Vec<Shape>,
+    shapes: Vec<Shape>,
     /// For each action profile, a table that uses it.
     profile_tables: BTreeMap<InstanceId, TableId>,
     /// All objects with their shapes. Value sets are not among the tables.
@@ -69,23 +61,33 @@ enum Place {
 }
 
 /// The kind of object that a name denotes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Named {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ObjectKind {
+    /// Tables.
     Table,
-    Action(TableId),
+    /// Actions, by their ids; of those with the same name, the first.
+    Action,
+    /// The actions of a table, by their indices in its list.
+    ActionOf(TableId),
+    /// Counters, including direct ones.
     Counter,
+    /// Registers.
     Register,
+    /// Meters, including direct ones.
     Meter,
+    /// Action profiles and action selectors.
     Profile,
+    /// Parser value sets, which are tables without actions.
     ValueSet,
+    /// Custom CRCs, by their numbers in the schema.
     Crc,
 }
 
 /// Properties of a table that changes need besides its declaration.
 pub struct Shape {
     /// Its actions, as indices in its list.
-    pub actions: NameIndex,
-    /// True if entries have a priority.
+    actions: NameIndex,
+    /// True if entries have a priority: some key field is ternary, range or optional.
     pub needs_priority: bool,
     /// The kind of the table in bmv2's words.
     pub match_kind: &'static str,
@@ -181,16 +183,17 @@ impl Schema {
     }
 
     /// The names of all objects of a kind.
-    pub(crate) fn names(&self, kind: Named) -> &NameIndex {
+    pub fn names(&self, kind: ObjectKind) -> &NameIndex {
         match kind {
-            Named::Table => &self.tables,
-            Named::Action(table) => &self.shapes[table.index()].actions,
-            Named::Counter => &self.counters,
-            Named::Register => &self.registers,
-            Named::Meter => &self.meters,
-            Named::Profile => &self.profiles,
-            Named::ValueSet => &self.value_sets,
-            Named::Crc => &self.crcs,
+            ObjectKind::Table => &self.tables,
+            ObjectKind::Action => &self.actions,
+            ObjectKind::ActionOf(table) => &self.shapes[table.index()].actions,
+            ObjectKind::Counter => &self.counters,
+            ObjectKind::Register => &self.registers,
+            ObjectKind::Meter => &self.meters,
+            ObjectKind::Profile => &self.profiles,
+            ObjectKind::ValueSet => &self.value_sets,
+            ObjectKind::Crc => &self.crcs,
         }
     }
 
@@ -372,9 +375,14 @@ impl Schema {
         self.table_info(table).map_or(&[], |info| &info.actions)
     }
 
-    /// True if entries of a table have a priority: some key field is ternary, range or optional.
-    pub fn needs_priority(&self, table: TableId) -> bool {
-        self.shapes[table.index()].needs_priority
+    /// The properties of a table.
+    pub fn shape(&self, table: TableId) -> &Shape {
+        &self.shapes[table.index()]
+    }
+
+    /// The width of a custom CRC, 16 or 32; none if the program has no such CRC.
+    pub fn crc_width(&self, crc: u32) -> Option<u32> {
+        self.crc_widths.get(crc as usize).copied()
     }
 
     /// A table that uses an action profile. Its list of actions is that of the members.
@@ -547,7 +555,7 @@ impl Schema {
 
     fn check_priority(&self, program: &Program, id: TableId, priority: u32) -> Result<()> {
         let name = &program.tables[id.index()].name;
-        let message = match self.needs_priority(id) {
+        let message = match self.shape(id).needs_priority {
             true if priority <= PRIORITY_MAX => return Ok(()),
             true => {
                 format!("found priority {priority} of an entry of `{name}`, expected 0 to {PRIORITY_MAX}")

@@ -16,7 +16,7 @@ use crate::record::{
     Cells, Did, End, Group, GroupNode, Groups, Header, JournalHeader, Member, NoteRecord, OneQueue,
     PortRecord, QueueRecord, Record, Register, Shape, TableDefault, TableEntry, ValueSet,
 };
-use crate::schema::{check_group, check_rates, is_const_entry, multicast_port_max};
+use crate::schema::{ObjectKind, check_group, check_rates, is_const_entry, multicast_port_max};
 use crate::sealed::{FileSum, Seal, open, seal};
 use crate::update::{Act, DEFAULT_CELL, Share, Update};
 use crate::value::{key_word, number_word, parse_value};
@@ -159,9 +159,9 @@ impl Control {
         };
         let mut out = Lines { out, sum, line: Vec::new() };
         out.put(&Record::State(Header { version, program: program.name.clone(), serial }))?;
-        for profile in names.profiles.sorted() {
+        for profile in names.names(ObjectKind::Profile).sorted() {
             let Ok(id) = names.profile_table(InstanceId(profile)) else { continue };
-            let name = || names.profiles.name(profile).to_string();
+            let name = || names.names(ObjectKind::Profile).name(profile).to_string();
             let (actions, generations) = (actions(names.actions_of(id)), BTreeMap::new());
             let (key, generation_min) = (Vec::new(), 0);
             out.put(&Record::Profile(Shape { name: name(), key, actions, generations, generation_min }))?;
@@ -176,10 +176,10 @@ impl Control {
                 out.put(&Record::Group(Group { profile: name(), handle, members, places }))?;
             }
         }
-        for id in names.tables.sorted().map(TableId) {
+        for id in names.names(ObjectKind::Table).sorted().map(TableId) {
             self.write_table(id, &mut out)?;
         }
-        for id in names.value_sets.sorted().map(TableId) {
+        for id in names.names(ObjectKind::ValueSet).sorted().map(TableId) {
             let declared = &program.tables[id.index()];
             let members = self.switch.table(id);
             let values: Vec<Vec<String>> =
@@ -191,8 +191,8 @@ impl Control {
         }
         self.write_instances(counters, &mut out)?;
         let state = self.switch.state();
-        for crc in names.crcs.sorted() {
-            let name = names.crcs.name(crc);
+        for crc in names.names(ObjectKind::Crc).sorted() {
+            let name = names.names(ObjectKind::Crc).name(crc);
             let set = state.crc(name).filter(|set| *set != self.usual_crc(crc));
             if let Some(params) = set {
                 out.put(&Record::Crc(self.schema.crc_record(crc, &params)))?;
@@ -229,7 +229,7 @@ impl Control {
         let program = self.program();
         let declared = &program.tables[id.index()];
         let name = || declared.name.clone();
-        let needs_priority = self.schema.shapes[id.index()].needs_priority;
+        let needs_priority = self.schema.shape(id).needs_priority;
         let table = self.switch.table(id);
         let (key, actions) = (self.schema.key(id).to_vec(), actions(self.schema.actions_of(id)));
         let generations = table.free_generations().collect();
@@ -297,7 +297,7 @@ impl Control {
 
     /// The number of objects in a dump, apart from cells.
     pub fn objects(&self) -> usize {
-        let profiles = self.schema.profiles.sorted().filter_map(|id| {
+        let profiles = self.schema.names(ObjectKind::Profile).sorted().filter_map(|id| {
             Some(self.profile(self.schema.profile_table(InstanceId(id)).ok()?).ok()?.objects_count())
         });
         let state = self.switch.state();
@@ -488,9 +488,14 @@ impl<'c> Restoring<'c, '_> {
         self.generations =
             tables.map(|id| control.switch.table(TableId(id)).next_generations().collect()).collect();
         self.apply(Update::Reset, None)?;
-        for crc in control.schema.crcs.sorted() {
+        for crc in control.schema.names(ObjectKind::Crc).sorted() {
             let usual = control.usual_crc(crc);
-            if control.switch.state().crc(control.schema.crcs.name(crc)).is_some_and(|now| now != usual) {
+            if control
+                .switch
+                .state()
+                .crc(control.schema.names(ObjectKind::Crc).name(crc))
+                .is_some_and(|now| now != usual)
+            {
                 self.apply(Update::SetCrc { crc, params: usual }, None)?;
             }
         }

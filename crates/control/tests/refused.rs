@@ -4,7 +4,8 @@ mod common;
 
 use common::{control, set_up};
 use p4jet_control::{
-    Act, Atomicity, Cell, Control, EntryRef, Mirror, Queue, QueueUpdate, Ref, SharedControl, Update,
+    Act, Atomicity, Cell, Control, EntryRef, Mirror, ObjectKind, Queue, QueueUpdate, Ref, SharedControl,
+    Update,
 };
 use p4jet_dataplane::Rate;
 use p4jet_externs::{CounterValue, CrcParams};
@@ -14,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// Everything that is set, with the handles and generations of parser value sets.
 fn dump(control: &Control) -> String {
-    let sets = control.schema().value_sets.sorted().map(TableId);
+    let sets = control.schema().names(ObjectKind::ValueSet).sorted().map(TableId);
     let sets = sets.map(|set| {
         let table = control.switch().table(set);
         (table.entries().collect::<Vec<_>>(), table.next_generations().collect::<Vec<_>>())

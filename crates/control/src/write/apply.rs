@@ -7,7 +7,7 @@ use crate::control::Control;
 use crate::error::{CommandError, Result, Subject, taken};
 use crate::guard::{HEAP_BLOCK_BYTES, claim_for_undo, collect_claimed};
 use crate::made::{Kind, Made};
-use crate::schema::check_entry_open;
+use crate::schema::{ObjectKind, check_entry_open};
 use crate::update::{Act, Cell, DEFAULT_CELL, Direct, Mirror, Update};
 use num_bigint::BigUint;
 use p4jet_externs::{Multicast, Replica, Session};
@@ -248,7 +248,7 @@ impl Control {
                 }
             }
             Update::SetCrc { crc, params } => {
-                let name = self.schema.crcs.name(crc);
+                let name = self.schema.names(ObjectKind::Crc).name(crc);
                 let old = self.switch.state().crc(name).unwrap_or(self.usual_crc(crc));
                 self.switch.state().set_crc(name, params);
                 note(&|| Update::SetCrc { crc, params: old }.into());

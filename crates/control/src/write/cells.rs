@@ -72,10 +72,10 @@ impl Control {
     pub(crate) fn reset_direct(&self, table: TableId, row: u32) {
         let state = self.switch.state();
         // The cells exist: the table has the row.
-        for counter in &self.schema.shapes[table.index()].direct_counters {
+        for counter in &self.schema.shape(table).direct_counters {
             let _ = state.counter_write(counter.0, row, CounterValue::default());
         }
-        for meter in &self.schema.shapes[table.index()].direct_meters {
+        for meter in &self.schema.shape(table).direct_meters {
             let _ = state.meter_set_rates(meter.0, row, None);
             let _ = state.meter_reset_counts(meter.0, row);
         }
@@ -86,7 +86,7 @@ impl Control {
         table: TableId,
         handle: EntryHandle,
     ) -> Vec<(InstanceId, CounterValue)> {
-        let counters = &self.schema.shapes[table.index()].direct_counters;
+        let counters = &self.schema.shape(table).direct_counters;
         counters.iter().filter_map(|c| Some((*c, self.counter_value(*c, handle.0).ok()?))).collect()
     }
 
@@ -95,7 +95,7 @@ impl Control {
         table: TableId,
         handle: EntryHandle,
     ) -> Vec<(InstanceId, Option<Rates>)> {
-        let meters = &self.schema.shapes[table.index()].direct_meters;
+        let meters = &self.schema.shape(table).direct_meters;
         meters.iter().filter_map(|m| Some((*m, self.meter_rates(*m, handle.0).ok()?))).collect()
     }
 

@@ -161,7 +161,7 @@ impl Control {
 
     /// Memory to undo the deletion of all entries of a table.
     pub(crate) fn undo_bytes_of_entries(&self, id: TableId) -> usize {
-        let (declared, shape) = (&self.program().tables[id.index()], &self.schema.shapes[id.index()]);
+        let (declared, shape) = (&self.program().tables[id.index()], &self.schema.shape(id));
         let params = |action: &TableAction| self.program().actions[action.action.index()].params.len();
         let params = declared.actions.iter().map(params).max().unwrap_or(0);
         // An entry is listed before it becomes an undo step. A match has up to two values on the heap.

@@ -9,7 +9,7 @@ use crate::commands::{execute_quietly, write_one};
 use crate::error::LineError;
 use p4jet_control::names::{NameIndex, unknown};
 use p4jet_control::schema::{PRIORITY_MAX, check_entries_open, param_names};
-use p4jet_control::{Act, CommandError, Control, Schema, Update, count};
+use p4jet_control::{Act, CommandError, Control, ObjectKind, Update, count};
 use p4jet_dataplane::{Processed, Worker};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, EntryHandle};
@@ -180,7 +180,8 @@ impl<'a, D: Device> Runner<'a, D> {
                 self.write(Update::SetDefault { table: id, act })?;
             }
             StatementKind::RemoveAll => {
-                let tables: Vec<_> = self.control.schema().tables.sorted().map(TableId).collect();
+                let tables: Vec<_> =
+                    self.control.schema().names(ObjectKind::Table).sorted().map(TableId).collect();
                 for id in tables {
                     if !self.control.program().tables[id.index()].const_entries {
                         self.write(Update::Clear(id))?;
@@ -202,13 +203,13 @@ impl<'a, D: Device> Runner<'a, D> {
             StatementKind::Wait => self.wait(),
             StatementKind::CheckCounter { counter, index, check } => {
                 self.outcome.checks += 1;
-                let id = self.find(counter, |names| &names.counters).map(InstanceId)?;
+                let id = self.find(counter, ObjectKind::Counter).map(InstanceId)?;
                 let index = self.counter_index(id, index)?;
                 self.check_counter(counter, id, index, check.as_ref())?;
             }
             StatementKind::CheckRegister { register, index, cond, value } => {
                 self.outcome.checks += 1;
-                let id = self.find(register, |names| &names.registers).map(InstanceId)?;
+                let id = self.find(register, ObjectKind::Register).map(InstanceId)?;
                 let width = self.control.schema().register_cells(id)?.width;
                 let wanted = value.value(width).map_err(at(value.column))?;
                 let found = self.control.register_value(id, *index)?;
@@ -242,12 +243,12 @@ impl<'a, D: Device> Runner<'a, D> {
         Err(format!("found port {port}, expected one that the program can distinguish: 0 to {max}"))
     }
 
-    fn find(&self, name: &Name, index: impl Fn(&Schema) -> &NameIndex) -> Result<u32, Wrong> {
-        find(index(self.control.schema()), name)
+    fn find(&self, name: &Name, kind: ObjectKind) -> Result<u32, Wrong> {
+        find(self.control.schema().names(kind), name)
     }
 
     fn table(&self, name: &Name) -> Result<TableId, Wrong> {
-        self.find(name, |names| &names.tables).map(TableId)
+        self.find(name, ObjectKind::Table).map(TableId)
     }
 
     fn entry(
@@ -281,7 +282,7 @@ impl<'a, D: Device> Runner<'a, D> {
             }
         }
         let key = key.into_iter().zip(&table.keys).map(|(m, k)| m.unwrap_or_else(|| omitted(k))).collect();
-        let priority = match (self.control.schema().shapes[id.index()].needs_priority, priority) {
+        let priority = match (self.control.schema().shape(id).needs_priority, priority) {
             (true, Some(p)) if p <= PRIORITY_MAX => self.priority_base - p,
             (true, Some(p)) => {
                 return Err(at(name.column)(format!("found priority {p}, expected 0 to {PRIORITY_MAX}")));
@@ -302,7 +303,7 @@ impl<'a, D: Device> Runner<'a, D> {
     fn call(&self, id: TableId, call: &Call) -> Result<Action, Wrong> {
         let program = self.control.program();
         let table = &program.tables[id.index()];
-        let action = find(&self.control.schema().shapes[id.index()].actions, &call.action)?;
+        let action = find(self.control.schema().names(ObjectKind::ActionOf(id)), &call.action)?;
         let declared = table.actions[action as usize].action;
         let params = &program.actions[declared.index()].params;
         let names = param_names(program, declared);
