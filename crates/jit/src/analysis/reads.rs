@@ -8,6 +8,7 @@ use super::may_defined::{self, MayDefined, changes_nothing, unmasked};
 use super::memos::Memos;
 use super::sources::{Source, Sources};
 use super::sums::{Sum, Summand, Sums, summands};
+use crate::choice::Choice;
 use crate::graph::{Graph, ListedAction, PerPlace, Place, StatementSite};
 use crate::slots::{Slot, SlotKind, SlotSet, summed};
 use cranelift_codegen::entity::{EntityRef, PrimaryMap};
@@ -111,6 +112,8 @@ pub struct NodePlan {
     pub stmts: Vec<Statement>,
     /// The terminator to run.
     pub terminator: Settled<Terminator>,
+    /// The form of the terminator, if it is a `switch`.
+    pub choice: Choice,
     /// The reads of the terminator.
     pub reads: Reads,
 }
@@ -279,7 +282,11 @@ impl<'a> Point<'a> {
             _ => None,
         };
         field.iter().for_each(|f| self.keep(self.graph().slots.field(*f), &mut reads));
-        NodePlan { stmts, terminator, reads: sorted(reads) }
+        let choice = match terminator.of(&node.terminator).unwrap_or(&node.terminator) {
+            Terminator::Switch { value, cases, .. } => Choice::of_switch(program, value, cases.len()),
+            _ => Choice::Compare,
+        };
+        NodePlan { stmts, terminator, choice, reads: sorted(reads) }
     }
 
     fn statement(&self, op: &Op, related: Option<&Sum>) -> Statement {
