@@ -215,7 +215,7 @@ impl From<ObserveError> for CommandError {
 }
 
 /// Maximum number of choices in an error.
-const CHOICES_MAX: usize = 100;
+pub(crate) const CHOICES_MAX: usize = 100;
 
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -978,7 +978,7 @@ impl Schema {
                 }
                 let data = fields.iter().zip(params).map(|(Param { name, width }, text)| {
                     parse_value(text, *width).map_err(|why| {
-                        let message = format!("Invalid runtime data: parameter {name}: {why}");
+                        let message = format!("parameter {name}: {why}");
                         CommandError::new(message).field(format!("parameter {name}"))
                     })
                 });
@@ -1005,7 +1005,7 @@ impl Schema {
         }
         let fields = fields.iter().zip(words).map(|(field, text)| {
             key_match(field, text).map_err(|why| {
-                let message = format!("Invalid match key: field {}: {why}", field.name);
+                let message = format!("key field {}: {why}", field.name);
                 CommandError::new(message).entity(self.table_name(id)).field(format!("key {}", field.name))
             })
         });
@@ -1177,7 +1177,7 @@ mod tests {
             let errors = resolved[..1000].iter().map(|resolved| resolved.as_ref().unwrap_err());
             for (i, error) in errors.enumerate() {
                 assert_eq!(&*error.code, "UNKNOWN_NAME");
-                assert!(error.message.starts_with("Invalid table name (l"), "{error}");
+                assert!(error.message.starts_with("the table name `l"), "{error}");
                 assert_eq!(error.choices.is_empty(), i >= DESCRIBED_MAX, "{i}: {error}");
             }
         }

@@ -203,7 +203,7 @@ impl Schema {
     ///
     /// The program has no such table, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn table(&self, name: &str) -> Result<TableId> {
-        self.tables.find(name).map(TableId)
+        Ok(TableId(self.tables.find(name)?))
     }
 
     /// The index of an action in a table's list.
@@ -212,7 +212,7 @@ impl Schema {
     ///
     /// The table has no such action, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn action(&self, table: TableId, name: &str) -> Result<u32> {
-        self.shapes[table.index()].actions.find(name)
+        Ok(self.shapes[table.index()].actions.find(name)?)
     }
 
     /// The counter of this name, direct or not.
@@ -221,7 +221,7 @@ impl Schema {
     ///
     /// The program has no such counter, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn counter(&self, name: &str) -> Result<InstanceId> {
-        self.counters.find(name).map(InstanceId)
+        Ok(InstanceId(self.counters.find(name)?))
     }
 
     /// The register of this name.
@@ -230,7 +230,7 @@ impl Schema {
     ///
     /// The program has no such register, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn register(&self, name: &str) -> Result<InstanceId> {
-        self.registers.find(name).map(InstanceId)
+        Ok(InstanceId(self.registers.find(name)?))
     }
 
     /// The meter of this name, direct or not.
@@ -239,7 +239,7 @@ impl Schema {
     ///
     /// The program has no such meter, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn meter(&self, name: &str) -> Result<InstanceId> {
-        self.meters.find(name).map(InstanceId)
+        Ok(InstanceId(self.meters.find(name)?))
     }
 
     /// The action profile or action selector of this name.
@@ -248,7 +248,7 @@ impl Schema {
     ///
     /// The program has no such action profile, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn profile(&self, name: &str) -> Result<InstanceId> {
-        self.profiles.find(name).map(InstanceId)
+        Ok(InstanceId(self.profiles.find(name)?))
     }
 
     /// The parser value set of this name: a table of which only the key is used.
@@ -257,7 +257,7 @@ impl Schema {
     ///
     /// The program has no such parser value set, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn value_set(&self, name: &str) -> Result<TableId> {
-        self.value_sets.find(name).map(TableId)
+        Ok(TableId(self.value_sets.find(name)?))
     }
 
     /// The number of the custom CRC of this name.
@@ -266,7 +266,7 @@ impl Schema {
     ///
     /// The program has no such custom CRC, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn crc(&self, name: &str) -> Result<u32> {
-        self.crcs.find(name)
+        Ok(self.crcs.find(name)?)
     }
 
     /// All objects of the program with their shapes: key fields, actions with their parameters, sizes, constraints.

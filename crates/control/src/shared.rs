@@ -525,7 +525,7 @@ impl SharedControl {
     /// read or is refused, or the compilation was cancelled.
     pub fn prepare_program(&self, program: &Program<'_>, cancel: &Cancel) -> Result<()> {
         let ongoing = || {
-            let why = "a program is already prepared: activate it with swap_configs, or replace it with load";
+            let why = "a program is already prepared: activate it, or load another in its place";
             CommandError::refused(Subject::Program, "ONGOING_SWAP", why)
         };
         if lock(&self.0.next).is_some() {
@@ -551,7 +551,7 @@ impl SharedControl {
             CommandError::refused(
                 Subject::Program,
                 "NO_ONGOING_SWAP",
-                "no program is prepared: run load_new_config_file first",
+                "no program is prepared",
             )
         };
         let report = self.swap(next.ok_or_else(none)?)?;

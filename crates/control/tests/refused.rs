@@ -133,7 +133,7 @@ impl Random<'_> {
         let direct = schema.table("l2").unwrap();
         match self.below(44) {
             0..=5 => {
-                let priority = if schema.needs_priority(table) { self.below(3) } else { 0 };
+                let priority = if schema.shape(table).needs_priority { self.below(3) } else { 0 };
                 Update::Insert { table, key: self.key(table), priority, act: self.act(table) }
             }
             6 => Update::Modify { table, entry: self.entry(table), act: self.act(table) },
@@ -446,7 +446,7 @@ fn a_restore_with_many_wrong_names_is_refused_briefly() {
     let text = control.dump(false) + &(0..50_000).map(line).collect::<String>();
     let error = shared.restore(&text).unwrap_err();
     assert!(
-        error.message.contains("cell0: Invalid register name (cell0): did you mean `ingress.cells`?"),
+        error.message.contains("cell0: the register name `cell0` is unknown: did you mean `ingress.cells`?"),
         "{error}"
     );
     assert!(error.message.contains("others: 49960 records more"), "{error}");

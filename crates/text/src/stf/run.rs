@@ -6,7 +6,7 @@ use super::replay::Fresh;
 use super::report::{Failure, StfOutcome, compare};
 use super::{Call, CounterCheck, CounterIndex, Match, Name, Pattern, Statement, StatementKind};
 use crate::commands::{execute_quietly, write_one};
-use crate::error::LineError;
+use crate::error::{LineError, invalid_data, invalid_key};
 use p4jet_control::names::{NameIndex, unknown};
 use p4jet_control::schema::{PRIORITY_MAX, check_entries_open, param_names};
 use p4jet_control::{Act, CommandError, Control, ObjectKind, Update, count};
@@ -266,19 +266,11 @@ impl<'a, D: Device> Runner<'a, D> {
             let index = find_key(&table.keys, m).map_err(at(m.field.column))?;
             let field = &table.keys[index];
             let value = key_match(field, &m.value).map_err(|why| {
-                let message = format!(
-                    "Invalid match key: field {} ({}, bit<{}>): {why}",
-                    field.name,
-                    field.kind.name(),
-                    field.width
-                );
-                at(m.field.column)(message)
+                let (name, kind, width) = (&field.name, field.kind.name(), field.width);
+                at(m.field.column)(invalid_key(format_args!("{name} ({kind}, bit<{width}>): {why}")))
             })?;
             if key[index].replace(value).is_some() {
-                return Err(at(m.field.column)(format!(
-                    "Invalid match key: field {} is given twice",
-                    field.name
-                )));
+                return Err(at(m.field.column)(invalid_key(format_args!("{} is given twice", field.name))));
             }
         }
         let key = key.into_iter().zip(&table.keys).map(|(m, k)| m.unwrap_or_else(|| omitted(k))).collect();
@@ -332,16 +324,10 @@ impl<'a, D: Device> Runner<'a, D> {
             };
             let width = program.width(params[index]);
             let value = number.value(width).map_err(|why| {
-                at(number.column)(format!(
-                    "Invalid runtime data: parameter {} (bit<{width}>): {why}",
-                    names[index]
-                ))
+                at(number.column)(invalid_data(format_args!("{} (bit<{width}>): {why}", names[index])))
             })?;
             if data[index].replace(value).is_some() {
-                return Err(at(column)(format!(
-                    "Invalid runtime data: parameter {} is given twice",
-                    names[index]
-                )));
+                return Err(at(column)(invalid_data(format_args!("{} is given twice", names[index]))));
             }
         }
         if let Some(missing) = data.iter().position(Option::is_none) {
@@ -523,7 +509,7 @@ fn find(index: &NameIndex, name: &Name) -> Result<u32, Wrong> {
             .filter(|(n, _)| n.ends_with(&name.text) && !name.text.is_empty());
         match (ends.next(), ends.next()) {
             (Some((_, id)), None) => Ok(id),
-            _ => Err(at(name.column)(error.message)),
+            _ => Err(at(name.column)(LineError::from(error).message)),
         }
     })
 }

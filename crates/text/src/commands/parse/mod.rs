@@ -10,7 +10,7 @@ mod value_sets;
 use self::host::HostCommand;
 use self::queues::configures_queues;
 use super::{both_notes, list};
-use crate::error::LineError;
+use crate::error::{LineError, invalid_data, invalid_key, invalid_name};
 use num_bigint::BigUint;
 use num_traits::Zero;
 use p4jet_control::names::{NameIndex, unknown};
@@ -460,7 +460,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 let choices = unknown(text, actions.names(), "its actions are");
                 format!("Error: Table {name} has no action {text}: {choices}")
             }
-            Err(_) => actions.find(text).expect_err("looked up above").message,
+            Err(_) => LineError::from(actions.find(text).expect_err("looked up above")).message,
         };
         let error = LineError::new(message).code("UNKNOWN_NAME").field("action").choices(actions.names());
         Err(error.at(token.span()))
@@ -616,9 +616,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let (mut key, mut note) = (Vec::with_capacity(fields.len()), None);
         for (field, token) in fields.iter().zip(&line.tokens[words]) {
             let (found, masked) = key_match_masked(field, token.text).map_err(|why| {
-                let message =
-                    format!("Invalid match key: field {} ({}): {why}", field.name, describe_key(field));
-                LineError::new(message).at(token.span())
+                let fault = format_args!("{} ({}): {why}", field.name, describe_key(field));
+                LineError::new(invalid_key(fault)).at(token.span())
             })?;
             if masked {
                 note = both_notes(note, Some(masked_note(field, token.text, &found)));
@@ -642,8 +641,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let mut data = Vec::with_capacity(params.len());
         for (Param { name, width }, token) in params.iter().zip(&line.tokens[words]) {
             data.push(parse_value(token.text, *width).map_err(|why| {
-                let message = format!("Invalid runtime data: parameter {name} (bit<{width}>): {why}");
-                LineError::new(message).at(token.span())
+                let fault = format_args!("{name} (bit<{width}>): {why}");
+                LineError::new(invalid_data(fault)).at(token.span())
             })?);
         }
         Ok(Action { action: action.id, data })
@@ -698,7 +697,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
             None if choices.is_empty() => format!("the program has no crc{width}_custom"),
             None => unknown(text, choices.into_iter(), "those of the program are"),
         };
-        Err(LineError::new(format!("Invalid crc{width}_custom name ({text}): {why}")).at(token.span()))
+        Err(LineError::new(invalid_name(&format!("crc{width}_custom"), text, &why)).at(token.span()))
     }
 
     fn crc(&self, line: &Line<'_, 'a>, width: u32) -> Parsed<Command<'a>> {
