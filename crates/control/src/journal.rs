@@ -12,8 +12,9 @@ use crate::changes::Changes;
 use crate::control::Control;
 use crate::error::count;
 use crate::record::{Header, JournalHeader, Record};
+use crate::restore::{ReadCommand, Restoring};
 use crate::sealed::{Seal, open, seal};
-use crate::state::{ReadCommand, Restoring};
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};

@@ -149,6 +149,12 @@ impl Page {
 }
 
 impl Control {
+    /// The default action of a table. As in bmv2, a table with an action profile has none until a member or group is set, although
+    /// the program's action runs.
+    pub fn default_action(&self, table: TableId) -> Option<Action> {
+        default_of(&self.switch.table(table)).cloned()
+    }
+
     /// Reads one page of at most `max` entities ([`PAGE_MAX`] at most). The first page begins `from` 0, each other one where
     /// [`Page::next`] of the page before says; the last one has none. A page may be empty although others follow. Each page
     /// has its entities as they are at one moment; what changes between two pages may be in either form, or missing.
@@ -329,4 +335,12 @@ impl Control {
 
 fn direct(kind: &str) -> CommandError {
     CommandError::new(format!("this is a direct {kind}: read it with its table's entries")).field(kind)
+}
+
+/// The default action, member or group of a table. As in bmv2, a table with an action profile has none until a member or group
+/// is set, although the program's action runs.
+pub(crate) fn default_of(table: &p4jet_tables::Table) -> Option<&Action> {
+    let default = table.default_action();
+    let unset = table.profile().is_some() && default.as_member().or(default.as_group()).is_none();
+    (!unset).then_some(default)
 }

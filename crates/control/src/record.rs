@@ -4,8 +4,14 @@
 
 pub use crate::describe::{KeyField, Param};
 use crate::named::{Call, Crc, NamedNoted, NamedUpdate, RateRecord, Session};
+use crate::sealed::seal;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The version of dumps, and of the state files of earlier versions: lines without checksums.
+pub(crate) const VERSION: u32 = 1;
+/// The version of state files: every line carries a checksum, and the last line has the number of lines.
+pub(crate) const VERSION_SEALED: u32 = 2;
 
 /// A line of a state file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,6 +82,23 @@ pub struct JournalHeader {
     pub changes: u64,
     /// Number of changes that could not be written.
     pub unwritten: u64,
+}
+
+impl JournalHeader {
+    pub(crate) fn new(serial: u64) -> JournalHeader {
+        JournalHeader { version: VERSION_SEALED, serial, changes: 0, unwritten: 0 }
+    }
+
+    /// Formats the line, whose length does not depend on the numbers.
+    pub(crate) fn line(&self) -> Vec<u8> {
+        let JournalHeader { version, serial, changes, unwritten } = self;
+        let object = format!(
+            r#"{{"journal":{{"version":{version},"serial":{serial:>20},"changes":{changes:>20},"unwritten":{unwritten:>20}}}}}"#
+        );
+        let mut line = Vec::new();
+        seal(object.into_bytes(), &mut line);
+        line
+    }
 }
 
 /// The shape of a table or action profile, by which entries that do not fit another program are recognised.

@@ -8,8 +8,8 @@ use crate::guard::{MemoryClaim, guarded};
 use crate::host::{Host, Keep, Program, Ready, Swap};
 use crate::journal::Journal;
 use crate::named::NamedUpdate;
+use crate::restore::ReadCommand;
 use crate::rights::Rights;
-use crate::state::ReadCommand;
 use crate::stats::PortStats;
 use crate::update::{Atomicity, Direct, Update};
 use crate::write::{Batch, Mark, Written};
@@ -547,13 +547,7 @@ impl SharedControl {
     /// No program is prepared, or it cannot replace the running one, which continues.
     pub fn swap_program(&self) -> Result<Loaded> {
         let next = lock(&self.0.next).take();
-        let none = || {
-            CommandError::refused(
-                Subject::Program,
-                "NO_ONGOING_SWAP",
-                "no program is prepared",
-            )
-        };
+        let none = || CommandError::refused(Subject::Program, "NO_ONGOING_SWAP", "no program is prepared");
         let report = self.swap(next.ok_or_else(none)?)?;
         // It was prepared for the queues of that time.
         let note = self.make_queues().and_then(std::result::Result::err);

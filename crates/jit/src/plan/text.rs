@@ -28,7 +28,6 @@ use crate::analysis::sums::{Sum, Summand};
 use crate::choice::Choice;
 use crate::graph::{Graph, ListedAction, Place, StatementId, StatementSite, TargetId};
 use crate::slots::{Slot, SlotKind};
-use crate::widths::limb_count;
 use cranelift_codegen::entity::{EntityRef, PrimaryMap};
 use p4jet_ir::{Expr, FieldId, HeaderId, Node, Op, TableId, Terminator};
 use std::collections::BTreeSet;
