@@ -324,7 +324,10 @@ impl Journal {
             retry: None,
         };
         if let Some(program) = is_other {
-            report.push(format!("it is of the program {program}, and {} runs now", control.program().name));
+            report.push(format!(
+                "it belongs to the program {program}, but {} is running",
+                control.program().name
+            ));
         }
         report.extend(lost.iter().cloned());
         if !lost.is_empty() {
@@ -334,7 +337,7 @@ impl Journal {
         match journal.replace(control) {
             Ok(kept) => report.extend(kept),
             Err(error) if is_full(&error) || journal.must_be_kept => {
-                report.push(format!("no change is kept until this is solved: {error}"));
+                report.push(format!("no change is saved until this problem is solved: {error}"));
             }
             Err(error) => return Err(error),
         }
@@ -367,7 +370,7 @@ impl Journal {
         }
         let old = set_aside(&self.path)?;
         self.must_be_kept = false;
-        Ok(Some(format!("the file as it was is kept as {}", old.display())))
+        Ok(Some(format!("the original file is kept as {}", old.display())))
     }
 
     fn try_replace(&mut self, control: &Control) -> io::Result<()> {
@@ -486,7 +489,7 @@ mod tests {
         // Something takes the place of a file that p4jet needs.
         fs::create_dir(beside(&file, ".new")).unwrap();
         let error = journal.replace(&control).unwrap_err().to_string();
-        let kept = format!("the file as it was is kept as {}", beside(&file, ".old").display());
+        let kept = format!("the original file is kept as {}", beside(&file, ".old").display());
         assert!(error.contains("state.new: ") && error.ends_with(&kept), "{error}");
         fs::remove_dir(beside(&file, ".new")).unwrap();
         assert_eq!(journal.replace(&control).unwrap(), None, "it is reported once");

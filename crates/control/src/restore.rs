@@ -80,7 +80,7 @@ impl Control {
 
 /// Dumps contain no runtime commands.
 fn no_command(_: &Control, _: &str) -> Result<Option<Update>> {
-    Err(CommandError::new("it belongs in another file"))
+    Err(CommandError::new("this line belongs in another file"))
 }
 
 fn unreadable(error: io::Error) -> CommandError {
@@ -127,7 +127,7 @@ pub(crate) struct StateFile {
 
 fn other_version(version: u32) -> String {
     format!(
-        "it has version {version} of the state's form, and this p4jet reads {VERSION} and, with checksums, {VERSION_SEALED}"
+        "its format has version {version}; this p4jet reads version {VERSION}, and version {VERSION_SEALED} with checksums"
     )
 }
 
@@ -277,7 +277,7 @@ impl<'c> Restoring<'c, '_> {
             let (of, torn) = (format!("line {number}"), !line.ends_with(b"\n"));
             let seal = open(&mut line);
             if end.is_some() {
-                self.damage(&of, "something follows the last line");
+                self.damage(&of, "it follows the last line");
                 continue;
             }
             match (seal, sealed) {
@@ -302,7 +302,7 @@ impl<'c> Restoring<'c, '_> {
                 }
                 (Seal::Missing, Some(false)) => match serde_json::from_slice(&line) {
                     Ok(record) => self.put(record),
-                    Err(_) if torn => self.damage(&of, "it is torn"),
+                    Err(_) if torn => self.damage(&of, "it is incomplete"),
                     Err(error) => self.lose(&of, format!("not a record: {error}")),
                 },
                 (Seal::Missing, None) if number == 1 => match serde_json::from_slice(&line) {
@@ -329,12 +329,12 @@ impl<'c> Restoring<'c, '_> {
                 let why = "it is not a p4jet state file";
                 return Err(wrong(why.into()));
             }
-            (Some(true), None) => self.damage("the end", "the file was cut short: its last line is missing"),
+            (Some(true), None) => self.damage("the file", "its last line is missing, so it was cut short"),
             (Some(true), Some((end, sum)))
                 if !self.damaged && (end.lines, &end.sums) != (sum.lines, &sum.text()) =>
             {
                 let (lines, found) = (end.lines, sum.lines);
-                self.damage("the whole", format!("{found} of {lines} lines, or lines of another file"));
+                self.damage("the file", format!("found {found} of {lines} lines, or lines of another file"));
             }
             _ => {}
         }
@@ -353,7 +353,7 @@ impl<'c> Restoring<'c, '_> {
         self.configure_queues_of_snapshot();
         let (mut last, mut others) = (0, 0u64);
         if header.is_none() {
-            let why = "its first line is damaged or missing: how many changes there were is not known";
+            let why = "its first line is damaged or missing, so the number of changes is unknown";
             self.damage("journal", why);
         }
         let mut line = Vec::new();
@@ -374,7 +374,7 @@ impl<'c> Restoring<'c, '_> {
                     }
                     let place = did.number.unwrap_or(0);
                     if place <= last {
-                        self.damage(&of, format!("change {place} comes again"));
+                        self.damage(&of, format!("change {place} occurs twice"));
                         continue;
                     }
                     if place > last + 1 {
@@ -396,26 +396,29 @@ impl<'c> Restoring<'c, '_> {
                 None if torn && header.is_some_and(|header| header.changes <= last) => {
                     // No client knows its handles.
                     let handles_lost = self.handles_lost;
-                    self.damage(&of, "it is torn: a change that was not answered yet is lost");
+                    self.damage(&of, "it is incomplete: a change that was not yet acknowledged is lost");
                     self.handles_lost = handles_lost;
                 }
                 None => self.damage(&of, "its checksum is wrong or missing"),
             }
         }
         if others > 0 {
-            self.damage("journal", format!("{} of another state file", count(others as usize, "change")));
+            self.damage(
+                "journal",
+                format!("found {} of another state file", count(others as usize, "change")),
+            );
         }
         if let Some(header) = header {
             if header.changes > last {
                 let missing = count((header.changes - last) as usize, "change");
                 self.damage(
                     "journal",
-                    format!("it was cut short: the last {missing} of {} are missing", header.changes),
+                    format!("the last {missing} of {} are missing, so it was cut short", header.changes),
                 );
             }
             if header.unwritten > 0 {
                 let lost = count(header.unwritten as usize, "change");
-                self.damage("journal", format!("{lost} could not be written when they were made"));
+                self.damage("journal", format!("{lost} could not be written at the time"));
             }
         }
         Ok(())
@@ -435,7 +438,7 @@ impl<'c> Restoring<'c, '_> {
                 Ok(Record::State(_)) if number == 1 => {}
                 Ok(Record::Did(mut did)) => self.did(&mut did),
                 Ok(_) => self.damage(&of, "not a change"),
-                Err(_) if !line.ends_with(b"\n") => self.damage(&of, "it is torn"),
+                Err(_) if !line.ends_with(b"\n") => self.damage(&of, "it is incomplete"),
                 Err(error) => self.damage(&of, format!("not a record: {error}")),
             }
         }
@@ -444,9 +447,9 @@ impl<'c> Restoring<'c, '_> {
 
     fn put(&mut self, record: Record) {
         let (of, done) = match record {
-            Record::State(_) => ("state".to_string(), Err(CommandError::new("it began already"))),
+            Record::State(_) => ("state".to_string(), Err(CommandError::new("the first line occurs twice"))),
             Record::End(_) | Record::Journal(_) => {
-                ("journal".to_string(), Err(CommandError::new("it belongs in another file")))
+                ("journal".to_string(), Err(CommandError::new("this line belongs in another file")))
             }
             Record::Table(shape) => return self.compare(shape, false),
             Record::Profile(shape) => return self.compare(shape, true),
@@ -510,7 +513,7 @@ impl<'c> Restoring<'c, '_> {
             }
         };
         if !profile && shape.key != self.control.schema.key(table) {
-            self.lose(&shape.name, "its key is another");
+            self.lose(&shape.name, "its key has changed");
             self.other_tables.insert(shape.name);
             return;
         }
@@ -541,7 +544,7 @@ impl<'c> Restoring<'c, '_> {
             && !self.other_actions.is_empty()
             && self.other_actions.contains(&(of.to_string(), name.clone()))
         {
-            return Err(CommandError::new(format!("the action `{name}` has other parameters")));
+            return Err(CommandError::new(format!("the parameters of the action `{name}` have changed")));
         }
         self.control.schema.resolve_act(id, call, &mut self.names())
     }
@@ -612,7 +615,7 @@ impl<'c> Restoring<'c, '_> {
     fn value_set(&mut self, ValueSet { name, key, values }: &ValueSet) -> Result<()> {
         let set = self.names().value_set(name)?;
         if *key != self.control.schema.key(set) {
-            return Err(CommandError::new("its fields are others"));
+            return Err(CommandError::new("its fields have changed"));
         }
         for value in values {
             let key = self.control.schema.matches(set, value)?;
@@ -625,7 +628,7 @@ impl<'c> Restoring<'c, '_> {
         let id = self.names().register(name)?;
         let now = self.control.schema.register_cells(id)?.width;
         if now != *width {
-            return Err(CommandError::new(format!("its cells have {now} bits, they had {width}")));
+            return Err(CommandError::new(format!("its cells had {width} bits, and now have {now}")));
         }
         for (index, text) in cells {
             let value = parse_value(text, now).map_err(CommandError::new)?;
@@ -690,7 +693,7 @@ impl<'c> Restoring<'c, '_> {
     fn queues(&mut self, QueueRecord { per_port, others, ports }: &QueueRecord) -> Result<()> {
         if !(1..=QUEUES_MAX).contains(per_port) {
             return Err(CommandError::new(format!(
-                "{per_port} queues of a port: expected 1 to {QUEUES_MAX}"
+                "found {per_port} queues per port, expected 1 to {QUEUES_MAX}"
             )));
         }
         for port in ports.keys() {
@@ -699,7 +702,7 @@ impl<'c> Restoring<'c, '_> {
         for PortRecord { queues, .. } in ports.values().chain([others]) {
             if queues.len() != QUEUES_MAX {
                 let found = count(queues.len(), "queue");
-                return Err(CommandError::new(format!("found {found} of a port, expected {QUEUES_MAX}")));
+                return Err(CommandError::new(format!("found {found} per port, expected {QUEUES_MAX}")));
             }
             queues.iter().try_for_each(|queue| check_weight(queue.weight))?;
         }

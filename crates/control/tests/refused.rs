@@ -418,7 +418,7 @@ fn restore_checks_what_a_write_checks() {
         (good.lines().last().unwrap().replace("\"weight\":5", "\"weight\":10001"), "found weight 10001"),
         (
             r#"{"queues":{"per_port":8,"others":{"queues":[]},"ports":{}}}"#.into(),
-            "found 0 queues of a port, expected 8",
+            "found 0 queues per port, expected 8",
         ),
         (
             r#"{"group":{"profile":"ecmp","handle":1,"members":[],"places":[1]}}"#.into(),

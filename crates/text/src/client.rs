@@ -110,7 +110,7 @@ impl Client {
             }
         }
         let answer: Answer = serde_json::from_str(&answer).map_err(|e| {
-            io::Error::new(ErrorKind::InvalidData, format!("it is no p4jet that answers: {e}"))
+            io::Error::new(ErrorKind::InvalidData, format!("the server that answered is not p4jet: {e}"))
         })?;
         match &answer.error {
             // The user's input is not at fault.

@@ -71,7 +71,7 @@ impl LineError {
     /// Adds the changes that could not be undone.
     pub(crate) fn and_not_undone(self, undone: Result<(), CommandError>) -> LineError {
         let Err(also) = undone else { return self };
-        LineError { message: format!("{}; not all could be taken back: {also}", self.message), ..self }
+        LineError { message: format!("{}; undoing failed: {also}", self.message), ..self }
     }
 
     /// The message without the word with which bmv2's CLI begins it.

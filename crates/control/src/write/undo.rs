@@ -123,13 +123,11 @@ impl Retries {
         }
     }
 
-    /// An error states how many changes remain.
+    /// An error states how many changes are left.
     pub(crate) fn end(self) -> Result<()> {
         match self.first {
             None => Ok(()),
-            Some(error) => {
-                Err(CommandError::new(format!("{} stayed: {error}", count(self.stayed, "change"))))
-            }
+            Some(error) => Err(CommandError::new(format!("{} left: {error}", count(self.stayed, "change")))),
         }
     }
 }
@@ -138,9 +136,8 @@ impl Retries {
 pub(crate) fn with_rest(error: CommandError, undone: Result<()>) -> CommandError {
     match undone {
         Ok(()) => error,
-        Err(also) => CommandError {
-            message: format!("{}; not all could be taken back: {}", error.message, also.message),
-            ..error
-        },
+        Err(also) => {
+            CommandError { message: format!("{}; undoing failed: {}", error.message, also.message), ..error }
+        }
     }
 }

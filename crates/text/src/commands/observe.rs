@@ -261,7 +261,7 @@ impl Observer<'_> {
             let TraceInfo { id, spec, taken, missed } = trace;
             let _ = write!(text, "trace {id}:{} {taken} of {} taken", wanted_text(spec), spec.count);
             if *missed > 0 {
-                let _ = write!(text, ", {missed} came too fast to be looked at");
+                let _ = write!(text, ", {missed} arrived too fast to be traced");
             }
             text.push('\n');
         }
