@@ -59,8 +59,8 @@ impl Schema {
         members: Vec<u32>,
     ) -> Record {
         let (set, weighted) = of.group_places(handle).unwrap_or_default();
-        let places = weighted.then(|| set.into_iter().map(|(_, places)| places).collect());
-        Record::Group(Group { profile: self.name_of(profile), handle, members, places })
+        let weights = weighted.then(|| set.into_iter().map(|(_, places)| places).collect());
+        Record::Group(Group { profile: self.name_of(profile), handle, members, weights })
     }
 
     pub(crate) fn value_set_record(&self, set: TableId, values: Vec<Vec<String>>) -> Record {

@@ -157,7 +157,7 @@ pub enum NamedUpdate {
         lag: u32,
         ports: BTreeSet<u32>,
     },
-    /// Replaces the members of a group: handles, each with a number of places.
+    /// Replaces the members of a group: handles, each with its weight.
     SetGroup {
         profile: String,
         group: Ref,
@@ -657,7 +657,7 @@ impl Schema {
                 NamedUpdate::SetMulticastGroup { group: *group, replicas: replicas.as_deref().map(pairs) }
             }
             Update::SetGroup { profile, group, members } => {
-                let members = members.iter().map(|Share { member, places }| (*member, *places)).collect();
+                let members = members.iter().map(|Share { member, weight }| (*member, *weight)).collect();
                 NamedUpdate::SetGroup { profile: instance(profile), group: *group, members }
             }
             Update::Note { of, note } => {
@@ -839,7 +839,7 @@ impl Schema {
             NamedUpdate::SetLag { lag, ports } => Update::SetLag { lag: *lag, ports: ports.clone() },
             NamedUpdate::SetGroup { profile, group, members } => {
                 let members =
-                    members.iter().map(|(member, places)| Share { member: *member, places: *places });
+                    members.iter().map(|(member, weight)| Share { member: *member, weight: *weight });
                 let members = members.collect();
                 Update::SetGroup { profile: names.profile(profile)?, group: *group, members }
             }

@@ -147,9 +147,9 @@ pub struct Group {
     pub handle: u32,
     /// The handles of its members.
     pub members: Vec<u32>,
-    /// The number of places of each, if that was set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub places: Option<Vec<u32>>,
+    /// The weight of each, if weights were set.
+    #[serde(rename = "places", default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<Vec<u32>>,
 }
 
 /// A client's note.

@@ -558,7 +558,7 @@ impl<'c> Restoring<'c, '_> {
         self.write(Update::CreateMember { profile, action }, Some(*handle))
     }
 
-    fn group(&mut self, Group { profile, handle, members, places }: &Group) -> Result<()> {
+    fn group(&mut self, Group { profile, handle, members, weights }: &Group) -> Result<()> {
         let profile = self.names().profile(profile)?;
         let create = Update::CreateGroup { profile };
         self.control.check(&create)?;
@@ -567,20 +567,20 @@ impl<'c> Restoring<'c, '_> {
             return Err(CommandError::new(format!("group {handle}: there is no member {member}")));
         }
         let group = (*handle).into();
-        let Some(places) = places else {
+        let Some(weights) = weights else {
             self.apply(create, Some(*handle))?;
             return members.iter().try_for_each(|member| {
                 self.apply(Update::AddToGroup { profile, group, member: (*member).into() }, None)
             });
         };
-        if places.len() != members.len() {
-            let (found, expected) = (places.len(), members.len());
-            let why = format!("group {handle}: found {found} numbers of places, expected {expected}");
+        if weights.len() != members.len() {
+            let (found, expected) = (count(weights.len(), "weight"), members.len());
+            let why = format!("group {handle}: found {found}, expected {expected}");
             return Err(CommandError::new(why));
         }
         self.apply(create, Some(*handle))?;
         let members =
-            members.iter().zip(places).map(|(member, places)| Share { member: *member, places: *places });
+            members.iter().zip(weights).map(|(member, weight)| Share { member: *member, weight: *weight });
         let members = members.collect();
         self.write(Update::SetGroup { profile, group, members }, None)
     }

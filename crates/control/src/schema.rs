@@ -453,7 +453,7 @@ impl Schema {
             Update::SetGroup { profile, members, .. } => {
                 self.profile_table(*profile)?;
                 check_selector(program, *profile)?;
-                check_places(members.iter().map(|share| u64::from(share.places)).sum())
+                check_places(members.iter().map(|share| u64::from(share.weight)).sum())
             }
 
             Update::WriteCounter { counter, cell, .. } => {

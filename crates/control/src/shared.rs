@@ -298,7 +298,7 @@ impl SharedControl {
     /// # Errors
     ///
     /// The file cannot be written.
-    pub fn settle(&self) -> io::Result<()> {
+    pub fn write_state_file(&self) -> io::Result<()> {
         let Kept { control, journal: Some(journal) } = &mut *lock(&self.0.kept) else { return Ok(()) };
         journal.replace(control).map(drop)
     }

@@ -170,8 +170,8 @@ impl From<u32> for Ref {
 pub struct Share {
     /// The handle of the member.
     pub member: u32,
-    /// Its number of places.
-    pub places: u32,
+    /// Its weight: the number of its places in the group.
+    pub weight: u32,
 }
 
 /// An entry of a table.

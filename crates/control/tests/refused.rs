@@ -422,7 +422,7 @@ fn restore_checks_what_a_write_checks() {
         ),
         (
             r#"{"group":{"profile":"ecmp","handle":1,"members":[],"places":[1]}}"#.into(),
-            "found 1 numbers of places, expected 0",
+            "found 1 weight, expected 0",
         ),
     ] {
         // The generations of slots change before the wrong line.

@@ -150,10 +150,10 @@ impl Client {
                 }
                 Err(error) => Ok(refused(error)),
             },
-            Some(FileCommand::Frames { act, port, path }) => {
+            Some(FileCommand::Frames { kind, port, path }) => {
                 let send =
                     |line: &str| self.ask(&Request::Command { line: line.into(), data }).map(Reply::from);
-                let reply = files::each_frame(act, port, path, send)?;
+                let reply = files::each_frame(kind, port, path, send)?;
                 Ok(Reply { data: reply.data.filter(|_| data), ..reply }.into())
             }
         }

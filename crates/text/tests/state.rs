@@ -303,7 +303,7 @@ fn small(folder: &Folder) -> String {
     done("table_add l2 out 0x0a => 3");
     done("table_add l2 deny 0x0b =>");
     done("register_write cells 1 77");
-    control.settle().unwrap();
+    control.write_state_file().unwrap();
     done("table_add l2 deny 0x0c =>");
     done("table_delete l2 0");
     done("mirroring_add 1 4");
@@ -496,7 +496,7 @@ fn only_regular_files_are_replaced() {
     let control = shared(small_control());
     assert_eq!(control.keep(&folder.file(), read_command).unwrap(), [""; 0]);
     fs::create_dir(folder.0.join("state.new")).unwrap();
-    let error = control.settle().unwrap_err().to_string();
+    let error = control.write_state_file().unwrap_err().to_string();
     assert!(error.contains("state.new: it is a directory"), "{error}");
 }
 
@@ -762,7 +762,7 @@ fn another_program_keeps_what_fits() {
     let folder = Folder::new();
     let (control, _) = begun(&folder);
     control.load("setup", SETUP).unwrap();
-    control.settle().unwrap();
+    control.write_state_file().unwrap();
     control.reply("table_add l2 deny 0x1f =>", false);
     control.reply("table_add ipv4_lpm deny 7.0.0.0/8 =>", false);
     drop(control);

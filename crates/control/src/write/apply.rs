@@ -168,7 +168,7 @@ impl Control {
             Update::SetGroup { profile, group, members } => {
                 let (table, of) = self.profile_of(profile)?;
                 let group = made.handle(group, Kind::Group(profile), self.program())?;
-                let members: Vec<_> = members.iter().map(|share| (share.member, share.places)).collect();
+                let members: Vec<_> = members.iter().map(|share| (share.member, share.weight)).collect();
                 let (old, weighted) = of.set_group(group, &members, true).map_err(self.refused(table))?;
                 note(&|| UndoOther::GroupMembers(profile, group, old.clone(), weighted).into());
             }

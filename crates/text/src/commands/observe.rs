@@ -4,8 +4,8 @@ use super::Reply;
 use crate::packet;
 use p4jet_control::{CommandError, DryRun, Host, Rights, SharedControl, Stats, parse_value, unknown};
 use p4jet_dataplane::{
-    BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Injected, Outcome, TraceInfo,
-    TraceSpec, Traced,
+    BytePattern, Cancel, CaptureInfo, CaptureSpec, FieldPattern, Injected, Outcome, TraceInfo, TraceSpec,
+    Traced, Verdict,
 };
 use p4jet_ir::FieldKind;
 use p4jet_suggest::did_you_mean;
@@ -283,11 +283,11 @@ impl Observer<'_> {
                     frame.len(),
                     now_us / 1_000_000,
                     now_us % 1_000_000,
-                    did_text(did, *agrees),
+                    verdict_text(did, *agrees),
                 );
                 data.push(json!({
                     "trace": id, "packet": number, "port": port, "time_us": now_us, "frame": hex(frame),
-                    "did": did_json(did), "agrees": agrees, "steps": steps_json,
+                    "did": verdict_json(did), "agrees": agrees, "steps": steps_json,
                 }));
             }
         }
@@ -409,11 +409,11 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn did_text(did: &Did, agrees: bool) -> String {
-    let did = match did {
-        Did::Sent { port, frame } => format!("sent {} bytes to port {port}", frame.len()),
-        Did::Dropped(why) => format!("dropped it: {why}"),
-        Did::Done => "the packet ended, its copies continued".to_string(),
+fn verdict_text(verdict: &Verdict, agrees: bool) -> String {
+    let did = match verdict {
+        Verdict::Sent { port, frame } => format!("sent {} bytes to port {port}", frame.len()),
+        Verdict::Dropped(why) => format!("dropped it: {why}"),
+        Verdict::Done => "the packet ended, its copies continued".to_string(),
     };
     match agrees {
         true => format!("the worker did the same: {did}"),
@@ -423,11 +423,11 @@ fn did_text(did: &Did, agrees: bool) -> String {
     }
 }
 
-fn did_json(did: &Did) -> Value {
-    match did {
-        Did::Sent { port, frame } => json!({"outcome": "sent", "port": port, "frame": hex(frame)}),
-        Did::Dropped(why) => json!({"outcome": "dropped", "reason": why}),
-        Did::Done => json!({"outcome": "done"}),
+fn verdict_json(verdict: &Verdict) -> Value {
+    match verdict {
+        Verdict::Sent { port, frame } => json!({"outcome": "sent", "port": port, "frame": hex(frame)}),
+        Verdict::Dropped(why) => json!({"outcome": "dropped", "reason": why}),
+        Verdict::Done => json!({"outcome": "done"}),
     }
 }
 
