@@ -1,6 +1,6 @@
 //! The state of an analysis, and small helpers that all rules share.
 
-use crate::infer::POISON;
+use crate::generic::POISON;
 use crate::scopes::{Noticed, Scopes, Symbol};
 use crate::typed::*;
 use p4jet_suggest as suggest;

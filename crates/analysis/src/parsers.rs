@@ -1,7 +1,7 @@
 //! Parsers: states and transitions (P4_16, "Packet parsing").
 
 use crate::check::{Checker, Place};
-use crate::infer::{POISON, is_poison};
+use crate::generic::{POISON, is_poison};
 use crate::keysets::Shape;
 use crate::typed::*;
 use p4jet_suggest as suggest;

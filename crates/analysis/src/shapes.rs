@@ -1,6 +1,6 @@
 //! Size and nesting depth of types.
 
-use crate::infer::nodes;
+use crate::generic::nodes;
 use crate::typed::{Program, Type, TypeParamId};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use crate::check::{Checker, Place, VarKind};
 use crate::consts;
 use crate::exprs::operator;
-use crate::infer::is_poison;
+use crate::generic::is_poison;
 use crate::members::Owner;
 use crate::scopes::Symbol;
 use crate::typed::*;

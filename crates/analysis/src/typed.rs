@@ -12,6 +12,9 @@ use p4jet_syntax::ast::{Annotation, BinaryOp, Direction, StructKind, UnaryOp};
 use p4jet_syntax::span::{SourceMap, Span};
 use std::collections::HashMap;
 
+/// Maximum width of `bit` and `int`.
+pub(crate) const BITS_MAX: u32 = 2_048;
+
 macro_rules! index {
     ($(#[$doc:meta] $name:ident;)*) => {$(
         #[$doc]

@@ -1,8 +1,9 @@
 //! Control of a switch, and access to its objects.
 
 use crate::error::{BUSY, CommandError, NO_MEMORY, Result, Subject};
+use crate::fields::param_names;
 use crate::notes::{Noted, Notes};
-use crate::schema::{Schema, param_names};
+use crate::schema::Schema;
 use crate::update::Update;
 use p4jet_dataplane::Switch;
 use p4jet_externs::CrcParams;

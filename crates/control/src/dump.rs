@@ -3,7 +3,8 @@
 //! Keys, values and names are written as in updates by name ([`NamedUpdate`](crate::NamedUpdate)).
 
 use crate::control::Control;
-use crate::describe::{ActionInfo, Param};
+use crate::describe::ActionInfo;
+use crate::fields::Param;
 use crate::make_record::session_record;
 use crate::named::{hex_text, rates_words};
 use crate::read::default_of;

@@ -18,12 +18,14 @@
 //! Runtime commands, packet tests and control connections are in the crate `p4jet-text`, which builds on this one. This crate has
 //! no table state of its own and parses no packets.
 
+mod call;
 mod changes;
 mod control;
 pub mod describe;
 mod dump;
 mod error;
 pub mod event;
+mod fields;
 mod guard;
 mod held;
 mod host;
@@ -47,14 +49,16 @@ mod update;
 pub mod value;
 mod write;
 
+pub use call::Call;
 pub use control::{Control, NoteOwner};
-pub use describe::{ActionInfo, Description, KeyField, Param, TableInfo};
+pub use describe::{ActionInfo, Description, TableInfo};
 pub use error::{CommandError, ErrorKind, INVALID_ARGUMENT, Subject, count};
 pub use event::{Event, Subscription};
+pub use fields::{KeyField, Param, param_names};
 pub use guard::{MemoryClaim, claim_for_lines, guarded};
 pub use held::each_held;
 pub use host::{DryRun, Host, Keep, Program, Ready, Source, Swap, Swapped};
-pub use named::{Call, Crc, NamedCell, NamedEntry, NamedNoted, NamedUpdate, RateRecord, Session};
+pub use named::{Crc, NamedCell, NamedEntry, NamedNoted, NamedUpdate, RateRecord, Session};
 pub use named_read::{NamedPage, NamedSelector};
 pub use names::unknown;
 pub use notes::{NOTE_BYTES_MAX, Note, Noted};

@@ -1,7 +1,8 @@
 //! Makes the records of objects, for dumps, state files and reads by name.
 
+use crate::call::Call;
 use crate::control::Control;
-use crate::named::{Call, RateRecord, Session, pairs};
+use crate::named::{RateRecord, Session, pairs};
 use crate::record::{
     Cells, Group, GroupNode, Member, OneQueue, PortRecord, QueueRecord, Record, Register, TableDefault,
     TableEntry, ValueSet,

@@ -2,8 +2,9 @@
 //!
 //! Keys and values are texts as runtime commands take them, so their meaning does not depend on the program's ids.
 
-use crate::describe::Param;
+use crate::call::Call;
 use crate::error::{CommandError, Result, count};
+use crate::fields::Param;
 use crate::made::Made;
 use crate::notes::Noted;
 use crate::queues::{Queue, QueueUpdate};
@@ -202,28 +203,6 @@ pub enum NamedUpdate {
     Reset {},
 }
 
-/// An action with its data, a member or a group.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    expecting = "an object with `action` and `params`, or with `member` or `group`"
-)]
-pub struct Call {
-    /// The name of an action.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub action: Option<String>,
-    /// The values of its parameters.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub params: Vec<String>,
-    /// The handle of a member.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub member: Option<Ref>,
-    /// The handle of a group.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<Ref>,
-}
-
 /// An entry by its handle, or by its key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
@@ -353,35 +332,6 @@ impl From<RateRecord> for Rate {
         match rate {
             RateRecord::PacketsPerSecond(rate) => Rate::Packets(rate),
             RateRecord::BitsPerSecond(rate) => Rate::Bits(rate),
-        }
-    }
-}
-
-/// A [`Ref`] as JSON: a number, or `{"made": 3}`.
-#[derive(Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = r#"expected a handle, or `{"made": N}` with the number of an earlier update of the batch"#
-)]
-pub(crate) enum RefForm {
-    Handle(u32),
-    Made { made: u32 },
-}
-
-impl From<RefForm> for Ref {
-    fn from(form: RefForm) -> Ref {
-        match form {
-            RefForm::Handle(handle) => Ref::Handle(handle),
-            RefForm::Made { made } => Ref::Made(made),
-        }
-    }
-}
-
-impl From<Ref> for RefForm {
-    fn from(of: Ref) -> RefForm {
-        match of {
-            Ref::Handle(handle) => RefForm::Handle(handle),
-            Ref::Made(made) => RefForm::Made { made },
         }
     }
 }

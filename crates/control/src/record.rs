@@ -2,8 +2,9 @@
 //!
 //! Keys, values and names are written as in [`NamedUpdate`].
 
-pub use crate::describe::{KeyField, Param};
-use crate::named::{Call, Crc, NamedNoted, NamedUpdate, RateRecord, Session};
+use crate::call::Call;
+pub use crate::fields::{KeyField, Param};
+use crate::named::{Crc, NamedNoted, NamedUpdate, RateRecord, Session};
 use crate::sealed::seal;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

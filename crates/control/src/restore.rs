@@ -2,11 +2,12 @@
 //!
 //! Tables and action profiles have a shape, by which entries that do not fit another program are recognised.
 
+use crate::call::Call;
 use crate::control::Control;
 use crate::error::{CommandError, Result, count};
 use crate::guard::{claim_for_lines, guarded};
 use crate::made::Made;
-use crate::named::{Call, NamedUpdate, Names, resolve_rates};
+use crate::named::{NamedUpdate, Names, resolve_rates};
 use crate::queues::{check_port, check_weight, limit};
 use crate::record::{
     Cells, Did, Group, GroupNode, Groups, JournalHeader, Member, NoteRecord, PortRecord, QueueRecord, Record,

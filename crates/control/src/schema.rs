@@ -1,17 +1,14 @@
 //! The control interface of a program: its objects by name, the shape of its tables, and the legal changes.
 
-use crate::describe::{
-    ActionInfo, CrcInfo, Description, KeyField, TableInfo, describe_instances, table_info,
-};
+use crate::describe::{ActionInfo, CrcInfo, Description, TableInfo, describe_instances, table_info};
 use crate::error::{CommandError, Subject};
+use crate::fields::KeyField;
 use crate::names::NameIndex;
 use crate::notes::NOTE_BYTES_MAX;
 use crate::update::{Act, Cell, Mirror, Update};
 use p4jet_dataplane::QUEUES_MAX;
 use p4jet_externs::{Rates, Replica};
-use p4jet_ir::{
-    ActionId, Function, Instance, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId,
-};
+use p4jet_ir::{Function, Instance, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The largest priority of an entry: bmv2's is a signed 32-bit number.
@@ -906,9 +903,4 @@ fn shape(program: &Program, id: TableId, table: &p4jet_ir::Table) -> Shape {
         direct_counters,
         direct_meters,
     }
-}
-
-/// The names of an action's parameters, without the name of the action.
-pub fn param_names(program: &Program, action: ActionId) -> Vec<&str> {
-    program.actions[action.index()].params.iter().map(|param| program.param_name(action, *param)).collect()
 }

@@ -194,13 +194,13 @@ impl Watch {
 pub(crate) fn processed(pool: &Pool, batch: &Batch, sighted: &mut Vec<Sighted>, worker: &Worker) {
     for Sighted { trace, port, number, frame } in sighted.drain(..) {
         let packet = &batch.packets()[number];
-        let did = match (packet.egress_port, packet.drop_reason) {
+        let verdict = match (packet.egress_port, packet.drop_reason) {
             (PORT_DROP, REASON_DONE) => Verdict::Done,
             (PORT_DROP, reason) => Verdict::Dropped(worker.drop_reason(reason)),
             (port, _) => Verdict::Sent { port, frame: pool.frame(packet).to_vec() },
         };
         let now_us = worker.switch().now_us();
         // Fails only if the trace has ended.
-        let _ = trace.inbox.send(Found { trace: trace.id, port, frame, now_us, did });
+        let _ = trace.inbox.send(Found { trace: trace.id, port, frame, now_us, verdict });
     }
 }

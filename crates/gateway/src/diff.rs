@@ -117,7 +117,7 @@ impl Diff<'_> {
     /// Adds a change; returns a reference to the object that it creates.
     fn push(&mut self, kind: ChangeKind, update: Update, about: String) -> Ref {
         let place = self.changes.len() as u32;
-        self.changes.push(Change { act, update, about, slot: None });
+        self.changes.push(Change { kind, update, about, slot: None });
         Ref::Made(place)
     }
 

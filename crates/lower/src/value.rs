@@ -4,7 +4,10 @@ use num_bigint::BigInt;
 use p4jet_ir::{Expr, FieldId, HeaderId};
 
 use crate::build;
-use crate::context::ObjectId;
+
+/// Index of an [`Object`](crate::object::Object).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectId(pub(crate) u32);
 
 /// The storage of a P4 value.
 #[derive(Clone, Debug, PartialEq)]

@@ -41,9 +41,9 @@ impl PhvLayout {
     ) -> PhvLayout {
         let graph = analyses.graph;
         let mut columns = Columns::new(graph, &analyses.is_indexed);
-        let mut in_arrays = graph.slots.none();
-        columns.slots.keys().for_each(|slot| in_arrays.insert(*slot));
-        let in_memory = too_many(analyses, live, live_limbs_max, &in_arrays);
+        let mut in_columns = graph.slots.none();
+        columns.slots.keys().for_each(|slot| in_columns.insert(*slot));
+        let in_memory = too_many(analyses, live, live_limbs_max, &in_columns);
         let bytes = |slot: Slot| 8 * limb_count(graph.slot_width(slot)) as i32;
         let mut phv = HashMap::new();
         let mut key_limbs = 1;
@@ -60,7 +60,7 @@ impl PhvLayout {
         let image_bytes = entered.iter().flatten().map(|&slot| place(slot)).last().unwrap_or(0) as u32;
         for (cut, carried) in cuts {
             for &(slot, origin) in carried {
-                if origin == Origin::Phv && !in_memory.contains(slot) && !in_arrays.contains(slot) {
+                if origin == Origin::Phv && !in_memory.contains(slot) && !in_columns.contains(slot) {
                     place(slot);
                 }
             }
@@ -73,7 +73,7 @@ impl PhvLayout {
         columns.at = offset;
         offset += columns.bytes;
         let mut in_memory: HashMap<Slot, i32> = in_memory
-            .iter_without(&in_arrays)
+            .iter_without(&in_columns)
             .map(|slot| {
                 let at = offset;
                 offset += bytes(slot);

@@ -522,7 +522,7 @@ impl<'p> Printer<'p> {
             EndKind::InPlace(emits) => {
                 format!("leave in place: {}", emits.iter().map(header).collect::<Vec<_>>().join(", "))
             }
-            EndKind::InPlace { shift, headers } => {
+            EndKind::Shifted { shift, headers } => {
                 let headers: Vec<String> =
                     headers.iter().map(|(begin, emit)| format!("{} at {begin}", header(emit))).collect();
                 format!("leave {shift} bytes later: {}", headers.join(", "))

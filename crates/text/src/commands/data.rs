@@ -5,9 +5,9 @@
 
 use super::show;
 use num_bigint::BigUint;
-use p4jet_control::schema::{needs_priority, param_names};
+use p4jet_control::schema::needs_priority;
 use p4jet_control::value::hex;
-use p4jet_control::{EntryState, ObjectKind, Schema};
+use p4jet_control::{EntryState, ObjectKind, Schema, param_names};
 use p4jet_externs::{CounterValue, Multicast, Rates, Session};
 use p4jet_ir::{ActionId, Key, Program, Table, TableId};
 use p4jet_tables::{Action, ActionProfile, KeyMatch, Life};

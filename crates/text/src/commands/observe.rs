@@ -276,18 +276,19 @@ impl Observer<'_> {
         let (mut text, mut data) = (String::new(), Vec::new());
         for id in ids {
             for (packet, number) in self.host.traced(*id)?.iter().zip(1..) {
-                let Traced { port, frame, now_us, text: steps, json: steps_json, did, agrees } = &**packet;
+                let Traced { port, frame, now_us, text: steps, json: steps_json, verdict, agrees } =
+                    &**packet;
                 let _ = write!(
                     text,
                     "trace {id}, packet {number}: port {port}, {} bytes, {}.{:06} s after the start\n{steps}{}\n",
                     frame.len(),
                     now_us / 1_000_000,
                     now_us % 1_000_000,
-                    verdict_text(did, *agrees),
+                    verdict_text(verdict, *agrees),
                 );
                 data.push(json!({
                     "trace": id, "packet": number, "port": port, "time_us": now_us, "frame": hex(frame),
-                    "did": verdict_json(did), "agrees": agrees, "steps": steps_json,
+                    "did": verdict_json(verdict), "agrees": agrees, "steps": steps_json,
                 }));
             }
         }

@@ -1,9 +1,8 @@
 //! The texts that scripts written for bmv2's CLI parse.
 
 use num_bigint::BigUint;
-use p4jet_control::schema::param_names;
 use p4jet_control::value::{hex, hex_bytes};
-use p4jet_control::{EntryState, ObjectKind, Schema};
+use p4jet_control::{EntryState, ObjectKind, Schema, param_names};
 use p4jet_ir::{ActionId, Key, Program, Table, TableId};
 use p4jet_tables::{Action, ActionProfile, KeyMatch, Life};
 

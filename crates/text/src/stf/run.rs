@@ -8,8 +8,8 @@ use super::{Call, CounterCheck, CounterIndex, Match, Name, Pattern, Statement, S
 use crate::commands::{execute_quietly, write_one};
 use crate::error::{LineError, invalid_data, invalid_key};
 use p4jet_control::names::{NameIndex, unknown};
-use p4jet_control::schema::{PRIORITY_MAX, check_entries_open, param_names};
-use p4jet_control::{Act, CommandError, Control, ObjectKind, Update, count};
+use p4jet_control::schema::{PRIORITY_MAX, check_entries_open};
+use p4jet_control::{Act, CommandError, Control, ObjectKind, Update, count, param_names};
 use p4jet_dataplane::{Processed, Worker};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, EntryHandle};
