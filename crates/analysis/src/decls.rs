@@ -1,11 +1,12 @@
 //! Declarations: everything that gets a name.
 
-use crate::check::{Checker, Declared, METHODS_MAX, OVERLOADS_MAX, Open, Overload, Place, VarKind};
+use crate::check::{Checker, METHODS_MAX, OVERLOADS_MAX, Open, Overload, Place, VarKind, declared};
 use crate::generic::is_poison;
 use crate::members::Owner;
 use crate::scopes::Symbol;
-use crate::shapes::{EMPTY_LEAVES, LEAVES_MAX, LEVELS_MAX, Shape};
+use crate::shapes::{LEAVES_MAX, LEVELS_MAX};
 use crate::typed::*;
+use crate::typed::{EMPTY_LEAVES, Shape};
 use crate::types::struct_kind_name;
 use num_bigint::BigInt;
 use p4jet_syntax::ast::{self, Annotation, AnnotationBody, DeclKind, Direction};
@@ -1101,18 +1102,6 @@ fn block_key(symbol: &Symbol) -> Option<(u8, u32)> {
         Symbol::Package(id) => Some((2, id.0)),
         _ => None,
     }
-}
-
-/// Returns the declared names; of several declarations with one name, the first.
-pub(crate) fn declared<'a>(decls: impl IntoIterator<Item = &'a ast::Decl>) -> HashMap<String, Declared> {
-    let mut names = HashMap::new();
-    for decl in decls {
-        let Some(name) = decl.kind.name() else { continue };
-        let is_type = matches!(decl.kind, DeclKind::Struct(_) | DeclKind::Enum(_) | DeclKind::Typedef(_));
-        let found = Declared { name: name.span, whole: decl.span, is_type };
-        names.entry(name.text.clone()).or_insert(found);
-    }
-    names
 }
 
 /// `const bool x = static_assert(…);`

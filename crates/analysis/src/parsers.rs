@@ -13,7 +13,7 @@ impl Checker {
     /// Declarations and states, in the scope of the parameters.
     pub(crate) fn parser_body(&mut self, name: &ast::Ident, body: &ast::ParserBody) -> ParserBody {
         self.scopes.push();
-        self.declared.push(crate::decls::declared(&body.locals));
+        self.declared.push(crate::check::declared(&body.locals));
         let locals = self.at(Place::ParserLocals, |c| {
             body.locals.iter().filter_map(|local| c.local(local, "parser")).collect()
         });

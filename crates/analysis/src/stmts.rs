@@ -22,7 +22,7 @@ impl Checker {
     /// Statements in the current scope.
     pub(crate) fn statements(&mut self, stmts: &[ast::Stmt]) -> Vec<Stmt> {
         let mut done = Vec::with_capacity(stmts.len());
-        self.declared.push(crate::decls::declared(stmts.iter().filter_map(|stmt| match &stmt.kind {
+        self.declared.push(crate::check::declared(stmts.iter().filter_map(|stmt| match &stmt.kind {
             ast::StmtKind::Decl(decl) => Some(&**decl),
             _ => None,
         })));
