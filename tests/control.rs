@@ -870,7 +870,7 @@ fn killed_while_entries_change() {
         let switch = start();
         let lost = |line: &String| line.contains("journal") || line.contains("not restored");
         assert!(
-            !switch.printed.iter().any(|line| lost(line) && !line.contains("torn")),
+            !switch.printed.iter().any(|line| lost(line) && !line.contains("is incomplete")),
             "{:?}",
             switch.printed
         );
@@ -1190,7 +1190,7 @@ fn without_memory_a_file_leaves_nothing() {
                 Err(error) => {
                     refused[which] += 1;
                     assert!(error.contains("no memory"), "{table}, {free_mib} MiB: {error}");
-                    assert!(!error.contains("taken back"), "{table}, {free_mib} MiB: {error}");
+                    assert!(!error.contains("undoing failed"), "{table}, {free_mib} MiB: {error}");
                     assert_eq!((there, sent), (0, 0), "{table}, {free_mib} MiB: half applied");
                 }
             }

@@ -3,8 +3,8 @@
 use crate::common::{self, TempDir, pcap};
 use num_bigint::BigUint;
 use p4jet_dataplane::{
-    BytePattern, CaptureSpec, Did, EngineKind, FieldPattern, NewPort, Observer, ProgramStats, RunOptions,
-    Running, Switch, TraceSpec,
+    BytePattern, CaptureSpec, EngineKind, FieldPattern, NewPort, Observer, ProgramStats, RunOptions, Running,
+    Switch, TraceSpec, Verdict,
 };
 use p4jet_packet::{Batch, Pool};
 use p4jet_ports::{Port, PortError, PortStats, Received, Sent};
@@ -288,13 +288,13 @@ fn live_packets_are_traced_without_being_counted_twice() {
     for packet in taken(of_key_2) {
         assert_eq!((packet.port, packet.frame[0]), (1, 2));
         assert!(packet.text.contains("extract hdr.h"), "{}", packet.text);
-        let sent = Did::Sent { port: 2, frame: packet.frame.clone() };
+        let sent = Verdict::Sent { port: 2, frame: packet.frame.clone() };
         let dropped = packet.frame[1] == 7;
-        assert!(packet.agrees && (packet.did == sent) != dropped, "{packet:?}");
+        assert!(packet.agrees && (packet.verdict == sent) != dropped, "{packet:?}");
         assert!(packet.json.as_array().is_some_and(|steps| steps.len() > 3));
     }
     let packet = &taken(of_kind_7)[0];
-    assert!(matches!(&packet.did, Did::Dropped(why) if why.contains("drop port")) && packet.agrees);
+    assert!(matches!(&packet.verdict, Verdict::Dropped(why) if why.contains("drop port")) && packet.agrees);
     assert!(packet.text.contains("seeing.p4:28"), "{}", packet.text);
     // The effects of traces on the register are not visible elsewhere.
     assert_eq!(running.switch().state().register_read(0, 0).unwrap(), 64u32.into());

@@ -3,7 +3,7 @@
 
 use crate::check::Checker;
 use crate::exprs::soft;
-use crate::infer::{POISON, is_poison};
+use crate::generic::{POISON, is_poison};
 use crate::typed::*;
 use crate::types::struct_kind_name;
 use num_bigint::BigInt;

@@ -1,7 +1,7 @@
 //! The rules for annotations (P4_16, "Annotations"): structured annotations hold values, and some names have a meaning.
 
 use crate::check::Checker;
-use crate::infer::is_poison;
+use crate::generic::is_poison;
 use crate::typed::*;
 use p4jet_suggest as suggest;
 use p4jet_syntax::ast::{self, Annotation, AnnotationBody, AnnotationToken};

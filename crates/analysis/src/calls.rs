@@ -2,7 +2,7 @@
 //! (P4_16, "Method invocations and function calls", "Calling convention: call by copy in/copy out").
 
 use crate::check::{Checker, Open, Place};
-use crate::infer::{POISON, is_poison, substitute, substitute_expr};
+use crate::generic::{POISON, is_poison, substitute, substitute_expr};
 use crate::scopes::Symbol;
 use crate::typed::*;
 use crate::types::Missing;
@@ -602,7 +602,7 @@ impl Checker {
         span: Span,
     ) {
         let Some(ty) = types.first() else { return };
-        if is_poison(ty) || crate::infer::is_generic(ty) {
+        if is_poison(ty) || crate::generic::is_generic(ty) {
             return;
         }
         let at = args.first().and_then(|a| a.as_ref()).map_or(span, |a| a.span);

@@ -2,7 +2,7 @@
 
 use crate::check::Checker;
 use crate::consts::{fits, is_value, wrap};
-use crate::infer::{POISON, is_poison};
+use crate::generic::{POISON, is_poison};
 use crate::typed::*;
 use crate::types::short;
 use num_bigint::BigInt;

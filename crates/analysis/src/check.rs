@@ -1,10 +1,11 @@
 //! The state of an analysis, and small helpers that all rules share.
 
-use crate::infer::POISON;
+use crate::generic::POISON;
+use crate::members::{Members, Owner};
 use crate::scopes::{Noticed, Scopes, Symbol};
 use crate::typed::*;
 use p4jet_suggest as suggest;
-use p4jet_syntax::ast;
+use p4jet_syntax::ast::{self, DeclKind};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::{SourceMap, Span};
 use std::collections::{HashMap, HashSet};
@@ -120,7 +121,7 @@ pub(crate) struct Checker {
     /// The error about a missing standard include file, and the file that it names.
     missing_include: Option<(usize, &'static str)>,
     /// Members by name.
-    pub(crate) members: crate::members::Members,
+    pub(crate) members: Members,
     /// Names declared `@deprecated`, by their places, with the annotation's text.
     pub(crate) deprecated: HashMap<Span, String>,
 }
@@ -151,6 +152,26 @@ pub(crate) enum Open {
     Action(ActionId),
     Parser(ParserId),
     Control(ControlId),
+}
+
+impl Checker {
+    /// Returns the position of the first member with that name.
+    pub(crate) fn member_place(&mut self, owner: Owner, name: &str) -> Option<usize> {
+        let (members, prog) = (&mut self.members, &self.prog);
+        match owner {
+            Owner::Struct(id) => {
+                members.find(owner, prog.structs[id.index()].fields.iter().map(|f| &f.name), name)
+            }
+            Owner::Enum(id) => {
+                members.find(owner, prog.enums[id.index()].members.iter().map(|(name, _)| name), name)
+            }
+            Owner::Errors => members.find(owner, prog.errors.iter(), name),
+            Owner::Table(id) => {
+                let listed = prog.tables[id.index()].actions.iter();
+                members.find(owner, listed.map(|a| &prog.actions[a.action.action.index()].name), name)
+            }
+        }
+    }
 }
 
 impl Checker {
@@ -431,4 +452,16 @@ impl Checker {
     pub(crate) fn poison(&self, span: Span) -> Expr {
         Expr { ty: POISON, kind: ExprKind::Bool(false), span }
     }
+}
+
+/// Returns the declared names; of several declarations with one name, the first.
+pub(crate) fn declared<'a>(decls: impl IntoIterator<Item = &'a ast::Decl>) -> HashMap<String, Declared> {
+    let mut names = HashMap::new();
+    for decl in decls {
+        let Some(name) = decl.kind.name() else { continue };
+        let is_type = matches!(decl.kind, DeclKind::Struct(_) | DeclKind::Enum(_) | DeclKind::Typedef(_));
+        let found = Declared { name: name.span, whole: decl.span, is_type };
+        names.entry(name.text.clone()).or_insert(found);
+    }
+    names
 }

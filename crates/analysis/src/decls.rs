@@ -1,11 +1,12 @@
 //! Declarations: everything that gets a name.
 
-use crate::check::{Checker, Declared, METHODS_MAX, OVERLOADS_MAX, Open, Overload, Place, VarKind};
-use crate::infer::is_poison;
+use crate::check::{Checker, METHODS_MAX, OVERLOADS_MAX, Open, Overload, Place, VarKind, declared};
+use crate::generic::is_poison;
 use crate::members::Owner;
 use crate::scopes::Symbol;
-use crate::shapes::{EMPTY_LEAVES, LEAVES_MAX, LEVELS_MAX, Shape};
+use crate::shapes::{LEAVES_MAX, LEVELS_MAX};
 use crate::typed::*;
+use crate::typed::{EMPTY_LEAVES, Shape};
 use crate::types::struct_kind_name;
 use num_bigint::BigInt;
 use p4jet_syntax::ast::{self, Annotation, AnnotationBody, DeclKind, Direction};
@@ -73,7 +74,7 @@ impl Checker {
     fn top_level(&mut self, decl: &ast::Decl) {
         self.annotations(&decl.annotations);
         if decl.annotations.iter().any(|a| a.name.text == "deprecated")
-            && let Some(name) = declared_name(&decl.kind)
+            && let Some(name) = decl.kind.name()
             // Several functions may have one name.
             && !matches!(decl.kind, DeclKind::Function(_) | DeclKind::ExternFunction(_))
         {
@@ -282,7 +283,7 @@ impl Checker {
                         self.error("direction", p.span, "an `@optional` parameter has no default");
                     }
                     let what = format!("the default of parameter `{}`", p.name.text);
-                    if crate::infer::is_generic(&ty) {
+                    if crate::generic::is_generic(&ty) {
                         // Checked against the type that each use gives the parameter.
                         let typed = self.expr(e, None);
                         if !is_poison(&typed.ty) && !self.compile_time(&typed) {
@@ -1101,40 +1102,6 @@ fn block_key(symbol: &Symbol) -> Option<(u8, u32)> {
         Symbol::Package(id) => Some((2, id.0)),
         _ => None,
     }
-}
-
-/// Returns the name of a declaration that has one.
-pub(crate) fn declared_name(kind: &DeclKind) -> Option<&ast::Ident> {
-    Some(match kind {
-        DeclKind::Const(c) => &c.name,
-        DeclKind::Instance(i) => &i.name,
-        DeclKind::ExternFunction(proto) => &proto.name,
-        DeclKind::Extern(e) => &e.name,
-        DeclKind::Function(f) => &f.proto.name,
-        DeclKind::Action(a) => &a.name,
-        DeclKind::Parser(p) => &p.name,
-        DeclKind::Control(c) => &c.name,
-        DeclKind::Package(p) => &p.name,
-        DeclKind::Struct(s) => &s.name,
-        DeclKind::Enum(e) => &e.name,
-        DeclKind::Typedef(t) => &t.name,
-        DeclKind::ValueSet(v) => &v.name,
-        DeclKind::Variable(v) => &v.name,
-        DeclKind::Table(t) => &t.name,
-        DeclKind::Error(_) | DeclKind::MatchKind(_) => return None,
-    })
-}
-
-/// Returns the declared names; of several declarations with one name, the first.
-pub(crate) fn declared<'a>(decls: impl IntoIterator<Item = &'a ast::Decl>) -> HashMap<String, Declared> {
-    let mut names = HashMap::new();
-    for decl in decls {
-        let Some(name) = declared_name(&decl.kind) else { continue };
-        let is_type = matches!(decl.kind, DeclKind::Struct(_) | DeclKind::Enum(_) | DeclKind::Typedef(_));
-        let found = Declared { name: name.span, whole: decl.span, is_type };
-        names.entry(name.text.clone()).or_insert(found);
-    }
-    names
 }
 
 /// `const bool x = static_assert(…);`

@@ -2,11 +2,11 @@
 
 use crate::check::{Checker, Place, VarKind};
 use crate::consts::{self, FoldError, is_value};
-use crate::infer::is_poison;
+use crate::generic::is_poison;
 use crate::members::Owner;
 use crate::scopes::Symbol;
+use crate::typed::BITS_MAX;
 use crate::typed::*;
-use crate::types::BITS_MAX;
 use num_bigint::BigInt;
 use num_traits::{Signed, ToPrimitive, Zero};
 use p4jet_syntax::ast::{self, BinaryOp, Direction, UnaryOp};

@@ -3,7 +3,7 @@
 use crate::calls::{Calling, Formal};
 use crate::check::{Checker, Open, Place};
 use crate::decls::{control_name, text_annotation};
-use crate::infer::{is_poison, substitute};
+use crate::generic::{is_poison, substitute};
 use crate::scopes::Symbol;
 use crate::typed::*;
 use crate::types::Missing;

@@ -9,8 +9,8 @@
 //! Parameters of type `int` are known when the program is lowered, and remain unchanged.
 
 use crate::consts::is_value;
+use crate::typed::BITS_MAX;
 use crate::typed::*;
-use crate::types::BITS_MAX;
 use p4jet_syntax::ast::{BinaryOp, UnaryOp};
 
 /// Converts an `int` that is known only at run time to a fixed width.

@@ -1,7 +1,7 @@
 //! Key sets of select cases and table entries (P4_16, "Operations on sets").
 
 use crate::check::Checker;
-use crate::infer::is_poison;
+use crate::generic::is_poison;
 use crate::scopes::Symbol;
 use crate::typed::*;
 use p4jet_syntax::ast::{self, BinaryOp};

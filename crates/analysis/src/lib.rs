@@ -26,7 +26,7 @@
 //!
 //! [`walk`] visits everything that a typed program executes.
 //!
-//! An erroneous part of a program gets the internal type `infer::POISON`, which agrees with everything, so that one
+//! An erroneous part of a program gets the internal type `generic::POISON`, which agrees with everything, so that one
 //! mistake produces one error.
 
 mod aggregates;
@@ -38,6 +38,7 @@ mod consts;
 mod decls;
 pub mod direct;
 mod exprs;
+mod generic;
 mod infer;
 mod instances;
 mod integers;

@@ -1,7 +1,6 @@
 //! The names that the standard include files declare, for programs that lack an `#include`.
 
 use crate::BUILTINS;
-use crate::decls::declared_name;
 use p4jet_syntax::ast::DeclKind;
 use p4jet_syntax::{Options, parse_text};
 use std::collections::HashMap;
@@ -24,7 +23,7 @@ fn names() -> HashMap<String, &'static str> {
         for decl in parse_text(file, text, &options).program.decls {
             let declared = match &decl.kind {
                 DeclKind::MatchKind(kinds) => kinds.iter().collect(),
-                kind => Vec::from_iter(declared_name(kind)),
+                kind => Vec::from_iter(kind.name()),
             };
             for name in declared {
                 names.entry(name.text.clone()).or_insert(file);

@@ -1,7 +1,6 @@
 //! Finds members by name: fields of structs, members of enums and of `error`, actions of tables. Programs may have
 //! thousands of members and refer to them thousands of times.
 
-use crate::check::Checker;
 use crate::typed::{EnumId, StructId, TableId};
 use std::collections::HashMap;
 
@@ -24,7 +23,8 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    fn find<'a>(
+    /// The position of the first member with that name; `names` are those of all members.
+    pub(crate) fn find<'a>(
         &mut self,
         owner: Owner,
         names: impl ExactSizeIterator<Item = &'a String>,
@@ -38,25 +38,5 @@ impl Members {
         }
         *added = count;
         known.get(name).copied()
-    }
-}
-
-impl Checker {
-    /// Returns the position of the first member with that name.
-    pub(crate) fn member_place(&mut self, owner: Owner, name: &str) -> Option<usize> {
-        let (members, prog) = (&mut self.members, &self.prog);
-        match owner {
-            Owner::Struct(id) => {
-                members.find(owner, prog.structs[id.index()].fields.iter().map(|f| &f.name), name)
-            }
-            Owner::Enum(id) => {
-                members.find(owner, prog.enums[id.index()].members.iter().map(|(name, _)| name), name)
-            }
-            Owner::Errors => members.find(owner, prog.errors.iter(), name),
-            Owner::Table(id) => {
-                let listed = prog.tables[id.index()].actions.iter();
-                members.find(owner, listed.map(|a| &prog.actions[a.action.action.index()].name), name)
-            }
-        }
     }
 }

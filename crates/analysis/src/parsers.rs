@@ -1,7 +1,7 @@
 //! Parsers: states and transitions (P4_16, "Packet parsing").
 
 use crate::check::{Checker, Place};
-use crate::infer::{POISON, is_poison};
+use crate::generic::{POISON, is_poison};
 use crate::keysets::Shape;
 use crate::typed::*;
 use p4jet_suggest as suggest;
@@ -13,7 +13,7 @@ impl Checker {
     /// Declarations and states, in the scope of the parameters.
     pub(crate) fn parser_body(&mut self, name: &ast::Ident, body: &ast::ParserBody) -> ParserBody {
         self.scopes.push();
-        self.declared.push(crate::decls::declared(&body.locals));
+        self.declared.push(crate::check::declared(&body.locals));
         let locals = self.at(Place::ParserLocals, |c| {
             body.locals.iter().filter_map(|local| c.local(local, "parser")).collect()
         });

@@ -3,7 +3,7 @@
 use crate::check::{Checker, Place, VarKind};
 use crate::consts;
 use crate::exprs::operator;
-use crate::infer::is_poison;
+use crate::generic::is_poison;
 use crate::members::Owner;
 use crate::scopes::Symbol;
 use crate::typed::*;
@@ -22,7 +22,7 @@ impl Checker {
     /// Statements in the current scope.
     pub(crate) fn statements(&mut self, stmts: &[ast::Stmt]) -> Vec<Stmt> {
         let mut done = Vec::with_capacity(stmts.len());
-        self.declared.push(crate::decls::declared(stmts.iter().filter_map(|stmt| match &stmt.kind {
+        self.declared.push(crate::check::declared(stmts.iter().filter_map(|stmt| match &stmt.kind {
             ast::StmtKind::Decl(decl) => Some(&**decl),
             _ => None,
         })));

@@ -4,7 +4,7 @@ use crate::calls::{Calling, Formal};
 use crate::check::{Checker, Place};
 use crate::consts;
 use crate::decls::{control_name, text_annotation};
-use crate::infer::is_poison;
+use crate::generic::is_poison;
 use crate::keysets::Shape;
 use crate::scopes::Symbol;
 use crate::typed::*;
@@ -554,7 +554,7 @@ impl Checker {
                     | Type::Stack(..)
                     | Type::Tuple(_)
             );
-            if !plain && !is_poison(&formal.ty) && !crate::infer::is_generic(&formal.ty) {
+            if !plain && !is_poison(&formal.ty) && !crate::generic::is_generic(&formal.ty) {
                 let shown = self.show(&formal.ty);
                 let what =
                     format!("action data of type {shown}: parameter `{}` of `{}`", formal.name, name.text);

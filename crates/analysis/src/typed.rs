@@ -5,12 +5,14 @@
 //! mention [`Type::Param`], and each use carries the type arguments. Lowering substitutes them. A `Program` exists only if
 //! there was no error, so lowering may rely on all of this.
 
-use crate::shapes::Shape;
 use indexmap::IndexSet;
 use num_bigint::BigInt;
 use p4jet_syntax::ast::{Annotation, BinaryOp, Direction, StructKind, UnaryOp};
 use p4jet_syntax::span::{SourceMap, Span};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
+/// Maximum width of `bit` and `int`.
+pub(crate) const BITS_MAX: u32 = 2_048;
 
 macro_rules! index {
     ($(#[$doc:meta] $name:ident;)*) => {$(
@@ -151,6 +153,54 @@ pub enum Type {
     ActionEnum(TableId),
     /// A type parameter of the enclosing generic declaration.
     Param(TypeParamId),
+}
+
+/// What `bit<0>` and an empty struct count among these values. They become no fields, so no other limit covers the work for them.
+pub const EMPTY_LEAVES: u64 = 64;
+
+/// The size of a type. Each struct stores its own, so that no type is walked twice.
+#[derive(Clone, Debug, Default)]
+pub struct Shape {
+    /// Number of base-type values, without those of type parameters.
+    pub leaves: u64,
+    /// Nesting depth: 0 for a base type.
+    pub levels: u32,
+    /// The number of occurrences and the depth of each type parameter.
+    pub(crate) params: BTreeMap<TypeParamId, (u64, u32)>,
+}
+
+impl Shape {
+    /// Returns the shape of a struct with fields of these shapes; the struct counts as a value itself.
+    pub(crate) fn of_struct(fields: impl Iterator<Item = Shape>) -> Shape {
+        let mut all = Shape::of_parts(fields);
+        let is_empty = all.leaves == 0 && all.params.is_empty();
+        all.leaves = all.leaves.saturating_add(if is_empty { EMPTY_LEAVES } else { 1 });
+        all
+    }
+
+    pub(crate) fn of_parts(parts: impl Iterator<Item = Shape>) -> Shape {
+        let mut all = Shape { levels: 1, ..Shape::default() };
+        for part in parts {
+            all.add(&part, 1, 1);
+        }
+        all
+    }
+
+    /// Adds a shape that occurs `count` times, `depth` levels inside.
+    pub(crate) fn add(&mut self, part: &Shape, count: u64, depth: u32) {
+        self.leaves = self.leaves.saturating_add(part.leaves.saturating_mul(count));
+        self.levels = self.levels.max(part.levels.saturating_add(depth));
+        for (param, (occurrences, level)) in &part.params {
+            let entry = self.params.entry(*param).or_default();
+            entry.0 = entry.0.saturating_add(occurrences.saturating_mul(count));
+            entry.1 = entry.1.max(level.saturating_add(depth));
+        }
+    }
+
+    /// Returns the number of base-type values, each type parameter counted as one.
+    pub fn values(&self) -> u64 {
+        self.params.values().fold(self.leaves, |sum, (count, _)| sum.saturating_add(*count))
+    }
 }
 
 /// A struct, header or header union.

@@ -1,7 +1,7 @@
 //! Type references, nesting rules, and sizes of types (P4_16, "P4 data types").
 
 use crate::check::Checker;
-use crate::infer::{POISON, is_poison, substitute};
+use crate::generic::{POISON, is_poison, substitute};
 use crate::members::Owner;
 use crate::scopes::Symbol;
 use crate::typed::*;
@@ -11,8 +11,6 @@ use p4jet_syntax::ast::{self, StructKind, TypeKind};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 
-/// Maximum width of `bit` and `int`.
-pub(crate) const BITS_MAX: u32 = 2_048;
 /// Maximum width of `varbit`.
 pub(crate) const VARBITS_MAX: u32 = 32_768;
 /// Maximum length of an array or header stack.

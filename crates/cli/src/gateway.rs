@@ -126,7 +126,7 @@ fn show_plan(args: &PlanArgs) -> Result<(), Failure> {
             .iter()
             .map(|change| {
                 serde_json::json!({
-                    "act": change.act.name(), "command": change.command(&objects),
+                    "act": change.kind.name(), "command": change.command(&objects),
                     "update": objects.schema().named(&change.update), "about": change.about,
                 })
             })

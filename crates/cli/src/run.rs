@@ -381,7 +381,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     drop(servers);
     drop(p4runtime);
     drop(adapter);
-    if let Err(error) = control.settle() {
+    if let Err(error) = control.write_state_file() {
         voice.report(
             Level::Warn,
             "state",

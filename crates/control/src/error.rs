@@ -24,6 +24,8 @@ impl ErrorKind {
 pub const INVALID_ARGUMENT: &str = "INVALID_ARGUMENT";
 /// The code of a change that failed for lack of memory.
 pub(crate) const NO_MEMORY: &str = "NO_MEMORY";
+/// The code of a change that may succeed later, because packet workers still use replaced memory.
+pub(crate) const BUSY: &str = "BUSY";
 /// The code of a bug in p4jet.
 pub(crate) const INTERNAL: &str = "INTERNAL";
 /// The code of a name that the program does not have.
@@ -46,6 +48,8 @@ const SYSTEM: &str = "SYSTEM";
 const CANCELLED: &str = "CANCELLED";
 /// The code of a program that does not compile or cannot run here.
 const PROGRAM_REFUSED: &str = "PROGRAM_REFUSED";
+
+pub(crate) type Result<T> = std::result::Result<T, CommandError>;
 
 /// The refusal of a change, a read or a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,7 +215,7 @@ impl From<ObserveError> for CommandError {
 }
 
 /// Maximum number of choices in an error.
-const CHOICES_MAX: usize = 100;
+pub(crate) const CHOICES_MAX: usize = 100;
 
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -224,4 +228,9 @@ impl std::error::Error for CommandError {}
 /// Formats a count with its noun, given in the singular.
 pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The error for a handle that is in use.
+pub(crate) fn taken(what: &str, handle: u32) -> CommandError {
+    CommandError::new(format!("{what} {handle} already exists")).field("handle")
 }

@@ -8,13 +8,13 @@
 //! moment there is a complete `FILE`. The journal that continues it is `FILE.journal` or, between the two renames,
 //! `FILE.journal.new`. A full disk can prevent the replacement, but does not harm the existing files.
 
+use crate::changes::Changes;
+use crate::control::Control;
 use crate::error::count;
 use crate::record::{Header, JournalHeader, Record};
+use crate::restore::{ReadCommand, Restoring};
 use crate::sealed::{Seal, open, seal};
-use crate::state::{ReadCommand, Restoring};
-use crate::update::Update;
-use crate::write::{Control, Made};
-use p4jet_ir::TableId;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -324,7 +324,10 @@ impl Journal {
             retry: None,
         };
         if let Some(program) = is_other {
-            report.push(format!("it is of the program {program}, and {} runs now", control.program().name));
+            report.push(format!(
+                "it belongs to the program {program}, but {} is running",
+                control.program().name
+            ));
         }
         report.extend(lost.iter().cloned());
         if !lost.is_empty() {
@@ -334,7 +337,7 @@ impl Journal {
         match journal.replace(control) {
             Ok(kept) => report.extend(kept),
             Err(error) if is_full(&error) || journal.must_be_kept => {
-                report.push(format!("no change is kept until this is solved: {error}"));
+                report.push(format!("no change is saved until this problem is solved: {error}"));
             }
             Err(error) => return Err(error),
         }
@@ -367,7 +370,7 @@ impl Journal {
         }
         let old = set_aside(&self.path)?;
         self.must_be_kept = false;
-        Ok(Some(format!("the file as it was is kept as {}", old.display())))
+        Ok(Some(format!("the original file is kept as {}", old.display())))
     }
 
     fn try_replace(&mut self, control: &Control) -> io::Result<()> {
@@ -461,81 +464,6 @@ impl Journal {
     }
 }
 
-/// Changes for the journal, as JSON: millions of updates would take much more memory.
-pub(crate) struct Changes {
-    /// The journal's record: its beginning, then the updates, each followed by a comma.
-    record: Vec<u8>,
-    /// The start of the last update.
-    last: usize,
-    /// The table and action of the latest insertion, which the next one need not repeat.
-    inserted: (Option<TableId>, Option<u32>),
-    /// The handle of the object that each update created.
-    handles: Vec<Option<u32>>,
-}
-
-impl Default for Changes {
-    fn default() -> Changes {
-        Changes { record: Changes::beginning(0, 0), last: 0, inserted: (None, None), handles: Vec::new() }
-    }
-}
-
-impl Changes {
-    /// The beginning of a record. Its length is fixed.
-    fn beginning(serial: u64, number: u64) -> Vec<u8> {
-        format!(r#"{{"did":{{"serial":{serial:>20},"number":{number:>20},"updates":["#).into_bytes()
-    }
-
-    /// Adds an update that is about to be applied. [`Self::done`] or [`Self::forget`] follows. `made` has the handles that earlier
-    /// updates of the batch created.
-    pub fn add(&mut self, control: &Control, update: &Update, made: &Made) {
-        self.last = self.record.len();
-        control.schema().write_named(update, made, &mut self.inserted, &mut self.record);
-        self.record.push(b',');
-    }
-
-    /// Confirms that the update was applied.
-    pub fn done(&mut self, made: Option<u32>) {
-        self.handles.push(made);
-    }
-
-    /// Removes the update, which was refused.
-    pub fn forget(&mut self) {
-        self.record.truncate(self.last);
-        // The table and action that the next one would not repeat may be lost.
-        self.inserted = (None, None);
-    }
-
-    /// Returns the current length.
-    pub fn mark(&self) -> (usize, usize) {
-        (self.record.len(), self.handles.len())
-    }
-
-    /// Removes everything after a mark.
-    pub fn back_to(&mut self, (record, handles): (usize, usize)) {
-        self.record.truncate(record);
-        self.handles.truncate(handles);
-        self.inserted = (None, None);
-    }
-
-    /// True if nothing has changed.
-    pub fn is_empty(&self) -> bool {
-        self.handles.is_empty()
-    }
-
-    /// The journal's record of these changes.
-    fn into_record(mut self, serial: u64, number: u64) -> io::Result<Vec<u8>> {
-        let beginning = Changes::beginning(serial, number);
-        self.record[..beginning.len()].copy_from_slice(&beginning);
-        if self.record.ends_with(b",") {
-            self.record.pop();
-        }
-        self.record.extend_from_slice(br#"],"handles":"#);
-        serde_json::to_writer(&mut self.record, &self.handles)?;
-        self.record.extend_from_slice(b"}}");
-        Ok(self.record)
-    }
-}
-
 /// True if this journal has no changes yet and continues the state file with this number.
 fn is_replacement(path: &Path, serial: Option<u64>) -> bool {
     let mut options = OpenOptions::new();
@@ -561,7 +489,7 @@ mod tests {
         // Something takes the place of a file that p4jet needs.
         fs::create_dir(beside(&file, ".new")).unwrap();
         let error = journal.replace(&control).unwrap_err().to_string();
-        let kept = format!("the file as it was is kept as {}", beside(&file, ".old").display());
+        let kept = format!("the original file is kept as {}", beside(&file, ".old").display());
         assert!(error.contains("state.new: ") && error.ends_with(&kept), "{error}");
         fs::remove_dir(beside(&file, ".new")).unwrap();
         assert_eq!(journal.replace(&control).unwrap(), None, "it is reported once");

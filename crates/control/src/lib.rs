@@ -18,13 +18,20 @@
 //! Runtime commands, packet tests and control connections are in the crate `p4jet-text`, which builds on this one. This crate has
 //! no table state of its own and parses no packets.
 
+mod call;
+mod changes;
+mod control;
 pub mod describe;
+mod dump;
 mod error;
 pub mod event;
+mod fields;
 mod guard;
 mod held;
 mod host;
 mod journal;
+mod made;
+mod make_record;
 mod named;
 mod named_read;
 pub mod names;
@@ -32,39 +39,42 @@ mod notes;
 mod queues;
 mod read;
 pub mod record;
+mod restore;
 mod rights;
 pub mod schema;
 mod sealed;
 mod shared;
-mod state;
 pub mod stats;
 mod update;
 pub mod value;
 mod write;
 
-pub use describe::{ActionInfo, Description, KeyField, Param, TableInfo};
+pub use call::Call;
+pub use control::{Control, NoteOwner};
+pub use describe::{ActionInfo, Description, TableInfo};
 pub use error::{CommandError, ErrorKind, INVALID_ARGUMENT, Subject, count};
 pub use event::{Event, Subscription};
+pub use fields::{KeyField, Param, param_names};
 pub use guard::{MemoryClaim, claim_for_lines, guarded};
 pub use held::each_held;
 pub use host::{DryRun, Host, Keep, Program, Ready, Source, Swap, Swapped};
-pub use named::{Call, Crc, NamedCell, NamedEntry, NamedNoted, NamedUpdate, RateRecord, Session};
+pub use named::{Crc, NamedCell, NamedEntry, NamedNoted, NamedUpdate, RateRecord, Session};
 pub use named_read::{NamedPage, NamedSelector};
 pub use names::unknown;
-pub use notes::{NOTE_BYTES_MAX, Note, NoteOwner, Noted};
+pub use notes::{NOTE_BYTES_MAX, Note, Noted};
 pub use p4jet_dataplane::{PortChange, Topics};
 pub use p4jet_externs::{CounterValue, CrcParams, Rates, Replica};
 pub use p4jet_ir::{InstanceId, MatchKind, TableId};
 pub use p4jet_tables::{Action, KeyMatch};
 pub use queues::{Queue, QueueUpdate, WEIGHT_MAX};
 pub use read::{Entity, EntryState, PAGE_MAX, Page, Selector};
+pub use restore::ReadCommand;
 pub use rights::{Opened, Rights};
-pub use schema::{Cells, RegisterCells, Schema};
+pub use schema::{Cells, ObjectKind, RegisterCells, Schema};
 pub use shared::{Loaded, Published, SharedControl, Transaction};
-pub use state::ReadCommand;
 pub use stats::{PortStats, Stats};
 pub use update::{
     Act, Atomicity, Cell, DEFAULT_CELL, Direct, EntryKey, EntryRef, Mirror, Ref, Share, Update,
 };
 pub use value::parse_value;
-pub use write::{Batch, Control, Mark, Written, no_session};
+pub use write::{Batch, Mark, Written, no_session};

@@ -2,14 +2,15 @@
 //!
 //! Keys and values are texts as runtime commands take them, so their meaning does not depend on the program's ids.
 
-use crate::describe::Param;
-use crate::error::{CommandError, count};
+use crate::call::Call;
+use crate::error::{CommandError, Result, count};
+use crate::fields::Param;
+use crate::made::Made;
 use crate::notes::Noted;
 use crate::queues::{Queue, QueueUpdate};
-use crate::schema::{Named, PRIORITY_MAX, Schema};
+use crate::schema::{ObjectKind, PRIORITY_MAX, Schema};
 use crate::update::{Act, Cell, EntryKey, EntryRef, Mirror, Ref, Share, Update};
 use crate::value::{KeyWord, NumberWord, key_match, key_word, number_word, parse_rate, parse_value};
-use crate::write::{Made, Result};
 use num_bigint::BigUint;
 use p4jet_dataplane::Rate;
 use p4jet_externs::{CounterValue, CrcParams, Rates, Replica};
@@ -157,7 +158,7 @@ pub enum NamedUpdate {
         lag: u32,
         ports: BTreeSet<u32>,
     },
-    /// Replaces the members of a group: handles, each with a number of places.
+    /// Replaces the members of a group: handles, each with its weight.
     SetGroup {
         profile: String,
         group: Ref,
@@ -200,28 +201,6 @@ pub enum NamedUpdate {
         port: Option<u32>,
     },
     Reset {},
-}
-
-/// An action with its data, a member or a group.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    expecting = "an object with `action` and `params`, or with `member` or `group`"
-)]
-pub struct Call {
-    /// The name of an action.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub action: Option<String>,
-    /// The values of its parameters.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub params: Vec<String>,
-    /// The handle of a member.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub member: Option<Ref>,
-    /// The handle of a group.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<Ref>,
 }
 
 /// An entry by its handle, or by its key.
@@ -357,35 +336,6 @@ impl From<RateRecord> for Rate {
     }
 }
 
-/// A [`Ref`] as JSON: a number, or `{"made": 3}`.
-#[derive(Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = r#"expected a handle, or `{"made": N}` with the number of an earlier update of the batch"#
-)]
-pub(crate) enum RefForm {
-    Handle(u32),
-    Made { made: u32 },
-}
-
-impl From<RefForm> for Ref {
-    fn from(form: RefForm) -> Ref {
-        match form {
-            RefForm::Handle(handle) => Ref::Handle(handle),
-            RefForm::Made { made } => Ref::Made(made),
-        }
-    }
-}
-
-impl From<Ref> for RefForm {
-    fn from(of: Ref) -> RefForm {
-        match of {
-            Ref::Handle(handle) => RefForm::Handle(handle),
-            Ref::Made(made) => RefForm::Made { made },
-        }
-    }
-}
-
 /// A [`NamedUpdate::Insert`] with an action, borrowing its strings, because a file may hold millions of entries.
 #[derive(Serialize)]
 struct Inserted<'a> {
@@ -515,7 +465,7 @@ impl Schema {
             let inserted = Inserted {
                 table: (!same_table).then_some(self.table_name(*id)),
                 key: Words(key),
-                priority: self.needs_priority(*id).then_some(*priority),
+                priority: self.shape(*id).needs_priority.then_some(*priority),
                 r#do: Called { action: (!same).then_some(&listed.name), params: Words(&action.data) },
             };
             json.extend_from_slice(br#"{"insert":"#);
@@ -545,7 +495,7 @@ impl Schema {
             Update::Insert { table: id, key, priority, act } => NamedUpdate::Insert {
                 table: table(id),
                 key: words(key),
-                priority: self.needs_priority(*id).then_some(*priority),
+                priority: self.shape(*id).needs_priority.then_some(*priority),
                 r#do: self.named_act(*id, act),
             },
             Update::Modify { table: id, entry, act } => NamedUpdate::Modify {
@@ -657,7 +607,7 @@ impl Schema {
                 NamedUpdate::SetMulticastGroup { group: *group, replicas: replicas.as_deref().map(pairs) }
             }
             Update::SetGroup { profile, group, members } => {
-                let members = members.iter().map(|Share { member, places }| (*member, *places)).collect();
+                let members = members.iter().map(|Share { member, weight }| (*member, *weight)).collect();
                 NamedUpdate::SetGroup { profile: instance(profile), group: *group, members }
             }
             Update::Note { of, note } => {
@@ -839,7 +789,7 @@ impl Schema {
             NamedUpdate::SetLag { lag, ports } => Update::SetLag { lag: *lag, ports: ports.clone() },
             NamedUpdate::SetGroup { profile, group, members } => {
                 let members =
-                    members.iter().map(|(member, places)| Share { member: *member, places: *places });
+                    members.iter().map(|(member, weight)| Share { member: *member, weight: *weight });
                 let members = members.collect();
                 Update::SetGroup { profile: names.profile(profile)?, group: *group, members }
             }
@@ -920,7 +870,7 @@ impl Schema {
             EntryRef::Handle(of) => NamedEntry::Handle(*of),
             EntryRef::Key(of) => NamedEntry::Key {
                 key: of.key.iter().map(key_word).collect(),
-                priority: self.needs_priority(table).then_some(of.priority),
+                priority: self.shape(table).needs_priority.then_some(of.priority),
             },
         }
     }
@@ -936,7 +886,7 @@ impl Schema {
 
     pub(crate) fn crc_record(&self, crc: u32, params: &CrcParams) -> Crc {
         let CrcParams { width, poly, init, xor, reflect_in, reflect_out } = *params;
-        let name = self.crcs.name(crc).to_string();
+        let name = self.names(ObjectKind::Crc).name(crc).to_string();
         Crc { name, width, polynomial: poly, initial: init, xor, reflect_in, reflect_out }
     }
 
@@ -978,7 +928,7 @@ impl Schema {
                 }
                 let data = fields.iter().zip(params).map(|(Param { name, width }, text)| {
                     parse_value(text, *width).map_err(|why| {
-                        let message = format!("Invalid runtime data: parameter {name}: {why}");
+                        let message = format!("parameter {name}: {why}");
                         CommandError::new(message).field(format!("parameter {name}"))
                     })
                 });
@@ -1005,7 +955,7 @@ impl Schema {
         }
         let fields = fields.iter().zip(words).map(|(field, text)| {
             key_match(field, text).map_err(|why| {
-                let message = format!("Invalid match key: field {}: {why}", field.name);
+                let message = format!("key field {}: {why}", field.name);
                 CommandError::new(message).entity(self.table_name(id)).field(format!("key {}", field.name))
             })
         });
@@ -1021,7 +971,7 @@ impl Schema {
         let key = self.matches(id, key)?;
         let name = self.table_name(id);
         let wrong = |why: String| Err(CommandError::new(why).entity(name).field("priority"));
-        match (self.needs_priority(id), priority) {
+        match (self.shape(id).needs_priority, priority) {
             (true, Some(priority)) => Ok((key, priority)),
             (false, None | Some(0)) => Ok((key, 0)),
             (true, None) => wrong(format!(
@@ -1062,8 +1012,8 @@ pub(crate) struct Names<'s, 'n> {
     /// True if `known` keeps names: a single update does not use one twice.
     keeps: bool,
     /// The latest table and the latest other name, which the next update is likely to repeat.
-    latest: [Option<(Named, &'n str, u32)>; 2],
-    known: HashMap<(Named, &'n str), u32>,
+    latest: [Option<(ObjectKind, &'n str, u32)>; 2],
+    known: HashMap<(ObjectKind, &'n str), u32>,
     /// Number of further errors that list similar names.
     described: usize,
 }
@@ -1081,8 +1031,8 @@ impl<'s, 'n> Names<'s, 'n> {
         Names { described: usize::from(described), ..Names::new(schema, false) }
     }
 
-    fn find(&mut self, kind: Named, name: &'n str) -> Result<u32> {
-        let place = usize::from(kind != Named::Table);
+    fn find(&mut self, kind: ObjectKind, name: &'n str) -> Result<u32> {
+        let place = usize::from(kind != ObjectKind::Table);
         if let Some((latest, text, id)) = self.latest[place]
             && latest == kind
             && text == name
@@ -1108,35 +1058,35 @@ impl<'s, 'n> Names<'s, 'n> {
     }
 
     fn crc(&mut self, name: &'n str) -> Result<u32> {
-        self.find(Named::Crc, name)
+        self.find(ObjectKind::Crc, name)
     }
 
     pub(crate) fn table(&mut self, name: &'n str) -> Result<TableId> {
-        self.find(Named::Table, name).map(TableId)
+        self.find(ObjectKind::Table, name).map(TableId)
     }
 
     fn action(&mut self, table: TableId, name: &'n str) -> Result<u32> {
-        self.find(Named::Action(table), name)
+        self.find(ObjectKind::ActionOf(table), name)
     }
 
     pub(crate) fn counter(&mut self, name: &'n str) -> Result<InstanceId> {
-        self.find(Named::Counter, name).map(InstanceId)
+        self.find(ObjectKind::Counter, name).map(InstanceId)
     }
 
     pub(crate) fn register(&mut self, name: &'n str) -> Result<InstanceId> {
-        self.find(Named::Register, name).map(InstanceId)
+        self.find(ObjectKind::Register, name).map(InstanceId)
     }
 
     pub(crate) fn meter(&mut self, name: &'n str) -> Result<InstanceId> {
-        self.find(Named::Meter, name).map(InstanceId)
+        self.find(ObjectKind::Meter, name).map(InstanceId)
     }
 
     pub(crate) fn profile(&mut self, name: &'n str) -> Result<InstanceId> {
-        self.find(Named::Profile, name).map(InstanceId)
+        self.find(ObjectKind::Profile, name).map(InstanceId)
     }
 
     pub(crate) fn value_set(&mut self, name: &'n str) -> Result<TableId> {
-        self.find(Named::ValueSet, name).map(TableId)
+        self.find(ObjectKind::ValueSet, name).map(TableId)
     }
 }
 
@@ -1177,7 +1127,7 @@ mod tests {
             let errors = resolved[..1000].iter().map(|resolved| resolved.as_ref().unwrap_err());
             for (i, error) in errors.enumerate() {
                 assert_eq!(&*error.code, "UNKNOWN_NAME");
-                assert!(error.message.starts_with("Invalid table name (l"), "{error}");
+                assert!(error.message.starts_with("the table name `l"), "{error}");
                 assert_eq!(error.choices.is_empty(), i >= DESCRIBED_MAX, "{i}: {error}");
             }
         }

@@ -1,17 +1,16 @@
 //! Reads by name, as JSON: what control connections carry. Answers are the records of dumps.
 
-use crate::error::CommandError;
-use crate::named::{Call, NamedEntry, rates_words};
+use crate::control::Control;
+use crate::error::{CommandError, Result};
+use crate::make_record::session_record;
+use crate::named::{NamedEntry, rates_words};
 use crate::read::{Entity, EntryState, Selector};
-use crate::record::{
-    Cells, Group, Groups, Member, QueueRecord, Record, Register, TableDefault, TableEntry, ValueSet,
-};
-use crate::schema::{Schema, is_const_entry};
-use crate::state::session_record;
+use crate::record::{Groups, Record};
+use crate::schema::Schema;
 use crate::update::{EntryRef, Ref};
 use crate::value::{key_word, number_word};
-use crate::write::{Control, Result};
 use num_traits::Zero;
+use p4jet_dataplane::QueueConfig;
 use p4jet_externs::{CounterValue, Rates};
 use p4jet_ir::{InstanceId, TableId};
 use serde::{Deserialize, Serialize};
@@ -146,11 +145,6 @@ struct Records<'c> {
 impl Records<'_> {
     fn put(&mut self, entity: Entity) {
         let (control, schema) = (self.control, self.control.schema());
-        let instance = |id: InstanceId| schema.instance_name(id).to_string();
-        let name = match self.of {
-            Selector::Members(id) | Selector::Groups(id) | Selector::Register(id) => instance(*id),
-            _ => String::new(),
-        };
         match (entity, self.of) {
             (
                 Entity::Entry(entry),
@@ -159,21 +153,16 @@ impl Records<'_> {
                 self.entry(*table, *entry);
             }
             (Entity::Default(Some(action)), Selector::Default(table)) => {
-                let r#do = schema.call(*table, &action);
-                let table = schema.table_name(*table).to_string();
-                self.records.push(Record::Default(TableDefault { table, r#do }));
+                self.records.push(schema.default_record(*table, &action));
             }
             (Entity::Member(handle, action), Selector::Members(id)) => {
-                let call = schema
-                    .profile_table(*id)
-                    .map_or_else(|_| Call::default(), |table| schema.call(table, &action));
-                self.records.push(Record::Member(Member { profile: name, handle, r#do: call }));
+                self.records.push(schema.member_record(*id, handle, &action));
             }
             (Entity::Group(handle, members), Selector::Groups(id)) => {
-                let of = schema.profile_table(*id).and_then(|table| control.profile(table)).ok();
-                let places = of.and_then(|of| of.group_places(handle)).filter(|(_, weighted)| *weighted);
-                let places = places.map(|(set, _)| set.into_iter().map(|(_, places)| places).collect());
-                self.records.push(Record::Group(Group { profile: name, handle, members, places }));
+                let of = schema.profile_table(*id).and_then(|table| control.profile(table));
+                if let Ok(of) = of {
+                    self.records.push(schema.group_record(*id, &of, handle, members));
+                }
             }
             (Entity::Counter(index, value), Selector::Counter(id)) => self.counter_cell(*id, index, value),
             (Entity::Register(index, value), Selector::Register(id)) if !value.is_zero() => {
@@ -181,12 +170,7 @@ impl Records<'_> {
                 if let Some(Record::Register(register)) = self.records.last_mut() {
                     register.cells.insert(index, word);
                 } else {
-                    let width = schema.register_cells(*id).map_or(0, |cells| cells.width);
-                    self.records.push(Record::Register(Register {
-                        name,
-                        width,
-                        cells: [(index, word)].into(),
-                    }));
+                    self.records.push(schema.register_record(*id, [(index, word)].into()));
                 }
             }
             (Entity::Meter(index, rates), Selector::Meter(id)) => self.meter_cell(*id, index, rates),
@@ -195,26 +179,23 @@ impl Records<'_> {
                 if let Some(Record::ValueSet(set)) = self.records.last_mut() {
                     set.values.push(words);
                 } else {
-                    let name = control.program().tables[id.index()].name.clone();
-                    let (key, values) = (schema.key(*id).to_vec(), vec![words]);
-                    self.records.push(Record::ValueSet(ValueSet { name, key, values }));
+                    self.records.push(schema.value_set_record(*id, vec![words]));
                 }
             }
             (Entity::MulticastGroup(group, nodes), _) => drop(self.groups().groups.insert(group, nodes)),
-            (Entity::Node(handle, node), _) => drop(self.groups().nodes.insert(handle, node.into())),
+            (Entity::Node(handle, node), _) => {
+                self.groups().nodes.insert(handle, node.into());
+            }
             (Entity::Lag(lag, ports), _) => drop(self.groups().lags.insert(lag, ports)),
             (Entity::Session(number, session), _) => {
-                self.records.push(Record::Session(session_record(number, &session)));
+                self.records.push(session_record(number, &session));
             }
             (Entity::Queues(port, settings), _) => {
                 if !matches!(self.records.last(), Some(Record::Queues(_))) {
                     let config = control.switch().queues().config();
-                    let (per_port, others) = (config.queues_per_port, (&config.others).into());
-                    self.records.push(Record::Queues(QueueRecord {
-                        per_port,
-                        others,
-                        ports: BTreeMap::new(),
-                    }));
+                    // The ports follow one by one.
+                    let config = QueueConfig { ports: BTreeMap::new(), ..config };
+                    self.records.push(Record::Queues((&config).into()));
                 }
                 if let (Some(Record::Queues(queues)), Some(port)) = (self.records.last_mut(), port) {
                     queues.ports.insert(port, settings.as_ref().into());
@@ -230,17 +211,9 @@ impl Records<'_> {
 
     fn entry(&mut self, id: TableId, entry: EntryState) {
         let control = self.control;
-        let declared = &control.program().tables[id.index()];
         let EntryState { handle, key, priority, action, life, counters, meters } = entry;
-        self.records.push(Record::Entry(TableEntry {
-            table: declared.name.clone(),
-            handle,
-            key: key.iter().map(key_word).collect(),
-            priority: control.schema().needs_priority(id).then_some(priority),
-            r#do: control.schema().call(id, &action),
-            timeout_ms: life.map(|life| life.timeout_ms),
-            is_const: declared.const_entries || is_const_entry(declared, handle),
-        }));
+        let timeout_ms = life.map(|life| life.timeout_ms);
+        self.records.push(control.entry_record(id, handle, &key, priority, &action, timeout_ms));
         for (id, value) in counters {
             self.counter_cell(id, handle, value);
         }
@@ -268,10 +241,10 @@ impl Records<'_> {
 
     fn finish(self) -> Vec<Record> {
         let Records { control, mut records, counters, meters, multicast, .. } = self;
-        let name = |id: u32| control.program().instances[id as usize].name.clone();
-        let counter = |(id, cells)| Record::Counter(Cells { name: name(id), cells });
+        let schema = control.schema();
+        let counter = |(id, cells)| schema.counter_record(InstanceId(id), cells);
         records.extend(counters.into_iter().map(counter));
-        let meter = |(id, cells)| Record::Meter(Cells { name: name(id), cells });
+        let meter = |(id, cells)| schema.meter_record(InstanceId(id), cells);
         records.extend(meters.into_iter().map(meter));
         records.extend(multicast.map(Record::Multicast));
         records

@@ -1,6 +1,6 @@
 //! Objects named by any unambiguous dotted suffix of their full names.
 
-use crate::error::{CommandError, UNKNOWN_NAME};
+use crate::error::{CHOICES_MAX, CommandError, UNKNOWN_NAME};
 use p4jet_suggest::{distance, nearest};
 use std::collections::BTreeMap;
 
@@ -17,6 +17,31 @@ pub struct NameIndex {
 enum Found {
     One(u32),
     Several,
+}
+
+/// A name that denotes no object, or several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownName {
+    /// The kind of object, such as `table`.
+    pub kind: &'static str,
+    /// The name.
+    pub name: String,
+    /// True if the name denotes several objects.
+    pub is_ambiguous: bool,
+    /// The likely and the possible names, as text; empty if they are left out.
+    pub hint: String,
+    /// The valid names, if the list is short.
+    pub choices: Vec<String>,
+}
+
+impl From<UnknownName> for CommandError {
+    fn from(error: UnknownName) -> CommandError {
+        let UnknownName { kind, name, is_ambiguous, hint, choices } = error;
+        let state = if is_ambiguous { "ambiguous" } else { "unknown" };
+        let colon = if hint.is_empty() { "" } else { ": " };
+        let message = format!("the {kind} name `{name}` is {state}{colon}{hint}");
+        CommandError::new(message).code(UNKNOWN_NAME).field(kind).choices(choices.iter().map(String::as_str))
+    }
 }
 
 /// Maximum number of names in a message.
@@ -47,18 +72,18 @@ impl NameIndex {
     ///
     /// # Errors
     ///
-    /// There is none, or several have this suffix: the code is `UNKNOWN_NAME`.
-    pub fn find(&self, text: &str) -> Result<u32, CommandError> {
+    /// There is none, or several have this suffix.
+    pub fn find(&self, text: &str) -> Result<u32, UnknownName> {
         let text = without_dot(text);
         match self.found(text) {
             Some(Found::One(index)) => Ok(index),
             Some(Found::Several) => {
                 let candidates: Vec<_> = self.names().filter(|n| suffixes(n).any(|s| s == text)).collect();
                 let list = listed(candidates.iter().map(|name| (*name).to_string()).collect());
-                let why = format!("it is ambiguous, candidates are {list}");
-                Err(self.unknown(text, &why, candidates.into_iter()))
+                let hint = format!("candidates are {list}");
+                Err(self.unknown(text, true, hint, candidates.into_iter()))
             }
-            None => Err(self.unknown(text, &self.choices(text), self.names())),
+            None => Err(self.unknown(text, false, self.choices(text), self.names())),
         }
     }
 
@@ -67,14 +92,12 @@ impl NameIndex {
     /// # Errors
     ///
     /// Those of [`Self::find`].
-    pub fn find_briefly(&self, text: &str) -> Result<u32, CommandError> {
+    pub fn find_briefly(&self, text: &str) -> Result<u32, UnknownName> {
         let text = without_dot(text);
-        let why = match self.found(text) {
-            Some(Found::One(index)) => return Ok(index),
-            Some(Found::Several) => "it is ambiguous",
-            None => "the program has none of this name",
-        };
-        Err(self.unknown(text, why, std::iter::empty()))
+        match self.found(text) {
+            Some(Found::One(index)) => Ok(index),
+            found => Err(self.unknown(text, found.is_some(), String::new(), std::iter::empty())),
+        }
     }
 
     fn found(&self, text: &str) -> Option<Found> {
@@ -82,9 +105,15 @@ impl NameIndex {
         place.ok().map(|place| self.by_suffix[place].1)
     }
 
-    fn unknown<'n>(&self, text: &str, why: &str, choices: impl Iterator<Item = &'n str>) -> CommandError {
-        let message = format!("Invalid {} name ({text}): {why}", self.kind);
-        CommandError::new(message).code(UNKNOWN_NAME).field(self.kind).choices(choices)
+    fn unknown<'n>(
+        &self,
+        text: &str,
+        is_ambiguous: bool,
+        hint: String,
+        choices: impl Iterator<Item = &'n str>,
+    ) -> UnknownName {
+        let choices = choices.take(CHOICES_MAX).map(str::to_string).collect();
+        UnknownName { kind: self.kind, name: text.to_string(), is_ambiguous, hint, choices }
     }
 
     fn choices(&self, text: &str) -> String {
@@ -180,25 +209,27 @@ mod tests {
         for name in ["ipv4_lpm", ".acl2", "acl", "v4_lpm", ""] {
             assert_eq!(index.find_briefly(name).ok(), index.find(name).ok(), "{name}");
         }
-        let error = index.find_briefly("ipv4_lmp").unwrap_err();
-        assert_eq!(
-            (error.message.as_str(), error.choices.len()),
-            ("Invalid table name (ipv4_lmp): the program has none of this name", 0)
-        );
+        for (name, message) in [
+            ("ipv4_lmp", "the table name `ipv4_lmp` is unknown"),
+            ("acl", "the table name `acl` is ambiguous"),
+        ] {
+            let error = CommandError::from(index.find_briefly(name).unwrap_err());
+            assert_eq!((error.message.as_str(), error.choices.len()), (message, 0));
+        }
     }
 
     #[test]
     fn tells_the_candidates() {
         assert_eq!(
-            index().find("acl").unwrap_err().message,
-            "Invalid table name (acl): it is ambiguous, candidates are `egress.acl`, `ingress.acl`"
+            CommandError::from(index().find("acl").unwrap_err()).message,
+            "the table name `acl` is ambiguous: candidates are `egress.acl`, `ingress.acl`"
         );
         assert_eq!(
-            index().find("ipv4_lmp").unwrap_err().message,
-            "Invalid table name (ipv4_lmp): did you mean `ingress.ipv4_lpm`? tables of the program are \
+            CommandError::from(index().find("ipv4_lmp").unwrap_err()).message,
+            "the table name `ipv4_lmp` is unknown: did you mean `ingress.ipv4_lpm`? tables of the program are \
              `ingress.ipv4_lpm`, `acl2`, `egress.acl`, `ingress.acl`, `x.y.acl2`"
         );
         let many = NameIndex::new("table", (0..30).map(|i| (format!("t{i}"), i)));
-        assert!(many.find("zzzzzzzzz").unwrap_err().message.ends_with(" and 20 more"));
+        assert!(many.find("zzzzzzzzz").unwrap_err().hint.ends_with(" and 20 more"));
     }
 }

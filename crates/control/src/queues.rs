@@ -103,8 +103,8 @@ impl QueueUpdate {
             return Ok(());
         };
         let Some(queue) = of.queue.filter(|queue| *queue >= queues) else { return Ok(()) };
-        let last = queues - 1;
-        let message = format!("found priority {queue}, expected one that ports have: 0 to {last}");
+        let message =
+            format!("found priority {queue}, expected 0 to {}: a port has {queues} queues", queues - 1);
         Err(CommandError::new(message).field("priority"))
     }
 

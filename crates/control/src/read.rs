@@ -1,7 +1,9 @@
 //! Reads the objects of a switch in pages.
 
-use crate::error::CommandError;
-use crate::write::{Control, Result, no_session};
+use crate::control::Control;
+use crate::error::{CommandError, Result};
+use crate::schema::ObjectKind;
+use crate::write::no_session;
 use num_bigint::BigUint;
 use p4jet_dataplane::PortSettings;
 use p4jet_externs::{CounterValue, CrcParams, Group, Node, Rates, Session};
@@ -155,6 +157,12 @@ impl Page {
 }
 
 impl Control {
+    /// The default action of a table. As in bmv2, a table with an action profile has none until a member or group is set, although
+    /// the program's action runs.
+    pub fn default_action(&self, table: TableId) -> Option<Action> {
+        default_of(&self.switch.table(table)).cloned()
+    }
+
     /// Reads one page of at most `max` entities ([`PAGE_MAX`] at most). The first page begins `from` 0, each other one where
     /// [`Page::next`] of the page before says; the last one has none. A page may be empty although others follow. Each page
     /// has its entities as they are at one moment; what changes between two pages may be in either form, or missing.
@@ -279,10 +287,10 @@ impl Control {
                 Page { entities, next: rest.next().map(|(port, _)| u64::from(*port) + 1) }
             }
             Selector::Crcs => {
-                let size = self.schema.crc_widths.len() as u32;
+                let size = self.schema.description().crcs.len() as u32;
                 Page::of_cells(size, from, max, |crc| Ok(Entity::Crc(crc, self.crc(crc))))?
             }
-            Selector::Crc(crc) => match self.schema.crc_widths.get(*crc as usize) {
+            Selector::Crc(crc) => match self.schema.crc_width(*crc) {
                 Some(_) => Page::all(vec![Entity::Crc(*crc, self.crc(*crc))]),
                 None => return Err(unknown("custom CRC")),
             },
@@ -291,7 +299,7 @@ impl Control {
 
     /// The constants of a custom CRC: those of the ordinary CRC unless others are set.
     fn crc(&self, crc: u32) -> CrcParams {
-        let set = self.switch.state().crc(self.schema.crcs.name(crc));
+        let set = self.switch.state().crc(self.schema.names(ObjectKind::Crc).name(crc));
         set.unwrap_or_else(|| self.usual_crc(crc))
     }
 
@@ -309,7 +317,7 @@ impl Control {
         handle: EntryHandle,
         entry: p4jet_tables::Entry,
     ) -> Entity {
-        let (state, shape) = (self.switch.state(), &self.schema.shapes[id.index()]);
+        let (state, shape) = (self.switch.state(), &self.schema.shape(id));
         let row = table.row_of(handle);
         let counters = shape.direct_counters.iter();
         let counters =
@@ -330,4 +338,12 @@ impl Control {
 
 fn direct(kind: &str) -> CommandError {
     CommandError::new(format!("this is a direct {kind}: read it with its table's entries")).field(kind)
+}
+
+/// The default action, member or group of a table. As in bmv2, a table with an action profile has none until a member or group
+/// is set, although the program's action runs.
+pub(crate) fn default_of(table: &p4jet_tables::Table) -> Option<&Action> {
+    let default = table.default_action();
+    let unset = table.profile().is_some() && default.as_member().or(default.as_group()).is_none();
+    (!unset).then_some(default)
 }

@@ -2,10 +2,17 @@
 //!
 //! Keys, values and names are written as in [`NamedUpdate`].
 
-pub use crate::describe::{KeyField, Param};
-use crate::named::{Call, Crc, NamedNoted, NamedUpdate, RateRecord, Session};
+use crate::call::Call;
+pub use crate::fields::{KeyField, Param};
+use crate::named::{Crc, NamedNoted, NamedUpdate, RateRecord, Session};
+use crate::sealed::seal;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The version of dumps, and of the state files of earlier versions: lines without checksums.
+pub(crate) const VERSION: u32 = 1;
+/// The version of state files: every line carries a checksum, and the last line has the number of lines.
+pub(crate) const VERSION_SEALED: u32 = 2;
 
 /// A line of a state file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,6 +85,23 @@ pub struct JournalHeader {
     pub unwritten: u64,
 }
 
+impl JournalHeader {
+    pub(crate) fn new(serial: u64) -> JournalHeader {
+        JournalHeader { version: VERSION_SEALED, serial, changes: 0, unwritten: 0 }
+    }
+
+    /// Formats the line, whose length does not depend on the numbers.
+    pub(crate) fn line(&self) -> Vec<u8> {
+        let JournalHeader { version, serial, changes, unwritten } = self;
+        let object = format!(
+            r#"{{"journal":{{"version":{version},"serial":{serial:>20},"changes":{changes:>20},"unwritten":{unwritten:>20}}}}}"#
+        );
+        let mut line = Vec::new();
+        seal(object.into_bytes(), &mut line);
+        line
+    }
+}
+
 /// The shape of a table or action profile, by which entries that do not fit another program are recognised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -124,9 +148,9 @@ pub struct Group {
     pub handle: u32,
     /// The handles of its members.
     pub members: Vec<u32>,
-    /// The number of places of each, if that was set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub places: Option<Vec<u32>>,
+    /// The weight of each, if weights were set.
+    #[serde(rename = "places", default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<Vec<u32>>,
 }
 
 /// A client's note.
@@ -228,12 +252,6 @@ pub struct GroupNode {
     pub ports: BTreeSet<u32>,
     /// The link aggregation groups of its copies.
     pub lags: BTreeSet<u32>,
-}
-
-impl From<p4jet_externs::Node> for GroupNode {
-    fn from(node: p4jet_externs::Node) -> GroupNode {
-        GroupNode { rid: node.replication_id, ports: node.ports, lags: node.lags }
-    }
 }
 
 /// The output queues.

@@ -1,17 +1,14 @@
 //! The control interface of a program: its objects by name, the shape of its tables, and the legal changes.
 
-use crate::describe::{
-    ActionInfo, CrcInfo, Description, KeyField, TableInfo, describe_instances, table_info,
-};
+use crate::describe::{ActionInfo, CrcInfo, Description, TableInfo, describe_instances, table_info};
 use crate::error::{CommandError, Subject};
+use crate::fields::KeyField;
 use crate::names::NameIndex;
 use crate::notes::NOTE_BYTES_MAX;
 use crate::update::{Act, Cell, Mirror, Update};
 use p4jet_dataplane::QUEUES_MAX;
 use p4jet_externs::{Rates, Replica};
-use p4jet_ir::{
-    ActionId, Function, Instance, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId,
-};
+use p4jet_ir::{Function, Instance, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The largest priority of an entry: bmv2's is a signed 32-bit number.
@@ -29,26 +26,18 @@ pub const SESSION_BYTES_MAX: u32 = 65_535;
 
 /// The objects of a program. A name is a full name in the program, or an unambiguous dotted suffix of one.
 pub struct Schema {
-    /// Tables.
-    pub tables: NameIndex,
-    /// Actions; of those with the same name, the first.
-    pub actions: NameIndex,
-    /// Counters, including direct ones.
-    pub counters: NameIndex,
-    /// Registers.
-    pub registers: NameIndex,
-    /// Meters, including direct ones.
-    pub meters: NameIndex,
-    /// Action profiles and action selectors.
-    pub profiles: NameIndex,
-    /// Parser value sets, which are tables without actions.
-    pub value_sets: NameIndex,
-    /// Custom CRCs, by their numbers in the schema.
-    pub crcs: NameIndex,
+    tables: NameIndex,
+    actions: NameIndex,
+    counters: NameIndex,
+    registers: NameIndex,
+    meters: NameIndex,
+    profiles: NameIndex,
+    value_sets: NameIndex,
+    crcs: NameIndex,
     /// The width of each custom CRC: 16 or 32.
-    pub crc_widths: Vec<u32>,
+    crc_widths: Vec<u32>,
     /// The properties of each table.
-    pub shapes: Vec<Shape>,
+    shapes: Vec<Shape>,
     /// For each action profile, a table that uses it.
     profile_tables: BTreeMap<InstanceId, TableId>,
     /// All objects with their shapes. Value sets are not among the tables.
@@ -69,23 +58,33 @@ enum Place {
 }
 
 /// The kind of object that a name denotes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Named {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ObjectKind {
+    /// Tables.
     Table,
-    Action(TableId),
+    /// Actions, by their ids; of those with the same name, the first.
+    Action,
+    /// The actions of a table, by their indices in its list.
+    ActionOf(TableId),
+    /// Counters, including direct ones.
     Counter,
+    /// Registers.
     Register,
+    /// Meters, including direct ones.
     Meter,
+    /// Action profiles and action selectors.
     Profile,
+    /// Parser value sets, which are tables without actions.
     ValueSet,
+    /// Custom CRCs, by their numbers in the schema.
     Crc,
 }
 
 /// Properties of a table that changes need besides its declaration.
 pub struct Shape {
     /// Its actions, as indices in its list.
-    pub actions: NameIndex,
-    /// True if entries have a priority.
+    actions: NameIndex,
+    /// True if entries have a priority: some key field is ternary, range or optional.
     pub needs_priority: bool,
     /// The kind of the table in bmv2's words.
     pub match_kind: &'static str,
@@ -181,16 +180,17 @@ impl Schema {
     }
 
     /// The names of all objects of a kind.
-    pub(crate) fn names(&self, kind: Named) -> &NameIndex {
+    pub fn names(&self, kind: ObjectKind) -> &NameIndex {
         match kind {
-            Named::Table => &self.tables,
-            Named::Action(table) => &self.shapes[table.index()].actions,
-            Named::Counter => &self.counters,
-            Named::Register => &self.registers,
-            Named::Meter => &self.meters,
-            Named::Profile => &self.profiles,
-            Named::ValueSet => &self.value_sets,
-            Named::Crc => &self.crcs,
+            ObjectKind::Table => &self.tables,
+            ObjectKind::Action => &self.actions,
+            ObjectKind::ActionOf(table) => &self.shapes[table.index()].actions,
+            ObjectKind::Counter => &self.counters,
+            ObjectKind::Register => &self.registers,
+            ObjectKind::Meter => &self.meters,
+            ObjectKind::Profile => &self.profiles,
+            ObjectKind::ValueSet => &self.value_sets,
+            ObjectKind::Crc => &self.crcs,
         }
     }
 
@@ -200,7 +200,7 @@ impl Schema {
     ///
     /// The program has no such table, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn table(&self, name: &str) -> Result<TableId> {
-        self.tables.find(name).map(TableId)
+        Ok(TableId(self.tables.find(name)?))
     }
 
     /// The index of an action in a table's list.
@@ -209,7 +209,7 @@ impl Schema {
     ///
     /// The table has no such action, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn action(&self, table: TableId, name: &str) -> Result<u32> {
-        self.shapes[table.index()].actions.find(name)
+        Ok(self.shapes[table.index()].actions.find(name)?)
     }
 
     /// The counter of this name, direct or not.
@@ -218,7 +218,7 @@ impl Schema {
     ///
     /// The program has no such counter, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn counter(&self, name: &str) -> Result<InstanceId> {
-        self.counters.find(name).map(InstanceId)
+        Ok(InstanceId(self.counters.find(name)?))
     }
 
     /// The register of this name.
@@ -227,7 +227,7 @@ impl Schema {
     ///
     /// The program has no such register, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn register(&self, name: &str) -> Result<InstanceId> {
-        self.registers.find(name).map(InstanceId)
+        Ok(InstanceId(self.registers.find(name)?))
     }
 
     /// The meter of this name, direct or not.
@@ -236,7 +236,7 @@ impl Schema {
     ///
     /// The program has no such meter, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn meter(&self, name: &str) -> Result<InstanceId> {
-        self.meters.find(name).map(InstanceId)
+        Ok(InstanceId(self.meters.find(name)?))
     }
 
     /// The action profile or action selector of this name.
@@ -245,7 +245,7 @@ impl Schema {
     ///
     /// The program has no such action profile, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn profile(&self, name: &str) -> Result<InstanceId> {
-        self.profiles.find(name).map(InstanceId)
+        Ok(InstanceId(self.profiles.find(name)?))
     }
 
     /// The parser value set of this name: a table of which only the key is used.
@@ -254,7 +254,7 @@ impl Schema {
     ///
     /// The program has no such parser value set, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn value_set(&self, name: &str) -> Result<TableId> {
-        self.value_sets.find(name).map(TableId)
+        Ok(TableId(self.value_sets.find(name)?))
     }
 
     /// The number of the custom CRC of this name.
@@ -263,7 +263,7 @@ impl Schema {
     ///
     /// The program has no such custom CRC, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn crc(&self, name: &str) -> Result<u32> {
-        self.crcs.find(name)
+        Ok(self.crcs.find(name)?)
     }
 
     /// All objects of the program with their shapes: key fields, actions with their parameters, sizes, constraints.
@@ -372,9 +372,14 @@ impl Schema {
         self.table_info(table).map_or(&[], |info| &info.actions)
     }
 
-    /// True if entries of a table have a priority: some key field is ternary, range or optional.
-    pub fn needs_priority(&self, table: TableId) -> bool {
-        self.shapes[table.index()].needs_priority
+    /// The properties of a table.
+    pub fn shape(&self, table: TableId) -> &Shape {
+        &self.shapes[table.index()]
+    }
+
+    /// The width of a custom CRC, 16 or 32; none if the program has no such CRC.
+    pub fn crc_width(&self, crc: u32) -> Option<u32> {
+        self.crc_widths.get(crc as usize).copied()
     }
 
     /// A table that uses an action profile. Its list of actions is that of the members.
@@ -445,7 +450,7 @@ impl Schema {
             Update::SetGroup { profile, members, .. } => {
                 self.profile_table(*profile)?;
                 check_selector(program, *profile)?;
-                check_places(members.iter().map(|share| u64::from(share.places)).sum())
+                check_places(members.iter().map(|share| u64::from(share.weight)).sum())
             }
 
             Update::WriteCounter { counter, cell, .. } => {
@@ -547,7 +552,7 @@ impl Schema {
 
     fn check_priority(&self, program: &Program, id: TableId, priority: u32) -> Result<()> {
         let name = &program.tables[id.index()].name;
-        let message = match self.needs_priority(id) {
+        let message = match self.shape(id).needs_priority {
             true if priority <= PRIORITY_MAX => return Ok(()),
             true => {
                 format!("found priority {priority} of an entry of `{name}`, expected 0 to {PRIORITY_MAX}")
@@ -898,9 +903,4 @@ fn shape(program: &Program, id: TableId, table: &p4jet_ir::Table) -> Shape {
         direct_counters,
         direct_meters,
     }
-}
-
-/// The names of an action's parameters, without the name of the action.
-pub fn param_names(program: &Program, action: ActionId) -> Vec<&str> {
-    program.actions[action.index()].params.iter().map(|param| program.param_name(action, *param)).collect()
 }

@@ -1,16 +1,18 @@
 //! Control of one running switch by several clients.
 
-use crate::error::{CommandError, NO_MEMORY, Subject, count};
+use crate::changes::Changes;
+use crate::control::Control;
+use crate::error::{CommandError, NO_MEMORY, Result, Subject, count};
 use crate::event::Subscription;
 use crate::guard::{MemoryClaim, guarded};
 use crate::host::{Host, Keep, Program, Ready, Swap};
-use crate::journal::{Changes, Journal};
+use crate::journal::Journal;
 use crate::named::NamedUpdate;
+use crate::restore::ReadCommand;
 use crate::rights::Rights;
-use crate::state::ReadCommand;
 use crate::stats::PortStats;
 use crate::update::{Atomicity, Direct, Update};
-use crate::write::{Batch, Control, Mark, Written};
+use crate::write::{Batch, Mark, Written};
 use p4jet_dataplane::{Cancel, QueueConfig, Switch, Topics};
 use std::io;
 use std::path::Path;
@@ -129,8 +131,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic is a bug, but no reason to stop serving other clients.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-type Result<T> = std::result::Result<T, CommandError>;
 
 /// The outcome of loading a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -298,7 +298,7 @@ impl SharedControl {
     /// # Errors
     ///
     /// The file cannot be written.
-    pub fn settle(&self) -> io::Result<()> {
+    pub fn write_state_file(&self) -> io::Result<()> {
         let Kept { control, journal: Some(journal) } = &mut *lock(&self.0.kept) else { return Ok(()) };
         journal.replace(control).map(drop)
     }
@@ -525,7 +525,7 @@ impl SharedControl {
     /// read or is refused, or the compilation was cancelled.
     pub fn prepare_program(&self, program: &Program<'_>, cancel: &Cancel) -> Result<()> {
         let ongoing = || {
-            let why = "a program is already prepared: activate it with swap_configs, or replace it with load";
+            let why = "a program is already prepared: activate it, or load another in its place";
             CommandError::refused(Subject::Program, "ONGOING_SWAP", why)
         };
         if lock(&self.0.next).is_some() {
@@ -547,13 +547,7 @@ impl SharedControl {
     /// No program is prepared, or it cannot replace the running one, which continues.
     pub fn swap_program(&self) -> Result<Loaded> {
         let next = lock(&self.0.next).take();
-        let none = || {
-            CommandError::refused(
-                Subject::Program,
-                "NO_ONGOING_SWAP",
-                "no program is prepared: run load_new_config_file first",
-            )
-        };
+        let none = || CommandError::refused(Subject::Program, "NO_ONGOING_SWAP", "no program is prepared");
         let report = self.swap(next.ok_or_else(none)?)?;
         // It was prepared for the queues of that time.
         let note = self.make_queues().and_then(std::result::Result::err);

@@ -1,6 +1,5 @@
 //! Changes of a switch, as values.
 
-use crate::named::RefForm;
 use crate::notes::{Note, Noted};
 use crate::queues::QueueUpdate;
 use num_bigint::BigUint;
@@ -165,13 +164,42 @@ impl From<u32> for Ref {
     }
 }
 
+/// A [`Ref`] as JSON: a number, or `{"made": 3}`.
+#[derive(Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = r#"expected a handle, or `{"made": N}` with the number of an earlier update of the batch"#
+)]
+enum RefForm {
+    Handle(u32),
+    Made { made: u32 },
+}
+
+impl From<RefForm> for Ref {
+    fn from(form: RefForm) -> Ref {
+        match form {
+            RefForm::Handle(handle) => Ref::Handle(handle),
+            RefForm::Made { made } => Ref::Made(made),
+        }
+    }
+}
+
+impl From<Ref> for RefForm {
+    fn from(of: Ref) -> RefForm {
+        match of {
+            Ref::Handle(handle) => RefForm::Handle(handle),
+            Ref::Made(made) => RefForm::Made { made },
+        }
+    }
+}
+
 /// A member of a group with its share of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// The handle of the member.
     pub member: u32,
-    /// Its number of places.
-    pub places: u32,
+    /// Its weight: the number of its places in the group.
+    pub weight: u32,
 }
 
 /// An entry of a table.

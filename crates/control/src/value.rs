@@ -1,7 +1,7 @@
 //! Numbers in the notations that commands accept, and their text forms.
 
-use crate::describe::KeyField;
 use crate::error::count;
+use crate::fields::KeyField;
 use num_bigint::BigUint;
 use num_traits::{One, Zero};
 use p4jet_externs::Rate;

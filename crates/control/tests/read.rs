@@ -177,7 +177,7 @@ fn the_schema_describes_the_program() {
         let info = schema.table_info(id).unwrap();
         assert_eq!((&info.name, info.size, info.key.len()), (&table.name, table.size, table.keys.len()));
         assert_eq!(info.actions.len(), table.actions.len());
-        assert_eq!(info.needs_priority, schema.needs_priority(id));
+        assert_eq!(info.needs_priority, schema.shape(id).needs_priority);
         for (field, key) in schema.key(id).iter().zip(&table.keys) {
             assert_eq!((&field.name, field.kind, field.width), (&key.name, key.kind, key.width));
         }

@@ -4,7 +4,8 @@ mod common;
 
 use common::{control, set_up};
 use p4jet_control::{
-    Act, Atomicity, Cell, Control, EntryRef, Mirror, Queue, QueueUpdate, Ref, SharedControl, Update,
+    Act, Atomicity, Cell, Control, EntryRef, Mirror, ObjectKind, Queue, QueueUpdate, Ref, SharedControl,
+    Update,
 };
 use p4jet_dataplane::Rate;
 use p4jet_externs::{CounterValue, CrcParams};
@@ -14,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// Everything that is set, with the handles and generations of parser value sets.
 fn dump(control: &Control) -> String {
-    let sets = control.schema().value_sets.sorted().map(TableId);
+    let sets = control.schema().names(ObjectKind::ValueSet).sorted().map(TableId);
     let sets = sets.map(|set| {
         let table = control.switch().table(set);
         (table.entries().collect::<Vec<_>>(), table.next_generations().collect::<Vec<_>>())
@@ -132,7 +133,7 @@ impl Random<'_> {
         let direct = schema.table("l2").unwrap();
         match self.below(44) {
             0..=5 => {
-                let priority = if schema.needs_priority(table) { self.below(3) } else { 0 };
+                let priority = if schema.shape(table).needs_priority { self.below(3) } else { 0 };
                 Update::Insert { table, key: self.key(table), priority, act: self.act(table) }
             }
             6 => Update::Modify { table, entry: self.entry(table), act: self.act(table) },
@@ -417,11 +418,11 @@ fn restore_checks_what_a_write_checks() {
         (good.lines().last().unwrap().replace("\"weight\":5", "\"weight\":10001"), "found weight 10001"),
         (
             r#"{"queues":{"per_port":8,"others":{"queues":[]},"ports":{}}}"#.into(),
-            "found 0 queues of a port, expected 8",
+            "found 0 queues per port, expected 8",
         ),
         (
             r#"{"group":{"profile":"ecmp","handle":1,"members":[],"places":[1]}}"#.into(),
-            "found 1 numbers of places, expected 0",
+            "found 1 weight, expected 0",
         ),
     ] {
         // The generations of slots change before the wrong line.
@@ -445,7 +446,7 @@ fn a_restore_with_many_wrong_names_is_refused_briefly() {
     let text = control.dump(false) + &(0..50_000).map(line).collect::<String>();
     let error = shared.restore(&text).unwrap_err();
     assert!(
-        error.message.contains("cell0: Invalid register name (cell0): did you mean `ingress.cells`?"),
+        error.message.contains("cell0: the register name `cell0` is unknown: did you mean `ingress.cells`?"),
         "{error}"
     );
     assert!(error.message.contains("others: 49960 records more"), "{error}");

@@ -5,8 +5,8 @@ mod common;
 use common::{control, set_up};
 use p4jet_control::schema::REPLICAS_MAX;
 use p4jet_control::{
-    Act, Atomicity, Cell, CommandError, Control, Entity, EntryKey, EntryRef, Mirror, NamedUpdate, Queue,
-    QueueUpdate, Ref, Replica, Selector, SharedControl, Update,
+    Act, Atomicity, Cell, CommandError, Control, Entity, EntryKey, EntryRef, Mirror, NamedUpdate, ObjectKind,
+    Queue, QueueUpdate, Ref, Replica, Selector, SharedControl, Update,
 };
 use p4jet_externs::CounterValue;
 use p4jet_tables::{Action, KeyMatch};
@@ -63,7 +63,7 @@ fn group_with_member(control: &Control) -> Vec<Update> {
 
 /// Everything that is set, with the generations of handles and the handles of parser value sets.
 fn dump(control: &Control) -> String {
-    let sets = control.schema().value_sets.sorted().map(p4jet_ir::TableId);
+    let sets = control.schema().names(ObjectKind::ValueSet).sorted().map(p4jet_ir::TableId);
     let sets = sets.map(|set| control.switch().table(set).entries().collect::<Vec<_>>());
     format!("{}{:?}", control.dump(true), sets.collect::<Vec<_>>())
 }

@@ -70,5 +70,5 @@ pub use reload::{Carried, Successor};
 pub use run_error::RunError;
 pub use running::{NewPort, PortInfo, RunOptions, Running};
 pub use switch::{EngineKind, Switch, WORKERS_MAX};
-pub use watch::{BytePattern, Did};
+pub use watch::{BytePattern, Verdict};
 pub use worker::Worker;

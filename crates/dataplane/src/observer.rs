@@ -7,7 +7,7 @@ use crate::places::bit_of;
 use crate::run_error::RunError;
 use crate::running::Running;
 use crate::switch::Switch;
-use crate::watch::{BytePattern, CHUNKS_MAX, Capturing, Chunk, Did, Found, Sought, Watch};
+use crate::watch::{BytePattern, CHUNKS_MAX, Capturing, Chunk, Found, Sought, Verdict, Watch};
 use num_bigint::BigUint;
 use p4jet_interp::{Outcome, TraceEvent};
 use p4jet_ir::{FieldId, FieldKind, Program};
@@ -83,7 +83,7 @@ pub struct Traced {
     /// Time in microseconds since the switch started.
     pub now_us: u64,
     /// The outcome in the workers' engine.
-    pub did: Did,
+    pub verdict: Verdict,
     /// True if the interpreter, a moment later, had the same outcome.
     pub agrees: bool,
     /// The interpreter's steps, as text.
@@ -272,17 +272,17 @@ impl Inner {
         if !spec.fields.iter().all(|wanted| has_field(program, &trace.events, wanted)) {
             return;
         }
-        let agrees = match (&found.did, &outcome) {
-            (Did::Sent { port, frame }, Outcome::Sent { port: p, frame: f }) => port == p && frame == f,
-            (Did::Dropped(why), Outcome::Dropped { reason, .. }) => why == reason.text(program),
-            (Did::Done, Outcome::Done) => true,
+        let agrees = match (&found.verdict, &outcome) {
+            (Verdict::Sent { port, frame }, Outcome::Sent { port: p, frame: f }) => port == p && frame == f,
+            (Verdict::Dropped(why), Outcome::Dropped { reason, .. }) => why == reason.text(program),
+            (Verdict::Done, Outcome::Done) => true,
             _ => false,
         };
         let traced = Traced {
             port: found.port,
             frame: found.frame.clone(),
             now_us: found.now_us,
-            did: found.did.clone(),
+            verdict: found.verdict.clone(),
             agrees,
             text: trace.render_shortened(program, LINES_MAX),
             json: trace.to_json(program),

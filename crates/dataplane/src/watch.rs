@@ -60,12 +60,12 @@ pub(crate) struct Found {
     pub port: u32,
     pub frame: Vec<u8>,
     pub now_us: u64,
-    pub did: Did,
+    pub verdict: Verdict,
 }
 
 /// The outcome of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Did {
+pub enum Verdict {
     /// It was sent.
     Sent {
         /// The egress port.
@@ -194,13 +194,13 @@ impl Watch {
 pub(crate) fn processed(pool: &Pool, batch: &Batch, sighted: &mut Vec<Sighted>, worker: &Worker) {
     for Sighted { trace, port, number, frame } in sighted.drain(..) {
         let packet = &batch.packets()[number];
-        let did = match (packet.egress_port, packet.drop_reason) {
-            (PORT_DROP, REASON_DONE) => Did::Done,
-            (PORT_DROP, reason) => Did::Dropped(worker.drop_reason(reason)),
-            (port, _) => Did::Sent { port, frame: pool.frame(packet).to_vec() },
+        let verdict = match (packet.egress_port, packet.drop_reason) {
+            (PORT_DROP, REASON_DONE) => Verdict::Done,
+            (PORT_DROP, reason) => Verdict::Dropped(worker.drop_reason(reason)),
+            (port, _) => Verdict::Sent { port, frame: pool.frame(packet).to_vec() },
         };
         let now_us = worker.switch().now_us();
         // Fails only if the trace has ended.
-        let _ = trace.inbox.send(Found { trace: trace.id, port, frame, now_us, did });
+        let _ = trace.inbox.send(Found { trace: trace.id, port, frame, now_us, verdict });
     }
 }

@@ -22,10 +22,10 @@ pub use p4jet_control::{
 pub use p4jet_control::{record, schema, stats, value};
 pub use p4jet_dataplane as dataplane;
 pub use p4jet_dataplane::{
-    BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, EngineKind, FieldPattern, Injected, Outcome,
-    PortError, PortSettings, Processed, QUEUES_MAX, QueueConfig, QueueSettings, Rate as QueueRate,
-    Subscription as NoticeSubscription, Switch, Trace, TraceEvent, TraceInfo, TraceSpec, Traced, WORKERS_MAX,
-    Worker,
+    BytePattern, Cancel, CaptureInfo, CaptureSpec, EngineKind, FieldPattern, Injected, Outcome, PortError,
+    PortSettings, Processed, QUEUES_MAX, QueueConfig, QueueSettings, Rate as QueueRate,
+    Subscription as NoticeSubscription, Switch, Trace, TraceEvent, TraceInfo, TraceSpec, Traced, Verdict,
+    WORKERS_MAX, Worker,
 };
 pub use p4jet_externs as externs;
 pub use p4jet_externs::{CounterValue, CrcParams, Node, Rate, Rates, Replica, Session};

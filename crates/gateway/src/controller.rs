@@ -93,7 +93,7 @@ pub fn run(options: Options, text: String, config: Config) {
         complaint: String::new(),
         dirty: Dirty::Everything,
         wrong: false,
-        settled: None,
+        accepted: None,
         looked: Instant::now(),
         pinged: Instant::now(),
         not_before: Instant::now(),
@@ -157,7 +157,7 @@ struct Controller {
     /// True if the file was wrong at the last check.
     wrong: bool,
     /// The last configuration that the switch accepted.
-    settled: Option<Config>,
+    accepted: Option<Config>,
     looked: Instant,
     pinged: Instant,
     not_before: Instant,
@@ -221,7 +221,7 @@ impl Controller {
             self.age();
         }
         if self.dirty > Dirty::Nothing && Instant::now() >= self.not_before {
-            self.settle();
+            self.reconcile();
         }
     }
 
@@ -443,7 +443,7 @@ impl Controller {
     }
 
     /// Brings the switch to its intended state.
-    fn settle(&mut self) {
+    fn reconcile(&mut self) {
         // Back ends that have not been checked are not known to be dead, so the controller waits: a check takes at most
         // its timeout.
         if self.watches.values().any(|watched| watched.alive.is_none()) {
@@ -473,13 +473,13 @@ impl Controller {
                     self.planned = wanted;
                     self.adopt();
                     self.own_addresses();
-                    let same = self.settled.as_ref() == Some(&self.config);
+                    let same = self.accepted.as_ref() == Some(&self.config);
                     if round == 0 && !(same && self.complaint.is_empty()) {
                         self.report(Level::Info, "switch", summary(&changes));
                     }
                     self.complaint.clear();
                     if !same {
-                        self.settled = Some(self.config.clone());
+                        self.accepted = Some(self.config.clone());
                     }
                     return;
                 }
@@ -527,10 +527,10 @@ impl Controller {
         self.complain("switch", format!("the switch refuses: {why}"));
         self.read_switch_again();
         // Dead back ends must still be removed, so the last accepted configuration is used.
-        match self.settled.take().filter(|settled| *settled != self.config) {
-            Some(settled) => {
+        match self.accepted.take().filter(|accepted| *accepted != self.config) {
+            Some(accepted) => {
                 self.report(Level::Warn, "config", "the previous version stays in effect");
-                self.config = settled;
+                self.config = accepted;
                 self.watches.clear();
                 self.watch();
                 self.answer();

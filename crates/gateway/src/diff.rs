@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum ChangeKind {
     /// Adds something.
     Add,
     /// Changes the action of something.
@@ -18,13 +18,13 @@ pub enum Act {
     Remove,
 }
 
-impl Act {
+impl ChangeKind {
     /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
-            Act::Add => "add",
-            Act::Change => "change",
-            Act::Remove => "remove",
+            ChangeKind::Add => "add",
+            ChangeKind::Change => "change",
+            ChangeKind::Remove => "remove",
         }
     }
 }
@@ -33,7 +33,7 @@ impl Act {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// Its kind.
-    pub act: Act,
+    pub kind: ChangeKind,
     /// The update. An object that it refers to as new is created by the change at that position.
     pub update: Update,
     /// For users: the object, and its previous state.
@@ -79,8 +79,13 @@ pub fn summary(changes: &[Change]) -> String {
     if changes.is_empty() {
         return "nothing to change".to_string();
     }
-    let count = |act| changes.iter().filter(|change| change.act == act).count();
-    format!("{} to add, {} to change, {} to remove", count(Act::Add), count(Act::Change), count(Act::Remove))
+    let count = |kind| changes.iter().filter(|change| change.kind == kind).count();
+    format!(
+        "{} to add, {} to change, {} to remove",
+        count(ChangeKind::Add),
+        count(ChangeKind::Change),
+        count(ChangeKind::Remove)
+    )
 }
 
 impl Change {
@@ -110,9 +115,9 @@ struct Diff<'a> {
 
 impl Diff<'_> {
     /// Adds a change; returns a reference to the object that it creates.
-    fn push(&mut self, act: Act, update: Update, about: String) -> Ref {
+    fn push(&mut self, kind: ChangeKind, update: Update, about: String) -> Ref {
         let place = self.changes.len() as u32;
-        self.changes.push(Change { act, update, about, slot: None });
+        self.changes.push(Change { kind, update, about, slot: None });
         Ref::Made(place)
     }
 
@@ -129,7 +134,7 @@ impl Diff<'_> {
 
     fn defaults(&mut self) {
         for table in &self.actual.strays.defaults {
-            self.push(Act::Change, Update::ResetDefault(*table), String::new());
+            self.push(ChangeKind::Change, Update::ResetDefault(*table), String::new());
         }
     }
 
@@ -138,7 +143,7 @@ impl Diff<'_> {
             let [poly, init, xor] = CRC32C;
             let params = CrcParams { width: 32, poly, init, xor, reflect_in: true, reflect_out: true };
             for crc in self.objects.crcs {
-                self.push(Act::Change, Update::SetCrc { crc, params }, "CRC-32C".to_string());
+                self.push(ChangeKind::Change, Update::SetCrc { crc, params }, "CRC-32C".to_string());
             }
         }
     }
@@ -151,9 +156,9 @@ impl Diff<'_> {
                     let before = format!("{} =>{}", before.action, self.objects.params_text(table, before));
                     let about = format!("{}, before {before}", self.objects.key_text(table, &place.1));
                     let update = modify(self.objects, place, self.actual.handles[place], call);
-                    self.push(Act::Change, update, about);
+                    self.push(ChangeKind::Change, update, about);
                 }
-                None => drop(self.push(Act::Add, insert(self.objects, place, call), String::new())),
+                None => drop(self.push(ChangeKind::Add, insert(self.objects, place, call), String::new())),
             }
         }
     }
@@ -164,7 +169,11 @@ impl Diff<'_> {
                 let (words, params) =
                     (self.objects.key_text(table, &place.1), self.objects.params_text(table, call));
                 let about = format!("{} {words} =>{params}", call.action);
-                self.push(Act::Remove, delete(self.objects.id(table), self.actual.handles[place]), about);
+                self.push(
+                    ChangeKind::Remove,
+                    delete(self.objects.id(table), self.actual.handles[place]),
+                    about,
+                );
             }
         }
     }
@@ -173,14 +182,14 @@ impl Diff<'_> {
         for (group, copies) in &self.plan.state.floods {
             let group = u32::from(*group);
             if !self.actual.state.floods.contains_key(&(group as u16)) {
-                self.push(Act::Add, Update::CreateMulticastGroup(group), String::new());
+                self.push(ChangeKind::Add, Update::CreateMulticastGroup(group), String::new());
             }
             for (rid, port) in copies {
                 if !self.actual.nodes.contains_key(&(group as u16, *rid, *port)) {
                     let (replication_id, ports) = (u32::from(*rid), [u32::from(*port)].into());
                     let create = Update::CreateNode { replication_id, ports, lags: BTreeSet::new() };
-                    let node = self.push(Act::Add, create, String::new());
-                    self.push(Act::Add, Update::Associate { group, node }, String::new());
+                    let node = self.push(ChangeKind::Add, create, String::new());
+                    self.push(ChangeKind::Add, Update::Associate { group, node }, String::new());
                 }
             }
         }
@@ -197,14 +206,14 @@ impl Diff<'_> {
         for (node, group) in gone {
             let node = Ref::Handle(node);
             if let Some(group) = group.map(u32::from) {
-                self.push(Act::Remove, Update::Dissociate { group, node }, String::new());
+                self.push(ChangeKind::Remove, Update::Dissociate { group, node }, String::new());
             }
-            self.push(Act::Remove, Update::DestroyNode(node), String::new());
+            self.push(ChangeKind::Remove, Update::DestroyNode(node), String::new());
         }
         for group in self.actual.state.floods.keys() {
             if !self.plan.state.floods.contains_key(group) {
                 let group = u32::from(*group);
-                self.push(Act::Remove, Update::DestroyMulticastGroup(group), String::new());
+                self.push(ChangeKind::Remove, Update::DestroyMulticastGroup(group), String::new());
             }
         }
     }
@@ -225,13 +234,13 @@ impl Diff<'_> {
                         let action = self.objects.action(pools, after);
                         let update = Update::ModifyMember { profile, member, action };
                         let slot = Some((*pool, slot, after.clone()));
-                        self.changes.push(Change { act: Act::Change, update, about, slot });
+                        self.changes.push(Change { kind: ChangeKind::Change, update, about, slot });
                     }
                 }
                 continue;
             }
             let create = Update::CreateGroup { profile };
-            let group = self.push(Act::Add, create, format!("pool {pool_name}"));
+            let group = self.push(ChangeKind::Add, create, format!("pool {pool_name}"));
             // The selector counts a group's members by handle. The switch assigns increasing handles to members that are
             // created in sequence while none is deleted.
             let mut members = Vec::with_capacity(slots.len());
@@ -239,11 +248,11 @@ impl Diff<'_> {
                 let about = format!("pool {pool_name}, slot {slot}, {}", self.name_of(call));
                 let action = self.objects.action(pools, call);
                 let create = Update::CreateMember { profile, action };
-                members.push(self.push(Act::Add, create, about));
+                members.push(self.push(ChangeKind::Add, create, about));
             }
             for member in members {
                 let add = Update::AddToGroup { profile, group, member };
-                self.push(Act::Add, add, String::new());
+                self.push(ChangeKind::Add, add, String::new());
             }
             let insert = Update::Insert {
                 table: pools,
@@ -251,7 +260,7 @@ impl Diff<'_> {
                 priority: 0,
                 act: p4jet_control::Act::Group(group),
             };
-            self.push(Act::Add, insert, String::new());
+            self.push(ChangeKind::Add, insert, String::new());
         }
     }
 
@@ -260,7 +269,7 @@ impl Diff<'_> {
         let (profile, pools) = (self.objects.members, self.objects.pools);
         let take_member = |diff: &mut Self, member: u32| {
             let delete = Update::DeleteMember { profile, member: member.into() };
-            diff.push(Act::Remove, delete, String::new());
+            diff.push(ChangeKind::Remove, delete, String::new());
         };
         let take_group = |diff: &mut Self, group: u32, members: &[u32], all: bool| {
             let group = Ref::Handle(group);
@@ -268,19 +277,19 @@ impl Diff<'_> {
             for member in members.iter().rev() {
                 let member = Ref::Handle(*member);
                 let remove = Update::RemoveFromGroup { profile, group, member };
-                diff.push(Act::Remove, remove, String::new());
+                diff.push(ChangeKind::Remove, remove, String::new());
             }
-            diff.push(Act::Remove, Update::DeleteGroup { profile, group }, String::new());
+            diff.push(ChangeKind::Remove, Update::DeleteGroup { profile, group }, String::new());
             members.iter().filter(|_| all).for_each(|member| take_member(diff, *member));
         };
         for (pool, handles) in &actual.pools {
             if !self.plan.state.pools.contains_key(pool) {
-                self.push(Act::Remove, delete(pools, handles.entry), format!("pool {pool}"));
+                self.push(ChangeKind::Remove, delete(pools, handles.entry), format!("pool {pool}"));
                 take_group(self, handles.group, &handles.members, true);
             }
         }
         for (pool, entry) in &actual.strays.pools {
-            self.push(Act::Remove, delete(pools, *entry), format!("pool {pool}"));
+            self.push(ChangeKind::Remove, delete(pools, *entry), format!("pool {pool}"));
         }
         for (group, members) in &actual.strays.groups {
             take_group(self, *group, members, false);
@@ -298,10 +307,10 @@ impl Diff<'_> {
         let added: Vec<_> = wanted.difference(there).map(value).collect();
         let gone: Vec<_> = there.difference(wanted).map(value).collect();
         for (set, key) in added {
-            self.push(Act::Add, Update::AddToValueSet { set, key }, String::new());
+            self.push(ChangeKind::Add, Update::AddToValueSet { set, key }, String::new());
         }
         for (set, key) in gone {
-            self.push(Act::Remove, Update::RemoveFromValueSet { set, key }, String::new());
+            self.push(ChangeKind::Remove, Update::RemoveFromValueSet { set, key }, String::new());
         }
     }
 }

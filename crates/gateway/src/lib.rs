@@ -28,7 +28,7 @@ mod state;
 
 pub use complaint::{Complaint, render};
 pub use config::{Config, Health, HealthTimes};
-pub use diff::{Act, Change, commands, diff, summary};
+pub use diff::{Change, ChangeKind, commands, diff, summary};
 pub use health::check_all;
 pub use log::{Level, Log};
 pub use plan::{Location, Plan, plan, station_entries};

@@ -28,6 +28,7 @@
 
 mod analysis;
 mod blocks;
+mod choice;
 mod cold;
 mod compares;
 mod constant_params;

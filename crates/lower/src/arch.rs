@@ -8,8 +8,9 @@ use p4jet_ir as ir;
 use p4jet_syntax::ast::Direction;
 use p4jet_syntax::span::Span;
 
-use crate::context::{Lowered, Lowerer, ObjectId};
+use crate::context::{Lowered, Lowerer};
 use crate::place::Place;
+use crate::value::ObjectId;
 use crate::value::Value;
 
 /// An architecture.

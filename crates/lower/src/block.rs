@@ -4,8 +4,10 @@ use p4jet_ir as ir;
 use p4jet_ir::{BlockId, BlockKind, FieldId};
 use p4jet_syntax::span::Span;
 
-use crate::context::{Binding, Flow, Jump, Kind, Lowered, Lowerer, ObjectId};
+use crate::cfg::Jump;
+use crate::context::{Binding, Flow, Kind, Lowered, Lowerer};
 use crate::object::{BlockDecl, Object};
+use crate::value::ObjectId;
 use crate::value::{Storage, Value};
 
 /// The binding of a block parameter.

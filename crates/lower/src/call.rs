@@ -13,11 +13,13 @@ use p4jet_syntax::span::Span;
 
 use crate::arch::{Arg, ExternCall};
 use crate::build;
-use crate::context::{Binding, Flow, GLOBAL, Jump, Kind, Lowered, Lowerer, ObjectId, ScopeId, full_name};
+use crate::cfg::Jump;
+use crate::context::{Binding, Flow, GLOBAL, Kind, Lowered, Lowerer, ScopeId, full_name};
 use crate::object::{BlockDecl, Object};
 use crate::place::Place;
 use crate::survey::has_effects;
 use crate::types::Role;
+use crate::value::ObjectId;
 use crate::value::{Storage, Value};
 
 /// The way in which parameters are bound.

@@ -3,8 +3,28 @@
 //! After a terminator the cursor is in a fresh node without predecessors, so that code after `return` needs no special
 //! case; [`CfgBuilder::finish`] removes unreachable nodes.
 
-use crate::context::Jump;
 use p4jet_ir::{Cfg, Expr, Loc, Node, NodeId, Op, Stmt, Terminator};
+
+/// The target of `return` or `exit`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Jump {
+    /// To a node of this graph.
+    Node(NodeId),
+    /// [`Terminator::Return`]
+    Return,
+    /// [`Terminator::Exit`]
+    Exit,
+}
+
+impl Jump {
+    pub(crate) fn terminator(self) -> Terminator {
+        match self {
+            Jump::Node(n) => Terminator::Goto(n),
+            Jump::Return => Terminator::Return,
+            Jump::Exit => Terminator::Exit,
+        }
+    }
+}
 
 /// A graph under construction.
 #[derive(Debug)]

@@ -11,10 +11,10 @@ use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::{FileId, Span};
 
 use crate::arch::Architecture;
-use crate::cfg::CfgBuilder;
+use crate::cfg::{CfgBuilder, Jump};
 use crate::object::Object;
 use crate::place::Columns;
-use crate::value::{Storage, Value};
+use crate::value::{ObjectId, Storage, Value};
 
 /// A diagnostic was recorded; lowering abandons the current statement and continues with the next one.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +22,6 @@ pub struct Reported(());
 
 /// A result whose error has been recorded.
 pub type Lowered<T> = Result<T, Reported>;
-
-/// Index of an [`Object`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ObjectId(pub(crate) u32);
 
 /// Index of a [`Scope`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -172,27 +168,6 @@ pub(crate) struct Claim {
     site: Option<Span>,
     /// True if another owner was refused.
     pub(crate) contested: bool,
-}
-
-/// The target of `return` or `exit`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Jump {
-    /// To a node of this graph.
-    Node(NodeId),
-    /// [`Terminator::Return`]
-    Return,
-    /// [`Terminator::Exit`]
-    Exit,
-}
-
-impl Jump {
-    fn terminator(self) -> Terminator {
-        match self {
-            Jump::Node(n) => Terminator::Goto(n),
-            Jump::Return => Terminator::Return,
-            Jump::Exit => Terminator::Exit,
-        }
-    }
 }
 
 /// The current targets of control flow statements.

@@ -50,11 +50,11 @@ mod value;
 
 pub use arch::{Architecture, Arg, ExternCall, Property};
 pub use block::BlockArg;
-pub use context::{Lowered, Lowerer, ObjectId, PROGRAM_SIZE_MAX, Reported};
+pub use context::{Lowered, Lowerer, PROGRAM_SIZE_MAX, Reported};
 pub use object::{BlockDecl, BlockObject, ExternObject, Object, PackageObject};
 pub use place::Place;
 pub use types::Role;
-pub use value::{Piece, Storage, Value};
+pub use value::{ObjectId, Piece, Storage, Value};
 
 pub use p4jet_syntax::ast::Direction;
 pub use p4jet_syntax::diagnostic::Diagnostic;

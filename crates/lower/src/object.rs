@@ -7,7 +7,8 @@ use p4jet_analysis::typed::{self, Local, Type};
 use p4jet_ir as ir;
 use p4jet_syntax::span::Span;
 
-use crate::context::{Binding, ControlKind, GLOBAL, Lowered, Lowerer, ObjectId, ScopeId, full_name};
+use crate::context::{Binding, ControlKind, GLOBAL, Lowered, Lowerer, ScopeId, full_name};
+use crate::value::ObjectId;
 use crate::value::Value;
 
 /// An instance.

@@ -9,7 +9,8 @@ use p4jet_ir::{BinaryOp, Expr, NodeId, Terminator};
 use p4jet_syntax::span::Span;
 
 use crate::build;
-use crate::context::{Jump, Lowered, Lowerer};
+use crate::cfg::Jump;
+use crate::context::{Lowered, Lowerer};
 
 /// A select whose keys have at most this many bits in total, and whose labels are all constants, becomes one switch.
 const SWITCH_WIDTH_MAX: u32 = 64;

@@ -16,10 +16,11 @@ use p4jet_syntax::span::Span;
 
 use crate::arch::{Arg, Property};
 use crate::build;
+use crate::cfg::Jump;
 use crate::context::{
-    ControlKind, Flow, GLOBAL, Jump, Kind, Lowered, Lowerer, NameSpace, ObjectId, ScopeId, TableEffects,
-    full_name,
+    ControlKind, Flow, GLOBAL, Kind, Lowered, Lowerer, NameSpace, ScopeId, TableEffects, full_name,
 };
+use crate::value::ObjectId;
 use crate::value::Value;
 
 /// The `size`, in P4Runtime and bmv2, of a table that declares none.

@@ -4,8 +4,11 @@ use num_bigint::BigInt;
 use p4jet_ir::{Expr, FieldId, HeaderId};
 
 use crate::build;
-use crate::context::ObjectId;
 use std::rc::Rc;
+
+/// Index of an [`Object`](crate::object::Object).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectId(pub(crate) u32);
 
 /// The storage of a P4 value. Clones share their parts, because expressions mention large header stacks often.
 #[derive(Clone, Debug, PartialEq)]

@@ -745,7 +745,7 @@ impl Maker<'_> {
                 continue;
             };
             let (ir, id) = (&self.program.tables[found], TableId(found as u32));
-            let shape = &self.control.schema().shapes[found];
+            let shape = self.control.schema().shape(id);
             let (counter, meter) =
                 (shape.direct_counters.first().copied(), shape.direct_meters.first().copied());
             let keys = self.keys(name, &table.match_fields, id, false);

@@ -147,7 +147,7 @@ pub(crate) fn is_one_shot(control: &Control, profile: &Profile, handle: u32) -> 
 /// The share of a member of a group: no places while its watch port is down.
 pub(crate) fn share(ports: &Ports, handle: u32, member: &GroupMember) -> Share {
     let is_up = watched(member.watch_kind.as_ref()).is_none_or(|port| ports.is_up(port));
-    Share { member: handle, places: if is_up { member.weight.max(1) as u32 } else { 0 } }
+    Share { member: handle, weight: if is_up { member.weight.max(1) as u32 } else { 0 } }
 }
 
 /// The handle of a member of a group's note.

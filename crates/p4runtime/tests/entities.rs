@@ -118,7 +118,7 @@ fn os_12_commands_cannot_change_one_shots() {
         (Update::AddToGroup { profile, group: group.into(), member: member.into() }, group_of),
         (Update::RemoveFromGroup { profile, group: group.into(), member: member.into() }, group_of),
         (
-            Update::SetGroup { profile, group: group.into(), members: vec![Share { member, places: 9 }] },
+            Update::SetGroup { profile, group: group.into(), members: vec![Share { member, weight: 9 }] },
             group_of,
         ),
         (insert(Act::Member(member.into())), member_of),

@@ -3,6 +3,7 @@
 //! It follows the grammar of the P4_16 specification (appendix "P4 grammar"), with names unresolved and
 //! types unchecked. Every node that a diagnostic can point at has a [`Span`].
 
+pub use crate::literal::IntLit;
 use crate::span::Span;
 use num_bigint::BigInt;
 
@@ -131,6 +132,30 @@ pub enum DeclKind {
     ValueSet(ValueSetDecl),
     /// `table t { … }`
     Table(TableDecl),
+}
+
+impl DeclKind {
+    /// The name that it declares, if it declares one.
+    pub fn name(&self) -> Option<&Ident> {
+        Some(match self {
+            DeclKind::Const(c) => &c.name,
+            DeclKind::Instance(i) => &i.name,
+            DeclKind::ExternFunction(proto) => &proto.name,
+            DeclKind::Extern(e) => &e.name,
+            DeclKind::Function(f) => &f.proto.name,
+            DeclKind::Action(a) => &a.name,
+            DeclKind::Parser(p) => &p.name,
+            DeclKind::Control(c) => &c.name,
+            DeclKind::Package(p) => &p.name,
+            DeclKind::Struct(s) => &s.name,
+            DeclKind::Enum(e) => &e.name,
+            DeclKind::Typedef(t) => &t.name,
+            DeclKind::ValueSet(v) => &v.name,
+            DeclKind::Variable(v) => &v.name,
+            DeclKind::Table(t) => &t.name,
+            DeclKind::Error(_) | DeclKind::MatchKind(_) => return None,
+        })
+    }
 }
 
 /// `const T x = e;`
@@ -612,15 +637,6 @@ pub enum ExprKind {
     Default,
     /// `_`
     DontCare,
-}
-
-/// An integer literal.
-#[derive(Clone, Debug, PartialEq)]
-pub struct IntLit {
-    /// Its value (never negative).
-    pub value: BigInt,
-    /// `(8, false)` for `8w`, `(8, true)` for `8s`.
-    pub width: Option<(u32, bool)>,
 }
 
 /// Unary operators.

@@ -3,6 +3,9 @@
 use crate::span::Span;
 use p4jet_suggest as suggest;
 
+/// Maximum number of errors reported in one run.
+pub(crate) const ERRORS_MAX: usize = 50;
+
 /// The severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {

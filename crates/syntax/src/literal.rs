@@ -1,7 +1,15 @@
 //! Values of integer and string literals.
 
-use crate::ast::IntLit;
 use num_bigint::BigInt;
+
+/// An integer literal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IntLit {
+    /// Its value (never negative).
+    pub value: BigInt,
+    /// `(8, false)` for `8w`, `(8, true)` for `8s`.
+    pub width: Option<(u32, bool)>,
+}
 
 /// More digits than any target's width needs; reading decimal digits takes quadratic time.
 const DIGITS_MAX: usize = 20_000;

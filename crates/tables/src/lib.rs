@@ -28,6 +28,7 @@
 //! No change waits for a whole table. A table that outgrows its memory moves to a larger one, a few entries with every
 //! insertion (`growing.rs`). Short-lived threads rebuild decision trees and obtain large pages from the system.
 
+mod action;
 mod by_slot;
 mod changes;
 mod classifier;

@@ -4,11 +4,11 @@
 //! one store. Unlike a handle, a slot is reused only after readers have passed.
 #![allow(unsafe_code)]
 
+use crate::action::check_action;
 use crate::grace::{Pool, Returns};
 use crate::memory::{Region, prefetch};
 use crate::rows::{Rows, SLOTS_MAX, encode, row_words};
 use crate::steps::{Step, Steps};
-use crate::table::check_action;
 use crate::{Action, ActionSpec, Resolved, TableError};
 use rangemap::RangeInclusiveSet;
 use std::collections::BTreeMap;

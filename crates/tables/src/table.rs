@@ -1,5 +1,6 @@
 //! Tables as the control plane uses them.
 
+use crate::action::check_action;
 use crate::by_slot::BySlot;
 use crate::classifier::Classifier;
 use crate::exact::Exact;
@@ -16,7 +17,7 @@ use crate::rows::{Rows, SLOTS_MAX, decode, encode, row_words};
 use crate::steps::{Step, Steps};
 use crate::timeouts::{HIT_SHIFT, Idle, Life, SavedTimeout, Timeouts, hit_word};
 use crate::view::{Parts, Structure, View, ViewHandle, lookup_fast, structure_of};
-use crate::{Action, ActionSpec, Entry, EntryHandle, KeyMatch, Resolved, TableError, TableSpec};
+use crate::{Action, Entry, EntryHandle, KeyMatch, Resolved, TableError, TableSpec};
 use num_bigint::BigUint;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -103,24 +104,6 @@ enum Finder {
     Lpm32(Box<Lpm32>),
     Lpm(Box<Lpm>),
     Classifier(Box<Classifier>),
-}
-
-/// Checks that an action is one of these, with valid data.
-pub(crate) fn check_action(actions: &[ActionSpec], action: &Action) -> Result<(), TableError> {
-    let Some(shape) = actions.get(action.action as usize) else {
-        return Err(TableError::UnknownAction { found: action.action, expected: actions.len() });
-    };
-    let (found, expected) = (action.data.len(), shape.param_widths.len());
-    if found != expected {
-        return Err(TableError::DataCount { action: action.action, found, expected });
-    }
-    for (param, (value, width)) in action.data.iter().zip(&shape.param_widths).enumerate() {
-        if value.bits() > u64::from(*width) {
-            let (found, expected) = (value.bits(), *width);
-            return Err(TableError::DataWidth { action: action.action, param, found, expected });
-        }
-    }
-    Ok(())
 }
 
 /// Returns the route of the only key field.

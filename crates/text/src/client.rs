@@ -110,7 +110,7 @@ impl Client {
             }
         }
         let answer: Answer = serde_json::from_str(&answer).map_err(|e| {
-            io::Error::new(ErrorKind::InvalidData, format!("it is no p4jet that answers: {e}"))
+            io::Error::new(ErrorKind::InvalidData, format!("the server that answered is not p4jet: {e}"))
         })?;
         match &answer.error {
             // The user's input is not at fault.
@@ -150,10 +150,10 @@ impl Client {
                 }
                 Err(error) => Ok(refused(error)),
             },
-            Some(FileCommand::Frames { act, port, path }) => {
+            Some(FileCommand::Frames { kind, port, path }) => {
                 let send =
                     |line: &str| self.ask(&Request::Command { line: line.into(), data }).map(Reply::from);
-                let reply = files::each_frame(act, port, path, send)?;
+                let reply = files::each_frame(kind, port, path, send)?;
                 Ok(Reply { data: reply.data.filter(|_| data), ..reply }.into())
             }
         }

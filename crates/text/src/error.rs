@@ -1,5 +1,6 @@
 //! Errors in lines of text, and their presentation.
 
+use p4jet_control::names::UnknownName;
 use p4jet_control::{CommandError, ErrorKind, Subject};
 use std::fmt;
 use std::ops::Range;
@@ -70,7 +71,7 @@ impl LineError {
     /// Adds the changes that could not be undone.
     pub(crate) fn and_not_undone(self, undone: Result<(), CommandError>) -> LineError {
         let Err(also) = undone else { return self };
-        LineError { message: format!("{}; not all could be taken back: {also}", self.message), ..self }
+        LineError { message: format!("{}; undoing failed: {also}", self.message), ..self }
     }
 
     /// The message without the word with which bmv2's CLI begins it.
@@ -97,7 +98,13 @@ impl From<CommandError> for LineError {
             Subject::Ports => Some("device manager"),
             Subject::Program => Some("swap"),
         };
-        let why = &error.message;
+        let why = match &*error.code {
+            "ONGOING_SWAP" => {
+                "a program is already prepared: activate it with swap_configs, or replace it with load"
+            }
+            "NO_ONGOING_SWAP" => "no program is prepared: run load_new_config_file first",
+            _ => &error.message,
+        };
         let message = match operation {
             Some(operation) => {
                 // bmv2 has one code for each of these.
@@ -107,12 +114,36 @@ impl From<CommandError> for LineError {
                 };
                 format!("Invalid {operation} operation ({code}): {why}")
             }
-            // These say already which feature is missing, what is invalid, or what the compiler found.
-            None if AS_THEY_ARE.contains(&&*error.code) || why.starts_with("Invalid ") => why.clone(),
+            // These say already which feature is missing, or what the compiler found.
+            None if AS_THEY_ARE.contains(&&*error.code) => why.to_string(),
             None => format!("{ERROR}{why}"),
         };
         LineError { message, ..LineError::plain(error) }
     }
+}
+
+impl From<UnknownName> for LineError {
+    /// Uses the words of bmv2's CLI.
+    fn from(error: UnknownName) -> LineError {
+        let ambiguous = if error.is_ambiguous { "it is ambiguous, " } else { "" };
+        let message = invalid_name(error.kind, &error.name, &format!("{ambiguous}{}", error.hint));
+        LineError { message, ..LineError::plain(error.into()) }
+    }
+}
+
+/// The words of bmv2's CLI about a name.
+pub(crate) fn invalid_name(kind: &str, name: &str, why: &str) -> String {
+    format!("Invalid {kind} name ({name}): {why}")
+}
+
+/// The words of bmv2's CLI about a field of a key, with its fault.
+pub(crate) fn invalid_key(field: impl fmt::Display) -> String {
+    format!("Invalid match key: field {field}")
+}
+
+/// The words of bmv2's CLI about a parameter of an action, with its fault.
+pub(crate) fn invalid_data(parameter: impl fmt::Display) -> String {
+    format!("Invalid runtime data: parameter {parameter}")
 }
 
 impl From<LineError> for CommandError {

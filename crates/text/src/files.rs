@@ -25,7 +25,7 @@ pub(crate) enum FileCommand<'a> {
     /// Passes the frames of a capture to the switch one after the other, as frames of the port.
     Frames {
         /// The action for each frame.
-        act: Act,
+        kind: FrameCommand,
         /// The port.
         port: &'a str,
         /// The capture.
@@ -35,7 +35,7 @@ pub(crate) enum FileCommand<'a> {
 
 /// The action of a switch for each frame of a capture.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum FrameCommand {
     /// It processes the frame.
     Inject,
     /// It traces the frame without sending anything.
@@ -50,11 +50,11 @@ impl<'a> FileCommand<'a> {
         let more = words.next();
         match (name, first, second) {
             ("inject", port, Some(path)) if third.is_none() && !packet::is_frame(path) => {
-                Some(FileCommand::Frames { act: Act::Inject, port, path: Path::new(path) })
+                Some(FileCommand::Frames { kind: FrameCommand::Inject, port, path: Path::new(path) })
             }
             ("trace", "packet", Some(port)) => {
                 let path = third.filter(|path| more.is_none() && !packet::is_frame(path))?;
-                Some(FileCommand::Frames { act: Act::Trace, port, path: Path::new(path) })
+                Some(FileCommand::Frames { kind: FrameCommand::Trace, port, path: Path::new(path) })
             }
             ("serialize_state", path, None) => Some(FileCommand::Save(Path::new(path))),
             ("restore", path, None) => Some(FileCommand::Restore(Path::new(path))),
@@ -79,12 +79,12 @@ const TRACED_MAX: usize = 100;
 /// Injects or traces the frames of a capture, with one command for each. `send` returns the switch's answer, including a
 /// refusal.
 pub(crate) fn each_frame(
-    act: Act,
+    kind: FrameCommand,
     port: &str,
     path: &Path,
     mut send: impl FnMut(&str) -> io::Result<Reply>,
 ) -> io::Result<Reply> {
-    let (frames, goes_on) = match frames(path, act) {
+    let (frames, goes_on) = match frames(path, kind) {
         Ok(found) => found,
         Err(error) => return Ok(error.into()),
     };
@@ -95,13 +95,13 @@ pub(crate) fn each_frame(
             text
         });
         // Frames do not wait for the copies of those before.
-        let command = if act == Act::Inject { "inject wait=0" } else { "trace packet" };
+        let command = if kind == FrameCommand::Inject { "inject wait=0" } else { "trace packet" };
         let answer = send(&format!("{command} {port} {digits}"))?;
         if let Some(error) = answer.refused {
             let why = format!("Error: {}, frame {number}: {}", path.display(), error.why());
             return Ok(Reply { text, ..LineError::new(why).into() });
         }
-        if act == Act::Trace {
+        if kind == FrameCommand::Trace {
             let blank = if number == 1 { "" } else { "\n" };
             let _ = write!(text, "{blank}packet {number} of the capture:\n{}", answer.text);
             data.extend(answer.data);
@@ -111,19 +111,19 @@ pub(crate) fn each_frame(
     if goes_on {
         let _ = writeln!(text, "\nThe capture has more packets; only the first {count} are traced.");
     }
-    match act {
-        Act::Inject => {
+    match kind {
+        FrameCommand::Inject => {
             Ok(format!("{count} {} injected\n", if count == 1 { "packet" } else { "packets" }).into())
         }
-        Act::Trace if count == 0 => {
+        FrameCommand::Trace if count == 0 => {
             Ok(LineError::new(format!("Error: {}: the capture has no packets", path.display())).into())
         }
-        Act::Trace => Ok(Reply { text, data: Some(Value::Array(data)), ..Reply::default() }),
+        FrameCommand::Trace => Ok(Reply { text, data: Some(Value::Array(data)), ..Reply::default() }),
     }
 }
 
 /// The frames of a capture, and whether it has more than the limit.
-fn frames(path: &Path, act: Act) -> Result<(Vec<Vec<u8>>, bool), LineError> {
+fn frames(path: &Path, kind: FrameCommand) -> Result<(Vec<Vec<u8>>, bool), LineError> {
     let wrong = |why: &dyn std::fmt::Display| LineError::new(format!("Error: {why}"));
     let mut reader =
         CaptureReader::open(path).map_err(|e| match path.to_str().and_then(packet::layer_meant) {
@@ -135,7 +135,7 @@ fn frames(path: &Path, act: Act) -> Result<(Vec<Vec<u8>>, bool), LineError> {
         })?;
     let (mut frames, mut bytes) = (Vec::new(), 0);
     while let Some(frame) = reader.next_frame().map_err(|e| wrong(&e))? {
-        if act == Act::Trace && frames.len() == TRACED_MAX {
+        if kind == FrameCommand::Trace && frames.len() == TRACED_MAX {
             return Ok((frames, true));
         }
         bytes += frame.len();

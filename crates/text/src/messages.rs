@@ -27,7 +27,7 @@ pub fn parse_topics<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Topi
             _ => {
                 let hint = did_you_mean(name, TOPICS);
                 let topics = TOPICS.join(", ");
-                return Err(format!("`{name}` is nothing to subscribe to: {hint}expected {topics}"));
+                return Err(format!("unknown topic `{name}`: {hint}expected {topics}"));
             }
         }
     }

@@ -54,8 +54,8 @@ impl Commander for SharedControl {
                 Ok(text) => named_state(path, restore(self, &text)),
                 Err(error) => error.into(),
             },
-            Some(FileCommand::Frames { act, port, path }) => {
-                files::each_frame(act, port, path, |line| Ok(Commands::reply(self, line, false)))?
+            Some(FileCommand::Frames { kind, port, path }) => {
+                files::each_frame(kind, port, path, |line| Ok(Commands::reply(self, line, false)))?
             }
         })
     }

@@ -633,7 +633,7 @@ mod tests {
             (br#"{"load":"a.p4","files":{"b.p4":""}}"#, "`files` has no text"),
             (br#"{"load":"a.p4","files":{"a.p4":""},"data":true}"#, "only"),
             (br#"{"command":"load a.p4","files":{"a.p4":""}}"#, "need `load`"),
-            (br#"{"subscribe":["weather"]}"#, "`weather` is nothing to subscribe to"),
+            (br#"{"subscribe":["weather"]}"#, "unknown topic `weather`"),
             (br#"{"subscribe":[],"data":true}"#, "allows no other field"),
             (br#"{"read":{"entries":{}}}"#, "read.entries: missing field `table`"),
             (br#"{"read":{"entires":{"table":"t"}}}"#, "unknown variant `entires`"),

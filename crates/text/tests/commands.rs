@@ -657,7 +657,7 @@ fn refused_file_is_undone_with_slow_readers() {
                     table_add ipv4_lpm deny 10.1.0.0/16 =>\n";
         let error = control.load("file", file).unwrap_err();
         assert_eq!((error.line, &*error.error.code), (3, "DUPLICATE_ENTRY"));
-        assert!(!error.to_string().contains("stayed"), "{error}");
+        assert!(!error.to_string().contains("undoing failed"), "{error}");
         assert_eq!(control.execute("table_num_entries ipv4_lpm").unwrap(), "0\n");
         reader.join().unwrap();
     });
@@ -676,7 +676,7 @@ fn reset_blocked_by_readers_changes_nothing() {
         let error = control.execute("reset_state").unwrap_err();
         drop(guard);
         assert!(error.to_string().contains("packet workers"), "{error}");
-        assert!(!error.to_string().contains("taken back"), "{error}");
+        assert!(!error.to_string().contains("undoing failed"), "{error}");
         assert_eq!(control.execute("dump").unwrap(), before);
         control.execute("reset_state").unwrap();
         assert_eq!(control.execute("table_num_entries l2").unwrap(), "0\n");

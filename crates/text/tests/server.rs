@@ -735,7 +735,7 @@ fn client_refuses_another_kind_of_server() {
         stream.write_all(b"220 smtp\r\n").unwrap();
     });
     let error = Client::tcp(address).unwrap().command("help", false).unwrap_err();
-    assert!(error.to_string().contains("it is no p4jet that answers"), "{error}");
+    assert!(error.to_string().contains("the server that answered is not p4jet"), "{error}");
     // The server is gone, or about to go.
     if let Ok(mut client) = Client::tcp(address) {
         assert!(client.command("help", false).is_err());

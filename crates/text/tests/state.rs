@@ -181,7 +181,7 @@ fn all_or_nothing() {
         ),
         ("", "{\"session\":{\"number\":1}}", "found neither of `port` and `group`"),
         ("", "{\"surprise\":{}}", "unknown variant `surprise`"),
-        ("\"width\":48", "\"width\":47", "ingress.l2: its key is another"),
+        ("\"width\":48", "\"width\":47", "ingress.l2: its key has changed"),
         ("\"ingress.deny\"}", "\"ingress.none\"}", "ingress.none"),
         ("{\"state\":{\"version\":1", "{\"state\":{\"version\":2", "version 2"),
         ("{\"state\":", "{\"stat\":", "it is not a p4jet state file"),
@@ -242,7 +242,10 @@ fn state_survives_a_kill_at_any_byte() {
             );
             match part == 0 || whole {
                 true => assert_eq!(lost, [""; 0], "{part} of {written}"),
-                false => assert!(lost[0].contains("torn: a change that was not answered"), "{lost:?}"),
+                false => assert!(
+                    lost[0].contains("incomplete: a change that was not yet acknowledged"),
+                    "{lost:?}"
+                ),
             }
         }
     }
@@ -300,7 +303,7 @@ fn small(folder: &Folder) -> String {
     done("table_add l2 out 0x0a => 3");
     done("table_add l2 deny 0x0b =>");
     done("register_write cells 1 77");
-    control.settle().unwrap();
+    control.write_state_file().unwrap();
     done("table_add l2 deny 0x0c =>");
     done("table_delete l2 0");
     done("mirroring_add 1 4");
@@ -337,7 +340,7 @@ fn nothing_is_lost_silently(base: &Control, files: [Option<&[u8]>; 2], state: &s
             let old = folder.0.join("state.old");
             assert_eq!(
                 *report.last().unwrap(),
-                format!("the file as it was is kept as {}", old.display()),
+                format!("the original file is kept as {}", old.display()),
                 "{what}"
             );
             for (path, bytes) in [old, folder.0.join("state.old.journal")].iter().zip(files) {
@@ -493,7 +496,7 @@ fn only_regular_files_are_replaced() {
     let control = shared(small_control());
     assert_eq!(control.keep(&folder.file(), read_command).unwrap(), [""; 0]);
     fs::create_dir(folder.0.join("state.new")).unwrap();
-    let error = control.settle().unwrap_err().to_string();
+    let error = control.write_state_file().unwrap_err().to_string();
     assert!(error.contains("state.new: it is a directory"), "{error}");
 }
 
@@ -759,7 +762,7 @@ fn another_program_keeps_what_fits() {
     let folder = Folder::new();
     let (control, _) = begun(&folder);
     control.load("setup", SETUP).unwrap();
-    control.settle().unwrap();
+    control.write_state_file().unwrap();
     control.reply("table_add l2 deny 0x1f =>", false);
     control.reply("table_add ipv4_lpm deny 7.0.0.0/8 =>", false);
     drop(control);
@@ -775,13 +778,16 @@ fn another_program_keeps_what_fits() {
     let other = shared(Control::new(Switch::new(program).unwrap()));
     let before = [folder.file(), folder.journal()].map(|path| fs::read(path).unwrap());
     let lost = other.keep(&folder.file(), read_command).unwrap();
-    assert!(lost.iter().any(|line| line == "not restored: ingress.l2: its key is another"), "{lost:?}");
-    assert!(lost.iter().any(|line| line.contains("ingress.cells: its cells have 8 bits")), "{lost:?}");
+    assert!(lost.iter().any(|line| line == "not restored: ingress.l2: its key has changed"), "{lost:?}");
+    assert!(
+        lost.iter().any(|line| line.contains("ingress.cells: its cells had 16 bits, and now have 8")),
+        "{lost:?}"
+    );
     assert_eq!(other.reply("table_num_entries ipv4_lpm", false).text, "3\n");
     assert_eq!(other.reply("table_num_entries route", false).text, "1\n");
     // The old files are kept and can be used again.
     let old = PathBuf::from(format!("{}.old", folder.file().display()));
-    assert_eq!(lost.last().unwrap(), &format!("the file as it was is kept as {}", old.display()));
+    assert_eq!(lost.last().unwrap(), &format!("the original file is kept as {}", old.display()));
     let old_journal = PathBuf::from(format!("{}.journal", old.display()));
     assert_eq!([&old, &old_journal].map(|path| fs::read(path).unwrap()), before);
     assert_eq!(shared(common::control()).keep(&old, read_command).unwrap(), [""; 0]);
@@ -806,7 +812,7 @@ fn a_state_of_another_program_is_reported_and_an_empty_one_is_ignored() {
     let name = std::mem::replace(&mut program.name, "another".into());
     let report =
         shared(Control::new(Switch::new(program).unwrap())).keep(&folder.file(), read_command).unwrap();
-    assert_eq!(report, [format!("it is of the program {name}, and another runs now")]);
+    assert_eq!(report, [format!("it belongs to the program {name}, but another is running")]);
 }
 
 #[test]

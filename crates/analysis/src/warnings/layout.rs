@@ -1,6 +1,6 @@
 //! The layout of a variable in slots: each value of a base type and the validity of each header has its own.
 
-use crate::infer::substitute;
+use crate::generic::substitute;
 use crate::typed::{Program, Type};
 use p4jet_syntax::ast::StructKind;
 use std::collections::HashMap;

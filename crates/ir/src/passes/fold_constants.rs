@@ -30,7 +30,7 @@ pub fn fold_constants(program: &mut Program) {
         for stmt in &mut node.stmts {
             stmt.op.for_each_expr_mut(&mut |e| fold_expr(program, e));
         }
-        node.stmts.retain_mut(|stmt| settle(&mut stmt.op));
+        node.stmts.retain_mut(|stmt| resolve_element(&mut stmt.op));
         node.terminator.for_each_expr_mut(&mut |e| fold_expr(program, e));
         while let Some(simpler) = simpler_terminator(program, &node.terminator) {
             node.terminator = simpler;
@@ -41,7 +41,7 @@ pub fn fold_constants(program: &mut Program) {
 }
 
 /// Turns a statement on an element with a constant index into one on that field. False if the statement has no effect.
-fn settle(op: &mut Op) -> bool {
+fn resolve_element(op: &mut Op) -> bool {
     match op {
         Op::Advance { bits } => return !is_zero(bits),
         Op::SetElement { column, index, value } => {

@@ -274,7 +274,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The statement with the index resolved, if the index is known. `Some(None)` if the column has no such element.
-    pub fn settled(&self, facts: &Facts, op: &Op) -> Option<Option<Op>> {
+    pub fn with_known_index(&self, facts: &Facts, op: &Op) -> Option<Option<Op>> {
         Some(match op {
             Op::SetElement { column, index, value } => {
                 element(column, self.value(facts, index)?).map(|dest| Op::Set { dest, value: value.clone() })
@@ -289,8 +289,8 @@ impl<'a> Evaluator<'a> {
 
     /// Changes facts to those after a statement without parser error.
     pub fn learn(&self, facts: &mut Facts, op: &Op) {
-        if let Some(settled) = self.settled(facts, op) {
-            settled.iter().for_each(|op| self.learn(facts, op));
+        if let Some(resolved) = self.with_known_index(facts, op) {
+            resolved.iter().for_each(|op| self.learn(facts, op));
             return;
         }
         match op {

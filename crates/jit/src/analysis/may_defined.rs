@@ -193,7 +193,7 @@ mod tests {
     use super::*;
     use crate::analysis::Analyses;
     use crate::analysis::liveness::liveness;
-    use crate::analysis::reads::{Settled, Statement, reads};
+    use crate::analysis::reads::{Simplified, Statement, reads};
     use crate::graph::{ListedAction, Stops};
     use cranelift_codegen::entity::EntityRef;
     use p4jet_ir::NodeId;
@@ -263,7 +263,7 @@ egress_port meta.port
         let analyses = Analyses::new(&graph, &[], &mut Budget::unlimited()).unwrap();
         let nodes = reads(analyses.read_inputs());
         let place = |block: &str, node: u32| place(&graph, block, node);
-        let has_effect = |stmt: &Statement| !matches!(stmt.op, Settled::Nothing);
+        let has_effect = |stmt: &Statement| !matches!(stmt.op, Simplified::Nothing);
         let (apply, after) = (place("change", 1), place("change", 2));
         let action = &nodes.applies[&apply].actions[ListedAction::new(0)].nodes[0];
         assert_eq!(has_effect(&action.stmts[0]), action_sets, "{before}");

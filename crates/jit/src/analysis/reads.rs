@@ -8,6 +8,7 @@ use super::may_defined::{self, MayDefined, changes_nothing, unmasked};
 use super::memos::Memos;
 use super::sources::{Source, Sources};
 use super::sums::{Sum, Summand, Sums, summands};
+use crate::choice::Choice;
 use crate::graph::{Graph, ListedAction, PerPlace, Place, StatementSite};
 use crate::slots::{Slot, SlotKind, SlotSet, summed};
 use cranelift_codegen::entity::{EntityRef, PrimaryMap};
@@ -58,7 +59,7 @@ impl Reads {
 
 /// A statement or terminator after its simplification by constant facts.
 #[derive(Clone, Debug)]
-pub enum Settled<T> {
+pub enum Simplified<T> {
     /// The statement or terminator of the program.
     AsWritten,
     /// An equivalent one.
@@ -67,13 +68,13 @@ pub enum Settled<T> {
     Nothing,
 }
 
-impl<T> Settled<T> {
+impl<T> Simplified<T> {
     /// The statement or terminator to run, if any; `written` is the one in the program.
     pub fn of<'s>(&'s self, written: &'s T) -> Option<&'s T> {
         match self {
-            Settled::AsWritten => Some(written),
-            Settled::Instead(other) => Some(other),
-            Settled::Nothing => None,
+            Simplified::AsWritten => Some(written),
+            Simplified::Instead(other) => Some(other),
+            Simplified::Nothing => None,
         }
     }
 }
@@ -82,7 +83,7 @@ impl<T> Settled<T> {
 #[derive(Clone, Debug)]
 pub struct Statement {
     /// The statement to run.
-    pub op: Settled<Op>,
+    pub op: Simplified<Op>,
     /// The reads of the statement.
     pub reads: Reads,
     /// How it calls an extern function, if it does.
@@ -110,7 +111,9 @@ pub struct NodePlan {
     /// Its statements, in order.
     pub stmts: Vec<Statement>,
     /// The terminator to run.
-    pub terminator: Settled<Terminator>,
+    pub terminator: Simplified<Terminator>,
+    /// The form of the terminator, if it is a `switch`.
+    pub choice: Choice,
     /// The reads of the terminator.
     pub reads: Reads,
 }
@@ -267,7 +270,7 @@ impl<'a> Point<'a> {
             may_defined::define(self.graph().program, &mut self.defined, &stmt.op);
         }
         let mut reads = Vec::new();
-        let terminator = self.settle_terminator(&node.terminator, is_own);
+        let terminator = self.simplify_terminator(&node.terminator, is_own);
         if let Some(terminator) = terminator.of(&node.terminator) {
             terminator.for_each_expr(&mut |e| self.read_expr(e, &mut reads));
         }
@@ -279,15 +282,19 @@ impl<'a> Point<'a> {
             _ => None,
         };
         field.iter().for_each(|f| self.keep(self.graph().slots.field(*f), &mut reads));
-        NodePlan { stmts, terminator, reads: sorted(reads) }
+        let choice = match terminator.of(&node.terminator).unwrap_or(&node.terminator) {
+            Terminator::Switch { value, cases, .. } => Choice::of_switch(program, value, cases.len()),
+            _ => Choice::Compare,
+        };
+        NodePlan { stmts, terminator, choice, reads: sorted(reads) }
     }
 
     fn statement(&self, op: &Op, related: Option<&Sum>) -> Statement {
         let graph = self.graph();
         let mut reads = Vec::new();
         let mut sum = None;
-        let settled = self.settle_op(op);
-        match (summed(op), settled.of(op)) {
+        let simplified = self.simplify_op(op);
+        match (summed(op), simplified.of(op)) {
             (Some(args), Some(op)) => {
                 let summands = summands(graph, self.inputs.sources.extracts, self.place, &self.defined, args);
                 match related {
@@ -310,7 +317,7 @@ impl<'a> Point<'a> {
             (None, Some(op)) => op.for_each_expr(&mut |e| self.read_expr(e, &mut reads)),
             (_, None) => {}
         }
-        let call = match settled.of(op) {
+        let call = match simplified.of(op) {
             Some(Op::Extern { function, instance, args, outs, .. }) => {
                 Some(call(graph.program, function, *instance, args, outs))
             }
@@ -319,7 +326,7 @@ impl<'a> Point<'a> {
         let cursor = self.eval().known(&self.facts, graph.slots.cursor());
         let inherits = matches!(op, Op::Copy(_)).then(|| graph.slots.all()).into_iter().flatten();
         let known = Known::of(self.eval(), &self.facts, inherits);
-        Statement { op: settled, reads: sorted(reads), call, sum, cursor, known }
+        Statement { op: simplified, reads: sorted(reads), call, sum, cursor, known }
     }
 
     /// Reads a field.
@@ -372,28 +379,28 @@ impl<'a> Point<'a> {
         }
     }
 
-    fn settle_op(&self, op: &Op) -> Settled<Op> {
+    fn simplify_op(&self, op: &Op) -> Simplified<Op> {
         if changes_nothing(self.graph().program, &self.defined, op) {
-            return Settled::Nothing;
+            return Simplified::Nothing;
         }
-        let settled = match self.eval().settled(&self.facts, op) {
-            Some(None) => return Settled::Nothing,
-            Some(Some(settled)) => Some(settled),
+        let simplified = match self.eval().with_known_index(&self.facts, op) {
+            Some(None) => return Simplified::Nothing,
+            Some(Some(simplified)) => Some(simplified),
             None => None,
         };
         let mut has_choice = false;
-        settled.as_ref().unwrap_or(op).for_each_expr(&mut |e| has_choice |= self.has_choice(e));
-        match settled {
-            None if !has_choice => Settled::AsWritten,
-            settled => {
-                let mut settled = settled.unwrap_or_else(|| op.clone());
-                settled.for_each_expr_mut(&mut |e| self.settle(e));
-                Settled::Instead(Box::new(settled))
+        simplified.as_ref().unwrap_or(op).for_each_expr(&mut |e| has_choice |= self.has_choice(e));
+        match simplified {
+            None if !has_choice => Simplified::AsWritten,
+            simplified => {
+                let mut simplified = simplified.unwrap_or_else(|| op.clone());
+                simplified.for_each_expr_mut(&mut |e| self.simplify(e));
+                Simplified::Instead(Box::new(simplified))
             }
         }
     }
 
-    fn settle_terminator(&self, terminator: &Terminator, is_own: bool) -> Settled<Terminator> {
+    fn simplify_terminator(&self, terminator: &Terminator, is_own: bool) -> Simplified<Terminator> {
         if let Terminator::If { cond, then, otherwise } = terminator
             && let Some(known) = match is_own {
                 true => self.inputs.constants.condition(self.place),
@@ -401,19 +408,19 @@ impl<'a> Point<'a> {
             }
         {
             let to = if known { *then } else { *otherwise };
-            return Settled::Instead(Box::new(Terminator::Goto(to)));
+            return Simplified::Instead(Box::new(Terminator::Goto(to)));
         }
         let mut has_choice = false;
         terminator.for_each_expr(&mut |e| has_choice |= self.has_choice(e));
         if !has_choice {
-            return Settled::AsWritten;
+            return Simplified::AsWritten;
         }
-        let mut settled = terminator.clone();
-        settled.for_each_expr_mut(&mut |e| self.settle(e));
-        Settled::Instead(Box::new(settled))
+        let mut simplified = terminator.clone();
+        simplified.for_each_expr_mut(&mut |e| self.simplify(e));
+        Simplified::Instead(Box::new(simplified))
     }
 
-    /// True if an expression has a select or an index that [`Self::settle`] replaces.
+    /// True if an expression has a select or an index that [`Self::simplify`] replaces.
     fn has_choice(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Const { .. } | Expr::Field(_) => false,
@@ -436,7 +443,7 @@ impl<'a> Point<'a> {
     }
 
     /// Replaces elements with a known index, selects with a known condition, and fields that need no mask.
-    fn settle(&self, expr: &mut Expr) {
+    fn simplify(&self, expr: &mut Expr) {
         let width = |e: &Expr| e.width(self.graph().program);
         expr.rewrite(&mut |e| match e {
             Expr::Element { column, index } => {

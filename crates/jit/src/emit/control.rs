@@ -5,8 +5,9 @@ use super::{Codegen, Error, plain};
 use crate::analysis::constants::Edge;
 use crate::analysis::liveness::At;
 use crate::analysis::reads::{ActionPlan, NodePlan};
+use crate::choice::Choice;
 use crate::graph::{Place, TargetId};
-use crate::plan::{Choice, Entry};
+use crate::plan::Entry;
 use cranelift_codegen::entity::EntityRef;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, SourceLoc, Value, types};
@@ -116,7 +117,7 @@ impl<'a> Codegen<'a, '_> {
         self.reading = Reading::Planned(&plan.reads);
         self.cursor = None;
         match plan.terminator.of(&node.terminator) {
-            Some(terminator) => self.terminator(terminator, node.terminator_loc, scope),
+            Some(terminator) => self.terminator(terminator, plan.choice, node.terminator_loc, scope),
             None => Ok(()),
         }
     }
@@ -196,7 +197,14 @@ impl<'a> Codegen<'a, '_> {
         }
     }
 
-    fn terminator(&mut self, terminator: &'a Terminator, loc: Loc, scope: &Scope) -> Result<(), Error> {
+    /// `choice` is the form of a `switch`.
+    fn terminator(
+        &mut self,
+        terminator: &'a Terminator,
+        choice: Choice,
+        loc: Loc,
+        scope: &Scope,
+    ) -> Result<(), Error> {
         match terminator {
             Terminator::Goto(to) => {
                 let to = self.target(scope, 0, *to);
@@ -218,7 +226,9 @@ impl<'a> Codegen<'a, '_> {
                 let next = self.target(scope, 0, *next);
                 self.b.ins().brif(more, spent, &[], next, &[]);
             }
-            Terminator::Switch { value, cases, default } => self.switch(value, cases, *default, scope)?,
+            Terminator::Switch { value, cases, default } => {
+                self.switch(value, cases, *default, choice, scope)?
+            }
             Terminator::Apply { table, keys, selector, .. } => {
                 let Scope::Place(place) = *scope else {
                     return Err(Error::bug("a table inside an action", loc));
@@ -277,12 +287,12 @@ impl<'a> Codegen<'a, '_> {
         value: &Expr,
         cases: &[(BigUint, NodeId)],
         default: NodeId,
+        choice: Choice,
         scope: &Scope,
     ) -> Result<(), Error> {
         let width = value.width(self.program());
         let limbs = self.expr(value)?;
         let default = self.target(scope, cases.len(), default);
-        let choice = Choice::of_switch(limbs.len(), cases.len());
         if choice != Choice::Compare {
             let mut entries = Vec::new();
             for (number, (case, to)) in cases.iter().enumerate() {

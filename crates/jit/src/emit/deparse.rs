@@ -40,7 +40,7 @@ impl<'a> Codegen<'a, '_> {
         self.cursor = plan.cursor;
         match &plan.kind {
             EndKind::InPlace(emits) => self.write_back(emits),
-            EndKind::Settled { shift, headers } => {
+            EndKind::Shifted { shift, headers } => {
                 if *shift != 0 {
                     let shift = self.b.ins().iconst(types::I64, *shift);
                     self.shift_front(shift);

@@ -47,7 +47,7 @@ pub enum EndKind {
     /// Changed fields are written back in place.
     InPlace(Vec<EmitPlan>),
     /// The frame leaves with its headers where they are, which is known at compile time.
-    Settled {
+    Shifted {
         /// The number of bytes by which the frame begins later.
         shift: i64,
         /// The offset of each valid header in the frame that leaves, and how the header is written.
@@ -96,7 +96,7 @@ fn end(analyses: &Analyses, place: Place, mode: Mode) -> EndPlan {
         Mode::InPlace => EndKind::InPlace(emitted.map(emits).collect()),
         Mode::Checked => {
             let emits: Vec<EmitPlan> = emitted.map(emits).collect();
-            settled(analyses, &facts, &emits).unwrap_or(EndKind::Checked(emits))
+            shifted(analyses, &facts, &emits).unwrap_or(EndKind::Checked(emits))
         }
     };
     EndPlan { kind, cursor: analyses.constants.eval.known(&facts, graph.slots.cursor()) }
@@ -130,7 +130,7 @@ fn emit(analyses: &Analyses, header: HeaderId, changed: Option<&SlotSet>, facts:
 
 /// If it is known that the frame leaves with the headers where they are: by how much later it begins, and where from
 /// there each of them does.
-fn settled(analyses: &Analyses, facts: &Facts, emits: &[EmitPlan]) -> Option<EndKind> {
+fn shifted(analyses: &Analyses, facts: &Facts, emits: &[EmitPlan]) -> Option<EndKind> {
     let (graph, eval) = (analyses.graph, &analyses.constants.eval);
     let mut headers = Vec::new();
     let mut total = 0;
@@ -147,5 +147,5 @@ fn settled(analyses: &Analyses, facts: &Facts, emits: &[EmitPlan]) -> Option<End
             return None;
         }
     }
-    Some(EndKind::Settled { shift, headers })
+    Some(EndKind::Shifted { shift, headers })
 }

@@ -1,18 +1,12 @@
 //! The choice of the action after a lookup: the row to run, and the actions to compare first.
 
 use super::shapes::Shapes;
+use crate::choice::Choice;
 use crate::graph::{Graph, ListedAction, Place};
 use cranelift_codegen::entity::EntityRef;
 use p4jet_ir::{Table, TableAction, Terminator};
 use p4jet_tables::Structure;
 use std::collections::HashMap;
-
-/// Cases of a `switch` up to which a chain of comparisons is used: it beats a jump table by 12 to 20 %.
-const COMPARED_CASES_MAX: usize = 6;
-
-/// A jump table with more entries leads to blocks of its own, which continue at the targets. Cranelift searches the arguments of a
-/// block among all entries of each table that leads to the block.
-const DIRECT_ENTRIES_MAX: usize = 64;
 
 /// Actions of a table up to which a chain of comparisons is used instead of a jump table.
 const COMPARED_ACTIONS_MAX: usize = 8;
@@ -26,29 +20,6 @@ pub struct Dispatch {
     pub compared: Vec<ListedAction>,
     /// The choice among the other actions.
     pub rest: Rest,
-}
-
-/// The form of a choice among several blocks by a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// Comparisons with one case after another.
-    Compare,
-    /// A jump table that leads to the targets.
-    JumpTable,
-    /// A jump table that leads to blocks of its own, which continue at the targets.
-    IndirectJumpTable,
-}
-
-impl Choice {
-    /// The choice of a `switch` with this many cases.
-    pub fn of_switch(limbs: usize, cases: usize) -> Choice {
-        if limbs == 1 && cases > COMPARED_CASES_MAX { Choice::of_entries(cases) } else { Choice::Compare }
-    }
-
-    /// The choice among this many entries of a jump table.
-    pub fn of_entries(entries: usize) -> Choice {
-        if entries <= DIRECT_ENTRIES_MAX { Choice::JumpTable } else { Choice::IndirectJumpTable }
-    }
 }
 
 /// The row whose action runs.

@@ -24,7 +24,7 @@ pub struct PhvLayout {
     /// because an index accesses it.
     pub in_memory: HashMap<Slot, i32>,
     /// The columns that unknown indices access.
-    pub columns: Arrays,
+    pub columns: Columns,
     /// PHV offset of the key of the pending lookup, or of the found row; the selector follows.
     pub key: i32,
     /// PHV bytes per packet.
@@ -40,10 +40,10 @@ impl PhvLayout {
         live_limbs_max: usize,
     ) -> PhvLayout {
         let graph = analyses.graph;
-        let mut columns = Arrays::new(graph, &analyses.is_indexed);
-        let mut in_arrays = graph.slots.none();
-        columns.slots.keys().for_each(|slot| in_arrays.insert(*slot));
-        let in_memory = too_many(analyses, live, live_limbs_max, &in_arrays);
+        let mut columns = Columns::new(graph, &analyses.is_indexed);
+        let mut in_columns = graph.slots.none();
+        columns.slots.keys().for_each(|slot| in_columns.insert(*slot));
+        let in_memory = too_many(analyses, live, live_limbs_max, &in_columns);
         let bytes = |slot: Slot| 8 * limb_count(graph.slot_width(slot)) as i32;
         let mut phv = HashMap::new();
         let mut key_limbs = 1;
@@ -60,7 +60,7 @@ impl PhvLayout {
         let image_bytes = entered.iter().flatten().map(|&slot| place(slot)).last().unwrap_or(0) as u32;
         for (cut, carried) in cuts {
             for &(slot, origin) in carried {
-                if origin == Origin::Phv && !in_memory.contains(slot) && !in_arrays.contains(slot) {
+                if origin == Origin::Phv && !in_memory.contains(slot) && !in_columns.contains(slot) {
                     place(slot);
                 }
             }
@@ -73,7 +73,7 @@ impl PhvLayout {
         columns.at = offset;
         offset += columns.bytes;
         let mut in_memory: HashMap<Slot, i32> = in_memory
-            .iter_without(&in_arrays)
+            .iter_without(&in_columns)
             .map(|slot| {
                 let at = offset;
                 offset += bytes(slot);
@@ -107,10 +107,10 @@ impl PhvLayout {
 
 /// The columns that unknown indices access. The fields of each lie side by side. A spare field lies behind them: an index beyond
 /// the end writes to the spare field, and nothing reads it.
-pub struct Arrays {
-    /// PHV offset of the first array.
+pub struct Columns {
+    /// PHV offset of the first column.
     pub at: i32,
-    /// The size of all arrays, in bytes.
+    /// The size of all columns, in bytes.
     pub bytes: i32,
     /// The offset of each slot from `at`.
     pub slots: HashMap<Slot, i32>,
@@ -120,22 +120,22 @@ pub struct Arrays {
     pub offsets_begin: Vec<Option<i32>>,
 }
 
-impl Arrays {
-    fn new(graph: &Graph, is_indexed: &[bool]) -> Arrays {
+impl Columns {
+    fn new(graph: &Graph, is_indexed: &[bool]) -> Columns {
         let none = vec![None; graph.columns.whole.len()];
-        let mut arrays =
-            Arrays { at: 0, bytes: 0, slots: HashMap::new(), begins: none.clone(), offsets_begin: none };
+        let mut columns =
+            Columns { at: 0, bytes: 0, slots: HashMap::new(), begins: none.clone(), offsets_begin: none };
         for (number, column) in graph.columns.whole.iter().enumerate() {
             if !is_indexed[number] {
                 continue;
             }
             let bytes = 8 * limb_count(graph.program.width(column[0])) as i32;
-            arrays.begins[number] = Some(arrays.bytes);
+            columns.begins[number] = Some(columns.bytes);
             for &field in column.iter() {
-                arrays.slots.insert(graph.slots.field(field), arrays.bytes);
-                arrays.bytes += bytes;
+                columns.slots.insert(graph.slots.field(field), columns.bytes);
+                columns.bytes += bytes;
             }
-            arrays.bytes += bytes;
+            columns.bytes += bytes;
             let headers: Option<Vec<HeaderId>> = column
                 .iter()
                 .map(|field| match graph.program.fields[field.index()].kind {
@@ -144,14 +144,14 @@ impl Arrays {
                 })
                 .collect();
             if let Some(headers) = headers {
-                arrays.offsets_begin[number] = Some(arrays.bytes);
+                columns.offsets_begin[number] = Some(columns.bytes);
                 for header in headers {
-                    arrays.slots.insert(graph.slots.offset(header), arrays.bytes);
-                    arrays.bytes += 8;
+                    columns.slots.insert(graph.slots.offset(header), columns.bytes);
+                    columns.bytes += 8;
                 }
-                arrays.bytes += 8;
+                columns.bytes += 8;
             }
         }
-        arrays
+        columns
     }
 }

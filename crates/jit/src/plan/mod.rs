@@ -28,7 +28,7 @@ mod text;
 pub use copies::Value as CopiedValue;
 pub use cuts::{BatchWork, Cut, CutId, Prefetch, Preparation, Reason, StageId};
 pub use deparse::{EmitPlan, EndKind, EndPlan};
-pub use dispatch::{Choice, Dispatch, Rest, Row};
+pub use dispatch::{Dispatch, Rest, Row};
 pub use memory::PhvLayout;
 pub use mode::{Mode, ModeLimits};
 pub use rows::RowWords;

@@ -46,7 +46,12 @@ const LIVE_AT_ONCE_MAX: usize = 512;
 
 /// The slots to keep in memory in addition to those in arrays: those with the longest lives first, so that at most
 /// `live_limbs_max` remain, and [`LIVE_AT_ONCE_MAX`] in each node.
-pub fn too_many(analyses: &Analyses, live: &Liveness, live_limbs_max: usize, in_arrays: &SlotSet) -> SlotSet {
+pub fn too_many(
+    analyses: &Analyses,
+    live: &Liveness,
+    live_limbs_max: usize,
+    in_columns: &SlotSet,
+) -> SlotSet {
     let graph = analyses.graph;
     let slots = graph.slots.count();
     let limbs: Vec<usize> = graph.slots.all().map(|slot| limb_count(graph.slot_width(slot))).collect();
@@ -56,7 +61,7 @@ pub fn too_many(analyses: &Analyses, live: &Liveness, live_limbs_max: usize, in_
         .zip(graph.slots.all())
         .map(|(count, slot)| count as usize * limbs(slot))
         .collect();
-    in_arrays.iter().for_each(|slot| lives[slot.index()] = 0);
+    in_columns.iter().for_each(|slot| lives[slot.index()] = 0);
     let mut total: usize = lives.iter().sum();
     let mut by_life: Vec<Slot> = graph.slots.all().collect();
     by_life.sort_by_key(|&slot| std::cmp::Reverse(lives[slot.index()]));
@@ -69,7 +74,7 @@ pub fn too_many(analyses: &Analyses, live: &Liveness, live_limbs_max: usize, in_
         chosen.insert(slot);
     }
     let mut elsewhere = chosen.clone();
-    elsewhere.union(in_arrays);
+    elsewhere.union(in_columns);
     // Live slots are passed on each edge, and there are many edges where many nodes lead to many others.
     let mut edges_in = graph.per_place(0);
     for place in graph.reached() {

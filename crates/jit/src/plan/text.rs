@@ -15,7 +15,7 @@
 //! ```
 
 use super::{
-    BatchWork, Choice, CopiedValue, CutId, CutPlan, Dispatch, EndKind, Entry, Home, Mode, Plan, Prefetch,
+    BatchWork, CopiedValue, CutId, CutPlan, Dispatch, EndKind, Entry, Home, Mode, Plan, Prefetch,
     Preparation, Reason, Rest, Restore, Row, RowWords, StageId, StagePlan,
 };
 use crate::analysis::calls::Call;
@@ -25,9 +25,9 @@ use crate::analysis::liveness::At;
 use crate::analysis::reads::{ApplyPlan, NodePlan, Reads, Statement};
 use crate::analysis::sources::Source;
 use crate::analysis::sums::{Sum, Summand};
+use crate::choice::Choice;
 use crate::graph::{Graph, ListedAction, Place, StatementId, StatementSite, TargetId};
 use crate::slots::{Slot, SlotKind};
-use crate::widths::limb_count;
 use cranelift_codegen::entity::{EntityRef, PrimaryMap};
 use p4jet_ir::{Expr, FieldId, HeaderId, Node, Op, TableId, Terminator};
 use std::collections::BTreeSet;
@@ -246,8 +246,9 @@ impl<'p> Printer<'p> {
             }
             terminator => {
                 let terminator = plan.terminator.of(terminator).unwrap_or(terminator);
-                let text = self
-                    .terminator(terminator, |number| self.target(place, Edge::Target(TargetId::new(number))));
+                let text = self.terminator(terminator, plan.choice, |number| {
+                    self.target(place, Edge::Target(TargetId::new(number)))
+                });
                 text.map_or(Ok(()), |text| self.line(2, text))?;
                 self.reads(3, &plan.reads)?;
                 let ends = &self.plan.ends;
@@ -384,7 +385,13 @@ impl<'p> Printer<'p> {
         p4jet_ir::text::print_expr(self.graph().program, expr)
     }
 
-    fn terminator(&self, terminator: &Terminator, target: impl Fn(usize) -> String) -> Option<String> {
+    /// `choice` is the form of a `switch`.
+    fn terminator(
+        &self,
+        terminator: &Terminator,
+        choice: Choice,
+        target: impl Fn(usize) -> String,
+    ) -> Option<String> {
         Some(match terminator {
             Terminator::If { cond, .. } => {
                 format!("if {} -> {}, else {}", self.expr(cond), target(0), target(1))
@@ -395,7 +402,6 @@ impl<'p> Printer<'p> {
                 for (number, (case, _)) in cases.iter().enumerate() {
                     _ = write!(text, " {case:#x} -> {},", target(number));
                 }
-                let choice = Choice::of_switch(limb_count(value.width(self.graph().program)), cases.len());
                 format!("{text} else {}{}", target(cases.len()), self::choice(choice))
             }
             Terminator::Turn { .. } => format!("turn -> {}, spent {}", target(0), target(1)),
@@ -490,7 +496,7 @@ impl<'p> Printer<'p> {
                 let mut targets = Vec::new();
                 terminator.for_each_target(&mut |to| targets.push(format!("n{}", to.index())));
                 let target = |number: usize| targets.get(number).cloned().unwrap_or_default();
-                let text = self.terminator(terminator, target);
+                let text = self.terminator(terminator, plan.choice, target);
                 text.map_or(Ok(()), |text| self.line(3, text))?;
                 self.reads(4, &plan.reads)?;
             }
@@ -516,7 +522,7 @@ impl<'p> Printer<'p> {
             EndKind::InPlace(emits) => {
                 format!("leave in place: {}", emits.iter().map(header).collect::<Vec<_>>().join(", "))
             }
-            EndKind::Settled { shift, headers } => {
+            EndKind::Shifted { shift, headers } => {
                 let headers: Vec<String> =
                     headers.iter().map(|(begin, emit)| format!("{} at {begin}", header(emit))).collect();
                 format!("leave {shift} bytes later: {}", headers.join(", "))

@@ -15,7 +15,7 @@ mod tables;
 mod types;
 
 use crate::ast::{Annotation, AnnotationBody, AnnotationToken, Ident, Program};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, ERRORS_MAX};
 use crate::lexer::{Interner, Keyword, Kind, Symbol, Token};
 use crate::literal;
 use crate::preprocess::Pragma;
@@ -27,9 +27,6 @@ const NESTING_MAX: u32 = 256;
 /// Maximum height of the tree of an expression: `a + b + c …` does not nest, but its tree is as high as it is long. It
 /// bounds the stack of all code that walks the tree.
 const EXPRESSION_HEIGHT_MAX: u32 = 1000;
-/// Maximum number of errors reported in one run.
-pub(crate) const ERRORS_MAX: usize = 50;
-
 /// The error has been reported.
 #[derive(Debug)]
 struct Failed;

@@ -12,9 +12,8 @@ mod condition;
 mod print;
 mod strings;
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, ERRORS_MAX};
 use crate::lexer::{Interner, Kind, Lexer, Symbol, Token};
-use crate::parser::ERRORS_MAX;
 use crate::span::{FileId, SourceFile, SourceMap, Span};
 use p4jet_suggest as suggest;
 use std::cell::Cell;

@@ -5,10 +5,9 @@
 
 use super::show;
 use num_bigint::BigUint;
-use p4jet_control::EntryState;
-use p4jet_control::Schema;
-use p4jet_control::schema::{needs_priority, param_names};
+use p4jet_control::schema::needs_priority;
 use p4jet_control::value::hex;
+use p4jet_control::{EntryState, ObjectKind, Schema, param_names};
 use p4jet_externs::{CounterValue, Multicast, Rates, Session};
 use p4jet_ir::{ActionId, Key, Program, Table, TableId};
 use p4jet_tables::{Action, ActionProfile, KeyMatch, Life};
@@ -19,7 +18,11 @@ fn value(value: &BigUint, width: u32) -> Value {
 }
 
 pub(super) fn tables(program: &Program, schema: &Schema) -> Value {
-    schema.tables.sorted().map(|t| Value::Object(table(program, &program.tables[t as usize]))).collect()
+    schema
+        .names(ObjectKind::Table)
+        .sorted()
+        .map(|t| Value::Object(table(program, &program.tables[t as usize])))
+        .collect()
 }
 
 fn table(program: &Program, table: &Table) -> Map<String, Value> {
@@ -33,7 +36,7 @@ fn table(program: &Program, table: &Table) -> Map<String, Value> {
 }
 
 pub(super) fn actions(program: &Program, schema: &Schema) -> Value {
-    schema.actions.sorted().map(|a| action(program, ActionId(a))).collect()
+    schema.names(ObjectKind::Action).sorted().map(|a| action(program, ActionId(a))).collect()
 }
 
 fn action(program: &Program, id: ActionId) -> Value {
@@ -47,7 +50,7 @@ fn action(program: &Program, id: ActionId) -> Value {
 
 pub(super) fn table_actions(program: &Program, schema: &Schema, id: TableId) -> Value {
     let table = &program.tables[id.index()];
-    let actions = schema.shapes[id.index()].actions.sorted();
+    let actions = schema.names(ObjectKind::ActionOf(id)).sorted();
     actions.map(|a| action(program, table.actions[a as usize].action)).collect()
 }
 

@@ -1,8 +1,7 @@
 //! Formats updates as runtime commands: the inverse of the parser.
 
 use num_bigint::BigUint;
-use p4jet_control::names::NameIndex;
-use p4jet_control::{Act, EntryRef, KeyMatch, Ref, Schema, Update};
+use p4jet_control::{Act, EntryRef, KeyMatch, ObjectKind, Ref, Schema, Update};
 use p4jet_ir::{InstanceId, TableId};
 use p4jet_tables::Action;
 use std::fmt::Display;
@@ -27,7 +26,7 @@ impl Format<'_> {
             Update::Insert { table, key, priority, act } => {
                 let name = self.table(*table);
                 let key = self.key(*table, key);
-                let priority = match self.schema.needs_priority(*table) {
+                let priority = match self.schema.shape(*table).needs_priority {
                     true => format!(" {priority}"),
                     false => String::new(),
                 };
@@ -81,7 +80,7 @@ impl Format<'_> {
             Update::SetCrc { crc, params } => format!(
                 "set_crc{}_parameters {} {:#x} {:#x} {:#x} {} {}",
                 params.width,
-                self.schema.crcs.shortest(*crc),
+                self.schema.names(ObjectKind::Crc).shortest(*crc),
                 params.poly,
                 params.init,
                 params.xor,
@@ -115,15 +114,15 @@ impl Format<'_> {
     }
 
     fn table(&self, table: TableId) -> &str {
-        self.schema.tables.shortest(table.0)
+        self.schema.names(ObjectKind::Table).shortest(table.0)
     }
 
     fn value_set(&self, set: TableId) -> &str {
-        self.schema.value_sets.shortest(set.0)
+        self.schema.names(ObjectKind::ValueSet).shortest(set.0)
     }
 
     fn profile(&self, profile: InstanceId) -> &str {
-        self.schema.profiles.shortest(profile.0)
+        self.schema.names(ObjectKind::Profile).shortest(profile.0)
     }
 
     fn key(&self, table: TableId, key: &[KeyMatch]) -> String {
@@ -142,7 +141,7 @@ impl Format<'_> {
 
     /// The name of an action, and its data, each value after a blank.
     fn action(&self, table: TableId, action: &Action) -> (&str, String) {
-        let actions: &NameIndex = &self.schema.shapes[table.index()].actions;
+        let actions = self.schema.names(ObjectKind::ActionOf(table));
         let params = self.schema.actions_of(table).get(action.action as usize);
         let params = params.into_iter().flat_map(|info| &info.params).zip(&action.data);
         let data =

@@ -4,8 +4,8 @@ use super::Reply;
 use crate::packet;
 use p4jet_control::{CommandError, DryRun, Host, Rights, SharedControl, Stats, parse_value, unknown};
 use p4jet_dataplane::{
-    BytePattern, Cancel, CaptureInfo, CaptureSpec, Did, FieldPattern, Injected, Outcome, TraceInfo,
-    TraceSpec, Traced,
+    BytePattern, Cancel, CaptureInfo, CaptureSpec, FieldPattern, Injected, Outcome, TraceInfo, TraceSpec,
+    Traced, Verdict,
 };
 use p4jet_ir::FieldKind;
 use p4jet_suggest::did_you_mean;
@@ -261,7 +261,7 @@ impl Observer<'_> {
             let TraceInfo { id, spec, taken, missed } = trace;
             let _ = write!(text, "trace {id}:{} {taken} of {} taken", wanted_text(spec), spec.count);
             if *missed > 0 {
-                let _ = write!(text, ", {missed} came too fast to be looked at");
+                let _ = write!(text, ", {missed} arrived too fast to be traced");
             }
             text.push('\n');
         }
@@ -276,18 +276,19 @@ impl Observer<'_> {
         let (mut text, mut data) = (String::new(), Vec::new());
         for id in ids {
             for (packet, number) in self.host.traced(*id)?.iter().zip(1..) {
-                let Traced { port, frame, now_us, text: steps, json: steps_json, did, agrees } = &**packet;
+                let Traced { port, frame, now_us, text: steps, json: steps_json, verdict, agrees } =
+                    &**packet;
                 let _ = write!(
                     text,
                     "trace {id}, packet {number}: port {port}, {} bytes, {}.{:06} s after the start\n{steps}{}\n",
                     frame.len(),
                     now_us / 1_000_000,
                     now_us % 1_000_000,
-                    did_text(did, *agrees),
+                    verdict_text(verdict, *agrees),
                 );
                 data.push(json!({
                     "trace": id, "packet": number, "port": port, "time_us": now_us, "frame": hex(frame),
-                    "did": did_json(did), "agrees": agrees, "steps": steps_json,
+                    "did": verdict_json(verdict), "agrees": agrees, "steps": steps_json,
                 }));
             }
         }
@@ -409,11 +410,11 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn did_text(did: &Did, agrees: bool) -> String {
-    let did = match did {
-        Did::Sent { port, frame } => format!("sent {} bytes to port {port}", frame.len()),
-        Did::Dropped(why) => format!("dropped it: {why}"),
-        Did::Done => "the packet ended, its copies continued".to_string(),
+fn verdict_text(verdict: &Verdict, agrees: bool) -> String {
+    let did = match verdict {
+        Verdict::Sent { port, frame } => format!("sent {} bytes to port {port}", frame.len()),
+        Verdict::Dropped(why) => format!("dropped it: {why}"),
+        Verdict::Done => "the packet ended, its copies continued".to_string(),
     };
     match agrees {
         true => format!("the worker did the same: {did}"),
@@ -423,11 +424,11 @@ fn did_text(did: &Did, agrees: bool) -> String {
     }
 }
 
-fn did_json(did: &Did) -> Value {
-    match did {
-        Did::Sent { port, frame } => json!({"outcome": "sent", "port": port, "frame": hex(frame)}),
-        Did::Dropped(why) => json!({"outcome": "dropped", "reason": why}),
-        Did::Done => json!({"outcome": "done"}),
+fn verdict_json(verdict: &Verdict) -> Value {
+    match verdict {
+        Verdict::Sent { port, frame } => json!({"outcome": "sent", "port": port, "frame": hex(frame)}),
+        Verdict::Dropped(why) => json!({"outcome": "dropped", "reason": why}),
+        Verdict::Done => json!({"outcome": "done"}),
     }
 }
 

@@ -1,16 +1,14 @@
 //! The texts that scripts written for bmv2's CLI parse.
 
 use num_bigint::BigUint;
-use p4jet_control::EntryState;
-use p4jet_control::Schema;
-use p4jet_control::schema::param_names;
 use p4jet_control::value::{hex, hex_bytes};
+use p4jet_control::{EntryState, ObjectKind, Schema, param_names};
 use p4jet_ir::{ActionId, Key, Program, Table, TableId};
 use p4jet_tables::{Action, ActionProfile, KeyMatch, Life};
 
 /// One line per table: name, implementation, key.
 pub(super) fn tables(program: &Program, schema: &Schema) -> String {
-    schema.tables.sorted().map(|t| table(program, &program.tables[t as usize])).collect()
+    schema.names(ObjectKind::Table).sorted().map(|t| table(program, &program.tables[t as usize])).collect()
 }
 
 fn table(program: &Program, table: &Table) -> String {
@@ -22,7 +20,7 @@ fn table(program: &Program, table: &Table) -> String {
 
 /// One line per action: name, parameters.
 pub(super) fn actions(program: &Program, schema: &Schema) -> String {
-    schema.actions.sorted().map(|a| action(program, ActionId(a))).collect()
+    schema.names(ObjectKind::Action).sorted().map(|a| action(program, ActionId(a))).collect()
 }
 
 fn action(program: &Program, id: ActionId) -> String {
@@ -36,8 +34,8 @@ fn action(program: &Program, id: ActionId) -> String {
 /// The actions of one table.
 pub(super) fn table_actions(program: &Program, schema: &Schema, id: TableId) -> String {
     let table = &program.tables[id.index()];
-    schema.shapes[id.index()]
-        .actions
+    schema
+        .names(ObjectKind::ActionOf(id))
         .sorted()
         .map(|a| action(program, table.actions[a as usize].action))
         .collect()
@@ -57,15 +55,16 @@ pub(super) fn switch_info(program: &Program, schema: &Schema) -> String {
 
 /// The name of the program, then the number of objects of each kind.
 pub(super) fn switch_info_rows(program: &Program, schema: &Schema) -> [(&'static str, String); 8] {
+    let number = |kind| schema.names(kind).names().count().to_string();
     [
         ("program", program.name.clone()),
-        ("tables", schema.tables.names().count().to_string()),
-        ("actions", schema.actions.names().count().to_string()),
-        ("counters", schema.counters.names().count().to_string()),
-        ("registers", schema.registers.names().count().to_string()),
-        ("meters", schema.meters.names().count().to_string()),
-        ("profiles", schema.profiles.names().count().to_string()),
-        ("value sets", schema.value_sets.names().count().to_string()),
+        ("tables", number(ObjectKind::Table)),
+        ("actions", number(ObjectKind::Action)),
+        ("counters", number(ObjectKind::Counter)),
+        ("registers", number(ObjectKind::Register)),
+        ("meters", number(ObjectKind::Meter)),
+        ("profiles", number(ObjectKind::Profile)),
+        ("value sets", number(ObjectKind::ValueSet)),
     ]
 }
 
@@ -140,7 +139,7 @@ pub(super) fn entry(program: &Program, schema: &Schema, id: TableId, state: &Ent
         let value = match_text(m, key.width, hex, "", "          ");
         out += &format!("* {:pad$}: {value}\n", key.name);
     }
-    if schema.shapes[id.index()].needs_priority {
+    if schema.shape(id).needs_priority {
         out += &format!("Priority: {}\n", state.priority);
     }
     out += &action_entry(program, table, &state.action);

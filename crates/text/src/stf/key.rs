@@ -1,6 +1,7 @@
 //! The meaning of a script's numbers for a key field, as in p4c's runner for bmv2.
 
 use super::{Match, MatchValue, Number};
+use crate::error::invalid_name;
 use num_bigint::BigUint;
 use num_traits::{One, Zero};
 use p4jet_control::count;
@@ -226,7 +227,7 @@ pub(super) fn find_key(keys: &[Key], field: &Match) -> Result<usize, String> {
         .or_else(|| if name == "valid" { last("$valid$").or_else(|| position("$valid$")) } else { None })
         .ok_or_else(|| {
             let choices = unknown(&name, keys.iter().map(|k| k.name.as_str()), "key fields of the table are");
-            format!("Invalid key field name ({}): {choices}", field.field.text)
+            invalid_name("key field", &field.field.text, &choices)
         })
 }
 

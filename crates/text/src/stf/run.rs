@@ -6,10 +6,10 @@ use super::replay::Fresh;
 use super::report::{Failure, StfOutcome, compare};
 use super::{Call, CounterCheck, CounterIndex, Match, Name, Pattern, Statement, StatementKind};
 use crate::commands::{execute_quietly, write_one};
-use crate::error::LineError;
+use crate::error::{LineError, invalid_data, invalid_key};
 use p4jet_control::names::{NameIndex, unknown};
-use p4jet_control::schema::{PRIORITY_MAX, check_entries_open, param_names};
-use p4jet_control::{Act, CommandError, Control, Schema, Update, count};
+use p4jet_control::schema::{PRIORITY_MAX, check_entries_open};
+use p4jet_control::{Act, CommandError, Control, ObjectKind, Update, count, param_names};
 use p4jet_dataplane::{Processed, Worker};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, EntryHandle};
@@ -180,7 +180,8 @@ impl<'a, D: Device> Runner<'a, D> {
                 self.write(Update::SetDefault { table: id, act })?;
             }
             StatementKind::RemoveAll => {
-                let tables: Vec<_> = self.control.schema().tables.sorted().map(TableId).collect();
+                let tables: Vec<_> =
+                    self.control.schema().names(ObjectKind::Table).sorted().map(TableId).collect();
                 for id in tables {
                     if !self.control.program().tables[id.index()].const_entries {
                         self.write(Update::Clear(id))?;
@@ -202,13 +203,13 @@ impl<'a, D: Device> Runner<'a, D> {
             StatementKind::Wait => self.wait(),
             StatementKind::CheckCounter { counter, index, check } => {
                 self.outcome.checks += 1;
-                let id = self.find(counter, |names| &names.counters).map(InstanceId)?;
+                let id = self.find(counter, ObjectKind::Counter).map(InstanceId)?;
                 let index = self.counter_index(id, index)?;
                 self.check_counter(counter, id, index, check.as_ref())?;
             }
             StatementKind::CheckRegister { register, index, cond, value } => {
                 self.outcome.checks += 1;
-                let id = self.find(register, |names| &names.registers).map(InstanceId)?;
+                let id = self.find(register, ObjectKind::Register).map(InstanceId)?;
                 let width = self.control.schema().register_cells(id)?.width;
                 let wanted = value.value(width).map_err(at(value.column))?;
                 let found = self.control.register_value(id, *index)?;
@@ -242,12 +243,12 @@ impl<'a, D: Device> Runner<'a, D> {
         Err(format!("found port {port}, expected one that the program can distinguish: 0 to {max}"))
     }
 
-    fn find(&self, name: &Name, index: impl Fn(&Schema) -> &NameIndex) -> Result<u32, Wrong> {
-        find(index(self.control.schema()), name)
+    fn find(&self, name: &Name, kind: ObjectKind) -> Result<u32, Wrong> {
+        find(self.control.schema().names(kind), name)
     }
 
     fn table(&self, name: &Name) -> Result<TableId, Wrong> {
-        self.find(name, |names| &names.tables).map(TableId)
+        self.find(name, ObjectKind::Table).map(TableId)
     }
 
     fn entry(
@@ -265,23 +266,15 @@ impl<'a, D: Device> Runner<'a, D> {
             let index = find_key(&table.keys, m).map_err(at(m.field.column))?;
             let field = &table.keys[index];
             let value = key_match(field, &m.value).map_err(|why| {
-                let message = format!(
-                    "Invalid match key: field {} ({}, bit<{}>): {why}",
-                    field.name,
-                    field.kind.name(),
-                    field.width
-                );
-                at(m.field.column)(message)
+                let (name, kind, width) = (&field.name, field.kind.name(), field.width);
+                at(m.field.column)(invalid_key(format_args!("{name} ({kind}, bit<{width}>): {why}")))
             })?;
             if key[index].replace(value).is_some() {
-                return Err(at(m.field.column)(format!(
-                    "Invalid match key: field {} is given twice",
-                    field.name
-                )));
+                return Err(at(m.field.column)(invalid_key(format_args!("{} is given twice", field.name))));
             }
         }
         let key = key.into_iter().zip(&table.keys).map(|(m, k)| m.unwrap_or_else(|| omitted(k))).collect();
-        let priority = match (self.control.schema().shapes[id.index()].needs_priority, priority) {
+        let priority = match (self.control.schema().shape(id).needs_priority, priority) {
             (true, Some(p)) if p <= PRIORITY_MAX => self.priority_base - p,
             (true, Some(p)) => {
                 return Err(at(name.column)(format!("found priority {p}, expected 0 to {PRIORITY_MAX}")));
@@ -302,7 +295,7 @@ impl<'a, D: Device> Runner<'a, D> {
     fn call(&self, id: TableId, call: &Call) -> Result<Action, Wrong> {
         let program = self.control.program();
         let table = &program.tables[id.index()];
-        let action = find(&self.control.schema().shapes[id.index()].actions, &call.action)?;
+        let action = find(self.control.schema().names(ObjectKind::ActionOf(id)), &call.action)?;
         let declared = table.actions[action as usize].action;
         let params = &program.actions[declared.index()].params;
         let names = param_names(program, declared);
@@ -331,16 +324,10 @@ impl<'a, D: Device> Runner<'a, D> {
             };
             let width = program.width(params[index]);
             let value = number.value(width).map_err(|why| {
-                at(number.column)(format!(
-                    "Invalid runtime data: parameter {} (bit<{width}>): {why}",
-                    names[index]
-                ))
+                at(number.column)(invalid_data(format_args!("{} (bit<{width}>): {why}", names[index])))
             })?;
             if data[index].replace(value).is_some() {
-                return Err(at(column)(format!(
-                    "Invalid runtime data: parameter {} is given twice",
-                    names[index]
-                )));
+                return Err(at(column)(invalid_data(format_args!("{} is given twice", names[index]))));
             }
         }
         if let Some(missing) = data.iter().position(Option::is_none) {
@@ -522,7 +509,7 @@ fn find(index: &NameIndex, name: &Name) -> Result<u32, Wrong> {
             .filter(|(n, _)| n.ends_with(&name.text) && !name.text.is_empty());
         match (ends.next(), ends.next()) {
             (Some((_, id)), None) => Ok(id),
-            _ => Err(at(name.column)(error.message)),
+            _ => Err(at(name.column)(LineError::from(error).message)),
         }
     })
 }

@@ -1,6 +1,6 @@
 //! Pictures of parsers, controls, actions and functions with their source text.
 
-use super::picture::{Picture, Sheet};
+use super::picture::{Node, Picture, Sheet};
 use p4jet_analysis::typed::{
     Action, Call, Callee, Expr, ExprKind, KeySet, Local, Param, ParserBody, Program, Stmt, StmtKind, TableId,
     Target, Transition,
@@ -69,16 +69,6 @@ struct Graph {
     nodes: Vec<Node>,
     /// From, to, label.
     edges: Vec<(usize, usize, String)>,
-}
-
-/// Something drawn as one box.
-pub(super) struct Node {
-    pub lines: Vec<String>,
-    pub colour: &'static str,
-    /// Number of enclosing branches.
-    pub depth: usize,
-    /// The decision that leads here, and its outcome; `None` in the outermost list of statements.
-    pub parent: Option<(usize, String)>,
 }
 
 /// Returns everything with a body in the order of declaration, each control followed by its actions.

@@ -4,7 +4,6 @@
 //! top, none wider than the sheet; a long edge gets a place in every row that it passes; rows are ordered by the places of
 //! their neighbours; places are moved towards these. The time depends only on the size of the graph, not on its shape.
 
-use super::graph::Node;
 use std::fmt::Write;
 
 const CHAR_WIDTH: f64 = 6.6;
@@ -26,6 +25,16 @@ const COLUMN_HEIGHT_MAX: f64 = 1200.0;
 const GAP_OUTLINE: f64 = 16.0;
 /// Number of sweeps down and up that improve order and places.
 const SWEEPS: usize = 12;
+
+/// Something drawn as one box.
+pub(super) struct Node {
+    pub lines: Vec<String>,
+    pub colour: &'static str,
+    /// Number of enclosing branches.
+    pub depth: usize,
+    /// The decision that leads here, and its outcome; `None` in the outermost list of statements.
+    pub parent: Option<(usize, String)>,
+}
 
 /// Something with a place: a node, or the point where an edge passes a row.
 struct Item {

@@ -1,7 +1,7 @@
 //! Table entries of shipped programs for generated packets.
 
 use super::flow::Flow;
-use super::{Options, Protocol};
+use super::options::{Options, Protocol};
 use std::io::{self, Write};
 
 /// A shipped program that can forward generated packets.

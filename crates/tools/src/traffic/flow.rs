@@ -1,6 +1,6 @@
 //! The addresses and ports of packets.
 
-use super::{Options, Protocol};
+use super::options::{Options, Protocol};
 use crate::random::{Permutation, mix};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

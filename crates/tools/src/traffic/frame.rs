@@ -1,7 +1,7 @@
 //! Frames with correct lengths and checksums.
 
 use super::flow::{Flow, Flows, VXLAN_PORT};
-use super::{Protocol, Transport};
+use super::options::{Protocol, Transport};
 use crate::checksum::Sum;
 use crate::random::mix;
 use std::net::IpAddr;

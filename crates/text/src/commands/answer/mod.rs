@@ -244,7 +244,7 @@ impl<'c> Answerer<'c> {
     /// The output of bmv2's CLI before a change.
     fn announce(self, change: &Change<'_>) -> String {
         let program = self.program();
-        let kind = |table: &TableId| self.schema().shapes[table.index()].match_kind;
+        let kind = |table: &TableId| self.schema().shape(*table).match_kind;
         let Change { update, object, action, note: _ } = change;
         match update {
             Update::Insert { table, key, act: Act::Action(call), .. } => {

@@ -1,13 +1,16 @@
 //! Output of value set commands.
 
 use super::{Answerer, Reply, data, show};
+use p4jet_control::ObjectKind;
 use p4jet_ir::TableId;
 use p4jet_tables::Entry;
 
 impl Answerer<'_> {
     /// Lists all value sets.
     pub(super) fn value_sets_reply(self, data: bool) -> Reply {
-        let sets = || self.schema().value_sets.sorted().map(|set| &self.program().tables[set as usize]);
+        let sets = || {
+            self.schema().names(ObjectKind::ValueSet).sorted().map(|set| &self.program().tables[set as usize])
+        };
         Reply::new(sets().map(show::value_set).collect(), data.then(|| sets().map(data::value_set).collect()))
     }
 

@@ -3,7 +3,7 @@
 use super::{Command, Line, LineParser, Named, Parsed, Token, cell, entry_handle, named};
 use crate::error::LineError;
 use p4jet_control::value::parse_rate;
-use p4jet_control::{Cell, Subject, Update};
+use p4jet_control::{Cell, ObjectKind, Subject, Update};
 use p4jet_externs::Rate;
 use p4jet_ir::{InstanceId, InstanceKind};
 
@@ -20,7 +20,8 @@ fn rate(token: Token<'_>) -> Parsed<Rate> {
 
 impl<'a> LineParser<'_, 'a> {
     pub(super) fn meter_command(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
-        let Named { id: meter, .. } = named(&self.schema.meters, line.get(1, "a meter name")?, InstanceId)?;
+        let Named { id: meter, .. } =
+            named(self.schema.names(ObjectKind::Meter), line.get(1, "a meter name")?, InstanceId)?;
         let index = || {
             let token = line.get(2, "an index")?;
             match self.program.instances[meter.index()].kind {

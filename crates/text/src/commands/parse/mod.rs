@@ -10,7 +10,7 @@ mod value_sets;
 use self::host::HostCommand;
 use self::queues::configures_queues;
 use super::{both_notes, list};
-use crate::error::LineError;
+use crate::error::{LineError, invalid_data, invalid_key, invalid_name};
 use num_bigint::BigUint;
 use num_traits::Zero;
 use p4jet_control::names::{NameIndex, unknown};
@@ -21,7 +21,9 @@ use p4jet_control::schema::{
 use p4jet_control::value::{
     bytes_of, describe_key, hex_bytes, key_match_masked, parse_int, parse_u64, parse_value,
 };
-use p4jet_control::{Act, Cell, CommandError, EntryRef, KeyField, Param, Ref, Subject, Update, count};
+use p4jet_control::{
+    Act, Cell, CommandError, EntryRef, KeyField, ObjectKind, Param, Ref, Subject, Update, count,
+};
 use p4jet_externs::{CounterValue, CrcParams};
 use p4jet_ir::{InstanceId, InstanceKind, Program, Table, TableId};
 use p4jet_tables::{Action, EntryHandle, KeyMatch};
@@ -427,7 +429,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
     }
 
     pub(super) fn table(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, TableId>> {
-        named(&self.schema.tables, line.get(1, "a table name")?, TableId)
+        named(self.schema.names(ObjectKind::Table), line.get(1, "a table name")?, TableId)
     }
 
     fn only_table(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, TableId>> {
@@ -447,18 +449,18 @@ impl<'p, 'a> LineParser<'p, 'a> {
     pub(super) fn action(&self, line: &Line<'_, 'a>, table: TableId) -> Parsed<Named<'a, u32>> {
         let token = line.get(2, "an action name")?;
         let text = token.text;
-        let actions = &self.schema.shapes[table.index()].actions;
+        let actions = self.schema.names(ObjectKind::ActionOf(table));
         if let Ok(id) = actions.find(text) {
             return Ok(Named { typed: text, id });
         }
         // An action of another table is a different mistake from an unknown name.
-        let message = match self.schema.actions.find(text) {
+        let message = match self.schema.names(ObjectKind::Action).find(text) {
             Ok(_) => {
                 let name = &self.program.tables[table.index()].name;
                 let choices = unknown(text, actions.names(), "its actions are");
                 format!("Error: Table {name} has no action {text}: {choices}")
             }
-            Err(_) => actions.find(text).expect_err("looked up above").message,
+            Err(_) => LineError::from(actions.find(text).expect_err("looked up above")).message,
         };
         let error = LineError::new(message).code("UNKNOWN_NAME").field("action").choices(actions.names());
         Err(error.at(token.span()))
@@ -498,7 +500,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
         self.check_kind(line, table.id, false)?;
         let action = self.action(line, table.id)?;
         let ir = &self.program.tables[table.id.index()];
-        let needs_priority = self.schema.shapes[table.id.index()].needs_priority;
+        let needs_priority = self.schema.shape(table.id).needs_priority;
         let expected = self.program.actions[ir.actions[action.id as usize].action.index()].params.len();
         let of = format!("{} on table {}", action.typed, table.typed);
         let takes = match needs_priority {
@@ -532,7 +534,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
     pub(super) fn priority(&self, token: Token<'_>, table: TableId) -> Parsed<u32> {
         // The check makes the cast exact.
         parse_u64(token.text, "a priority", u64::from(PRIORITY_MAX)).map(|p| p as u32).map_err(|why| {
-            let kind = self.schema.shapes[table.index()].match_kind;
+            let kind = self.schema.shape(table).match_kind;
             let message =
                 format!("Error: Table is {kind}, but could not extract a valid priority from args: {why}");
             LineError::new(message).at(token.span())
@@ -540,7 +542,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
     }
 
     pub(super) fn priority_missing(&self, line: &Line<'_, 'a>, table: TableId) -> LineError {
-        let kind = self.schema.shapes[table.index()].match_kind;
+        let kind = self.schema.shape(table).match_kind;
         let message = format!(
             "Error: Table is {kind}, but could not extract a valid priority from args: expected a priority (the \
              smallest number wins) as the last word"
@@ -578,7 +580,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
     fn dump_entry_from_key(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
         let table = self.table(line)?.id;
         let keys = self.program.tables[table.index()].keys.len();
-        let needs_priority = self.schema.shapes[table.index()].needs_priority;
+        let needs_priority = self.schema.shape(table).needs_priority;
         let mut end = line.tokens.len();
         let mut priority = 0;
         if needs_priority {
@@ -614,9 +616,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let (mut key, mut note) = (Vec::with_capacity(fields.len()), None);
         for (field, token) in fields.iter().zip(&line.tokens[words]) {
             let (found, masked) = key_match_masked(field, token.text).map_err(|why| {
-                let message =
-                    format!("Invalid match key: field {} ({}): {why}", field.name, describe_key(field));
-                LineError::new(message).at(token.span())
+                let fault = format_args!("{} ({}): {why}", field.name, describe_key(field));
+                LineError::new(invalid_key(fault)).at(token.span())
             })?;
             if masked {
                 note = both_notes(note, Some(masked_note(field, token.text, &found)));
@@ -640,8 +641,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
         let mut data = Vec::with_capacity(params.len());
         for (Param { name, width }, token) in params.iter().zip(&line.tokens[words]) {
             data.push(parse_value(token.text, *width).map_err(|why| {
-                let message = format!("Invalid runtime data: parameter {name} (bit<{width}>): {why}");
-                LineError::new(message).at(token.span())
+                let fault = format_args!("{name} (bit<{width}>): {why}");
+                LineError::new(invalid_data(fault)).at(token.span())
             })?);
         }
         Ok(Action { action: action.id, data })
@@ -667,7 +668,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
     }
 
     fn counter(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, InstanceId>> {
-        named(&self.schema.counters, line.get(1, "a counter name")?, InstanceId)
+        named(self.schema.names(ObjectKind::Counter), line.get(1, "a counter name")?, InstanceId)
     }
 
     fn counter_cell(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, InstanceId>, u32)> {
@@ -683,8 +684,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
 
     /// The custom CRC with this name and width in bits.
     fn crc_named(&self, token: Token<'a>, width: u32) -> Parsed<u32> {
-        let (text, crcs) = (token.text, &self.schema.crcs);
-        let width_of = |crc: u32| self.schema.crc_widths[crc as usize];
+        let (text, crcs) = (token.text, self.schema.names(ObjectKind::Crc));
+        let width_of = |crc: u32| self.schema.crc_width(crc).unwrap_or(0);
         let found = crcs.find(text).ok();
         if let Some(crc) = found.filter(|crc| width_of(*crc) == width) {
             return Ok(crc);
@@ -696,7 +697,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
             None if choices.is_empty() => format!("the program has no crc{width}_custom"),
             None => unknown(text, choices.into_iter(), "those of the program are"),
         };
-        Err(LineError::new(format!("Invalid crc{width}_custom name ({text}): {why}")).at(token.span()))
+        Err(LineError::new(invalid_name(&format!("crc{width}_custom"), text, &why)).at(token.span()))
     }
 
     fn crc(&self, line: &Line<'_, 'a>, width: u32) -> Parsed<Command<'a>> {
@@ -718,7 +719,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
 
     /// The register with its width and size.
     fn register(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, InstanceId>, u32, u32)> {
-        let register = named(&self.schema.registers, line.get(1, "a register name")?, InstanceId)?;
+        let register =
+            named(self.schema.names(ObjectKind::Register), line.get(1, "a register name")?, InstanceId)?;
         let (width, size) = match self.program.instances[register.id.index()].kind {
             InstanceKind::Register { width, size, .. } => (width, size),
             _ => unreachable!("the index of registers holds registers"),

@@ -4,7 +4,7 @@ use super::{Change, Command, Line, LineParser, Named, Parsed, Token, key_and_res
 use crate::error::LineError;
 use p4jet_control::names::unknown;
 use p4jet_control::schema::{check_entries_open, check_selector};
-use p4jet_control::{Act, Update};
+use p4jet_control::{Act, ObjectKind, Update};
 use p4jet_ir::{InstanceId, TableId};
 
 /// The command equivalent to an older spelling with a table's name.
@@ -90,7 +90,7 @@ impl<'a> LineParser<'_, 'a> {
     /// A table that uses the action profile named by the first argument.
     fn table_of_profile(&self, line: &Line<'_, 'a>) -> Parsed<TableId> {
         let token = line.get(1, "an action profile name")?;
-        let profile = super::named(&self.schema.profiles, token, InstanceId)?;
+        let profile = super::named(self.schema.names(ObjectKind::Profile), token, InstanceId)?;
         self.schema.profile_table(profile.id).map_err(|_| {
             let message = format!("Error: no table has the action profile `{}`", token.text);
             LineError::new(message).at(token.span())
@@ -113,7 +113,7 @@ impl<'a> LineParser<'_, 'a> {
     /// The action of a member, as an index in the list of a table that uses the profile.
     fn member_action(&self, line: &Line<'_, 'a>, table: TableId) -> Parsed<Named<'a, u32>> {
         let token = line.get(2, "an action name")?;
-        let actions = &self.schema.shapes[table.index()].actions;
+        let actions = self.schema.names(ObjectKind::ActionOf(table));
         self.action(line, table).map_err(|_| {
             let choices = unknown(token.text, actions.names(), "its actions are");
             let message = format!(
@@ -167,7 +167,7 @@ impl<'a> LineParser<'_, 'a> {
                 Ok(Update::SetDefault { table: table.id, act: call }.into())
             }
             _ => {
-                let needs_priority = self.schema.shapes[table.id.index()].needs_priority;
+                let needs_priority = self.schema.shape(table.id).needs_priority;
                 let of = format!("{} on table {}", line.spec.name, table.typed);
                 let takes = match needs_priority {
                     true => format!(", {what} and a priority"),

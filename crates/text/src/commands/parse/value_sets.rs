@@ -3,7 +3,7 @@
 use super::{Command, Line, LineParser, Parsed, named};
 use crate::error::LineError;
 use p4jet_control::value::{key_match, ones, parse_value};
-use p4jet_control::{KeyField, KeyMatch, MatchKind, TableId, Update};
+use p4jet_control::{KeyField, KeyMatch, MatchKind, ObjectKind, TableId, Update};
 
 /// A field with exactly this value.
 fn exactly(key: &KeyField, value: num_bigint::BigUint) -> KeyMatch {
@@ -22,7 +22,9 @@ impl<'a> LineParser<'_, 'a> {
             line.ends_after(1)?;
             return Ok(Command::ShowValueSets);
         }
-        let set = named(&self.schema.value_sets, line.get(1, "a parser value set name")?, TableId)?.id;
+        let set =
+            named(self.schema.names(ObjectKind::ValueSet), line.get(1, "a parser value set name")?, TableId)?
+                .id;
         let command = match line.spec.name {
             "pvs_get" => Command::ValueSetRead(set),
             "pvs_clear" => Update::ClearValueSet(set).into(),

@@ -1,36 +1,31 @@
-//! The whole configuration as JSON, one record per line: writing and restoring it.
+//! Restores the configuration from a dump, or from a state file and its journal.
 //!
-//! Keys, values and names are written as in updates by name ([`NamedUpdate`]), so `Schema::resolve_with` reads them.
 //! Tables and action profiles have a shape, by which entries that do not fit another program are recognised.
 
-use crate::describe::{ActionInfo, Param};
-use crate::error::{CommandError, count};
+use crate::call::Call;
+use crate::control::Control;
+use crate::error::{CommandError, Result, count};
 use crate::guard::{claim_for_lines, guarded};
-use crate::named::{
-    Call, NamedUpdate, Names, RateRecord, Session, hex_text, pairs, rates_words, resolve_rates,
-};
+use crate::made::Made;
+use crate::named::{NamedUpdate, Names, resolve_rates};
 use crate::queues::{check_port, check_weight, limit};
 use crate::record::{
-    Cells, Did, End, Group, GroupNode, Groups, Header, JournalHeader, Member, NoteRecord, OneQueue,
-    PortRecord, QueueRecord, Record, Register, Shape, TableDefault, TableEntry, ValueSet,
+    Cells, Did, Group, GroupNode, Groups, JournalHeader, Member, NoteRecord, PortRecord, QueueRecord, Record,
+    Register, Shape, TableDefault, TableEntry, VERSION, VERSION_SEALED, ValueSet,
 };
-use crate::schema::{check_group, check_rates, is_const_entry, multicast_port_max};
-use crate::sealed::{FileSum, Seal, open, seal};
-use crate::update::{Act, DEFAULT_CELL, Share, Update};
-use crate::value::{key_word, number_word, parse_value};
-use crate::write::{Control, Made, Result, Undo, UndoOther, check_node_handle, is_plain};
+use crate::schema::{ObjectKind, check_group, check_rates, multicast_port_max};
+use crate::sealed::{FileSum, Seal, open};
+use crate::update::{Act, Share, Update};
+use crate::value::parse_value;
+use crate::write::{Undo, UndoOther, check_node_handle};
 use p4jet_dataplane::{PortSettings, QUEUES_MAX, QueueConfig, QueueSettings, Rate};
 use p4jet_externs::{CounterValue, Multicast, Node};
-use p4jet_ir::{Instance, InstanceId, InstanceKind, TableId};
-use p4jet_tables::{Action, EntryHandle};
+use p4jet_ir::TableId;
+use p4jet_tables::EntryHandle;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 
-/// The version of dumps, and of the state files of earlier versions: lines without checksums.
-const VERSION: u32 = 1;
-/// The version of state files: every line carries a checksum, and the last line has the number of lines.
-const VERSION_SEALED: u32 = 2;
 /// Maximum number of records that do not fit and are reported one by one.
 const REPORTED_MAX: usize = 20;
 /// Number of generations that new handles skip after damage: a slot may have been reused so often since the latest known
@@ -38,38 +33,8 @@ const REPORTED_MAX: usize = 20;
 const LOST_GENERATIONS: u8 = 64;
 /// The highest generation after damage, so that slots can still advance theirs.
 const GENERATION_MIN_MAX: u8 = 192;
-/// Maximum number of cells in a record.
-const CELLS_MAX: usize = 1024;
 /// The start of a state file.
 const START: &[u8] = b"{\"state\":{";
-
-impl JournalHeader {
-    pub(crate) fn new(serial: u64) -> JournalHeader {
-        JournalHeader { version: VERSION_SEALED, serial, changes: 0, unwritten: 0 }
-    }
-
-    /// Formats the line, whose length does not depend on the numbers.
-    pub(crate) fn line(&self) -> Vec<u8> {
-        let JournalHeader { version, serial, changes, unwritten } = self;
-        let object = format!(
-            r#"{{"journal":{{"version":{version},"serial":{serial:>20},"changes":{changes:>20},"unwritten":{unwritten:>20}}}}}"#
-        );
-        let mut line = Vec::new();
-        seal(object.into_bytes(), &mut line);
-        line
-    }
-}
-
-impl From<&PortSettings> for PortRecord {
-    fn from(port: &PortSettings) -> PortRecord {
-        let queue = |queue: &QueueSettings| OneQueue {
-            depth: queue.depth,
-            rate: queue.rate.map(RateRecord::from),
-            weight: queue.weight,
-        };
-        PortRecord { queues: port.queues.iter().map(queue).collect(), rate: port.rate.map(RateRecord::from) }
-    }
-}
 
 impl PortRecord {
     fn settings(&self) -> PortSettings {
@@ -82,252 +47,7 @@ impl PortRecord {
     }
 }
 
-fn actions(actions: &[ActionInfo]) -> BTreeMap<String, Vec<Param>> {
-    actions.iter().map(|action| (action.name.clone(), action.params.clone())).collect()
-}
-
-/// Writes records, one per line.
-struct Lines<'w, W> {
-    out: &'w mut W,
-    /// The checksum of the lines so far, if they carry checksums.
-    sum: Option<FileSum>,
-    line: Vec<u8>,
-}
-
-impl<W: Write> Lines<'_, W> {
-    fn put(&mut self, record: &Record) -> io::Result<()> {
-        let Some(sum) = &mut self.sum else {
-            serde_json::to_writer(&mut *self.out, record)?;
-            return self.out.write_all(b"\n");
-        };
-        self.line.clear();
-        sum.add(seal(serde_json::to_vec(record)?, &mut self.line));
-        self.out.write_all(&self.line)
-    }
-
-    /// Writes the last line, if lines carry checksums.
-    fn end(&mut self, serial: Option<u64>) -> io::Result<()> {
-        match (&self.sum, serial) {
-            (Some(sum), Some(serial)) => {
-                let end = End { serial, lines: sum.lines, sums: sum.text() };
-                self.put(&Record::End(end))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Writes cells, at most [`CELLS_MAX`] in a record.
-    fn cells<T>(
-        &mut self,
-        cells: impl Iterator<Item = (u32, T)>,
-        record: impl Fn(BTreeMap<u32, T>) -> Record,
-    ) -> io::Result<()> {
-        let mut some = BTreeMap::new();
-        for (index, value) in cells {
-            some.insert(index, value);
-            if some.len() == CELLS_MAX {
-                self.put(&record(std::mem::take(&mut some)))?;
-            }
-        }
-        if some.is_empty() { Ok(()) } else { self.put(&record(some)) }
-    }
-}
-
 impl Control {
-    /// Returns the configuration and the registers; on request also the counters: one JSON record per line.
-    pub fn dump(&self, counters: bool) -> String {
-        let mut text = Vec::new();
-        // Writing to memory does not fail, and JSON is UTF-8.
-        let _ = self.write_state(counters, None, &mut text);
-        String::from_utf8(text).unwrap_or_default()
-    }
-
-    /// Writes the configuration and the registers; on request also the counters. With a
-    /// serial number the result is a state file, whose lines carry checksums; otherwise a dump.
-    pub(crate) fn write_state(
-        &self,
-        counters: bool,
-        serial: Option<u64>,
-        out: &mut impl Write,
-    ) -> io::Result<()> {
-        let (program, names) = (self.program(), self.schema());
-        let (version, sum) = match serial {
-            Some(_) => (VERSION_SEALED, Some(FileSum::default())),
-            None => (VERSION, None),
-        };
-        let mut out = Lines { out, sum, line: Vec::new() };
-        out.put(&Record::State(Header { version, program: program.name.clone(), serial }))?;
-        for profile in names.profiles.sorted() {
-            let Ok(id) = names.profile_table(InstanceId(profile)) else { continue };
-            let name = || names.profiles.name(profile).to_string();
-            let (actions, generations) = (actions(names.actions_of(id)), BTreeMap::new());
-            let (key, generation_min) = (Vec::new(), 0);
-            out.put(&Record::Profile(Shape { name: name(), key, actions, generations, generation_min }))?;
-            let Ok(of) = self.profile(id) else { continue };
-            for (handle, action) in of.members() {
-                let call = self.schema.call(id, &action);
-                out.put(&Record::Member(Member { profile: name(), handle, r#do: call }))?;
-            }
-            for (handle, members) in of.groups() {
-                let (set, weighted) = of.group_places(handle).unwrap_or_default();
-                let places = weighted.then(|| set.into_iter().map(|(_, places)| places).collect());
-                out.put(&Record::Group(Group { profile: name(), handle, members, places }))?;
-            }
-        }
-        for id in names.tables.sorted().map(TableId) {
-            self.write_table(id, &mut out)?;
-        }
-        for id in names.value_sets.sorted().map(TableId) {
-            let declared = &program.tables[id.index()];
-            let members = self.switch.table(id);
-            let values: Vec<Vec<String>> =
-                members.entries().map(|(_, entry)| entry.key.iter().map(key_word).collect()).collect();
-            if !values.is_empty() {
-                let (name, key) = (declared.name.clone(), names.key(id).to_vec());
-                out.put(&Record::ValueSet(ValueSet { name, key, values }))?;
-            }
-        }
-        self.write_instances(counters, &mut out)?;
-        let state = self.switch.state();
-        for crc in names.crcs.sorted() {
-            let name = names.crcs.name(crc);
-            let set = state.crc(name).filter(|set| *set != self.usual_crc(crc));
-            if let Some(params) = set {
-                out.put(&Record::Crc(self.schema.crc_record(crc, &params)))?;
-            }
-        }
-        let groups = state.with_multicast(|multicast| {
-            let nodes = multicast.nodes().iter().map(|(handle, node)| (*handle, node.clone().into()));
-            let groups = multicast.groups().iter().map(|(number, group)| (*number, group.nodes().collect()));
-            Groups { groups: groups.collect(), nodes: nodes.collect(), lags: multicast.lags().clone() }
-        });
-        if groups != Groups::default() {
-            out.put(&Record::Multicast(groups))?;
-        }
-        for (number, session) in state.destinations().sessions.iter() {
-            let record = session_record(number, session);
-            out.put(&Record::Session(record))?;
-        }
-        for (of, note) in self.notes() {
-            let record = NoteRecord { of: self.schema.named_noted(&of), note: hex_text(&note) };
-            out.put(&Record::Note(record))?;
-        }
-        let queues = self.switch.queues().config();
-        if queues != QueueConfig::default() {
-            let ports = queues.ports.iter().map(|(port, settings)| (*port, settings.into())).collect();
-            let (per_port, others) = (queues.queues_per_port, (&queues.others).into());
-            out.put(&Record::Queues(QueueRecord { per_port, others, ports }))?;
-        }
-        out.end(serial)
-    }
-
-    fn write_table(&self, id: TableId, out: &mut Lines<'_, impl Write>) -> io::Result<()> {
-        let program = self.program();
-        let declared = &program.tables[id.index()];
-        let name = || declared.name.clone();
-        let needs_priority = self.schema.shapes[id.index()].needs_priority;
-        let table = self.switch.table(id);
-        let (key, actions) = (self.schema.key(id).to_vec(), actions(self.schema.actions_of(id)));
-        let generations = table.free_generations().collect();
-        let generation_min = table.generation_min();
-        out.put(&Record::Table(Shape { name: name(), key, actions, generations, generation_min }))?;
-        if !declared.const_entries {
-            for (handle, entry) in table.entries_by_age() {
-                if !is_const_entry(declared, handle.0) {
-                    let key = entry.key.iter().map(key_word).collect();
-                    let priority = needs_priority.then_some(entry.priority);
-                    let call = self.schema.call(id, &entry.action);
-                    out.put(&Record::Entry(TableEntry {
-                        table: name(),
-                        handle: handle.0,
-                        key,
-                        priority,
-                        r#do: call,
-                        timeout_ms: table.life(handle, 0).map(|life| life.timeout_ms),
-                        is_const: false,
-                    }))?;
-                }
-            }
-        }
-        match default_of(&table) {
-            Some(default) if *default != table.spec().default => {
-                let call = self.schema.call(id, default);
-                out.put(&Record::Default(TableDefault { table: name(), r#do: call }))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn write_instances(&self, counters: bool, out: &mut Lines<'_, impl Write>) -> io::Result<()> {
-        let state = self.switch.state();
-        let instances = self.program().instances.iter().zip(0..);
-        for (instance, id) in instances.map(|(instance, id)| (instance, InstanceId(id))) {
-            let name = || instance.name.clone();
-            match instance.kind {
-                InstanceKind::Register { width, .. } => {
-                    let cells =
-                        state.register_values(id.0).map(|(index, value)| (index, number_word(&value)));
-                    out.cells(cells, |cells| Record::Register(Register { name: name(), width, cells }))?;
-                }
-                InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. } if counters => {
-                    let cells = self
-                        .counter_values(id)
-                        .map(|(index, CounterValue { packets, bytes })| (index, (packets, bytes)));
-                    out.cells(cells, |cells| Record::Counter(Cells { name: name(), cells }))?;
-                }
-                InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. } => {
-                    let default = self.schema.direct_table(id).map(|_| DEFAULT_CELL);
-                    let default = default.and_then(|cell| Some((cell, self.meter_rates(id, cell).ok()??)));
-                    let rates = self.meter_values(id).chain(default);
-                    let rates = rates.map(|(index, rates)| (index, rates_words(&rates)));
-                    out.cells(rates, |cells| Record::Meter(Cells { name: name(), cells }))?;
-                }
-                InstanceKind::Counter { .. }
-                | InstanceKind::DirectCounter { .. }
-                | InstanceKind::Digest { .. }
-                | InstanceKind::ActionProfile { .. } => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// The number of objects in a dump, apart from cells.
-    pub fn objects(&self) -> usize {
-        let profiles = self.schema.profiles.sorted().filter_map(|id| {
-            Some(self.profile(self.schema.profile_table(InstanceId(id)).ok()?).ok()?.objects_count())
-        });
-        let state = self.switch.state();
-        let multicast = state.with_multicast(|m| m.nodes().len() + m.groups().len() + m.lags().len());
-        self.entries() + profiles.sum::<usize>() + multicast + state.destinations().sessions.len()
-    }
-
-    /// The approximate length of all cells in a dump, in bytes.
-    pub fn cells_text_bytes(&self, counters: bool) -> usize {
-        let state = self.switch.state();
-        let of = |(instance, id): (&Instance, u32)| match instance.kind {
-            InstanceKind::Register { .. } => self.register_text_bytes(InstanceId(id)),
-            InstanceKind::Counter { .. } if counters => {
-                state.counter_values(id).count() * cell_text_bytes(128)
-            }
-            InstanceKind::Meter { .. } => state.meter_values(id).count() * cell_text_bytes(256),
-            // The cells of entries are part of these.
-            _ => 0,
-        };
-        self.program().instances.iter().zip(0..).map(of).sum()
-    }
-
-    /// The approximate length of the cells of a register that are not 0, in bytes.
-    pub fn register_text_bytes(&self, register: InstanceId) -> usize {
-        let width = self.schema.register_cells(register).map_or(0, |cells| cells.width);
-        self.switch.state().register_values(register.0).count() * cell_text_bytes(width)
-    }
-
-    /// The default action of a table. As in bmv2, a table with an action profile has none until a member or group is set, although
-    /// the program's action runs.
-    pub fn default_action(&self, table: TableId) -> Option<Action> {
-        default_of(&self.switch.table(table)).cloned()
-    }
-
     /// Replaces the whole configuration: all of it or nothing.
     pub(crate) fn restore(&self, text: &str) -> Result<()> {
         let _memory = claim_for_lines(text, self.entries())?;
@@ -357,58 +77,11 @@ impl Control {
     fn configure_queues(&self, queues: Option<QueueConfig>) {
         self.switch.queues().configure(|config| *config = queues.unwrap_or_default());
     }
-
-    /// Restores a group with its members and its handle.
-    fn add_group_at(
-        &self,
-        profile: InstanceId,
-        handle: u32,
-        members: &[u32],
-        mut log: Option<&mut Vec<Undo>>,
-    ) -> Result<()> {
-        let of = self.profile(self.schema.profile_table(profile)?)?;
-        if !of.is_selector() {
-            return Err(CommandError::new("the action profile has no groups"));
-        }
-        if let Some(member) = members.iter().find(|member| of.member(**member).is_none()) {
-            return Err(CommandError::new(format!("group {handle}: there is no member {member}")));
-        }
-        self.apply(Update::CreateGroup { profile }, Some(handle), &Made::default(), log.as_deref_mut())?;
-        for member in members {
-            let update = Update::AddToGroup { profile, group: handle.into(), member: (*member).into() };
-            self.apply(update, None, &Made::default(), log.as_deref_mut())?;
-        }
-        Ok(())
-    }
-}
-
-pub(crate) fn session_record(number: u32, session: &p4jet_externs::Session) -> Session {
-    let (group, bytes) = (session.group, session.bytes_max);
-    if is_plain(session) {
-        let port = session.replicas.first().map(|replica| replica.port);
-        return Session { number, port, group, bytes, replicas: None, class: None };
-    }
-    let replicas = pairs(&session.replicas);
-    let class = Some(session.class_of_service).filter(|class| *class != 0);
-    Session { number, port: None, group: None, bytes, replicas: Some(replicas), class }
-}
-
-/// The default action, member or group of a table. As in bmv2, a table with an action profile has none until a member or group
-/// is set, although the program's action runs.
-fn default_of(table: &p4jet_tables::Table) -> Option<&Action> {
-    let default = table.default_action();
-    let unset = table.profile().is_some() && default.as_member().or(default.as_group()).is_none();
-    (!unset).then_some(default)
-}
-
-/// The maximum length of a cell of this width, as a decimal number with index and punctuation.
-fn cell_text_bytes(width: u32) -> usize {
-    20 + width as usize / 3
 }
 
 /// Dumps contain no runtime commands.
 fn no_command(_: &Control, _: &str) -> Result<Option<Update>> {
-    Err(CommandError::new("it belongs in another file"))
+    Err(CommandError::new("this line belongs in another file"))
 }
 
 fn unreadable(error: io::Error) -> CommandError {
@@ -455,7 +128,7 @@ pub(crate) struct StateFile {
 
 fn other_version(version: u32) -> String {
     format!(
-        "it has version {version} of the state's form, and this p4jet reads {VERSION} and, with checksums, {VERSION_SEALED}"
+        "its format has version {version}; this p4jet reads version {VERSION}, and version {VERSION_SEALED} with checksums"
     )
 }
 
@@ -484,9 +157,14 @@ impl<'c> Restoring<'c, '_> {
         self.generations =
             tables.map(|id| control.switch.table(TableId(id)).next_generations().collect()).collect();
         self.apply(Update::Reset, None)?;
-        for crc in control.schema.crcs.sorted() {
+        for crc in control.schema.names(ObjectKind::Crc).sorted() {
             let usual = control.usual_crc(crc);
-            if control.switch.state().crc(control.schema.crcs.name(crc)).is_some_and(|now| now != usual) {
+            if control
+                .switch
+                .state()
+                .crc(control.schema.names(ObjectKind::Crc).name(crc))
+                .is_some_and(|now| now != usual)
+            {
                 self.apply(Update::SetCrc { crc, params: usual }, None)?;
             }
         }
@@ -600,7 +278,7 @@ impl<'c> Restoring<'c, '_> {
             let (of, torn) = (format!("line {number}"), !line.ends_with(b"\n"));
             let seal = open(&mut line);
             if end.is_some() {
-                self.damage(&of, "something follows the last line");
+                self.damage(&of, "it follows the last line");
                 continue;
             }
             match (seal, sealed) {
@@ -625,7 +303,7 @@ impl<'c> Restoring<'c, '_> {
                 }
                 (Seal::Missing, Some(false)) => match serde_json::from_slice(&line) {
                     Ok(record) => self.put(record),
-                    Err(_) if torn => self.damage(&of, "it is torn"),
+                    Err(_) if torn => self.damage(&of, "it is incomplete"),
                     Err(error) => self.lose(&of, format!("not a record: {error}")),
                 },
                 (Seal::Missing, None) if number == 1 => match serde_json::from_slice(&line) {
@@ -652,12 +330,12 @@ impl<'c> Restoring<'c, '_> {
                 let why = "it is not a p4jet state file";
                 return Err(wrong(why.into()));
             }
-            (Some(true), None) => self.damage("the end", "the file was cut short: its last line is missing"),
+            (Some(true), None) => self.damage("the file", "its last line is missing, so it was cut short"),
             (Some(true), Some((end, sum)))
                 if !self.damaged && (end.lines, &end.sums) != (sum.lines, &sum.text()) =>
             {
                 let (lines, found) = (end.lines, sum.lines);
-                self.damage("the whole", format!("{found} of {lines} lines, or lines of another file"));
+                self.damage("the file", format!("found {found} of {lines} lines, or lines of another file"));
             }
             _ => {}
         }
@@ -676,7 +354,7 @@ impl<'c> Restoring<'c, '_> {
         self.configure_queues_of_snapshot();
         let (mut last, mut others) = (0, 0u64);
         if header.is_none() {
-            let why = "its first line is damaged or missing: how many changes there were is not known";
+            let why = "its first line is damaged or missing, so the number of changes is unknown";
             self.damage("journal", why);
         }
         let mut line = Vec::new();
@@ -697,7 +375,7 @@ impl<'c> Restoring<'c, '_> {
                     }
                     let place = did.number.unwrap_or(0);
                     if place <= last {
-                        self.damage(&of, format!("change {place} comes again"));
+                        self.damage(&of, format!("change {place} occurs twice"));
                         continue;
                     }
                     if place > last + 1 {
@@ -719,26 +397,29 @@ impl<'c> Restoring<'c, '_> {
                 None if torn && header.is_some_and(|header| header.changes <= last) => {
                     // No client knows its handles.
                     let handles_lost = self.handles_lost;
-                    self.damage(&of, "it is torn: a change that was not answered yet is lost");
+                    self.damage(&of, "it is incomplete: a change that was not yet acknowledged is lost");
                     self.handles_lost = handles_lost;
                 }
                 None => self.damage(&of, "its checksum is wrong or missing"),
             }
         }
         if others > 0 {
-            self.damage("journal", format!("{} of another state file", count(others as usize, "change")));
+            self.damage(
+                "journal",
+                format!("found {} of another state file", count(others as usize, "change")),
+            );
         }
         if let Some(header) = header {
             if header.changes > last {
                 let missing = count((header.changes - last) as usize, "change");
                 self.damage(
                     "journal",
-                    format!("it was cut short: the last {missing} of {} are missing", header.changes),
+                    format!("the last {missing} of {} are missing, so it was cut short", header.changes),
                 );
             }
             if header.unwritten > 0 {
                 let lost = count(header.unwritten as usize, "change");
-                self.damage("journal", format!("{lost} could not be written when they were made"));
+                self.damage("journal", format!("{lost} could not be written at the time"));
             }
         }
         Ok(())
@@ -758,7 +439,7 @@ impl<'c> Restoring<'c, '_> {
                 Ok(Record::State(_)) if number == 1 => {}
                 Ok(Record::Did(mut did)) => self.did(&mut did),
                 Ok(_) => self.damage(&of, "not a change"),
-                Err(_) if !line.ends_with(b"\n") => self.damage(&of, "it is torn"),
+                Err(_) if !line.ends_with(b"\n") => self.damage(&of, "it is incomplete"),
                 Err(error) => self.damage(&of, format!("not a record: {error}")),
             }
         }
@@ -767,9 +448,9 @@ impl<'c> Restoring<'c, '_> {
 
     fn put(&mut self, record: Record) {
         let (of, done) = match record {
-            Record::State(_) => ("state".to_string(), Err(CommandError::new("it began already"))),
+            Record::State(_) => ("state".to_string(), Err(CommandError::new("the first line occurs twice"))),
             Record::End(_) | Record::Journal(_) => {
-                ("journal".to_string(), Err(CommandError::new("it belongs in another file")))
+                ("journal".to_string(), Err(CommandError::new("this line belongs in another file")))
             }
             Record::Table(shape) => return self.compare(shape, false),
             Record::Profile(shape) => return self.compare(shape, true),
@@ -833,7 +514,7 @@ impl<'c> Restoring<'c, '_> {
             }
         };
         if !profile && shape.key != self.control.schema.key(table) {
-            self.lose(&shape.name, "its key is another");
+            self.lose(&shape.name, "its key has changed");
             self.other_tables.insert(shape.name);
             return;
         }
@@ -864,7 +545,7 @@ impl<'c> Restoring<'c, '_> {
             && !self.other_actions.is_empty()
             && self.other_actions.contains(&(of.to_string(), name.clone()))
         {
-            return Err(CommandError::new(format!("the action `{name}` has other parameters")));
+            return Err(CommandError::new(format!("the parameters of the action `{name}` have changed")));
         }
         self.control.schema.resolve_act(id, call, &mut self.names())
     }
@@ -878,21 +559,31 @@ impl<'c> Restoring<'c, '_> {
         self.write(Update::CreateMember { profile, action }, Some(*handle))
     }
 
-    fn group(&mut self, Group { profile, handle, members, places }: &Group) -> Result<()> {
+    fn group(&mut self, Group { profile, handle, members, weights }: &Group) -> Result<()> {
         let profile = self.names().profile(profile)?;
-        let Some(places) = places else {
-            return self.control.add_group_at(profile, *handle, members, self.log.as_deref_mut());
+        let create = Update::CreateGroup { profile };
+        self.control.check(&create)?;
+        let of = self.control.profile(self.control.schema.profile_table(profile)?)?;
+        if let Some(member) = members.iter().find(|member| of.member(**member).is_none()) {
+            return Err(CommandError::new(format!("group {handle}: there is no member {member}")));
+        }
+        let group = (*handle).into();
+        let Some(weights) = weights else {
+            self.apply(create, Some(*handle))?;
+            return members.iter().try_for_each(|member| {
+                self.apply(Update::AddToGroup { profile, group, member: (*member).into() }, None)
+            });
         };
-        if places.len() != members.len() {
-            let (found, expected) = (places.len(), members.len());
-            let why = format!("group {handle}: found {found} numbers of places, expected {expected}");
+        if weights.len() != members.len() {
+            let (found, expected) = (count(weights.len(), "weight"), members.len());
+            let why = format!("group {handle}: found {found}, expected {expected}");
             return Err(CommandError::new(why));
         }
-        self.control.add_group_at(profile, *handle, &[], self.log.as_deref_mut())?;
+        self.apply(create, Some(*handle))?;
         let members =
-            members.iter().zip(places).map(|(member, places)| Share { member: *member, places: *places });
+            members.iter().zip(weights).map(|(member, weight)| Share { member: *member, weight: *weight });
         let members = members.collect();
-        self.write(Update::SetGroup { profile, group: (*handle).into(), members }, None)
+        self.write(Update::SetGroup { profile, group, members }, None)
     }
 
     fn entry(&mut self, entry: &TableEntry) -> Result<()> {
@@ -925,7 +616,7 @@ impl<'c> Restoring<'c, '_> {
     fn value_set(&mut self, ValueSet { name, key, values }: &ValueSet) -> Result<()> {
         let set = self.names().value_set(name)?;
         if *key != self.control.schema.key(set) {
-            return Err(CommandError::new("its fields are others"));
+            return Err(CommandError::new("its fields have changed"));
         }
         for value in values {
             let key = self.control.schema.matches(set, value)?;
@@ -938,7 +629,7 @@ impl<'c> Restoring<'c, '_> {
         let id = self.names().register(name)?;
         let now = self.control.schema.register_cells(id)?.width;
         if now != *width {
-            return Err(CommandError::new(format!("its cells have {now} bits, they had {width}")));
+            return Err(CommandError::new(format!("its cells had {width} bits, and now have {now}")));
         }
         for (index, text) in cells {
             let value = parse_value(text, now).map_err(CommandError::new)?;
@@ -1006,7 +697,7 @@ impl<'c> Restoring<'c, '_> {
     fn queues(&mut self, QueueRecord { per_port, others, ports }: &QueueRecord) -> Result<()> {
         if !(1..=QUEUES_MAX).contains(per_port) {
             return Err(CommandError::new(format!(
-                "{per_port} queues of a port: expected 1 to {QUEUES_MAX}"
+                "found {per_port} queues per port, expected 1 to {QUEUES_MAX}"
             )));
         }
         for port in ports.keys() {
@@ -1015,7 +706,7 @@ impl<'c> Restoring<'c, '_> {
         for PortRecord { queues, .. } in ports.values().chain([others]) {
             if queues.len() != QUEUES_MAX {
                 let found = count(queues.len(), "queue");
-                return Err(CommandError::new(format!("found {found} of a port, expected {QUEUES_MAX}")));
+                return Err(CommandError::new(format!("found {found} per port, expected {QUEUES_MAX}")));
             }
             queues.iter().try_for_each(|queue| check_weight(queue.weight))?;
         }
@@ -1063,6 +754,7 @@ impl<'c> Restoring<'c, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sealed::seal;
 
     /// A reader of runtime commands.
     fn read_json(control: &Control, line: &str) -> Result<Option<Update>> {
