@@ -8,7 +8,7 @@ use crate::update::{Ref, Update};
 use crate::write::{Control, Made, Undo, UndoOther};
 use p4jet_ir::{InstanceId, TableId};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// An object that can have a note.
@@ -45,8 +45,22 @@ pub trait NoteOwner: Sync {
     /// The update concerns such an object.
     fn check(&self, control: &Control, update: &Update) -> Result<(), CommandError>;
 
+    /// The note of an object after another client has changed a part of it.
+    fn after(&self, of: &Noted, note: &[u8], part: PartChange) -> Option<Note>;
+
     /// Describes for people what a note adds to the contents of an object: lines, or nothing.
     fn describe(&self, control: &Control, of: &Noted) -> String;
+}
+
+/// A change of a part of an object, whose note keeps the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartChange {
+    /// A group has got this member.
+    Added(u32),
+    /// A group has lost this member.
+    Removed(u32),
+    /// An entry has got another timeout.
+    Timeout,
 }
 
 /// The notes about the objects of one switch.
@@ -56,6 +70,8 @@ pub(crate) struct Notes {
     all: Mutex<BTreeMap<Noted, Note>>,
     /// Their number, so that switches without notes pay nothing.
     count: AtomicUsize,
+    /// See [`Control::changes_of_others`].
+    changes_of_others: AtomicU64,
 }
 
 /// The notes that a change deletes.
@@ -105,10 +121,40 @@ impl Control {
 
     /// Refuses an update that only the owner of the notes may make.
     pub(crate) fn check_owned(&self, update: &Update) -> Result<(), CommandError> {
+        self.count_change_of_others();
         match self.notes.owner.get() {
             Some(owner) if !self.notes.is_empty() => owner.check(self, update),
             _ => Ok(()),
         }
+    }
+
+    /// The number of changes that others than the owner of the notes have tried to make to this switch.
+    pub fn changes_of_others(&self) -> u64 {
+        self.notes.changes_of_others.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_change_of_others(&self) {
+        self.notes.changes_of_others.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The update of a note that follows an update by another client than its owner, if only a part of the object changes.
+    pub(crate) fn note_after(&self, update: &Update, made: &Made) -> Option<Update> {
+        let owner = self.notes.owner.get().filter(|_| !self.notes.is_empty())?;
+        let group = |profile: &InstanceId, group: &Ref| Some(Noted::Group(*profile, made.resolved(*group)?));
+        let (of, part) = match update {
+            Update::AddToGroup { profile, group: of, member } => {
+                (group(profile, of)?, PartChange::Added(made.resolved(*member)?))
+            }
+            Update::RemoveFromGroup { profile, group: of, member } => {
+                (group(profile, of)?, PartChange::Removed(made.resolved(*member)?))
+            }
+            Update::SetTimeout { table, entry, .. } => {
+                (Noted::Entry(*table, self.entry(*table, entry, made).ok()?.0), PartChange::Timeout)
+            }
+            _ => return None,
+        };
+        let note = owner.after(&of, &self.note(&of)?, part);
+        Some(Update::Note { of, note })
     }
 
     /// What the note about an object says, in lines; nothing if there is no note.

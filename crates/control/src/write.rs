@@ -7,7 +7,8 @@
 
 use crate::error::{CommandError, NO_MEMORY, Subject, count};
 use crate::guard::{
-    HEAP_BLOCK_BYTES, MemoryClaim, claim_for_undo, claim_for_updates, collect_claimed, guarded,
+    HEAP_BLOCK_BYTES, MemoryClaim, claim_for_places, claim_for_undo, claim_for_updates, collect_claimed,
+    guarded,
 };
 use crate::held::each_held;
 use crate::journal::Changes;
@@ -477,27 +478,39 @@ impl Batch {
         let Batch { control, log, made, changes, is_owners, .. } = self;
         // The journal uses the names of the schema.
         control.check(&update)?;
+        let mut note_after = None;
         if !*is_owners {
             control.check_owned(&update)?;
+            note_after = control.note_after(&update, made);
         }
+        let _memory = claim_for_places(&update)?;
         if let Some(changes) = changes {
             changes.add(control, &update, made);
         }
-        let done = match (update, log) {
+        let mut log = log.as_mut();
+        let done = match (update, &mut log) {
             (Update::Insert { table, key, priority, act }, log) if *direct != Direct::default() => {
                 guarded(|| {
                     let entry = Entry { key, priority, action: control.act(table, act, made)? };
-                    control.add(table, entry, direct, log.as_mut()).map(|handle| Some(handle.0))
+                    control.add(table, entry, direct, log.as_deref_mut()).map(|handle| Some(handle.0))
                 })
             }
             (update, Some(log)) => guarded(|| control.apply(update, at, made, Some(log))),
             (update, None) if at.is_some() => guarded(|| control.apply(update, at, made, None)),
             (update, None) => control.perform(update, made),
         };
-        match (changes, &done) {
+        match (&mut *changes, &done) {
             (Some(changes), Ok(made)) => changes.done(*made),
             (Some(changes), Err(_)) => changes.forget(),
             (None, _) => {}
+        }
+        if let (Ok(_), Some(update)) = (&done, note_after) {
+            if let Some(changes) = changes {
+                changes.add(control, &update, made);
+                changes.done(None);
+            }
+            // It cannot fail: the object is there.
+            control.apply(update, None, made, log)?;
         }
         done
     }
@@ -909,8 +922,14 @@ impl Control {
                 let (table, of) = self.profile_of(profile)?;
                 let group = self.handle(group, Kind::Group(profile), made)?;
                 let member = self.handle(member, Kind::Member(profile), made)?;
+                let was = of.group_places(group);
                 of.remove_from_group(member, group).map_err(self.refused(table))?;
-                note(&|| Update::AddToGroup { profile, group: group.into(), member: member.into() }.into());
+                note(&|| match &was {
+                    Some((members, true)) => {
+                        UndoOther::GroupMembers(profile, group, members.clone(), true).into()
+                    }
+                    _ => Update::AddToGroup { profile, group: group.into(), member: member.into() }.into(),
+                });
             }
             Update::WriteCounter { counter, cell, value } => {
                 let index = self.cell(self.schema.direct_table(counter), &cell, made)?;
