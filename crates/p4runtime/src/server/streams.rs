@@ -13,6 +13,11 @@ use std::sync::atomic::Ordering;
 use tokio_stream::StreamExt;
 use tonic::{Code, Status, Streaming};
 
+/// Bytes of a client's message in a StreamError: by default, clients take at most 4 MiB.
+const COPY_BYTES_MAX: usize = 1 << 20;
+/// Characters of the type of an unknown message in a StreamError.
+const TYPE_CHARS_MAX: usize = 256;
+
 /// The stream to a client.
 pub type ToClient = Outgoing<Box<dyn FnMut() + Send>>;
 
@@ -89,9 +94,13 @@ impl Stream {
         };
         match request.update {
             Some(v1::StreamRequest::Arbitration(update)) => self.device.arbitrate(self.id, update).await,
-            Some(v1::StreamRequest::Packet(packet)) => {
+            Some(v1::StreamRequest::Packet(mut packet)) => {
                 if let Err((code, why)) = self.send(&packet) {
                     self.device.counts.packet_outs_dropped.fetch_add(1, Ordering::Relaxed);
+                    if packet.encoded_len() > COPY_BYTES_MAX {
+                        packet.payload.truncate(COPY_BYTES_MAX);
+                        packet.metadata.clear();
+                    }
                     let packet_out = Some(packet);
                     let details = v1::StreamErrorDetails::PacketOut(v1::PacketOutError { packet_out });
                     self.send_error(code, why, Some(details));
@@ -102,7 +111,9 @@ impl Stream {
                 self.acknowledge(ack);
                 Ok(())
             }
-            Some(v1::StreamRequest::Other(other)) => {
+            Some(v1::StreamRequest::Other(mut other)) => {
+                other.type_url = other.type_url.chars().take(TYPE_CHARS_MAX).collect();
+                other.value.truncate(COPY_BYTES_MAX);
                 let why = format!("no message of type `{}` is supported", other.type_url);
                 let details = v1::StreamErrorDetails::Other(v1::StreamOtherError { other: Some(other) });
                 self.send_error(Code::Unimplemented, why, Some(details));
