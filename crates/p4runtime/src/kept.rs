@@ -120,6 +120,11 @@ pub(crate) fn config(control: &Control) -> Option<Bytes> {
     Some(Bytes::copy_from_slice(note.strip_prefix(&identity(control))?))
 }
 
+/// True if a pipeline configuration is kept, be it of the running program or of another one.
+pub(crate) fn has_config(control: &Control) -> bool {
+    control.note(&Noted::Own(CONFIG.into())).is_some()
+}
+
 /// Keeps the first of these pipeline configurations that a note can hold; if there is none, later starts have none. Returns a
 /// warning if the state file could not be written.
 pub(crate) fn keep_config(

@@ -269,17 +269,20 @@ impl Writer<'_> {
             false => weights.map(|weight| weight.max(1) as u64).sum(),
         };
         let store = store(&self.control, profile)?;
-        let size_of = |handle: u32, members: usize| match group_note(&self.control, profile, handle) {
+        let size_of = |handle: u32| match group_note(&self.control, profile, handle) {
             Some(note) => size(&mut note.members.iter().map(|member| member.weight)),
-            None => members as u64,
+            None => {
+                let (members, _) = store.group_places(handle).unwrap_or_default();
+                size(&mut members.iter().map(|(_, places)| *places as i32))
+            }
         };
         let before = match store.sizes() {
             (members, ..) if counts_members => members,
             (_, places, 0) => places,
             // The places of members whose watch ports are down are known from their weights only.
-            _ => store.groups().into_iter().map(|(handle, members)| size_of(handle, members.len())).sum(),
+            _ => store.groups().into_iter().map(|(handle, _)| size_of(handle)).sum(),
         };
-        let old = replaced.and_then(|group| Some(size_of(group, store.group(group)?.len()))).unwrap_or(0);
+        let old = replaced.map_or(0, size_of);
         let total = before.saturating_sub(old) + size(&mut { weights });
         if total <= u64::from(max) {
             return Ok(());

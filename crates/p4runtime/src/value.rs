@@ -319,6 +319,8 @@ impl Texts {
         if self.looked_at.swap(changes, Ordering::Relaxed) != changes {
             self.make_stale();
         }
+        // Only this Write's own texts count.
+        self.each_space().for_each(|mut space| space.wants_look = false);
     }
 
     /// Notes that the state may have other numbers than before.

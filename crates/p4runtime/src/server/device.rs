@@ -823,8 +823,8 @@ impl Device {
         let (switch, log) = (self.switch.clone(), Arc::clone(&self.log));
         let change = Box::new(move || {
             let control = switch.control();
-            if kept::config(&control).is_some() {
-                // A client has set another one since.
+            if !kept::has_config(&control) || kept::config(&control).is_some() {
+                // No client has set one, or one has set another since.
                 return None;
             }
             let running = running.filter(|running| running.is_of(&control));
