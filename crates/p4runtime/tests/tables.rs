@@ -922,20 +922,10 @@ fn tr_4_the_whole_space_of_numbers_is_usable() {
     assert_eq!(vrfs(&Fixture { pipeline, ..again }), now);
 }
 
-/// A text keeps its number while an action, a member, a default action, a value set or a register has it.
+/// A text keeps its number while an action, a member, a default action or a register has it.
 #[test]
 fn tr_4_texts_that_the_state_has_keep_their_numbers() {
     let program = PROGRAM
-        .replace(
-            "value_set<known_t>(4) known;",
-            "value_set<known_t>(4) known; value_set<vrf_t>(2) vrfs_known;",
-        )
-        .replace(
-            "state marked {",
-            "state inside { transition select(m.vrf) { vrfs_known: marked; _: accept; } }
-    state marked {",
-        )
-        .replace("{ known: marked; default: accept; }", "{ known: inside; default: accept; }")
         .replace("register<cell_t>(4) cells;", "register<cell_t>(4) cells; register<vrf_t>(2) vrfs;")
         .replace("cells.read(cell, 1);", "cells.read(cell, 1); vrfs.read(m.vrf, 0);")
         .replace(
@@ -969,10 +959,6 @@ fn tr_4_texts_that_the_state_has_keep_their_numbers() {
         member_id: 1,
         action: Some(enter("of a member")),
     });
-    let set = EntityKind::ValueSetEntry(v1::ValueSetEntry {
-        value_set_id: f.value_set("vrfs_known"),
-        members: vec![v1::ValueSetMember { r#match: vec![text(1, "of a value set")] }],
-    });
     let register = EntityKind::RegisterEntry(v1::RegisterEntry {
         register_id: f.register("vrfs"),
         index: Some(v1::Index { index: 1 }),
@@ -980,13 +966,11 @@ fn tr_4_texts_that_the_state_has_keep_their_numbers() {
     });
     assert_eq!((f.insert(entry.clone()), f.modify(default.clone())), (OK, OK));
     assert_eq!(f.code(UpdateType::Insert, member.clone()), OK);
-    for kind in [set.clone(), register.clone()] {
-        assert_eq!(f.code(UpdateType::Modify, kind), OK);
-    }
+    assert_eq!(f.code(UpdateType::Modify, register.clone()), OK);
     // The others take all that is left; a further one gets a number that became free, and no other.
     let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
     let of = |n: u32| update(UpdateType::Insert, EntityKind::TableEntry(route(&format!("vrf-{n}"))));
-    assert_eq!(f.write((0..1018).map(of).collect(), Atomicity::RollbackOnError).errors, None);
+    assert_eq!(f.write((0..1019).map(of).collect(), Atomicity::RollbackOnError).errors, None);
     assert_eq!(f.insert(route("more")), FULL);
     assert_eq!(
         (f.delete(route("vrf-900")), f.insert(route("more")), f.insert(route("again"))),
@@ -994,10 +978,9 @@ fn tr_4_texts_that_the_state_has_keep_their_numbers() {
     );
     assert_eq!(f.all("labels"), [entry]);
     assert!(f.entries(TableEntry { is_default_action: true, ..Default::default() }).contains(&default));
-    for kind in [member, set, register] {
+    for kind in [member, register] {
         let pattern = match &kind {
             EntityKind::ActionProfileMember(_) => EntityKind::ActionProfileMember(Default::default()),
-            EntityKind::ValueSetEntry(_) => EntityKind::ValueSetEntry(Default::default()),
             _ => EntityKind::RegisterEntry(v1::RegisterEntry {
                 register_id: f.register("vrfs"),
                 ..Default::default()
