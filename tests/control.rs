@@ -937,7 +937,7 @@ fn restored_queues_take_effect() {
 }
 
 /// Limits a resource of a process; `None` means no limit.
-fn limit(process: u32, resource: libc::__rlimit_resource_t, most: Option<u64>) {
+pub fn limit(process: u32, resource: libc::__rlimit_resource_t, most: Option<u64>) {
     let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both structures live through the calls.
     unsafe {

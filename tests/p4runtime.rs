@@ -194,8 +194,8 @@ fn t_4_a_message_over_the_limit_fails_alone() {
     let client = switch.client();
     let stream = switch.primary(&client);
     let before = switch.memory();
-    for announced in [1u32 << 30, u32::MAX, 257 << 20, 2 << 20] {
-        let method = if announced == 2 << 20 { "GetForwardingPipelineConfig" } else { "Write" };
+    for announced in [1u32 << 30, u32::MAX, 257 << 20, 5 << 20] {
+        let method = if announced == 5 << 20 { "GetForwardingPipelineConfig" } else { "Write" };
         let raw = Announcing::open(switch.address, method, announced);
         let status = raw.status();
         assert!(status.contains("grpc-status: 8"), "{announced}: {status}");
@@ -210,6 +210,98 @@ fn t_4_a_message_over_the_limit_fails_alone() {
     );
     client.write(&write_request(Vec::new())).unwrap();
     drop(stream);
+}
+
+/// The limit of each method is at least 4 MiB, and that of a stream, too.
+#[test]
+fn t_3_and_se_3_messages_of_4_mib() {
+    let switch = Switch::start("t3");
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    // An unknown field beside the device id.
+    let mut request =
+        v1::GetForwardingPipelineConfigRequest { device_id: 1, response_type: 0 }.encode_to_vec();
+    prost::encoding::bytes::encode(15, &vec![7u8; (4 << 20) - 64], &mut request);
+    for method in ["GetForwardingPipelineConfig", "Read", "Capabilities"] {
+        client.call(method, request.clone().into()).unwrap();
+    }
+    stream.send(packet_out(510, &vec![0; (4 << 20) - 64])).unwrap();
+    match stream.next(LONG) {
+        Ok(Some(v1::StreamResponse::Error(error))) => {
+            assert_eq!(error.canonical_code, Code::InvalidArgument as i32, "{}", error.message);
+            assert!(error.message.contains("expected at most"), "{}", error.message);
+        }
+        other => panic!("{other:?}"),
+    }
+    stream.send(packet_out(510, &frame(1, 60))).unwrap();
+    assert!(matches!(stream.next(LONG), Ok(Some(v1::StreamResponse::Packet(_)))));
+}
+
+/// Memory that a group of many places or a Read would take is checked before it is taken.
+#[test]
+fn memory_for_groups_and_reads_is_checked() {
+    let program = PROGRAM.replace(
+        "table ports {",
+        "@selector_size_semantics(\"sum_of_members\") action_selector(HashAlgorithm.crc16, 4096, 14) paths;
+        table spread {
+            key = { h.ethernet.dst: exact; h.ethernet.src: selector; }
+            actions = { forward; NoAction; }
+            implementation = paths;
+            size = 4096;
+        }
+        table ports {",
+    );
+    let program = program.replace("ports.apply();", "spread.apply(); ports.apply();");
+    let files = TempDir::new("claims");
+    let path = files.write("program.p4", &program);
+    let mut command = common::p4jet();
+    command.args(["run", &path, "--no-control", "--p4runtime", "127.0.0.1:0"]);
+    let switch = Switch::start_command(command, files);
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let info = p4info(&program);
+    let table = info.tables.iter().find(|t| t.preamble.as_ref().unwrap().alias == "spread").unwrap();
+    let forward = forward(&info, 1, &[1]);
+    let v1::EntityKind::TableEntry(entry) = forward else { panic!("an entry") };
+    let Some(v1::TableActionType::Action(action)) = entry.action.unwrap().r#type else { panic!("an action") };
+    let one_shot = |dst: u16| {
+        let weighted =
+            v1::ActionProfileAction { action: Some(action.clone()), weight: 1 << 16, watch_kind: None };
+        let set = v1::ActionProfileActionSet { action_profile_actions: vec![weighted], ..Default::default() };
+        let value = Bytes::copy_from_slice(&dst.to_be_bytes());
+        let key = v1::FieldMatchType::Exact(v1::Exact { value });
+        let entry = v1::TableEntry {
+            table_id: table.preamble.as_ref().unwrap().id,
+            r#match: vec![v1::FieldMatch { field_id: 1, field_match_type: Some(key) }],
+            action: Some(v1::TableAction { r#type: Some(v1::TableActionType::ActionProfileActionSet(set)) }),
+            ..Default::default()
+        };
+        update(v1::UpdateType::Insert, v1::EntityKind::TableEntry(entry))
+    };
+    client.write(&write_request(vec![one_shot(1)])).unwrap();
+    client.read(&all_entries()).unwrap();
+    let address_space = |more: Option<u64>| {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", switch.child.id())).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+        let used: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+        super::control::limit(switch.child.id(), libc::RLIMIT_AS, more.map(|mib| (used << 10) + (mib << 20)));
+    };
+    // 2,000 groups of 256 KiB are 500 MiB.
+    address_space(Some(160));
+    let refused = (0..40).map(|batch| {
+        let updates = (0..50).map(|n| one_shot(2 + 50 * batch + n)).collect();
+        client.write(&write_request(updates))
+    });
+    let status = refused.map(Result::err).find_map(|status| status).expect("memory is short");
+    let errors = errors(&status);
+    let refused = errors.iter().find(|error| error.canonical_code != 0).expect("an update is refused");
+    assert_eq!(refused.canonical_code, Code::ResourceExhausted as i32, "{refused:?}");
+    assert!(refused.message.contains("no memory: a group of 65536 places may need"), "{refused:?}");
+    address_space(Some(8));
+    expect(client.read(&all_entries()), Code::ResourceExhausted, "no memory: a Read may need 17 MiB");
+    address_space(None);
+    assert!(client.read(&all_entries()).unwrap().len() > 50);
+    client.write(&write_request(vec![one_shot(4000)])).unwrap();
 }
 
 #[test]
@@ -726,6 +818,72 @@ fn p_22_and_pi_21_a_program_of_the_command_line_is_a_configuration() {
     let config = get(&switch.client(), v1::ResponseType::All).unwrap();
     // The file of `p4jet p4info`.
     assert_eq!((config.p4info, config.cookie), (Some(p4info(PROGRAM)), None));
+}
+
+/// A program that `ctl load` brings is not that of the client's cookie. Streams end only if the P4Info does not fit it, and only those
+/// that were there before.
+#[test]
+fn p_22_another_program_has_no_cookie() {
+    let files = TempDir::new("p22-load");
+    let (program, socket) = (files.write("program.p4", PROGRAM), files.file("socket"));
+    let other = files.write("other.p4", PROGRAM.replacen("s.egress_spec = 510;", "s.egress_spec = 509;", 1));
+    let misfit = files.write("misfit.p4", PROGRAM.replace("ports", "others"));
+    let state = files.file("state");
+    let start = |program: &str| {
+        let mut command = common::p4jet();
+        command.args(["run", program, "--control", &socket, "--state", &state]);
+        command.args(["--p4runtime", "127.0.0.1:0"]);
+        Switch::start_command(command, TempDir::new("p22-run"))
+    };
+    let switch = start(&program);
+    let ctl = |line: &[&str]| {
+        common::run(&[&["ctl", "--control", &socket][..], line].concat()).expect_status(0);
+    };
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    // Ids of the client's own.
+    let mut set = set_request(v1::ConfigAction::VerifyAndCommit, PROGRAM, Some(99));
+    let info = set.config.as_mut().unwrap().p4info.as_mut().unwrap();
+    info.tables[0].preamble.as_mut().unwrap().id += 1;
+    client.set_pipeline(&set).unwrap();
+    let all = || get(&client, v1::ResponseType::All).unwrap();
+    assert_eq!(Some(all()), set.config);
+    // The same program, compiled again, is no other one.
+    ctl(&["set_queue_rate", "1000"]);
+    assert_eq!(Some(all()), set.config);
+    ctl(&["load", &other]);
+    let p4info_alone =
+        v1::ForwardingPipelineConfig { p4info: set.config.unwrap().p4info, ..Default::default() };
+    assert_eq!(all(), p4info_alone);
+    expect(stream.next(SHORT), Code::DeadlineExceeded, "");
+    // A restart with either program finds no cookie.
+    drop(switch);
+    for program in [&program, &other] {
+        let switch = start(program);
+        let config = get(&switch.client(), v1::ResponseType::All).unwrap();
+        assert_eq!((config.cookie, config.p4_device_config), (None, Bytes::new()));
+    }
+    let switch = start(&program);
+    let client = switch.client();
+    for _ in 0..5 {
+        client.set_pipeline(&set_request(v1::ConfigAction::VerifyAndCommit, PROGRAM, Some(9))).unwrap_err();
+        let mut before = client.stream().unwrap();
+        assert_eq!(status(&before.arbitrate(1, None, Some(1)).unwrap()), Code::Ok);
+        client.set_pipeline(&set_request(v1::ConfigAction::VerifyAndCommit, PROGRAM, Some(9))).unwrap();
+        ctl(&["load", &misfit]);
+        let mut after = client.stream().unwrap();
+        assert_ne!(status(&after.arbitrate(1, None, Some(0)).unwrap()), Code::Ok);
+        expect(before.next(LONG), Code::Aborted, "another program was loaded");
+        // It is notified that there is no primary any more.
+        match after.next(SHORT) {
+            Ok(Some(v1::StreamResponse::Arbitration(update))) => assert_eq!(status(&update), Code::NotFound),
+            Err(status) => assert_eq!(status.code(), Code::DeadlineExceeded, "{status}"),
+            other => panic!("{other:?}"),
+        }
+        let config = get(&client, v1::ResponseType::All).unwrap();
+        assert_eq!((config.cookie, config.p4info), (None, Some(p4info(&PROGRAM.replace("ports", "others")))));
+        ctl(&["load", &program]);
+    }
 }
 
 #[test]
@@ -1308,6 +1466,55 @@ fn p_20_and_p_21_a_write_waits_for_a_commit_and_nothing_else_does() {
             assert!(read == 0 || read == 50, "{read} entries of a batch of 50");
         }
     });
+}
+
+/// Only a commit changes what Writes apply to, so others are compiled beside them.
+#[test]
+fn p_21_no_write_waits_for_a_verification() {
+    use v1::ConfigAction as Action;
+    let switch = Switch::start("p21");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let (info, large) = (p4info(PROGRAM), large());
+    for action in [Action::Verify, Action::VerifyAndSave] {
+        let set = set_request(action, &large, Some(9));
+        let address = switch.address;
+        std::thread::scope(|scope| {
+            let verifying = scope.spawn(|| Client::connect(address).unwrap().set_pipeline(&set).unwrap());
+            // Until the server has the request.
+            std::thread::sleep(Duration::from_millis(30));
+            let mut writes = 0;
+            for dst in 1.. {
+                client
+                    .write(&write_request(vec![update(v1::UpdateType::Insert, forward(&info, dst, &[1]))]))
+                    .unwrap();
+                // Once the config is saved, the entry is not there.
+                let delete = update(v1::UpdateType::Delete, forward(&info, dst, &[1]));
+                let _ = client.write(&write_request(vec![delete]));
+                if verifying.is_finished() {
+                    break;
+                }
+                writes += 1;
+            }
+            assert!(writes > 3, "{writes} Writes during {action:?}");
+        });
+        let cookie = get(&client, v1::ResponseType::CookieOnly).unwrap().cookie.map(|cookie| cookie.cookie);
+        assert_eq!(cookie, (action == Action::VerifyAndSave).then_some(9));
+    }
+    // Another primary's verification is not saved.
+    let set = set_request(Action::VerifyAndSave, &large, Some(10));
+    let address = switch.address;
+    std::thread::scope(|scope| {
+        let verifying = scope.spawn(|| Client::connect(address).unwrap().set_pipeline(&set));
+        std::thread::sleep(Duration::from_millis(30));
+        let other = switch.client();
+        let mut stream = other.stream().unwrap();
+        assert_eq!(status(&stream.arbitrate(1, None, Some(2)).unwrap()), Code::Ok);
+        assert!(!verifying.is_finished(), "the program is too small for this test");
+        expect(verifying.join().unwrap(), Code::PermissionDenied, "Not primary");
+    });
+    let cookie = get(&client, v1::ResponseType::CookieOnly).unwrap().cookie.unwrap();
+    assert_eq!(cookie.cookie, 9);
 }
 
 #[test]

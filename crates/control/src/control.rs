@@ -2,7 +2,7 @@
 
 use crate::error::{BUSY, CommandError, NO_MEMORY, Result, Subject};
 use crate::fields::param_names;
-use crate::notes::{Noted, Notes};
+use crate::notes::{Note, Noted, Notes, PartChange};
 use crate::schema::Schema;
 use crate::update::Update;
 use p4jet_dataplane::Switch;
@@ -28,6 +28,9 @@ pub trait NoteOwner: Sync {
     ///
     /// The update concerns such an object.
     fn check(&self, control: &Control, update: &Update) -> Result<()>;
+
+    /// The note of an object after another client has changed a part of it.
+    fn after(&self, of: &Noted, note: &[u8], part: PartChange) -> Option<Note>;
 
     /// Describes for people what a note adds to the contents of an object: lines, or nothing.
     fn describe(&self, control: &Control, of: &Noted) -> String;

@@ -1,6 +1,7 @@
 //! If memory runs out in the middle of a batch, or if p4jet itself fails, only that batch fails.
 
 use crate::error::{CommandError, INTERNAL, NO_MEMORY, count};
+use crate::update::Update;
 use p4jet_tables::NoMemory;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -91,6 +92,17 @@ pub(crate) fn claim_for_updates(updates: usize, entries: usize) -> Result<Memory
         .saturating_add(FREE_BYTES_PER_LINE.saturating_mul(updates))
         .saturating_add(FREE_BYTES_PER_ENTRY.saturating_mul(entries));
     MemoryClaim::new(bytes, || count(updates, "update"))
+}
+
+/// Claims memory for the list of a group, which is replaced. Short lists are counted with their updates.
+pub(crate) fn claim_for_places(update: &Update) -> Result<Option<MemoryClaim>, CommandError> {
+    let Update::SetGroup { members, .. } = update else { return Ok(None) };
+    let places: usize = members.iter().map(|share| share.places as usize).sum();
+    // The list grows in steps of two.
+    let bytes = 2 * size_of::<u32>() * places;
+    (bytes > FREE_BYTES_PER_LINE / 2)
+        .then(|| MemoryClaim::new(bytes, || format!("a group of {places} places")))
+        .transpose()
 }
 
 /// Claims memory to undo a change.

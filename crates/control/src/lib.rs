@@ -61,7 +61,7 @@ pub use host::{DryRun, Host, Keep, Program, Ready, Source, Swap, Swapped};
 pub use named::{Crc, NamedCell, NamedEntry, NamedNoted, NamedUpdate, RateRecord, Session};
 pub use named_read::{NamedPage, NamedSelector};
 pub use names::unknown;
-pub use notes::{NOTE_BYTES_MAX, Note, Noted};
+pub use notes::{NOTE_BYTES_MAX, Note, Noted, PartChange};
 pub use p4jet_dataplane::{PortChange, Topics};
 pub use p4jet_externs::{CounterValue, CrcParams, Rates, Replica};
 pub use p4jet_ir::{InstanceId, MatchKind, TableId};

@@ -5,7 +5,7 @@
 
 use p4jet_ir::{InstanceId, TableId};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An object that can have a note.
@@ -33,12 +33,25 @@ pub type Note = Box<[u8]>;
 /// The longest note, in bytes.
 pub const NOTE_BYTES_MAX: usize = 1 << 20;
 
+/// A change of a part of an object, whose note keeps the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartChange {
+    /// A group has got this member.
+    Added(u32),
+    /// A group has lost this member.
+    Removed(u32),
+    /// An entry has got another timeout.
+    Timeout,
+}
+
 /// The notes about the objects of one switch.
 #[derive(Default)]
 pub(crate) struct Notes {
     all: Mutex<BTreeMap<Noted, Note>>,
     /// Their number, so that switches without notes pay nothing.
     count: AtomicUsize,
+    /// See [`Control::changes_of_others`](crate::Control::changes_of_others).
+    pub(crate) changes_of_others: AtomicU64,
 }
 
 impl Notes {

@@ -50,6 +50,7 @@ impl PortRecord {
 impl Control {
     /// Replaces the whole configuration: all of it or nothing.
     pub(crate) fn restore(&self, text: &str) -> Result<()> {
+        self.count_change_of_others();
         let _memory = claim_for_lines(text, self.entries())?;
         let mut log = Vec::new();
         let mut restoring = Restoring { log: Some(&mut log), ..Restoring::new(self, no_command) };

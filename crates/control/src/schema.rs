@@ -845,10 +845,14 @@ fn check_set(what: &str, numbers: &BTreeSet<u32>, max: u32) -> Result<()> {
 pub fn check_group(group: u32) -> Result<()> {
     match group {
         0 => {
-            let message = "found multicast group 0, which means none: expected 1 to 65535";
+            let message = format!("found multicast group 0, which means none: expected 1 to {MULTICAST_MAX}");
             Err(CommandError::new(message).field("group"))
         }
-        _ => check_range("group", group, MULTICAST_MAX),
+        1..=MULTICAST_MAX => Ok(()),
+        _ => {
+            let message = format!("found group {group}, expected 1 to {MULTICAST_MAX}");
+            Err(CommandError::new(message).field("group"))
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::control::Control;
 use crate::error::{CommandError, NO_MEMORY, Result, Subject, count};
 use crate::event::Subscription;
 use crate::guard::{MemoryClaim, guarded};
-use crate::host::{Host, Keep, Program, Ready, Swap};
+use crate::host::{Host, Keep, Program, Ready, Swap, Swapped};
 use crate::journal::Journal;
 use crate::named::NamedUpdate;
 use crate::restore::ReadCommand;
@@ -16,7 +16,7 @@ use crate::write::{Batch, Mark, Written};
 use p4jet_dataplane::{Cancel, QueueConfig, Switch, Topics};
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Control of a running switch for several clients: batches are applied one after the other.
@@ -32,6 +32,8 @@ struct Shared {
     compilations: AtomicUsize,
     /// Output queues that could not be compiled.
     no_queues: Mutex<Option<NoQueues>>,
+    /// See [`SharedControl::loads`].
+    loads: AtomicU64,
 }
 
 /// A program that could not be compiled with output queues. It is not compiled again until the program or the queues change.
@@ -267,6 +269,7 @@ impl SharedControl {
             next: Mutex::new(None),
             compilations: AtomicUsize::new(0),
             no_queues: Mutex::new(None),
+            loads: AtomicU64::new(0),
         }))
     }
 
@@ -511,7 +514,7 @@ impl SharedControl {
     pub fn load_program(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Loaded> {
         let swap = self.prepare(program, cancel)?;
         *lock(&self.0.next) = None;
-        let report = self.swap(swap)?;
+        let report = self.load(swap)?;
         // Another client may have configured queues meanwhile.
         let note = self.make_queues().and_then(std::result::Result::err);
         Ok(Loaded { report, note })
@@ -548,7 +551,7 @@ impl SharedControl {
     pub fn swap_program(&self) -> Result<Loaded> {
         let next = lock(&self.0.next).take();
         let none = || CommandError::refused(Subject::Program, "NO_ONGOING_SWAP", "no program is prepared");
-        let report = self.swap(next.ok_or_else(none)?)?;
+        let report = self.load(next.ok_or_else(none)?)?;
         // It was prepared for the queues of that time.
         let note = self.make_queues().and_then(std::result::Result::err);
         Ok(Loaded { report, note })
@@ -565,8 +568,24 @@ impl SharedControl {
         }
     }
 
+    /// Runs a program that a client has loaded.
+    fn load(&self, swap: Swap) -> Result<String> {
+        let counted = || {
+            let swapped = swap()?;
+            // The lock of all changes is held: whoever sees the program sees the number.
+            self.0.loads.fetch_add(1, Ordering::AcqRel);
+            Ok(swapped)
+        };
+        self.swap(counted)
+    }
+
+    /// The number of programs that [`Self::load_program`] and [`Self::swap_program`] have run.
+    pub fn loads(&self) -> u64 {
+        self.0.loads.load(Ordering::Acquire)
+    }
+
     /// Runs the prepared program. Returns the report of the swap.
-    fn swap(&self, swap: Swap) -> Result<String> {
+    fn swap(&self, swap: impl FnOnce() -> Result<Swapped>) -> Result<String> {
         let mut kept = lock(&self.0.kept);
         let swapped = swap()?;
         kept.control = kept.control.succeed(swapped.switch);

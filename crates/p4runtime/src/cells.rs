@@ -96,9 +96,9 @@ impl Writer<'_> {
         if given.is_default_action {
             return Ok((table, None));
         }
-        let key = self.pipeline.key(&table.name, &table.keys, &given.r#match, By::Update)?;
+        let key = self.pipeline.wanted_key(table, &given.r#match)?;
         let priority = self.pipeline.priority(table, given.priority)?;
-        match table.find(&self.control, &key, given.priority, priority) {
+        match key.and_then(|key| table.find(&self.control, &key, given.priority, priority)) {
             Some(handle) => Ok((table, Some(handle))),
             None => {
                 let why = format!("`{}` has no entry with this key", table.name);

@@ -41,6 +41,7 @@ impl Pipeline {
                 self.texts.know(space, text, number);
             }
         }
+        self.texts.make_stale();
         let kept = |(id, name): (&u32, &String)| {
             let entry: v1::DigestEntry = note(control, &Noted::Digest(name.as_str().into()))?;
             Some((*id, entry.config?))
@@ -56,10 +57,22 @@ impl Writer<'_> {
     /// Keeps newly assigned numbers of texts.
     pub(crate) fn keep_texts(&mut self, new: &[(usize, u64, String)]) -> Result<()> {
         for (space, number, text) in new {
-            let name = format!("{TEXT}{number} {}", self.pipeline.uris()[*space]);
             // `=`, because an empty note would be deleted.
             let note = Some(format!("={text}").into_bytes().into_boxed_slice());
-            self.make(Update::Note { of: Noted::Own(name.into()), note })?;
+            self.make(Update::Note { of: self.of_text(*space, *number), note })?;
+        }
+        Ok(())
+    }
+
+    /// The note about a number of a text.
+    fn of_text(&self, space: usize, number: u64) -> Noted {
+        Noted::Own(format!("{TEXT}{number} {}", self.pipeline.uris()[space]).into())
+    }
+
+    /// Looks which numbers the state has, so that new texts find others.
+    pub(crate) fn look(&mut self) -> Result<()> {
+        for (space, number) in self.pipeline.look(&self.control) {
+            self.make(Update::Note { of: self.of_text(space, number), note: None })?;
         }
         Ok(())
     }
@@ -105,6 +118,11 @@ fn identity(control: &Control) -> [u8; 8] {
 pub(crate) fn config(control: &Control) -> Option<Bytes> {
     let note = control.note(&Noted::Own(CONFIG.into()))?;
     Some(Bytes::copy_from_slice(note.strip_prefix(&identity(control))?))
+}
+
+/// True if a pipeline configuration is kept, be it of the running program or of another one.
+pub(crate) fn has_config(control: &Control) -> bool {
+    control.note(&Noted::Own(CONFIG.into())).is_some()
 }
 
 /// Keeps the first of these pipeline configurations that a note can hold; if there is none, later starts have none. Returns a

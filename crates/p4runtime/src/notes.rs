@@ -4,8 +4,9 @@
 use crate::links::{port, port_of};
 use crate::profiles::check_one_shots;
 use crate::refusal::{Code, Reason, Refusal, Result};
+use crate::table_entry::{handle_of_id, id_of_handle};
 use crate::write::Writer;
-use p4jet_control::{CommandError, Control, NoteOwner, Noted, Update};
+use p4jet_control::{CommandError, Control, Note, NoteOwner, Noted, PartChange, Update};
 use p4jet_p4info::proto::v1;
 use prost::Message;
 use std::fmt::Write as _;
@@ -19,6 +20,34 @@ pub struct Owner;
 impl NoteOwner for Owner {
     fn check(&self, control: &Control, update: &Update) -> std::result::Result<(), CommandError> {
         check_one_shots(control, update)
+    }
+
+    /// Weights and ports of the other members of a group stay, and so does the metadata of an entry.
+    fn after(&self, of: &Noted, note: &[u8], part: PartChange) -> Option<Note> {
+        let bytes = match (of, part) {
+            (Noted::Group(..), PartChange::Added(_) | PartChange::Removed(_)) => {
+                let mut group = v1::ActionProfileGroup::decode(note).ok()?;
+                match part {
+                    PartChange::Added(member) => {
+                        // A selector that allows no weights has the weight 0 for all.
+                        let weight = i32::from(group.members.iter().all(|member| member.weight != 0));
+                        let member_id = id_of_handle(member);
+                        group.members.push(v1::GroupMember { member_id, weight, watch_kind: None });
+                    }
+                    PartChange::Removed(gone) => {
+                        group.members.retain(|member| handle_of_id(member.member_id) != gone);
+                    }
+                    PartChange::Timeout => {}
+                }
+                group.encode_to_vec()
+            }
+            (_, PartChange::Timeout) => {
+                let entry = v1::TableEntry::decode(note).ok()?;
+                v1::TableEntry { idle_timeout_ns: 0, ..entry }.encode_to_vec()
+            }
+            _ => return None,
+        };
+        (!bytes.is_empty()).then(|| bytes.into_boxed_slice())
     }
 
     /// The backups of copies, in their order.

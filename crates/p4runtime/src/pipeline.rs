@@ -212,6 +212,9 @@ impl Pipeline {
             p4info,
         };
         pipeline.take_kept(control);
+        // So that texts of packets get numbers that the state does not have.
+        pipeline.texts.begin(control.changes_of_others());
+        pipeline.look(control);
         Ok(pipeline)
     }
 
@@ -246,9 +249,70 @@ impl Pipeline {
                 let why = "the program of this P4Info does not run any more: another one was loaded";
                 return Err(Refusal::new(Code::FailedPrecondition, Reason::Program, why));
             }
+            self.texts.make_stale();
             *known = std::sync::Arc::downgrade(control.switch());
         }
         Ok(())
+    }
+
+    /// Looks which numbers of translated types the state has. Returns those that texts have lost, with their space
+    /// ([`Texts::end_look`]).
+    pub(crate) fn look(&self, control: &Control) -> Vec<(usize, u64)> {
+        if self.uris.is_empty() {
+            return Vec::new();
+        }
+        let is_text = |field: &Field| matches!(field.outside, Outside::Text(_));
+        let has_text = |keys: &[Key]| keys.iter().any(|key| is_text(&key.field));
+        let acts = |table: &Table| {
+            let params = table.actions.iter().flat_map(|listed| &self.actions[&listed.id].params);
+            params.into_iter().any(|param| is_text(&param.field))
+        };
+        self.texts.begin_look();
+        // Values are noted when they are shown.
+        for table in self.tables.values() {
+            let (has_text, acts) = (has_text(&table.keys), acts(table));
+            if has_text || acts {
+                for (_, entry) in control.switch().table(table.table).entries() {
+                    self.show_key(&table.keys, &entry.key);
+                    self.show_act(control, table, None, &entry.action);
+                }
+            }
+            if acts {
+                self.show_default_act(control, table);
+            }
+        }
+        for profile in self.profiles.values() {
+            let table = self.profile_table(profile).ok().filter(|table| acts(table));
+            let store = control.schema().profile_table(profile.instance).and_then(|of| control.profile(of));
+            let (Some(table), Ok(store)) = (table, store) else { continue };
+            for (_, action) in store.members() {
+                self.show_action(table, &action);
+            }
+        }
+        for set in self.value_sets.values().filter(|set| has_text(&set.keys)) {
+            for (_, entry) in control.switch().table(set.table).entries() {
+                self.show_key(&set.keys, &entry.key);
+            }
+        }
+        for register in self.registers.values() {
+            let show = |texts: &Texts, value: &BigUint| {
+                self.with_types(control, true, |types| {
+                    let types = crate::data::Types { texts, ..*types };
+                    // A register of another type cannot be written.
+                    let _ = crate::data::show(&register.spec, &types, value);
+                });
+            };
+            let has_text = {
+                let texts = Texts::new(self.uris.iter().map(|_| 0));
+                texts.begin_look();
+                show(&texts, &BigUint::ZERO);
+                texts.has_seen()
+            };
+            for cell in 0..if has_text { register.size } else { 0 } {
+                show(&self.texts, &control.register_value(register.instance, cell).unwrap_or_default());
+            }
+        }
+        self.texts.end_look()
     }
 
     /// The table with an id.

@@ -247,10 +247,49 @@ impl Writer<'_> {
         Ok(self.control.check_room(profile.instance, more)?)
     }
 
-    /// True if the profile of a table has room for this many more members.
-    pub(crate) fn has_room(&self, table: &Table, more: usize) -> bool {
-        let profile = table.profile.and_then(|id| self.pipeline.profiles.get(&id));
-        profile.is_none_or(|profile| self.check_room(profile, more).is_ok())
+    /// True if the profile of a table has room for a one-shot.
+    pub(crate) fn has_room(&self, table: &Table, set: &v1::ActionProfileActionSet) -> bool {
+        let Some(profile) = table.profile.and_then(|id| self.pipeline.profiles.get(&id)) else { return true };
+        self.check_room(profile, set.action_profile_actions.len()).is_ok()
+            && self.check_size(profile, weights(set).into_iter(), None).is_ok()
+    }
+
+    /// Refuses a group or one-shot with these weights if the groups of its selector would be larger than the selector's size
+    /// (AP-11, OS-8). `replaced` is the group that it replaces.
+    fn check_size(
+        &self,
+        profile: &Profile,
+        weights: impl Iterator<Item = i32>,
+        replaced: Option<u32>,
+    ) -> Result<()> {
+        let Some(max) = self.control.schema().profile_size(profile.instance) else { return Ok(()) };
+        let counts_members = profile.members_counted.is_some();
+        let size = |weights: &mut dyn Iterator<Item = i32>| match counts_members {
+            true => weights.count() as u64,
+            false => weights.map(|weight| weight.max(1) as u64).sum(),
+        };
+        let store = store(&self.control, profile)?;
+        let size_of = |handle: u32| match group_note(&self.control, profile, handle) {
+            Some(note) => size(&mut note.members.iter().map(|member| member.weight)),
+            None => {
+                let (members, _) = store.group_places(handle).unwrap_or_default();
+                size(&mut members.iter().map(|(_, places)| *places as i32))
+            }
+        };
+        let before = match store.sizes() {
+            (members, ..) if counts_members => members,
+            (_, places, 0) => places,
+            // The places of members whose watch ports are down are known from their weights only.
+            _ => store.groups().into_iter().map(|(handle, _)| size_of(handle)).sum(),
+        };
+        let old = replaced.map_or(0, size_of);
+        let total = before.saturating_sub(old) + size(&mut { weights });
+        if total <= u64::from(max) {
+            return Ok(());
+        }
+        let what = if counts_members { "members" } else { "weights" };
+        let why = format!("`{}`: all groups would have {total} {what}, its size is {max}", profile.name);
+        Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why))
     }
 
     /// The members and groups whose ids a refusal may offer; those of one-shots have none.
@@ -415,6 +454,9 @@ impl Writer<'_> {
         let members = group.members.iter().map(member).collect::<Result<Vec<_>>>()?;
         if kind == UpdateType::Insert {
             self.check_style(profile, Style::Members)?;
+        }
+        self.check_size(profile, weights.into_iter(), found.then_some(handle))?;
+        if kind == UpdateType::Insert {
             self.batch.write_at(Update::CreateGroup { profile: instance }, Some(handle))?;
         }
         self.make(Update::SetGroup { profile: instance, group: handle.into(), members })?;
@@ -469,6 +511,7 @@ impl Writer<'_> {
         };
         self.check_style(profile, Style::OneShots)?;
         self.check_room(profile, actions.len())?;
+        self.check_size(profile, weights(set).into_iter(), None)?;
         let instance = profile.instance;
         let (mut members, mut noted) = (Vec::new(), Vec::new());
         for (action, given) in actions.into_iter().zip(&set.action_profile_actions) {
@@ -516,9 +559,8 @@ impl Writer<'_> {
             Ok(SizeSemantics::SumOfMembers) => Some(profile.members_counted.unwrap_or(0)),
             Err(_) => return Err(Refusal::invalid(Reason::Form, "`size_semantics` is unknown")),
         };
-        let weights: Vec<i32> = set.action_profile_actions.iter().map(|action| action.weight).collect();
-        self.check_weights(profile, &weights, profile.max_group_size, counted)?;
-        let mut actions = Vec::with_capacity(weights.len());
+        self.check_weights(profile, &weights(set), profile.max_group_size, counted)?;
+        let mut actions = Vec::with_capacity(set.action_profile_actions.len());
         for action in &set.action_profile_actions {
             check_watch(&self.ports, action.watch_kind.as_ref())
                 .map_err(|refusal| refusal.of(format!("`{}`", profile.name)))?;
@@ -568,6 +610,11 @@ impl Writer<'_> {
         let group = entry.action.as_group()?;
         is_one_shot(&self.control, profile, group).then_some(group)
     }
+}
+
+/// The weights of a one-shot.
+fn weights(set: &v1::ActionProfileActionSet) -> Vec<i32> {
+    set.action_profile_actions.iter().map(|action| action.weight).collect()
 }
 
 /// A group in the form of P4Runtime.

@@ -11,7 +11,6 @@ use crate::refusal::{Code, Errors, Reason, Refusal, Result};
 use crate::replication;
 use crate::session::RoleView;
 use crate::table_entry::{DEFAULT_ROW, handle_of_id, id_of_handle, show_colours, show_rates};
-use crate::value::By;
 use p4jet_control::{Control, Entity as Read, Noted, Selector, SharedControl};
 use p4jet_externs::CounterValue;
 use p4jet_ir::{CounterUnit, InstanceId, InstanceKind};
@@ -341,15 +340,6 @@ impl Pipeline {
         Ok(vec![of_table(table, &filter)])
     }
 
-    /// The key that a pattern selects. `None` if a text in it has no number, so that no entry has it.
-    fn wanted_key(&self, table: &Table, matches: &[v1::FieldMatch]) -> Result<Option<Vec<KeyMatch>>> {
-        match self.key(&table.name, &table.keys, matches, By::Read) {
-            Ok(key) => Ok(Some(key)),
-            Err(refusal) if refusal.code == Code::NotFound => Ok(None),
-            Err(refusal) => Err(refusal),
-        }
-    }
-
     fn direct_sources<'a>(
         &'a self,
         role: &RoleView,
@@ -669,16 +659,18 @@ impl Pipeline {
         })
     }
 
-    fn show_default(&self, control: &Control, table: &Table, filter: &Filter) -> Option<v1::TableEntry> {
-        let action = match control.default_action(table.table) {
-            Some(action) => self.show_act(control, table, None, &action),
+    /// What a table does with packets that match no entry.
+    pub(crate) fn show_default_act(&self, control: &Control, table: &Table) -> Option<TableAction> {
+        let action = control.default_action(table.table).unwrap_or_else(|| {
             // The program's action runs.
-            None => {
-                let declared = &control.program().tables[table.table.index()].default;
-                let action = p4jet_tables::Action { action: declared.action, data: declared.data.clone() };
-                self.show_act(control, table, None, &action)
-            }
-        };
+            let declared = &control.program().tables[table.table.index()].default;
+            p4jet_tables::Action { action: declared.action, data: declared.data.clone() }
+        });
+        self.show_act(control, table, None, &action)
+    }
+
+    fn show_default(&self, control: &Control, table: &Table, filter: &Filter) -> Option<v1::TableEntry> {
+        let action = self.show_default_act(control, table);
         if let Some(wanted) = filter.action
             && !matches!(&action, Some(TableAction { r#type: Some(TableActionType::Action(a)) }) if a.action_id == wanted)
         {

@@ -7,9 +7,7 @@ use crate::notes::{check_metadata, note};
 use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::value::short_u64;
 use crate::write::Writer;
-use p4jet_control::schema::{
-    CopyCheck, SESSION_BYTES_MAX, SESSION_MAX, check_class, check_group, check_session,
-};
+use p4jet_control::schema::{CopyCheck, SESSION_BYTES_MAX, SESSION_MAX, check_class, check_group};
 use p4jet_control::{Control, Noted, Replica, Update};
 use p4jet_externs::{Group, Session};
 use p4jet_p4info::proto::v1::{
@@ -68,10 +66,9 @@ impl Writer<'_> {
     fn clone_session(&mut self, kind: UpdateType, entry: &CloneSessionEntry) -> Result<()> {
         let session = entry.session_id;
         let what = format!("clone session {session}");
-        if session == 0 {
+        if !(1..=SESSION_MAX).contains(&session) {
             return invalid(&what, format!("expected 1 to {SESSION_MAX}"));
         }
-        check_session(session).map_err(|error| Refusal::from(error).of(&what))?;
         let exists = self.control.switch().state().destinations().sessions.get(session).is_some();
         if kind == UpdateType::Delete {
             check_existence(kind, &what, exists)?;

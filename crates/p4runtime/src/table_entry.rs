@@ -40,7 +40,17 @@ fn is_within(value: &BigUint, mask: &BigUint) -> bool {
 }
 
 impl Pipeline {
-    /// The matches of a key, one for each field of the program's key.
+    /// Like [`Self::key`], for a key that is looked for. `None` if a text in it has no number, so that no entry has the key.
+    pub(crate) fn wanted_key(&self, table: &Table, matches: &[FieldMatch]) -> Result<Option<Vec<KeyMatch>>> {
+        match self.key(&table.name, &table.keys, matches, By::Search) {
+            Ok(key) => Ok(Some(key)),
+            Err(refusal) if refusal.code == Code::NotFound => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// The matches of a key, one for each field of the program's key. NOT_FOUND is the refusal of a text without number; other faults
+    /// come first.
     pub(crate) fn key(
         &self,
         name: &str,
@@ -50,6 +60,7 @@ impl Pipeline {
     ) -> Result<Vec<KeyMatch>> {
         // A placeholder: no client's match has this form.
         let mut out = vec![KeyMatch::Optional(None); keys.len()];
+        let mut absent = None;
         for (n, given) in matches.iter().enumerate() {
             let key = match keys.get(n) {
                 Some(key) if key.field.id == given.field_id => key,
@@ -64,7 +75,13 @@ impl Pipeline {
                 return Err(bad_match(key, "the field is given twice").of(format!("`{name}`")));
             }
             let found = self.field_match(key, given.field_match_type.as_ref(), by);
-            out[key.place] = found.map_err(|refusal| refusal.of(format!("`{name}`")))?;
+            out[key.place] = match found.map_err(|refusal| refusal.of(format!("`{name}`"))) {
+                Err(refusal) if refusal.code == Code::NotFound => {
+                    absent = Some(refusal);
+                    KeyMatch::Exact(BigUint::ZERO)
+                }
+                found => found?,
+            };
         }
         for key in keys {
             let slot = &mut out[key.place];
@@ -82,7 +99,7 @@ impl Pipeline {
                 MatchKind::Optional => {}
             }
         }
-        Ok(out)
+        absent.map_or(Ok(out), Err)
     }
 
     fn field_match(&self, key: &Key, given: Option<&FieldMatchType>, by: By) -> Result<KeyMatch> {
@@ -574,21 +591,32 @@ impl Writer<'_> {
             let why = format!("`{}` has no key, so it has no entries but the default entry", table.name);
             return Err(Refusal::invalid(Reason::Form, why));
         }
-        let key = pipeline.key(&table.name, &table.keys, &entry.r#match, By::Update)?;
+        if kind == UpdateType::Insert {
+            let key = pipeline.key(&table.name, &table.keys, &entry.r#match, By::Update)?;
+            let priority = pipeline.priority(table, entry.priority)?;
+            return self.insert(table, entry, key, priority);
+        }
+        let key = pipeline.wanted_key(table, &entry.r#match)?;
         let priority = pipeline.priority(table, entry.priority)?;
         match kind {
-            UpdateType::Insert => self.insert(table, entry, key, priority),
-            UpdateType::Modify => self.modify(table, entry, &key, priority),
-            UpdateType::Delete | UpdateType::Unspecified => {
-                let handle = self.found(table, &key, entry.priority, priority)?;
+            UpdateType::Modify => self.modify(table, entry, key.as_deref(), priority),
+            _ => {
+                let handle = self.found(table, key.as_deref(), entry.priority, priority)?;
                 self.check_changeable(table, handle)?;
                 self.delete(table, handle)
             }
         }
     }
 
-    fn found(&self, table: &Table, key: &[KeyMatch], given: i32, priority: u32) -> Result<EntryHandle> {
-        table.find(&self.control, key, given, priority).ok_or_else(|| {
+    /// The entry with a key ([`Pipeline::wanted_key`]).
+    fn found(
+        &self,
+        table: &Table,
+        key: Option<&[KeyMatch]>,
+        given: i32,
+        priority: u32,
+    ) -> Result<EntryHandle> {
+        key.and_then(|key| table.find(&self.control, key, given, priority)).ok_or_else(|| {
             let why = match table.has_priority {
                 true => format!("`{}` has no entry with this key and the priority {given}", table.name),
                 false => format!("`{}` has no entry with this key", table.name),
@@ -648,7 +676,7 @@ impl Writer<'_> {
         &mut self,
         table: &Table,
         entry: &v1::TableEntry,
-        key: &[KeyMatch],
+        key: Option<&[KeyMatch]>,
         priority: u32,
     ) -> Result<()> {
         let planned = entry.action.as_ref().map(|action| self.planned(table, action)).transpose()?;
@@ -656,7 +684,7 @@ impl Writer<'_> {
         if let Some(planned) = &planned {
             check_used(table, entry, || planned.actions())?;
         }
-        self.pipeline.check_constraint(table, key, entry.priority)?;
+        key.map_or(Ok(()), |key| self.pipeline.check_constraint(table, key, entry.priority))?;
         let handle = self.found(table, key, entry.priority, priority)?;
         if planned.is_none() {
             check_used(table, entry, || {
@@ -680,7 +708,7 @@ impl Writer<'_> {
         let before = self.one_shot_of(table, handle);
         // A full profile has room for the new one shot when the members of the old one are gone.
         let emptied = match &planned {
-            Planned::Set(_, actions) => before.filter(|_| !self.has_room(table, actions.len())),
+            Planned::Set(set, _) => before.filter(|_| !self.has_room(table, set)),
             Planned::Act(_) => None,
         };
         let meter = beside.meter.take();
@@ -788,8 +816,7 @@ impl Writer<'_> {
             (Some(data), Some(meter)) => check_colours(data).map(|()| Some(meter))?,
         };
         check_metadata(&entry.metadata)?;
-        let is_whole = entry.idle_timeout_ns % 1_000_000 == 0
-            && timeout_ms.is_none_or(|ms| i64::from(ms) * 1_000_000 == entry.idle_timeout_ns);
+        let is_whole = entry.idle_timeout_ns % 1_000_000 == 0;
         let noted = v1::TableEntry {
             controller_metadata: entry.controller_metadata,
             metadata: entry.metadata.clone(),
@@ -812,7 +839,17 @@ impl Writer<'_> {
                 let why = format!("`{}`: `idle_timeout_ns` is {ns}, expected 0 or more", table.name);
                 Err(Refusal::invalid(Reason::Timeout, why))
             }
-            _ => Ok(Some(u32::try_from((ns as u64).div_ceil(1_000_000)).unwrap_or(u32::MAX))),
+            _ => match u32::try_from((ns as u64).div_ceil(1_000_000)) {
+                Ok(ms) => Ok(Some(ms)),
+                Err(_) => {
+                    let why = format!(
+                        "`{}`: `idle_timeout_ns` is {ns}, expected at most {}",
+                        table.name,
+                        u64::from(u32::MAX) * 1_000_000
+                    );
+                    Err(Refusal::new(Code::OutOfRange, Reason::Timeout, why))
+                }
+            },
         }
     }
 

@@ -3,7 +3,8 @@
 use crate::refusal::{Code, Reason, Refusal, Result};
 use bytes::Bytes;
 use num_bigint::BigUint;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The form in which clients send values of a type.
@@ -95,13 +96,16 @@ pub(crate) fn ones(width: u32) -> BigUint {
 }
 
 /// The texts that represent numbers, by `uri`. A text of decimal digits represents that number; others get numbers from the highest
-/// down.
+/// down that neither a text nor the state of the switch has.
 ///
 /// An update that is refused gives its numbers back ([`Texts::mark`], [`Texts::take_back`]). Only one thread at a
-/// time carries out updates; packets and Reads may use the texts at the same time.
+/// time carries out updates; packets and Reads may use the texts at the same time. Which numbers the state has is known from a look
+/// through it ([`Texts::begin_look`], [`Texts::end_look`]); an update whose text finds no number asks for one.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
     spaces: Vec<Mutex<Space>>,
+    /// The number of changes by others at the last look ([`p4jet_control::Control::changes_of_others`]).
+    looked_at: AtomicU64,
 }
 
 /// What happens to a text that has no number.
@@ -112,21 +116,31 @@ pub(crate) enum By {
     /// It gets one, which stays.
     Packet,
     /// It gets none, so nothing has this value.
-    Read,
+    Search,
 }
 
 #[derive(Debug, Default)]
 struct Space {
     numbers: HashMap<Box<str>, u64>,
     texts: HashMap<u64, Box<str>>,
-    /// The lowest number assigned from the top. Texts of digits have their own.
-    lowest: Option<u64>,
+    /// Numbers without text: those that the state had at the last look, and those that clients have written since.
+    plain: HashSet<u64>,
+    /// How far the search for free numbers has come: from the highest number down to this one, none is free.
+    searched: Option<u64>,
     /// Numbers that texts received since [`Texts::keep_new`].
     new: VecDeque<u64>,
-    /// The length of `new` and the lowest number at the last mark.
-    mark: (usize, Option<u64>),
+    /// The length of `new` at the last mark.
+    mark: usize,
     /// True if a packet used a number that was assigned after the mark: it stays.
     is_sent: bool,
+    /// Texts that have lost their numbers since the mark.
+    freed: Vec<(u64, Box<str>)>,
+    /// True if the state may have numbers that are unknown.
+    is_stale: bool,
+    /// True if a text found no number.
+    wants_look: bool,
+    /// During a look, the numbers that have been shown.
+    seen: Option<HashSet<u64>>,
     /// The width of the narrowest field seen so far bounds the assigned numbers.
     width: u32,
 }
@@ -135,9 +149,6 @@ impl Space {
     fn insert(&mut self, text: &str, number: u64) {
         self.numbers.insert(text.into(), number);
         self.texts.insert(number, text.into());
-        if text != number.to_string() {
-            self.lowest = Some(self.lowest.map_or(number, |lowest| lowest.min(number)));
-        }
     }
 
     /// The first number that no field of this width has.
@@ -147,12 +158,62 @@ impl Space {
 
     /// Notes that a packet has a number.
     fn send(&mut self, number: u64) {
-        self.is_sent |= self.new.iter().skip(self.mark.0).any(|new| *new == number);
+        self.is_sent |= self.new.iter().skip(self.mark).any(|new| *new == number);
+    }
+
+    /// Notes that clients use a number that has no text.
+    fn use_plain(&mut self, number: u64) {
+        if self.plain.len() < TEXTS_MAX {
+            self.plain.insert(number);
+        } else {
+            self.is_stale = true;
+        }
+    }
+
+    /// The highest free number of a field of this width.
+    fn find_free(&mut self, width: u32) -> Option<u64> {
+        if self.numbers.len() >= TEXTS_MAX {
+            return None;
+        }
+        let end = self.searched.map_or(self.end(width), |searched| searched.min(self.end(width)));
+        let is_free = |number: &u64| !self.texts.contains_key(number) && !self.plain.contains(number);
+        let free = (1..end).rev().find(is_free);
+        self.searched = Some(free.unwrap_or(1));
+        free
+    }
+
+    /// Takes the numbers of all texts that neither the state nor a new change uses. Returns them.
+    fn free_unused(&mut self, seen: &HashSet<u64>) -> Vec<u64> {
+        let new: HashSet<u64> = self.new.iter().copied().collect();
+        let is_unused = |number: &u64| *number != 0 && !seen.contains(number) && !new.contains(number);
+        let unused: Vec<u64> = self.texts.keys().copied().filter(is_unused).collect();
+        for number in &unused {
+            let Some(text) = self.texts.remove(number) else { continue };
+            self.numbers.remove(&text);
+            self.freed.push((*number, text));
+        }
+        self.searched = None;
+        unused
+    }
+
+    /// Gives texts their numbers back.
+    fn undo_free(&mut self) {
+        for (number, text) in std::mem::take(&mut self.freed) {
+            // Only packets may have used either since.
+            if let Some(other) = self.numbers.remove(&text) {
+                self.texts.remove(&other);
+            }
+            if let Some(other) = self.texts.remove(&number) {
+                self.numbers.remove(&other);
+            }
+            self.insert(&text, number);
+        }
+        self.new.retain(|number| self.texts.contains_key(number));
     }
 }
 
 /// Maximum number of texts in a space.
-const TEXTS_MAX: usize = 1 << 20;
+pub const TEXTS_MAX: usize = 1 << 20;
 /// Maximum length of a text.
 const TEXT_BYTES_MAX: usize = 1024;
 
@@ -160,11 +221,15 @@ impl Texts {
     /// Creates a space of numbers with this width.
     pub fn new(widths: impl Iterator<Item = u32>) -> Texts {
         let space = |width: u32| Space { width: width.min(63), ..Space::default() };
-        Texts { spaces: widths.map(space).map(Mutex::new).collect() }
+        Texts { spaces: widths.map(space).map(Mutex::new).collect(), looked_at: AtomicU64::new(0) }
     }
 
     fn space(&self, space: usize) -> MutexGuard<'_, Space> {
         self.spaces[space].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn each_space(&self) -> impl Iterator<Item = MutexGuard<'_, Space>> {
+        (0..self.spaces.len()).map(|n| self.space(n))
     }
 
     fn number(&self, space: usize, bytes: &[u8], width: u32, by: By) -> Result<BigUint> {
@@ -181,9 +246,9 @@ impl Texts {
             }
             return Ok(number.into());
         }
-        let full = |space: &Space| {
-            let given = space.numbers.len();
-            format!("{given} texts have numbers, and there is no number left for another one")
+        let absent = || {
+            let why = format!("the text `{text}` has no number");
+            Err(Refusal::new(Code::NotFound, Reason::Absent, why))
         };
         let named = |number: u64, other: &str| {
             invalid(format!("the number {number} of the text `{text}` already represents the text `{other}`"))
@@ -193,7 +258,7 @@ impl Texts {
             return match space.texts.get(&0) {
                 Some(other) if **other != *text => Err(named(0, other)),
                 Some(_) => Ok(BigUint::ZERO),
-                None if by == By::Read => Ok(BigUint::ZERO),
+                None if by == By::Search => Ok(BigUint::ZERO),
                 None => {
                     space.texts.insert(0, text.into());
                     space.new.push_back(0);
@@ -207,32 +272,29 @@ impl Texts {
             && let Ok(number) = text.parse::<u64>()
             && (width >= 64 || number >> width == 0)
         {
-            if let Some(other) = space.texts.get(&number) {
-                return Err(named(number, other));
-            }
-            // No other text may get this number.
-            if by != By::Read && number >= space.end(width) / 2 {
-                if space.numbers.len() >= TEXTS_MAX {
-                    return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, full(space)));
+            return match space.texts.get(&number) {
+                Some(_) if by == By::Search => absent(),
+                Some(other) => Err(named(number, other)),
+                None => {
+                    // No other text may get this number.
+                    if by != By::Search && number < space.end(width) {
+                        space.use_plain(number);
+                    }
+                    Ok(number.into())
                 }
-                space.insert(text, number);
-                space.new.push_back(number);
-                space.is_sent |= by == By::Packet;
-            }
-            return Ok(number.into());
+            };
         }
-        if by == By::Read {
-            let why = format!("the text `{text}` has no number");
-            return Err(Refusal::new(Code::NotFound, Reason::Absent, why));
+        if by == By::Search {
+            return absent();
         }
-        let end = space.end(width);
-        let mut number = space.lowest.map_or(end, |lowest| lowest.min(end)).saturating_sub(1);
-        while number >= end / 2 && space.texts.contains_key(&number) {
-            number -= 1;
-        }
-        if space.numbers.len() >= TEXTS_MAX || number < end / 2 {
-            return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, full(space)));
-        }
+        // Packets do not wait for a look.
+        let must_look = by == By::Update && space.is_stale;
+        let Some(number) = (!must_look).then(|| space.find_free(width)).flatten() else {
+            space.wants_look |= by == By::Update;
+            let given = space.numbers.len();
+            let why = format!("{given} texts have numbers, and there is no number left for another one");
+            return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
+        };
         space.insert(text, number);
         space.new.push_back(number);
         space.is_sent |= by == By::Packet;
@@ -244,32 +306,81 @@ impl Texts {
         let space = &mut *self.space(space);
         if number == 0 {
             space.texts.insert(0, text.into());
-        } else if space.numbers.len() < TEXTS_MAX && !space.numbers.contains_key(text) {
+        } else if space.numbers.len() < TEXTS_MAX
+            && !space.numbers.contains_key(text)
+            && text != number.to_string()
+        {
             space.insert(text, number);
         }
     }
 
-    /// Begins an update.
-    pub fn mark(&self) {
+    /// Begins the updates of a Write. `changes` is the number of changes that others have made so far.
+    pub fn begin(&self, changes: u64) {
+        if self.looked_at.swap(changes, Ordering::Relaxed) != changes {
+            self.make_stale();
+        }
+        // Only this Write's own texts count.
+        self.each_space().for_each(|mut space| space.wants_look = false);
+    }
+
+    /// Notes that the state may have other numbers than before.
+    pub fn make_stale(&self) {
+        self.each_space().for_each(|mut space| space.is_stale = true);
+    }
+
+    /// True if a text found no number, but may find one after a look through the state.
+    pub fn want_look(&self) -> bool {
+        self.each_space().any(|space| space.wants_look)
+    }
+
+    /// Begins a look: until [`Texts::end_look`], notes all numbers that are shown.
+    pub fn begin_look(&self) {
+        self.each_space().for_each(|mut space| space.seen = Some(HashSet::new()));
+    }
+
+    /// True if a look has found a number so far.
+    pub fn has_seen(&self) -> bool {
+        self.each_space().any(|space| space.seen.as_ref().is_some_and(|seen| !seen.is_empty()))
+    }
+
+    /// Ends a look. If a space is full, the texts that nothing uses lose their numbers, which are returned with their space.
+    pub fn end_look(&self) -> Vec<(usize, u64)> {
+        let is_full = self.each_space().any(|space| space.wants_look && !space.is_stale);
+        let mut freed = Vec::new();
         for n in 0..self.spaces.len() {
             let space = &mut *self.space(n);
-            space.mark = (space.new.len(), space.lowest);
+            let seen = space.seen.take().unwrap_or_default();
+            if is_full {
+                freed.extend(space.free_unused(&seen).into_iter().map(|number| (n, number)));
+            }
+            space.plain = seen.into_iter().filter(|number| !space.texts.contains_key(number)).collect();
+            (space.is_stale, space.wants_look) = (false, false);
+        }
+        freed
+    }
+
+    /// Begins an update.
+    pub fn mark(&self) {
+        for mut space in self.each_space() {
+            space.mark = space.new.len();
             space.is_sent = false;
+            space.freed.clear();
         }
     }
 
-    /// Takes the numbers back that texts received since [`Texts::mark`], unless packets have some of them.
+    /// Takes the numbers back that texts received since [`Texts::mark`], unless packets have some of them, and gives those back that
+    /// texts lost.
     pub fn take_back(&self) {
-        for n in 0..self.spaces.len() {
-            let space = &mut *self.space(n);
-            if space.is_sent {
-                continue;
+        for mut space in self.each_space() {
+            let space = &mut *space;
+            if !space.is_sent {
+                for number in space.new.drain(space.mark..) {
+                    let text = space.texts.remove(&number);
+                    text.and_then(|text| space.numbers.remove(&text));
+                    space.searched = space.searched.map(|searched| searched.max(number + 1));
+                }
             }
-            for number in space.new.drain(space.mark.0..) {
-                let text = space.texts.remove(&number);
-                text.and_then(|text| space.numbers.remove(&text));
-            }
-            space.lowest = space.mark.1;
+            space.undo_free();
         }
     }
 
@@ -292,9 +403,12 @@ impl Texts {
     }
 
     fn text(&self, space: usize, value: &BigUint) -> Bytes {
-        let space = self.space(space);
-        let text = u64::try_from(value).ok().and_then(|number| space.texts.get(&number));
-        match text {
+        let space = &mut *self.space(space);
+        let number = u64::try_from(value).ok();
+        if let (Some(seen), Some(number)) = (&mut space.seen, number) {
+            seen.insert(number);
+        }
+        match number.and_then(|number| space.texts.get(&number)) {
             Some(text) => Bytes::copy_from_slice(text.as_bytes()),
             None => Bytes::from(value.to_string()),
         }
@@ -383,14 +497,14 @@ mod tests {
         texts.take_back();
         assert_eq!(texts.new_ones(), [(0, 255, "a".to_string())]);
         texts.keep_new(&texts.new_ones());
-        assert_eq!(number("b", By::Read).unwrap_err().code, Code::NotFound);
-        assert_eq!((given("a", By::Read), given("", By::Read)), ("255".to_string(), "0".to_string()));
+        assert_eq!(number("b", By::Search).unwrap_err().code, Code::NotFound);
+        assert_eq!((given("a", By::Search), given("", By::Search)), ("255".to_string(), "0".to_string()));
         assert_eq!(texts.new_ones(), []);
         // A packet that has the number keeps it.
         texts.mark();
         assert_eq!((given("c", By::Update), given("c", By::Packet)), ("254".to_string(), "254".to_string()));
         texts.take_back();
-        assert_eq!(given("c", By::Read), "254");
+        assert_eq!(given("c", By::Search), "254");
         texts.mark();
         assert_eq!(given("c", By::Packet), "254");
         assert_eq!(given("d", By::Update), "253");

@@ -94,6 +94,16 @@ pub fn bytes_field(message: &Bytes, number: u32) -> Bytes {
     values.last().unwrap_or_default()
 }
 
+/// The last occurrence of a number field, which counts; 0 without one.
+pub fn number_field(message: &Bytes, number: u32) -> u64 {
+    let fields = Fields(message.clone()).flatten().filter(|field| field.number == number);
+    let values = fields.filter_map(|field| match field.value {
+        Value::Number(value) => Some(value),
+        Value::Bytes(_) => None,
+    });
+    values.last().unwrap_or_default()
+}
+
 /// The number of messages, strings and byte strings in a message, including nested messages down to `depth` levels.
 pub fn weight(message: &[u8], depth: u32, max: usize) -> usize {
     let (mut rest, mut count) = (message, 0);

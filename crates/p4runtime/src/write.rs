@@ -81,6 +81,9 @@ pub fn write(
     }
 }
 
+/// Maximum number of looks for numbers of texts in a Write: one if others have changed the state, and one if no number is free.
+const LOOKS_MAX: usize = 2;
+
 /// The outcome of a batch that was rolled back.
 fn rolled_back(total: usize, place: usize, refusal: Refusal) -> Written {
     let mut errors = Errors::new(total);
@@ -103,7 +106,9 @@ impl<'a> Writer<'a> {
     ) -> std::result::Result<(Published<'a>, Option<Vec<v1::Error>>), Written> {
         let wanted_digests = self.pipeline.wanted().clone();
         let texts = &self.pipeline.texts;
+        texts.begin(self.control.changes_of_others());
         texts.mark();
+        let mut looks = LOOKS_MAX;
         let total = updates.len();
         let mut errors = Errors::new(total);
         for (place, update) in updates.into_iter().enumerate() {
@@ -111,7 +116,13 @@ impl<'a> Writer<'a> {
             if !all_or_nothing {
                 texts.mark();
             }
-            let refusal = match self.update(&update) {
+            let mut done = self.update(&update);
+            // Updates parse their texts before they change anything.
+            while done.is_err() && looks > 0 && texts.want_look() {
+                looks -= 1;
+                done = self.look().and_then(|()| self.update(&update));
+            }
+            let refusal = match done {
                 Ok(()) => {
                     if !all_or_nothing {
                         self.batch.settle();

@@ -457,9 +457,140 @@ fn e_62_idle_times_are_read_to_the_nanosecond() {
         |ns| TableEntry { idle_timeout_ns: ns, ..f.entry("aged", vec![exact(1, 1)], f.act("forward", &[1])) };
     assert_eq!(f.insert(entry(1)), OK);
     assert_eq!(f.all("aged"), [entry(1)]);
-    for ns in [1_500_000, i64::MAX, 0, 2_000_000] {
+    let max = i64::from(u32::MAX) * 1_000_000;
+    for ns in [1_500_000, max, max - 1, 0, 2_000_000, 1_500_001] {
         assert_eq!(f.modify(entry(ns)), OK);
         assert_eq!(f.all("aged"), [entry(ns)]);
+    }
+    for ns in [max + 1, i64::MAX] {
+        let error = f.update(Modify, EntityKind::TableEntry(entry(ns)));
+        assert_eq!(error.canonical_code, RANGE, "{error:?}");
+        assert!(error.message.contains("expected at most 4294967295000000"), "{error:?}");
+    }
+    assert_eq!(f.all("aged"), [entry(1_500_001)]);
+}
+
+/// A timeout that a command sets replaces the client's, even if both are the same in whole milliseconds; the metadata stays.
+#[test]
+fn e_62_the_timeout_of_a_command_is_read() {
+    let f = Fixture::new();
+    let entry = |ns| TableEntry {
+        idle_timeout_ns: ns,
+        metadata: "mine".into(),
+        ..f.entry("aged", vec![exact(1, 1)], f.act("forward", &[1]))
+    };
+    assert_eq!(f.insert(entry(1_500_001)), OK);
+    let control = f.switch.control();
+    let table = control.schema().table("aged").unwrap();
+    let (handle, _) = control.switch().table(table).entries().next().unwrap();
+    for timeout_ms in [2, 7] {
+        let set = Update::SetTimeout { table, entry: handle.0.into(), timeout_ms };
+        assert!(f.switch.write(vec![set], p4jet_control::Atomicity::AllOrNothing).0.in_effect);
+        assert_eq!(f.all("aged"), [entry(i64::from(timeout_ms) * 1_000_000)]);
+    }
+    // A batch that is undone leaves the client's.
+    assert_eq!(f.modify(entry(2_500_001)), OK);
+    let wrong = Update::SetTimeout { table, entry: EntryRef::from(999), timeout_ms: 1 };
+    let set = Update::SetTimeout { table, entry: handle.0.into(), timeout_ms: 9 };
+    let written = f.switch.write(vec![set, wrong], p4jet_control::Atomicity::AllOrNothing).0;
+    assert!(!written.in_effect);
+    assert_eq!(f.all("aged"), [entry(2_500_001)]);
+}
+
+/// A command that adds a member to a group or removes one leaves what a client gave to the others.
+#[test]
+fn z_18_a_command_keeps_the_rest_of_a_group() {
+    let f = Fixture::new();
+    for id in 1..5 {
+        assert_eq!(write_member(&f, Insert, member(&f, id, id.into())), OK);
+    }
+    let mut given = ActionProfileGroup { max_size: 6, ..group(&f, 1, &[(3, 3), (1, 2)]) };
+    given.members[0].watch_kind = Some(v1::WatchKind::WatchPort(bytes(5)));
+    assert_eq!(write_group(&f, Insert, given.clone()), OK);
+    assert_eq!(f.insert(spread(&f, 1, TableActionType::ActionProfileGroupId(1))), OK);
+    let control = f.switch.control();
+    let table = control.schema().table("spread").unwrap();
+    let profile = control.program().tables[table.index()].profile.unwrap();
+    let add = |member: u32| Update::AddToGroup { profile, group: 1.into(), member: member.into() };
+    let remove = |member: u32| Update::RemoveFromGroup { profile, group: 1.into(), member: member.into() };
+    let write = |batch| f.switch.write(batch, p4jet_control::Atomicity::AllOrNothing).0.in_effect;
+    let shown = |members: &[GroupMember]| {
+        let group = ActionProfileGroup { members: members.to_vec(), ..given.clone() };
+        assert_eq!(groups(&f), [EntityKind::ActionProfileGroup(group)]);
+    };
+    let places = || control.profile(table).unwrap().group_places(1).unwrap().0;
+    let added = GroupMember { member_id: 2, weight: 1, watch_kind: None };
+    assert!(write(vec![add(2)]));
+    shown(&[given.members[0].clone(), given.members[1].clone(), added.clone()]);
+    assert_eq!(places(), [(1, 2), (2, 1), (3, 3)]);
+    assert!(write(vec![remove(1)]));
+    shown(&[given.members[0].clone(), added.clone()]);
+    // A batch that is undone changes nothing, not even the places.
+    assert!(!write(vec![remove(3), add(4), add(4)]));
+    shown(&[given.members[0].clone(), added.clone()]);
+    assert_eq!(places(), [(2, 1), (3, 3)]);
+    // A state file has it, too.
+    let dump = f.switch.dump(false);
+    assert!(write(vec![
+        Update::Delete { table, entry: 0.into() },
+        Update::DeleteGroup { profile, group: 1.into() }
+    ]));
+    assert_eq!(f.switch.restore(&dump), Ok(None));
+    shown(&[given.members[0].clone(), added]);
+}
+
+/// The sizes of all groups and one-shots of a selector are at most its size.
+#[test]
+fn ap_11_and_os_8_the_size_of_a_selector_counts_weights() {
+    let f = Fixture::new();
+    for id in 1..4 {
+        assert_eq!(write_member(&f, Insert, member(&f, id, id.into())), OK);
+    }
+    // The size is 16, and no group is larger than 6.
+    for id in [1, 2] {
+        assert_eq!(write_group(&f, Insert, group(&f, id, &[(1, 5), (2, 1)])), OK);
+    }
+    let error = f.update(Insert, EntityKind::ActionProfileGroup(group(&f, 3, &[(1, 3), (2, 2)])));
+    assert_eq!(error.canonical_code, FULL, "{error:?}");
+    assert!(error.message.contains("all groups would have 17 weights, its size is 16"), "{error:?}");
+    assert_eq!(write_group(&f, Insert, group(&f, 3, &[(1, 3), (2, 1)])), OK);
+    assert_eq!(write_group(&f, Modify, group(&f, 3, &[(1, 5)])), FULL);
+    assert_eq!(write_group(&f, Modify, group(&f, 3, &[(1, 4)])), OK);
+    assert_eq!(write_group(&f, Modify, group(&f, 2, &[(1, 1)])), OK);
+    assert_eq!(write_group(&f, Modify, group(&f, 3, &[(1, 6)])), OK);
+    let f = Fixture::new();
+    let entry = |dst, weights: &[(u64, i32)]| spread(&f, dst, set(&f, weights));
+    for dst in [1, 2] {
+        assert_eq!(f.insert(entry(dst, &[(1, 6)])), OK);
+    }
+    assert_eq!(f.insert(entry(3, &[(1, 5)])), FULL);
+    assert_eq!(f.insert(entry(3, &[(1, 3), (2, 1)])), OK);
+    // A new one shot counts in place of the old one.
+    assert_eq!(f.modify(entry(2, &[(3, 5), (4, 1)])), OK);
+    assert_eq!(f.modify(entry(3, &[(1, 5)])), FULL);
+    assert_eq!(
+        f.all("spread"),
+        [entry(1, &[(1, 6)]), entry(2, &[(3, 5), (4, 1)]), entry(3, &[(1, 3), (2, 1)])]
+    );
+}
+
+/// A refusal names the numbers that are possible.
+#[test]
+fn mc_1_and_cl_1_the_ranges_begin_with_1() {
+    let f = Fixture::new();
+    let message = |of| {
+        let entry = PacketReplicationEngineEntry { r#type: Some(of) };
+        f.update(Insert, EntityKind::PacketReplicationEngineEntry(entry)).message
+    };
+    for group in [0, 65_536] {
+        let entry = MulticastGroupEntry { multicast_group_id: group, ..Default::default() };
+        let message = message(ReplicationType::MulticastGroupEntry(entry));
+        assert!(message.ends_with("expected 1 to 65535"), "{message}");
+    }
+    for session in [0, 32_768] {
+        let entry = CloneSessionEntry { session_id: session, ..Default::default() };
+        let message = message(ReplicationType::CloneSessionEntry(entry));
+        assert!(message.ends_with("expected 1 to 32767"), "{message}");
     }
 }
 

@@ -7,6 +7,7 @@ use p4jet_p4info::proto::v1::{
     self, Atomicity, CounterData, EntityKind, FieldMatch, IdleTimeout, MeterConfig, TableAction,
     TableActionType, TableEntry, UpdateType,
 };
+use p4jet_p4runtime::pipeline::Pipeline;
 
 fn acl(f: &Fixture, matches: Vec<FieldMatch>, priority: i32) -> TableEntry {
     TableEntry { priority, ..f.entry("acl", matches, f.act("forward", &[1])) }
@@ -860,10 +861,170 @@ fn tr_4_a_refused_update_assigns_no_number() {
     assert_eq!(f.insert(route("1021")), OK);
     // A state file has those of the others only.
     let dump = f.switch.dump(false);
-    for number in [1023, 1022, 1021] {
+    for number in [1023, 1022] {
         assert!(dump.contains(&format!("p4runtime text {number}")), "{dump}");
     }
-    assert_eq!(dump.matches("p4runtime text").count(), 3, "{dump}");
+    assert_eq!(dump.matches("p4runtime text").count(), 2, "{dump}");
+}
+
+/// All numbers but 0 can be given to texts. When they are taken, texts that nothing uses lose theirs.
+#[test]
+fn tr_4_the_whole_space_of_numbers_is_usable() {
+    use UpdateType::{Delete, Insert};
+    let f = Fixture::new();
+    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    let of = |kind, vrf: &str| update(kind, EntityKind::TableEntry(route(vrf)));
+    let name = |n: u32| format!("vrf-{n}");
+    let all = (0..1023).map(|n| of(Insert, &name(n))).collect();
+    assert_eq!(f.write(all, Atomicity::RollbackOnError).errors, None);
+    // Numbers of texts that are not there are not needed.
+    for unknown in ["unknown", "007"] {
+        assert_eq!((f.delete(route(unknown)), f.modify(route(unknown))), (NOT_FOUND, NOT_FOUND));
+        assert!(f.entries(TableEntry { action: None, ..route(unknown) }).is_empty());
+        assert_eq!(f.insert(route(unknown)), FULL);
+    }
+    // W-8: the form comes first.
+    assert_eq!(f.modify(TableEntry { action: f.act("classify", &[1]), ..route("unknown") }), INVALID);
+    let mut wrong = route("unknown");
+    wrong.r#match.push(exact(9, 1));
+    assert_eq!(f.delete(wrong), INVALID);
+    assert_eq!(f.delete(route("vrf-500")), OK);
+    // A Write that is undone leaves all texts as they were.
+    let batch = vec![of(Delete, "vrf-7"), of(Insert, "new"), of(Insert, "newer"), of(Insert, "newest")];
+    let errors = f.write(batch, Atomicity::RollbackOnError).errors.unwrap();
+    let codes: Vec<_> = errors.iter().map(|error| error.canonical_code).collect();
+    assert_eq!(codes, [ABORTED, ABORTED, ABORTED, FULL], "{errors:?}");
+    let vrfs = |f: &Fixture| {
+        let mut all: Vec<String> =
+            f.all("routes").iter().map(|entry| format!("{:?}", entry.r#match)).collect();
+        all.sort_unstable();
+        all
+    };
+    let left = vrfs(&f);
+    assert_eq!(left.len(), 1022);
+    assert!(left.iter().any(|vrf| vrf.contains("\"vrf-7\"")), "{left:?}");
+    // Two others take the numbers of two that have gone; then, all are taken again.
+    let batch = ["vrf-7", "vrf-8"].map(|vrf| of(Delete, vrf)).into_iter();
+    let batch = batch.chain(["a", "b", "c", "d"].map(|vrf| of(Insert, vrf))).collect();
+    let errors = f.write(batch, Atomicity::ContinueOnError).errors.unwrap();
+    let codes: Vec<_> = errors.iter().map(|error| error.canonical_code).collect();
+    assert_eq!(codes, [OK, OK, OK, OK, OK, FULL], "{errors:?}");
+    let now = vrfs(&f);
+    assert_eq!(now.len(), 1023);
+    assert_eq!(now.iter().filter(|vrf| left.contains(vrf)).count(), 1020);
+    // A switch that continues from the state file has the same texts.
+    let dump = f.switch.dump(false);
+    assert_eq!(dump.matches("p4runtime text").count(), 1023);
+    let again = Fixture::new();
+    assert_eq!(again.switch.restore(&dump), Ok(None));
+    let pipeline =
+        Pipeline::new(p4info(PROGRAM), &again.switch.control()).unwrap_or_else(|_| panic!("it fits"));
+    assert_eq!(vrfs(&Fixture { pipeline, ..again }), now);
+}
+
+/// A text keeps its number while an action, a member, a default action or a register has it.
+#[test]
+fn tr_4_texts_that_the_state_has_keep_their_numbers() {
+    let program = PROGRAM
+        .replace("register<cell_t>(4) cells;", "register<cell_t>(4) cells; register<vrf_t>(2) vrfs;")
+        .replace("cells.read(cell, 1);", "cells.read(cell, 1); vrfs.read(m.vrf, 0);")
+        .replace(
+            "action tag(",
+            "action enter(vrf_t vrf) { m.vrf = vrf; }
+    action tag(",
+        )
+        .replace("actions = { tag; NoAction; }", "actions = { tag; enter; NoAction; }")
+        .replace(
+            "actions = { forward; drop_it; NoAction; }",
+            "actions = { forward; drop_it; enter; NoAction; }",
+        )
+        .replace(
+            "table keyless {
+        actions = { forward; NoAction; }",
+            "table keyless {
+        actions = { forward; enter; NoAction; }",
+        );
+    let f = Fixture::of(&program);
+    let value = |name: &str| bytes::Bytes::from(name.to_string());
+    let enter = |name: &str| v1::Action {
+        action_id: f.action_id("enter"),
+        params: vec![v1::ActionParam { param_id: 1, value: value(name) }],
+    };
+    let act = |name: &str| Some(TableAction { r#type: Some(TableActionType::Action(enter(name))) });
+    let entry = TableEntry { priority: 1, ..f.entry("labels", vec![exact(2, 1)], act("of an entry")) };
+    let default =
+        TableEntry { is_default_action: true, ..f.entry("keyless", vec![], act("of a default action")) };
+    let member = EntityKind::ActionProfileMember(v1::ActionProfileMember {
+        action_profile_id: f.profile("paths"),
+        member_id: 1,
+        action: Some(enter("of a member")),
+    });
+    let register = EntityKind::RegisterEntry(v1::RegisterEntry {
+        register_id: f.register("vrfs"),
+        index: Some(v1::Index { index: 1 }),
+        data: Some(v1::P4Data { data: Some(v1::DataValue::Bitstring(value("of a register"))) }),
+    });
+    assert_eq!((f.insert(entry.clone()), f.modify(default.clone())), (OK, OK));
+    assert_eq!(f.code(UpdateType::Insert, member.clone()), OK);
+    assert_eq!(f.code(UpdateType::Modify, register.clone()), OK);
+    // The others take all that is left; a further one gets a number that became free, and no other.
+    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    let of = |n: u32| update(UpdateType::Insert, EntityKind::TableEntry(route(&format!("vrf-{n}"))));
+    assert_eq!(f.write((0..1019).map(of).collect(), Atomicity::RollbackOnError).errors, None);
+    assert_eq!(f.insert(route("more")), FULL);
+    assert_eq!(
+        (f.delete(route("vrf-900")), f.insert(route("more")), f.insert(route("again"))),
+        (OK, OK, FULL)
+    );
+    assert_eq!(f.all("labels"), [entry]);
+    assert!(f.entries(TableEntry { is_default_action: true, ..Default::default() }).contains(&default));
+    for kind in [member, register] {
+        let pattern = match &kind {
+            EntityKind::ActionProfileMember(_) => EntityKind::ActionProfileMember(Default::default()),
+            _ => EntityKind::RegisterEntry(v1::RegisterEntry {
+                register_id: f.register("vrfs"),
+                ..Default::default()
+            }),
+        };
+        assert!(f.read(pattern).contains(&kind), "{kind:?}");
+    }
+}
+
+/// New texts get numbers that neither runtime commands nor clients have written.
+#[test]
+fn tr_4_new_texts_have_numbers_that_the_state_has_not() {
+    use p4jet_tables::KeyMatch;
+    let f = Fixture::new();
+    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    let control = f.switch.control();
+    let table = control.schema().table("routes").unwrap();
+    let action = control.schema().action(table, "NoAction").unwrap();
+    let command = |vrf: u32| {
+        let act = p4jet_control::Act::Action(p4jet_tables::Action { action, data: Vec::new() });
+        let whole = KeyMatch::Lpm { value: 0u32.into(), prefix_len: 0 };
+        let key = vec![KeyMatch::Exact(vrf.into()), whole];
+        let insert = p4jet_control::Update::Insert { table, key, priority: 0, act };
+        assert!(f.switch.write(vec![insert], p4jet_control::Atomicity::AllOrNothing).0.in_effect);
+    };
+    let mut expected = Vec::new();
+    for (number, name) in [(1023, "first"), (1021, "second"), (1019, "third")] {
+        command(number);
+        assert_eq!(f.insert(route(name)), OK);
+        expected.extend([route(&number.to_string()), route(name)]);
+    }
+    for entry in &expected {
+        assert!(f.all("routes").contains(entry), "{entry:?}");
+    }
+    assert_eq!(f.all("routes").len(), expected.len());
+    for (number, code) in [("1022", INVALID), ("1021", EXISTS), ("1020", INVALID), ("1018", INVALID)] {
+        assert_eq!(f.insert(route(number)), code, "{number}");
+    }
+    // Neither does a server that starts with this state.
+    let pipeline = Pipeline::new(p4info(PROGRAM), &control).unwrap_or_else(|_| panic!("it fits"));
+    let f = Fixture { pipeline, ..f };
+    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    assert_eq!((f.insert(route("1017")), f.insert(route("fourth"))), (OK, OK));
+    assert!(f.all("routes").contains(&route("1017")) && f.all("routes").contains(&route("fourth")));
 }
 
 #[test]

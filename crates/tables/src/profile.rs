@@ -547,6 +547,15 @@ impl ActionProfile {
         Some((group.members.iter().map(|(member, places)| (*member, *places)).collect(), group.weighted))
     }
 
+    /// The number of members of all groups, each counted once for each group; the sum of their places; and how many of them have none.
+    pub fn sizes(&self) -> (u64, u64, u64) {
+        let profile = self.lock();
+        let places = profile.groups.values().flat_map(|group| group.members.values());
+        places.fold((0, 0, 0), |(members, sum, none), places| {
+            (members + 1, sum + u64::from(*places), none + u64::from(*places == 0))
+        })
+    }
+
     /// Deletes all members and groups that no entry names. If none is left, handles start at 0 again.
     pub fn clear(&self) {
         let mut profile = self.lock();

@@ -192,8 +192,14 @@ impl Control {
                 let (table, of) = self.profile_of(profile)?;
                 let group = made.handle(group, Kind::Group(profile), self.program())?;
                 let member = made.handle(member, Kind::Member(profile), self.program())?;
+                let was = of.group_places(group);
                 of.remove_from_group(member, group).map_err(self.refused(table))?;
-                note(&|| Update::AddToGroup { profile, group: group.into(), member: member.into() }.into());
+                note(&|| match &was {
+                    Some((members, true)) => {
+                        UndoOther::GroupMembers(profile, group, members.clone(), true).into()
+                    }
+                    _ => Update::AddToGroup { profile, group: group.into(), member: member.into() }.into(),
+                });
             }
             Update::WriteCounter { counter, cell, value } => {
                 let index = self.cell(self.schema.direct_table(counter), &cell, made)?;

@@ -4,7 +4,7 @@ use super::undo::Undo;
 use crate::changes::Changes;
 use crate::control::Control;
 use crate::error::{CommandError, Result};
-use crate::guard::{MemoryClaim, claim_for_updates, guarded};
+use crate::guard::{MemoryClaim, claim_for_places, claim_for_updates, guarded};
 use crate::held::each_held;
 use crate::made::{Kind, Made};
 use crate::update::{Atomicity, Cell, Direct, Update};
@@ -193,27 +193,39 @@ impl Batch {
         let Batch { control, log, made, changes, is_owners, .. } = self;
         // The journal uses the names of the schema.
         control.check(&update)?;
+        let mut note_after = None;
         if !*is_owners {
             control.check_owned(&update)?;
+            note_after = control.note_after(&update, made);
         }
+        let _memory = claim_for_places(&update)?;
         if let Some(changes) = changes {
             changes.add(&control.schema, &update, made);
         }
-        let done = match (update, log) {
+        let mut log = log.as_mut();
+        let done = match (update, &mut log) {
             (Update::Insert { table, key, priority, act }, log) if *direct != Direct::default() => {
                 guarded(|| {
                     let entry = Entry { key, priority, action: control.act(table, act, made)? };
-                    control.add(table, entry, direct, log.as_mut()).map(|handle| Some(handle.0))
+                    control.add(table, entry, direct, log.as_deref_mut()).map(|handle| Some(handle.0))
                 })
             }
             (update, Some(log)) => guarded(|| control.apply(update, at, made, Some(log))),
             (update, None) if at.is_some() => guarded(|| control.apply(update, at, made, None)),
             (update, None) => control.perform(update, made),
         };
-        match (changes, &done) {
+        match (&mut *changes, &done) {
             (Some(changes), Ok(made)) => changes.done(*made),
             (Some(changes), Err(_)) => changes.forget(),
             (None, _) => {}
+        }
+        if let (Ok(_), Some(update)) = (&done, note_after) {
+            if let Some(changes) = changes {
+                changes.add(&control.schema, &update, made);
+                changes.done(None);
+            }
+            // It cannot fail: the object is there.
+            control.apply(update, None, made, log)?;
         }
         done
     }

@@ -3,7 +3,7 @@
 use crate::control::{Control, NoteOwner};
 use crate::error::Result;
 use crate::made::Made;
-use crate::notes::{Note, Noted};
+use crate::notes::{Note, Noted, PartChange};
 use crate::schema::is_const_entry;
 use crate::update::{Ref, Update};
 use p4jet_dataplane::Switch;
@@ -11,6 +11,7 @@ use p4jet_ir::{InstanceId, TableId};
 use p4jet_tables::EntryHandle;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The notes that a change deletes.
 enum Gone {
@@ -52,10 +53,40 @@ impl Control {
 
     /// Refuses an update that only the owner of the notes may make.
     pub(crate) fn check_owned(&self, update: &Update) -> Result<()> {
+        self.count_change_of_others();
         match self.note_owner.get() {
             Some(owner) if !self.notes.is_empty() => owner.check(self, update),
             _ => Ok(()),
         }
+    }
+
+    /// The number of changes that others than the owner of the notes have tried to make to this switch.
+    pub fn changes_of_others(&self) -> u64 {
+        self.notes.changes_of_others.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_change_of_others(&self) {
+        self.notes.changes_of_others.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The update of a note that follows an update by another client than its owner, if only a part of the object changes.
+    pub(crate) fn note_after(&self, update: &Update, made: &Made) -> Option<Update> {
+        let owner = self.note_owner.get().filter(|_| !self.notes.is_empty())?;
+        let group = |profile: &InstanceId, group: &Ref| Some(Noted::Group(*profile, made.resolved(*group)?));
+        let (of, part) = match update {
+            Update::AddToGroup { profile, group: of, member } => {
+                (group(profile, of)?, PartChange::Added(made.resolved(*member)?))
+            }
+            Update::RemoveFromGroup { profile, group: of, member } => {
+                (group(profile, of)?, PartChange::Removed(made.resolved(*member)?))
+            }
+            Update::SetTimeout { table, entry, .. } => {
+                (Noted::Entry(*table, self.entry(*table, entry, made).ok()?.0), PartChange::Timeout)
+            }
+            _ => return None,
+        };
+        let note = owner.after(&of, &self.note(&of)?, part);
+        Some(Update::Note { of, note })
     }
 
     /// What the note about an object says, in lines; nothing if there is no note.

@@ -1,7 +1,7 @@
 //! The device that the server offers: who controls it, which pipeline configuration it has, and the order of changes.
 //!
 //! One thread makes all changes in the order of their arrival: updates of entities and new pipeline configurations. So a Write waits
-//! for the compilation of a pipeline, but arbitration, packets and Reads do not. The answers to short changes that follow each other
+//! for the compilation of a pipeline that will run, but arbitration, packets and Reads do not. The answers to short changes that follow each other
 //! are sent together, so that the server's thread wakes once for all of them.
 
 use super::API_VERSION;
@@ -41,7 +41,7 @@ pub const FIELDS_MAX: usize = 1 << 23;
 pub const UPDATES_MAX: usize = 500_000;
 /// Maximum number of entities in the request of a Read.
 pub const WANTED_MAX: usize = 4096;
-/// Maximum number of messages and byte strings in the request of a Read.
+/// Maximum number of messages and byte strings in the request of a Read, and in a message on a stream.
 pub const WANTED_FIELDS_MAX: usize = 1 << 16;
 /// Maximum time for the compilation of a program from the network.
 pub const COMPILE_WAIT: Duration = Duration::from_secs(60);
@@ -123,6 +123,17 @@ impl Configured {
     fn is_of(&self, control: &Control) -> bool {
         self.pipeline.check_program(control).is_ok()
     }
+
+    /// The same P4Info without the client's cookie and program.
+    fn of_other_program(&self) -> Configured {
+        Configured {
+            p4info: self.p4info.clone(),
+            device_config: Bytes::new(),
+            cookie: None,
+            pipeline: Arc::clone(&self.pipeline),
+            headers: Arc::clone(&self.headers),
+        }
+    }
 }
 
 /// A configuration that waits for COMMIT. Reads and Writes apply to it.
@@ -139,6 +150,30 @@ struct Configs {
     saved: Option<Saved>,
     /// The switch of a server that started without a program, or whose program has no P4Info.
     none: Option<Weak<Switch>>,
+    /// The number of programs that others had loaded when `running` was last checked.
+    loads: u64,
+}
+
+/// A request to set the pipeline whose sender may do so.
+pub struct Asked {
+    action: v1::ConfigAction,
+    sender: Request,
+    config: Option<Bytes>,
+    cookie: Option<u64>,
+}
+
+/// True if SetForwardingPipelineConfig, in binary form, does not change what runs.
+pub fn only_verifies(raw: &Bytes) -> bool {
+    use v1::ConfigAction as Action;
+    let action = wire::number_field(raw, 4);
+    [Action::Verify, Action::VerifyAndSave].iter().any(|verifies| *verifies as u64 == action)
+}
+
+/// A verified pipeline configuration.
+pub struct Verified {
+    configured: Arc<Configured>,
+    /// The program; `None` if the running one stays as it is.
+    ready: Option<Ready>,
 }
 
 /// A client's stream.
@@ -147,6 +182,8 @@ pub struct Stream {
     pub outbox: Arc<Outbox>,
     /// The device id, and the role as the client named it.
     role: Option<(u64, Option<v1::Role>)>,
+    /// The number of programs that others had loaded when it was opened.
+    loads: u64,
 }
 
 /// The streams and their roles.
@@ -275,6 +312,7 @@ impl Device {
         let (to_clients, answers) = mpsc::unbounded_channel();
         p4jet_threads::spawn("p4runtime write", move || make_changes(&todo, &to_clients))?;
         switch.control().set_note_owner(&Owner);
+        let loads = switch.loads();
         let none = (!has_program).then(|| Arc::downgrade(switch.control().switch()));
         let device = Device {
             switch,
@@ -283,7 +321,7 @@ impl Device {
                 roles: Roles::default(),
                 streams: HashMap::new(),
             }),
-            configs: Mutex::new(Configs { none, ..Configs::default() }),
+            configs: Mutex::new(Configs { none, loads, ..Configs::default() }),
             known: Mutex::default(),
             jobs,
             pending: Arc::default(),
@@ -356,7 +394,8 @@ impl Device {
         }
         let id = StreamId(self.streams.fetch_add(1, Ordering::Relaxed) + 1);
         let outbox = Arc::new(Outbox::default());
-        arbitration.streams.insert(id, Stream { outbox: Arc::clone(&outbox), role: None });
+        let loads = self.switch.loads();
+        arbitration.streams.insert(id, Stream { outbox: Arc::clone(&outbox), role: None, loads });
         Ok((id, outbox))
     }
 
@@ -479,10 +518,11 @@ impl Device {
         lock(&self.arbitration).sessions.is_primary(stream)
     }
 
-    /// Ends all streams.
-    fn end_streams(&self, status: &Status) {
+    /// Ends all streams that were opened before this number of programs was loaded.
+    fn end_streams(&self, loads: u64, status: &Status) {
         let arbitration = lock(&self.arbitration);
-        arbitration.streams.values().for_each(|stream| stream.outbox.end(Err(status.clone())));
+        let old = arbitration.streams.values().filter(|stream| stream.loads < loads);
+        old.for_each(|stream| stream.outbox.end(Err(status.clone())));
     }
 
     // ------------------------------------------------------------------------------------------------------------------------
@@ -521,11 +561,23 @@ impl Device {
         running
     }
 
-    /// If `ctl load` replaced the program, the client's P4Info stays if it fits the new program; otherwise the program's own
-    /// replaces it.
+    /// If `ctl load` replaced the program, the client's P4Info stays if it fits the new program, without its cookie and program;
+    /// otherwise the program's own replaces it.
     fn find_running(&self, configs: &mut Configs) -> Option<Arc<Configured>> {
-        let control = self.switch.control();
-        if let Some(running) = configs.running.as_ref().filter(|running| running.is_of(&control)) {
+        let (control, loads) = self.switch.at_one_moment(|control| (control.clone(), self.switch.loads()));
+        if std::mem::replace(&mut configs.loads, loads) != loads && kept::config(&control).is_none() {
+            if let Some(running) = &mut configs.running {
+                *running = Arc::new(running.of_other_program());
+            }
+            let running = self.find_running_of(configs, &control);
+            self.keep_after_load(running.clone());
+            return running;
+        }
+        self.find_running_of(configs, &control)
+    }
+
+    fn find_running_of(&self, configs: &mut Configs, control: &Control) -> Option<Arc<Configured>> {
+        if let Some(running) = configs.running.as_ref().filter(|running| running.is_of(control)) {
             return Some(Arc::clone(running));
         }
         let is_none = |none: &Weak<Switch>| std::ptr::eq(none.as_ptr(), Arc::as_ptr(control.switch()));
@@ -549,25 +601,26 @@ impl Device {
         let message = config::P4Info::decode(own.clone()).unwrap_or_default();
         if let Some(before) = configs.running.take() {
             let (p4info, device_config) = (before.p4info.clone(), before.device_config.clone());
-            match Configured::new(p4info, device_config, before.cookie, &message, &control) {
+            match Configured::new(p4info, device_config, before.cookie, &message, control) {
                 Ok(configured) => configs.running = Some(Arc::new(configured)),
                 Err(why) => {
+                    let loads = configs.loads;
                     let text = format!(
                         "another program was loaded, which the P4Info of this session does not fit: {}",
                         why.first().map_or("", String::as_str)
                     );
-                    self.end_streams(&Status::aborted(text));
+                    self.end_streams(loads, &Status::aborted(text));
                 }
             }
         }
         if configs.running.is_none() {
             // P-35: after a restart with the same program, it is that of the client.
-            let kept = kept::config(&control);
-            let kept = kept.and_then(|config| Configured::decode(&config, &message, &control));
+            let kept = kept::config(control);
+            let kept = kept.and_then(|config| Configured::decode(&config, &message, control));
             configs.running = kept.map(Arc::new);
         }
         if configs.running.is_none() {
-            match Configured::new(own, Bytes::new(), None, &message, &control) {
+            match Configured::new(own, Bytes::new(), None, &message, control) {
                 Ok(configured) => configs.running = Some(Arc::new(configured)),
                 Err(why) => {
                     configs.none = Some(Arc::downgrade(control.switch()));
@@ -580,19 +633,38 @@ impl Device {
 
     /// SetForwardingPipelineConfig, in the order of changes. `raw` is the request.
     pub fn set_pipeline(&self, raw: &Bytes) -> Result<(), Status> {
+        let asked = self.asked(raw)?;
+        if asked.action == v1::ConfigAction::Commit {
+            let saved = lock(&self.configs).saved.take();
+            let saved =
+                saved.ok_or_else(|| Status::not_found("no config was saved: send VERIFY_AND_SAVE first"))?;
+            return self.run(saved.configured, saved.ready, Keep::Own, Some(&saved.switch));
+        }
+        let verified = self.verify(&asked)?;
+        self.apply(&asked, verified)
+    }
+
+    /// Refuses a sender that may not set the pipeline.
+    fn check_may_set(&self, sender: &Request) -> Result<(), Status> {
+        self.check_primary(sender)?;
+        let role = &sender.role;
+        if !lock(&self.arbitration).roles.may_set_pipeline(role) {
+            let text = format!("the configuration of the role `{role}` does not let it set the pipeline");
+            return Err(Status::permission_denied(text));
+        }
+        Ok(())
+    }
+
+    /// The request SetForwardingPipelineConfig.
+    pub fn asked(&self, raw: &Bytes) -> Result<Asked, Status> {
         use v1::ConfigAction as Action;
         let request = &v1::SetForwardingPipelineConfigRequest::decode(raw.clone()).map_err(malformed)?;
-        let request_of = Request {
+        let sender = Request {
             device: request.device_id,
             role: request.role.clone(),
             election_id: election_id(request.election_id.as_ref()),
         };
-        self.check_primary(&request_of)?;
-        if !lock(&self.arbitration).roles.may_set_pipeline(&request.role) {
-            let text =
-                format!("the configuration of the role `{}` does not let it set the pipeline", request.role);
-            return Err(Status::permission_denied(text));
-        }
+        self.check_may_set(&sender)?;
         let action = Action::try_from(request.action).unwrap_or(Action::Unspecified);
         let config = wire::message_field(raw, 5);
         if action == Action::Unspecified {
@@ -601,26 +673,27 @@ impl Device {
                 request.action
             )));
         }
-        if action == Action::Commit {
-            if config.is_some() {
-                return Err(Status::invalid_argument("COMMIT takes no config: it runs the saved one"));
-            }
-            let saved = lock(&self.configs).saved.take();
-            let saved =
-                saved.ok_or_else(|| Status::not_found("no config was saved: send VERIFY_AND_SAVE first"))?;
-            return self.run(saved.configured, saved.ready, Keep::Own, Some(&saved.switch));
+        if action == Action::Commit && config.is_some() {
+            return Err(Status::invalid_argument("COMMIT takes no config: it runs the saved one"));
         }
-        let Some(config) = config else {
+        let cookie =
+            request.config.as_ref().and_then(|config| config.cookie.as_ref()).map(|cookie| cookie.cookie);
+        Ok(Asked { action, sender, config, cookie })
+    }
+
+    /// Compiles the program of a request and checks that the P4Info fits it.
+    pub fn verify(&self, asked: &Asked) -> Result<Verified, Status> {
+        use v1::ConfigAction as Action;
+        let (action, cookie) = (asked.action, asked.cookie);
+        let Some(config) = &asked.config else {
             return Err(Status::invalid_argument("config is missing"));
         };
-        let p4info = wire::message_field(&config, 1).unwrap_or_default();
+        let p4info = wire::message_field(config, 1).unwrap_or_default();
         if p4info.len() > P4INFO_BYTES_MAX {
             let text = format!("the P4Info has {} bytes, the limit is {P4INFO_BYTES_MAX}", p4info.len());
             return Err(Status::invalid_argument(text));
         }
-        let device_config = wire::bytes_field(&config, 2);
-        let cookie =
-            request.config.as_ref().and_then(|config| config.cookie.as_ref()).map(|cookie| cookie.cookie);
+        let device_config = wire::bytes_field(config, 2);
         let what = programs::recognise(&device_config).map_err(Status::invalid_argument)?;
         let source = match &what {
             DeviceConfig::Program(source) => Some(source),
@@ -635,14 +708,7 @@ impl Device {
             let own = self.switch.p4info().map_err(|error| Status::invalid_argument(error.message))?.1;
             let own = config::P4Info::decode(&own[..]).unwrap_or_default();
             let configured = Configured::new(p4info, device_config, cookie, &own, &control).map_err(unfit)?;
-            if action == Action::ReconcileAndCommit {
-                let mut configs = lock(&self.configs);
-                (configs.running, configs.saved) = (Some(Arc::new(configured)), None);
-                lock(&self.known).clone_from(&configs.running);
-                drop(configs);
-                self.keep_config();
-            }
-            return Ok(());
+            return Ok(Verified { configured: Arc::new(configured), ready: None });
         }
         let cancel = Cancel::default();
         let ready = {
@@ -654,6 +720,9 @@ impl Device {
                         "the compilation took longer than {} s, which is the limit",
                         COMPILE_WAIT.as_secs()
                     )),
+                    false if matches!(&*error.code, "LIMIT" | "NO_MEMORY") => {
+                        Status::resource_exhausted(error.message)
+                    }
                     false => Status::invalid_argument(error.message),
                 }
             })?
@@ -662,15 +731,32 @@ impl Device {
         control.set_note_owner(&Owner);
         let own = config::P4Info::decode(&ready.p4info[..]).unwrap_or_default();
         let configured = Configured::new(p4info, device_config, cookie, &own, &control).map_err(unfit)?;
-        let configured = Arc::new(configured);
-        match action {
-            Action::VerifyAndSave => {
+        Ok(Verified { configured: Arc::new(configured), ready: Some(ready) })
+    }
+
+    /// Carries out a verified request, in the order of changes.
+    pub fn apply(&self, asked: &Asked, Verified { configured, ready }: Verified) -> Result<(), Status> {
+        use v1::ConfigAction as Action;
+        // Another client may have become primary meanwhile.
+        self.check_may_set(&asked.sender)?;
+        match (asked.action, ready) {
+            (Action::VerifyAndSave, Some(ready)) => {
+                let control = Control::new(Arc::clone(&ready.switch));
+                control.set_note_owner(&Owner);
                 let switch = SharedControl::new(control, None);
                 lock(&self.configs).saved = Some(Saved { configured, ready, switch });
                 Ok(())
             }
-            Action::VerifyAndCommit => self.run(configured, ready, Keep::Own, None),
-            Action::ReconcileAndCommit => self.run(configured, ready, Keep::Old, None),
+            (Action::VerifyAndCommit, Some(ready)) => self.run(configured, ready, Keep::Own, None),
+            (Action::ReconcileAndCommit, Some(ready)) => self.run(configured, ready, Keep::Old, None),
+            (Action::ReconcileAndCommit, None) => {
+                let mut configs = lock(&self.configs);
+                (configs.running, configs.saved) = (Some(configured), None);
+                lock(&self.known).clone_from(&configs.running);
+                drop(configs);
+                self.keep_config();
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -730,6 +816,26 @@ impl Device {
                 (self.log)(format!("a restart will lose the pipeline configuration and its cookie: {why}"));
             }
         }
+    }
+
+    /// Keeps the configuration after others have loaded another program, once the waiting changes are made.
+    fn keep_after_load(&self, running: Option<Arc<Configured>>) {
+        let (switch, log) = (self.switch.clone(), Arc::clone(&self.log));
+        let change = Box::new(move || {
+            let control = switch.control();
+            if !kept::has_config(&control) || kept::config(&control).is_some() {
+                // No client has set one, or one has set another since.
+                return None;
+            }
+            let running = running.filter(|running| running.is_of(&control));
+            let parts = running.map(|running| running.encode(true, false));
+            if let Ok(Some(note)) = kept::keep_config(&switch, parts) {
+                log(note);
+            }
+            None
+        });
+        // If the queue is full, a restart without the new program finds the old configuration.
+        let _ = self.jobs.try_send(Job { change, is_short: true });
     }
 
     /// GetForwardingPipelineConfig. `raw` is the request, in binary form; so is the answer.

@@ -31,7 +31,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 pub use in_process::InProcess;
-use p4jet_control::SharedControl;
+use p4jet_control::{MemoryClaim, SharedControl};
 use p4jet_ports::{FromSwitch, ToSwitch};
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -61,7 +61,7 @@ pub const CALLS_MAX: u32 = 256;
 /// Maximum size of a request in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// Maximum size of a message on a stream, and of a request other than Write and SetForwardingPipelineConfig.
-pub const SMALL_MESSAGE_BYTES_MAX: usize = 1 << 20;
+pub const SMALL_MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// Maximum size of all large requests together, in bytes.
 pub const REQUESTS_BYTES_MAX: usize = 512 << 20;
 /// Maximum number of connections that have not greeted, with TLS and HTTP/2. A further one takes the place of the oldest.
@@ -70,6 +70,10 @@ pub const SILENT_MAX: usize = 64;
 pub const READS_OF_CLIENT_MAX: usize = 8;
 /// Maximum number of simultaneous Reads.
 pub const READS_MAX: usize = 64;
+/// Memory that a Read may take: a piece of its entities, and the answers made of them.
+const READ_BYTES: usize = 16 << 20;
+/// Memory for each byte of its request.
+const READ_BYTES_PER_BYTE: usize = 16;
 /// Number of threads for requests that wait for a batch, besides Reads.
 const OTHERS_MAX: usize = 4;
 /// Writes of at most this many bytes are answered together with others.
@@ -172,6 +176,7 @@ impl Server {
             to_switch,
             budget: Budget::new(REQUESTS_BYTES_MAX),
             reads: Reads::new(),
+            verifying: Arc::default(),
             clients: Mutex::default(),
             refused: AtomicBool::new(false),
             log,
@@ -225,6 +230,8 @@ struct Shared {
     to_switch: Option<packets::ToSwitch>,
     budget: Budget,
     reads: Reads,
+    /// The pipeline configuration that is verified now.
+    verifying: Arc<tokio::sync::Mutex<()>>,
     clients: Mutex<Clients>,
     /// True from the log line about a refused connection until a connection ends.
     refused: AtomicBool,
@@ -499,8 +506,26 @@ async fn write(shared: Arc<Shared>, raw: Bytes) -> Result<Bytes, Status> {
 }
 
 async fn set_pipeline(shared: Arc<Shared>, raw: Bytes) -> Result<Bytes, Status> {
-    let _room = shared.budget.hold(raw.len())?;
-    shared.device.change(false, move |device| device.set_pipeline(&raw)).await?;
+    let room = shared.budget.hold(raw.len())?;
+    let device = &shared.device;
+    if !device::only_verifies(&raw) {
+        device.change(false, move |device| device.set_pipeline(&raw)).await?;
+        return Ok(Bytes::new());
+    }
+    // Writes do not wait for the compilation (P-21), which goes on even if the client has gone.
+    let turn = Arc::clone(&shared.verifying).lock_owned().await;
+    let (result, verified) = oneshot::channel();
+    let verifying = Arc::clone(device);
+    p4jet_threads::spawn("p4runtime verify", move || {
+        let (_turn, _room) = (turn, room);
+        let verified = verifying.asked(&raw).and_then(|asked| Ok((verifying.verify(&asked)?, asked)));
+        // A client that has gone needs no result.
+        let _ = result.send(verified);
+    })
+    .map_err(|error| Status::resource_exhausted(error.to_string()))?;
+    let (verified, asked) =
+        verified.await.unwrap_or_else(|_| Err(Status::internal("bug in p4jet: the verification failed")))?;
+    device.change(false, move |device| device.apply(&asked, verified)).await?;
     Ok(Bytes::new())
 }
 
@@ -590,12 +615,15 @@ async fn read(connection: Arc<Connection>, raw: Bytes) -> Result<Pages, Status> 
     })?;
     let shared = Arc::clone(&connection.shared);
     let turn = shared.reads.turn(raw.len() > grpc::SMALL_BYTES).await?;
+    let bytes = READ_BYTES.saturating_add(READ_BYTES_PER_BYTE * raw.len());
+    let memory = MemoryClaim::new(bytes, || "a Read".to_string());
+    let memory = memory.map_err(|error| Status::resource_exhausted(error.message))?;
     let request = shared.device.read_request(raw)?;
     let (to_client, pages) = mpsc::channel(PAGES_MAX);
     let waiting: Waiting = Arc::new(Mutex::new(Some(pages)));
     let pages = Pages { waiting: Arc::clone(&waiting), _permit: permit };
     tokio::task::spawn_blocking(move || {
-        let _turn = turn;
+        let (_turn, _memory) = (turn, memory);
         let send = |page| send(&shared.reads, &to_client, page, &waiting);
         shared.device.read(&request, &send);
     });

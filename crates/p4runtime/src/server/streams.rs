@@ -1,9 +1,10 @@
 //! StreamChannel: messages from clients on their streams.
 
-use super::device::{Device, lock};
+use super::device::{Device, WANTED_FIELDS_MAX, lock};
 use super::outbox::{Outbox, Outgoing};
 use super::packets::ToSwitch;
 use crate::session::StreamId;
+use crate::wire;
 use bytes::Bytes;
 use p4jet_p4info::proto::v1;
 use prost::Message;
@@ -11,6 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio_stream::StreamExt;
 use tonic::{Code, Status, Streaming};
+
+/// Bytes of a client's message in a StreamError: by default, clients take at most 4 MiB.
+const COPY_BYTES_MAX: usize = 1 << 20;
+/// Characters of the type of an unknown message in a StreamError.
+const TYPE_CHARS_MAX: usize = 256;
 
 /// The stream to a client.
 pub type ToClient = Outgoing<Box<dyn FnMut() + Send>>;
@@ -77,15 +83,27 @@ impl Stream {
     /// # Errors
     /// The status with which the stream ends.
     pub async fn take(&self, message: Bytes) -> Result<(), Status> {
-        let request = v1::StreamMessageRequest::decode(message).map_err(super::device::malformed)?;
+        if wire::weight(&message, 4, WANTED_FIELDS_MAX) > WANTED_FIELDS_MAX {
+            let why = format!("the message has more than {WANTED_FIELDS_MAX} messages and byte strings");
+            self.send_error(Code::ResourceExhausted, why, None);
+            return Ok(());
+        }
+        let Ok(request) = v1::StreamMessageRequest::decode(message) else {
+            self.send_error(Code::InvalidArgument, "the message cannot be decoded".to_string(), None);
+            return Ok(());
+        };
         match request.update {
             Some(v1::StreamRequest::Arbitration(update)) => self.device.arbitrate(self.id, update).await,
-            Some(v1::StreamRequest::Packet(packet)) => {
+            Some(v1::StreamRequest::Packet(mut packet)) => {
                 if let Err((code, why)) = self.send(&packet) {
                     self.device.counts.packet_outs_dropped.fetch_add(1, Ordering::Relaxed);
+                    if packet.encoded_len() > COPY_BYTES_MAX {
+                        packet.payload.truncate(COPY_BYTES_MAX);
+                        packet.metadata.clear();
+                    }
                     let packet_out = Some(packet);
                     let details = v1::StreamErrorDetails::PacketOut(v1::PacketOutError { packet_out });
-                    self.send_error(code, why, details);
+                    self.send_error(code, why, Some(details));
                 }
                 Ok(())
             }
@@ -93,10 +111,12 @@ impl Stream {
                 self.acknowledge(ack);
                 Ok(())
             }
-            Some(v1::StreamRequest::Other(other)) => {
+            Some(v1::StreamRequest::Other(mut other)) => {
+                other.type_url = other.type_url.chars().take(TYPE_CHARS_MAX).collect();
+                other.value.truncate(COPY_BYTES_MAX);
                 let why = format!("no message of type `{}` is supported", other.type_url);
                 let details = v1::StreamErrorDetails::Other(v1::StreamOtherError { other: Some(other) });
-                self.send_error(Code::Unimplemented, why, details);
+                self.send_error(Code::Unimplemented, why, Some(details));
                 Ok(())
             }
             None => Ok(()),
@@ -142,17 +162,17 @@ impl Stream {
         }
         let why = format!("the P4Info has no digest with the id {}", ack.digest_id);
         let details = v1::DigestListAckError { digest_list_ack: Some(ack) };
-        self.send_error(Code::InvalidArgument, why, v1::StreamErrorDetails::DigestListAck(details));
+        self.send_error(Code::InvalidArgument, why, Some(v1::StreamErrorDetails::DigestListAck(details)));
     }
 
     /// Reports to the client a message that had no effect, if there is room.
-    fn send_error(&self, code: Code, message: String, details: v1::StreamErrorDetails) {
+    fn send_error(&self, code: Code, message: String, details: Option<v1::StreamErrorDetails>) {
         let error = v1::StreamError {
             canonical_code: code as i32,
             message,
             space: crate::refusal::SPACE.to_string(),
             code: 0,
-            details: Some(details),
+            details,
         };
         let update = Some(v1::StreamResponse::Error(error));
         self.outbox.put_error(v1::StreamMessageResponse { update }.encode_to_vec().into());

@@ -205,6 +205,16 @@ pub struct ProfileSpec {
     counts_members: Option<i32>,
 }
 
+impl ProfileSpec {
+    /// What a group or one-shot counts against the size: its weights, or its members.
+    fn size_of(&self, weights: &[i32]) -> i64 {
+        match self.counts_members {
+            Some(_) => weights.len() as i64,
+            None => weights.iter().map(|weight| i64::from(*weight)).sum(),
+        }
+    }
+}
+
 pub const PROFILES: &[ProfileSpec] = &[
     ProfileSpec {
         name: "paths",
@@ -681,10 +691,19 @@ impl Model {
                     calls.push(self.call(spec, action.action.as_ref(), false, faults));
                 }
                 faults.state(self.has_members(profile), INVALID);
-                let of_set = |act: &Act| if let Act::Set(calls, _) = act { calls.len() } else { 0 };
-                let used: usize = self.tables[table].values().map(|entry| of_set(&entry.act)).sum();
-                let used = used - old.map_or(0, of_set) + calls.len();
-                faults.state(used > of.size, FULL);
+                let weights = |set: &v1::ActionProfileActionSet| -> Vec<i32> {
+                    set.action_profile_actions.iter().map(|action| action.weight).collect()
+                };
+                let of_set = |act: &Act| match act {
+                    Act::Set(_, set) => (weights(set).len(), of.size_of(&weights(set))),
+                    _ => (0, 0),
+                };
+                let used = |part: fn((usize, i64)) -> i64, new: i64| {
+                    let all: i64 = self.tables[table].values().map(|entry| part(of_set(&entry.act))).sum();
+                    all - old.map_or(0, |old| part(of_set(old))) + new
+                };
+                faults.state(used(|(members, _)| members as i64, calls.len() as i64) > of.size as i64, FULL);
+                faults.state(used(|(_, size)| size, of.size_of(&weights(set))) > of.size as i64, FULL);
                 Act::Set(calls, set.clone())
             }
             _ => wrong(),
@@ -863,6 +882,12 @@ impl Model {
         } else {
             faults.state(old.is_none(), ABSENT);
         }
+        let of_group = |group: &ActionProfileGroup| {
+            spec.size_of(&group.members.iter().map(|member| member.weight).collect::<Vec<_>>())
+        };
+        let others = self.groups[profile].iter().filter(|(other, _)| **other != id);
+        let all = others.map(|(_, other)| of_group(other)).sum::<i64>() + of_group(group);
+        faults.state(all > spec.size as i64, FULL);
         faults.codes()?;
         self.groups[profile].insert(id, ActionProfileGroup { max_size, ..group.clone() });
         Ok(())
