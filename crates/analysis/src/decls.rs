@@ -6,7 +6,6 @@ use crate::members::Owner;
 use crate::scopes::Symbol;
 use crate::shapes::{LEAVES_MAX, LEVELS_MAX};
 use crate::typed::*;
-use crate::typed::{EMPTY_LEAVES, Shape};
 use crate::types::struct_kind_name;
 use num_bigint::BigInt;
 use p4jet_syntax::ast::{self, Annotation, AnnotationBody, DeclKind, Direction};

@@ -5,7 +5,6 @@ use crate::consts::{self, FoldError, is_value};
 use crate::generic::is_poison;
 use crate::members::Owner;
 use crate::scopes::Symbol;
-use crate::typed::BITS_MAX;
 use crate::typed::*;
 use num_bigint::BigInt;
 use num_traits::{Signed, ToPrimitive, Zero};

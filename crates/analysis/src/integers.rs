@@ -9,7 +9,6 @@
 //! Parameters of type `int` are known when the program is lowered, and remain unchanged.
 
 use crate::consts::is_value;
-use crate::typed::BITS_MAX;
 use crate::typed::*;
 use p4jet_syntax::ast::{BinaryOp, UnaryOp};
 

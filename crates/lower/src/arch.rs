@@ -10,8 +10,7 @@ use p4jet_syntax::span::Span;
 
 use crate::context::{Lowered, Lowerer};
 use crate::place::Place;
-use crate::value::ObjectId;
-use crate::value::Value;
+use crate::value::{ObjectId, Value};
 
 /// An architecture.
 pub trait Architecture: Sync {

@@ -7,8 +7,7 @@ use p4jet_syntax::span::Span;
 use crate::cfg::Jump;
 use crate::context::{Binding, Flow, Kind, Lowered, Lowerer};
 use crate::object::{BlockDecl, Object};
-use crate::value::ObjectId;
-use crate::value::{Storage, Value};
+use crate::value::{ObjectId, Storage, Value};
 
 /// The binding of a block parameter.
 #[derive(Clone, Debug)]

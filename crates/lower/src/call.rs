@@ -19,8 +19,7 @@ use crate::object::{BlockDecl, Object};
 use crate::place::Place;
 use crate::survey::has_effects;
 use crate::types::Role;
-use crate::value::ObjectId;
-use crate::value::{Storage, Value};
+use crate::value::{ObjectId, Storage, Value};
 
 /// The way in which parameters are bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

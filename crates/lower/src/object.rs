@@ -8,8 +8,7 @@ use p4jet_ir as ir;
 use p4jet_syntax::span::Span;
 
 use crate::context::{Binding, ControlKind, GLOBAL, Lowered, Lowerer, ScopeId, full_name};
-use crate::value::ObjectId;
-use crate::value::Value;
+use crate::value::{ObjectId, Value};
 
 /// An instance.
 #[derive(Clone, Debug)]

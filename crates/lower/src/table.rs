@@ -20,8 +20,7 @@ use crate::cfg::Jump;
 use crate::context::{
     ControlKind, Flow, GLOBAL, Kind, Lowered, Lowerer, NameSpace, ScopeId, TableEffects, full_name,
 };
-use crate::value::ObjectId;
-use crate::value::Value;
+use crate::value::{ObjectId, Value};
 
 /// The `size`, in P4Runtime and bmv2, of a table that declares none.
 const SIZE_DEFAULT: u32 = 1024;
