@@ -97,7 +97,7 @@ pub(crate) fn claim_for_updates(updates: usize, entries: usize) -> Result<Memory
 /// Claims memory for the list of a group, which is replaced. Short lists are counted with their updates.
 pub(crate) fn claim_for_places(update: &Update) -> Result<Option<MemoryClaim>, CommandError> {
     let Update::SetGroup { members, .. } = update else { return Ok(None) };
-    let places: usize = members.iter().map(|share| share.places as usize).sum();
+    let places: usize = members.iter().map(|share| share.weight as usize).sum();
     // The list grows in steps of two.
     let bytes = 2 * size_of::<u32>() * places;
     (bytes > FREE_BYTES_PER_LINE / 2)
