@@ -17,7 +17,8 @@ use p4jet_dataplane::{Cancel, QueueConfig, Switch, Topics};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::time::{Duration, Instant};
 
 /// Control of a running switch for several clients: batches are applied one after the other.
 #[derive(Clone)]
@@ -25,6 +26,8 @@ pub struct SharedControl(Arc<Shared>);
 
 struct Shared {
     kept: Mutex<Kept>,
+    /// The control in `kept`, for those that only read: they do not wait for batches.
+    current: Mutex<Control>,
     host: Option<Arc<dyn Host>>,
     /// The program that waits for [`Self::swap_program`].
     next: Mutex<Option<Swap>>,
@@ -50,6 +53,9 @@ const COMPILATIONS_MAX: usize = 4;
 /// Address space that must be free for each compilation. The limits of the compiler keep its memory below that, and the process
 /// ends if the heap refuses memory.
 const COMPILATION_BYTES: usize = 1 << 30;
+
+/// Time for which the end of the switch waits for a batch.
+const END_WAIT: Duration = Duration::from_secs(1);
 
 /// Memory for a port: its rings and the buffers of its captures.
 const PORT_BYTES: usize = 16 << 20;
@@ -262,9 +268,11 @@ impl Published<'_> {
 impl SharedControl {
     /// Shares a control. Without a host, ports and programs cannot change.
     pub fn new(control: Control, host: Option<Arc<dyn Host>>) -> SharedControl {
+        let current = Mutex::new(control.clone());
         let kept = Mutex::new(Kept { control, journal: None });
         SharedControl(Arc::new(Shared {
             kept,
+            current,
             host,
             next: Mutex::new(None),
             compilations: AtomicUsize::new(0),
@@ -273,9 +281,16 @@ impl SharedControl {
         }))
     }
 
-    /// The control of the running program, for reading, which delays no other client. Changes made through it are not kept.
+    /// The control of the running program, for reading, which delays no other client and waits for none. Changes made through it are
+    /// not kept.
     pub fn control(&self) -> Control {
-        lock(&self.0.kept).control.clone()
+        lock(&self.0.current).clone()
+    }
+
+    /// From now on, this control is that of the running program.
+    fn set_control(&self, kept: &mut Kept, control: Control) {
+        *lock(&self.0.current) = control.clone();
+        kept.control = control;
     }
 
     /// Applies a state file and keeps all further changes in it, so that the configuration survives however the process
@@ -296,13 +311,26 @@ impl SharedControl {
         Ok(lost)
     }
 
-    /// Updates the state file, including the registers, when the switch ends.
+    /// Updates the state file, including the registers, when the switch ends. Waits at most a second for a batch to end.
     ///
     /// # Errors
     ///
-    /// The file cannot be written.
+    /// The file cannot be written, or a batch is still being applied, which the file does not have then.
     pub fn write_state_file(&self) -> io::Result<()> {
-        let Kept { control, journal: Some(journal) } = &mut *lock(&self.0.kept) else { return Ok(()) };
+        let start = Instant::now();
+        let mut kept = loop {
+            match self.0.kept.try_lock() {
+                Ok(kept) => break kept,
+                Err(TryLockError::Poisoned(kept)) => break kept.into_inner(),
+                Err(TryLockError::WouldBlock) if start.elapsed() < END_WAIT => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(io::Error::other("a batch of updates has not ended, and none of them is kept"));
+                }
+            }
+        };
+        let Kept { control, journal: Some(journal) } = &mut *kept else { return Ok(()) };
         journal.replace(control).map(drop)
     }
 
@@ -409,8 +437,8 @@ impl SharedControl {
     /// nothing to do.
     fn make_queues(&self) -> Option<std::result::Result<(), String>> {
         let host = self.0.host.as_ref()?;
-        let needs_queues = || lock(&self.0.kept).control.switch().needs_queues();
-        let switch = Arc::clone(lock(&self.0.kept).control.switch());
+        let needs_queues = || self.control().switch().needs_queues();
+        let switch = Arc::clone(self.control().switch());
         if !switch.needs_queues() {
             return None;
         }
@@ -501,7 +529,8 @@ impl SharedControl {
         let _one_of_few = Compilation::begin(&self.0.compilations)?;
         if let Some(swap) = host.prepare_counted(counted, cancel)? {
             let mut kept = lock(&self.0.kept);
-            kept.control = kept.control.succeed(swap()?.switch);
+            let control = kept.control.succeed(swap()?.switch);
+            self.set_control(&mut kept, control);
         }
         Ok(())
     }
@@ -588,7 +617,8 @@ impl SharedControl {
     fn swap(&self, swap: impl FnOnce() -> Result<Swapped>) -> Result<String> {
         let mut kept = lock(&self.0.kept);
         let swapped = swap()?;
-        kept.control = kept.control.succeed(swapped.switch);
+        let control = kept.control.succeed(swapped.switch);
+        self.set_control(&mut kept, control);
         let unkept = kept.replace().map_or_else(String::new, |why| why + "\n");
         Ok(swapped.report + &unkept)
     }
@@ -624,11 +654,12 @@ impl SharedControl {
     ) -> Result<Loaded> {
         let mut kept = lock(&self.0.kept);
         let swapped = (ready.run)(keep)?;
-        kept.control = match (keep, aside) {
+        let control = match (keep, aside) {
             (Keep::Old, _) => kept.control.succeed(swapped.switch),
             (Keep::Own, Some(aside)) => aside.control().succeed(swapped.switch),
             (Keep::Own, None) => Control::new(swapped.switch),
         };
+        self.set_control(&mut kept, control);
         *lock(&self.0.next) = None;
         then(&kept.control);
         let unkept = kept.replace();

@@ -57,7 +57,12 @@ pub struct Batch {
     is_owners: bool,
     /// True if changes were settled.
     settled: bool,
+    /// The number of cells whose old values the undo steps hold.
+    undo_cells: usize,
 }
+
+/// Maximum number of old values of cells that a batch which can be undone holds before an update. One update may add those of all cells.
+const UNDO_CELLS_MAX: usize = 1 << 24;
 
 /// The number of undo steps for which a batch has room from the start.
 const LOG_MAX: usize = 1 << 16;
@@ -80,6 +85,7 @@ impl Batch {
             memory: None,
             settled: false,
             is_owners: false,
+            undo_cells: 0,
         }
     }
 
@@ -181,6 +187,7 @@ impl Batch {
         if let Some(log) = &mut self.log {
             self.settled |= !log.is_empty();
             log.clear();
+            self.undo_cells = 0;
         }
     }
 
@@ -190,7 +197,14 @@ impl Batch {
 
     fn carry_out_with(&mut self, update: Update, at: Option<u32>, direct: &Direct) -> Result<Option<u32>> {
         self.check_memory()?;
-        let Batch { control, log, made, changes, is_owners, .. } = self;
+        let Batch { control, log, made, changes, is_owners, undo_cells, .. } = self;
+        if *undo_cells > UNDO_CELLS_MAX {
+            let why = format!(
+                "the batch would hold the old values of more than {UNDO_CELLS_MAX} cells: send updates of whole arrays in smaller batches"
+            );
+            return Err(CommandError::limit(why));
+        }
+        let steps = log.as_ref().map_or(0, Vec::len);
         // The journal uses the names of the schema.
         control.check(&update)?;
         let mut note_after = None;
@@ -214,6 +228,9 @@ impl Batch {
             (update, None) if at.is_some() => guarded(|| control.apply(update, at, made, None)),
             (update, None) => control.perform(update, made),
         };
+        if let Some(log) = &log {
+            *undo_cells += log[steps..].iter().map(Undo::cells).sum::<usize>();
+        }
         match (&mut *changes, &done) {
             (Some(changes), Ok(made)) => changes.done(*made),
             (Some(changes), Err(_)) => changes.forget(),

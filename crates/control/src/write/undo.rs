@@ -68,6 +68,19 @@ pub(crate) enum UndoOther {
     Queues(Box<QueueConfig>),
 }
 
+impl Undo {
+    /// The number of cells whose old values it holds.
+    pub(crate) fn cells(&self) -> usize {
+        let Undo::Other(other) = self else { return 0 };
+        match &**other {
+            UndoOther::Counters(_, cells) => cells.len(),
+            UndoOther::Registers(_, cells) => cells.len(),
+            UndoOther::Meters(_, cells) => cells.len(),
+            _ => 0,
+        }
+    }
+}
+
 impl From<Update> for Undo {
     fn from(update: Update) -> Undo {
         UndoOther::Updates(vec![(update, None)]).into()
