@@ -162,8 +162,8 @@ fn method(method: &Method) -> MethodDescriptorProto {
         name: Some(method.name.to_string()),
         input_type: Some(format!(".{}", method.request)),
         output_type: Some(format!(".{}", method.answer)),
-        client_streaming: Some(method.requests),
-        server_streaming: Some(method.answers),
+        client_streaming: method.requests.then_some(true),
+        server_streaming: method.answers.then_some(true),
         options: None,
     }
 }
