@@ -1,7 +1,8 @@
 """The other end of crates/p4info/tests/python.rs: Google's implementation of the messages.
 
-Each line of standard input is one message of p4jet: name, binary, text, JSON (`-` if it has none), all but the name in hex.
-Each line of standard output says what was read of it, or is a message for p4jet: name and binary.
+Each line of standard input is one message of p4jet: name, binary, text, JSON (`-` if it has none), all but the name in hex; or
+`file` and the descriptor of a file. Each line of standard output says what was read of it, or is a message for p4jet: name and
+binary.
 """
 
 import os
@@ -10,7 +11,7 @@ import sys
 
 os.environ.setdefault("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python")
 
-from google.protobuf import json_format, text_format
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, text_format
 from google.protobuf.descriptor import FieldDescriptor as F
 from google.rpc import status_pb2
 from p4.config.v1 import p4info_pb2, p4types_pb2
@@ -78,10 +79,36 @@ def fill(message, depth):
             setattr(message, field.name, scalar(field))
 
 
+def plain(descriptor):
+    """Removes from a descriptor what p4jet's descriptors lack, and the order of declaration."""
+    for field, value in descriptor.ListFields():
+        is_entry = descriptor.DESCRIPTOR.name == "DescriptorProto" and descriptor.options.map_entry
+        if field.name in ("json_name", "reserved_name", "reserved_range") or field.name == "options" and not is_entry:
+            descriptor.ClearField(field.name)
+        elif field.label == F.LABEL_REPEATED:
+            if field.type == F.TYPE_MESSAGE:
+                for inner in value:
+                    plain(inner)
+            # Fields have the indices of oneofs.
+            if field.name != "oneof_decl":
+                value.sort(key=lambda inner: getattr(inner, "name", inner))
+    return descriptor
+
+
+def compare(ours):
+    ours = descriptor_pb2.FileDescriptorProto.FromString(ours)
+    theirs = descriptor_pb2.FileDescriptorProto()
+    descriptor_pool.Default().FindFileByName(ours.name).CopyToProto(theirs)
+    print("file", ours.name, "same" if plain(ours) == plain(theirs) else "different")
+
+
 def main():
     random.seed(1)
     known = classes()
     for line in sys.stdin:
+        if line.startswith("file "):
+            compare(bytes.fromhex(line.split(" ")[1]))
+            continue
         name, binary, text, json = line.split(" ")
         binary, text = bytes.fromhex(binary), bytes.fromhex(text).decode()
         cls = known.pop(name, None) or seen[name]

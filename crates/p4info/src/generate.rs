@@ -646,7 +646,7 @@ impl<'a> Generator<'a> {
                 name: key.name.clone(),
                 annotations: shown.texts,
                 bitwidth: self.width(&ty, key.span, "a key"),
-                matching: Some(matching(&key.match_kind)),
+                r#match: Some(matching(&key.match_kind)),
                 doc: shown.doc,
                 type_name: self.types.named(&ty, key.span),
                 structured_annotations: shown.structured,
@@ -1097,7 +1097,7 @@ impl Generator<'_> {
                         name: annotations::name(&field.annotations, &field.name),
                         annotations: shown.texts,
                         bitwidth: self.width(&ty, set.span, &what),
-                        matching: Some(matching(kind)),
+                        r#match: Some(matching(kind)),
                         doc: shown.doc,
                         structured_annotations: shown.structured,
                         ..MatchField::default()
@@ -1109,7 +1109,7 @@ impl Generator<'_> {
                 fields.push(MatchField {
                     id: 1,
                     bitwidth,
-                    matching: Some(matching("exact")),
+                    r#match: Some(matching("exact")),
                     ..MatchField::default()
                 });
             }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! [`generate`] creates the messages, [`Format`] writes them. The messages of the whole protocol are in [`proto`], so that the
-//! server and its clients use the same ones. [`constraints`] parses and evaluates `@entry_restriction` and
+//! server and its clients use the same ones; [`descriptors`] describes them to clients without `.proto` files. [`constraints`] parses and evaluates `@entry_restriction` and
 //! `@action_restriction`. P4Info equals p4c's, which a conformance test checks
 //! (`tests/conformance/p4info.rs`); docs/p4info.md names the exceptions.
 //!
@@ -17,6 +17,7 @@
 mod annotations;
 mod blocks;
 pub mod constraints;
+pub mod descriptors;
 mod entries;
 mod generate;
 mod ids;

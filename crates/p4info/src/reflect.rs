@@ -1,4 +1,4 @@
-//! The names, numbers and values of a message's fields, for the text and JSON forms.
+//! The names, numbers, types and values of a message's fields, for the text and JSON forms and for descriptors.
 //!
 //! The macros in [`crate::proto`] implement [`Reflect`] next to each message, so the formats have no code for single messages.
 
@@ -17,14 +17,61 @@ pub trait Reflect {
     /// Returns the place of a new value of a field: of a new element if it is repeated. `None` if there is no such field.
     fn slot(&mut self, name: &str) -> Option<Slot<'_>>;
 
-    /// Returns the names of all fields.
-    fn field_names(&self) -> Vec<&'static str>;
+    /// Returns all fields, in order of declaration.
+    fn fields(&self) -> Vec<Declared>;
 
     /// Returns the binary form.
     fn encode(&self) -> Vec<u8>;
 
     /// Adds the contents of a binary form.
     fn merge(&mut self, bytes: Bytes) -> Result<(), prost::DecodeError>;
+}
+
+/// A message or enumeration whose name is known without a value.
+pub trait Named {
+    /// The full name in protobuf.
+    const NAME: &'static str;
+}
+
+/// A field of a kind of message, without a value.
+#[derive(Clone, Copy)]
+pub struct Declared {
+    /// Number in the binary form.
+    pub number: u32,
+    /// Name: `match_fields`.
+    pub name: &'static str,
+    /// The number of values that the field can have.
+    pub cardinality: Cardinality,
+    /// The type of a value.
+    pub kind: Type,
+    /// Name of the oneof to which the field belongs.
+    pub oneof: Option<&'static str>,
+}
+
+/// The number of values that a kind of field can have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Cardinality {
+    /// One.
+    Single,
+    /// Any number.
+    Repeated,
+    /// One for each text.
+    Map,
+}
+
+/// The type of a value; enumerations and messages by their full names.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    Bool,
+    Int32,
+    Int64,
+    Uint32,
+    Uint64,
+    String,
+    Bytes,
+    Enum(&'static str),
+    Message(&'static str),
 }
 
 /// A value of a field.
@@ -76,7 +123,7 @@ pub enum Slot<'a> {
     String(&'a mut String),
     Bytes(&'a mut Bytes),
     /// The number, and the names of all members with their numbers.
-    Enum(&'a mut i32, &'static [(&'static str, i32)]),
+    Enum(&'a mut i32, Members),
     Message(&'a mut dyn Reflect),
     Map(&'a mut dyn Entries),
 }
@@ -93,16 +140,19 @@ impl<M: Reflect + Default> Entries for BTreeMap<String, M> {
     }
 }
 
+/// Names and numbers of an enumeration's members, in order of declaration.
+pub type Members = &'static [(&'static str, i32)];
+
 /// An enumeration: its members have names.
 pub trait Enumeration {
-    /// Names and numbers, in order of declaration.
-    const MEMBERS: &'static [(&'static str, i32)];
+    /// Its members.
+    const MEMBERS: Members;
 }
 
 /// A group of fields of which at most one is set.
 pub trait Oneof: Sized {
-    /// The names of the fields.
-    const NAMES: &'static [&'static str];
+    /// The fields; the name of the oneof is missing, because only the message that has it knows it.
+    const FIELDS: &'static [Declared];
     /// Shows the field that is set.
     fn visit<'a>(&'a self, visit: &mut dyn FnMut(Field<'a>));
     /// Sets a field to its default, unless it is set already, and returns its place.
@@ -115,6 +165,9 @@ pub fn member_name<E: Enumeration>(number: i32) -> Option<&'static str> {
 }
 
 /// Returns a field's name without the prefix of Rust's keywords.
-pub(crate) fn plain(name: &'static str) -> &'static str {
-    name.strip_prefix("r#").unwrap_or(name)
+pub(crate) const fn plain(name: &'static str) -> &'static str {
+    match name.as_bytes() {
+        [b'r', b'#', ..] => name.split_at(2).1,
+        _ => name,
+    }
 }

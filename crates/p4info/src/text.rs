@@ -165,8 +165,9 @@ impl Reader<'_> {
         colon: bool,
         depth: u32,
     ) -> Result<(), String> {
-        let (names, full_name) = (message.field_names(), message.full_name());
         let Some(slot) = message.slot(name) else {
+            let full_name = message.full_name();
+            let names: Vec<_> = message.fields().iter().map(|field| field.name).collect();
             let meant = suggest::did_you_mean(name, names.iter().copied());
             let names = suggest::list(&names);
             return Err(format!("`{name}` is not a field of {full_name}: {meant}its fields: {names}"));

@@ -2,9 +2,9 @@
 //!
 //!     P4RUNTIME_PYTHON=/path/to/python cargo test -p p4jet-p4info --test python -- --nocapture
 //!
-//! where that Python has `p4runtime`, `protobuf<4` and `googleapis-common-protos<1.57`. It reads our binary, text and JSON and
-//! compares its own binary with ours; we read its binary and write it again unchanged. Without the variable the test prints that
-//! it is skipped.
+//! where that Python has `p4runtime>=1.6`, `protobuf<4` and `googleapis-common-protos<1.57`. It reads our binary, text and JSON and
+//! compares its own binary with ours; we read its binary and write it again unchanged. It also compares its descriptors with ours,
+//! but for options. Without the variable the test prints that it is skipped.
 //!
 //! The bytes are equal except for the order of fields in messages with a oneof whose numbers enclose that of another
 //! field: Google writes fields in the order of their numbers, prost writes a oneof at its smallest number.
@@ -16,7 +16,8 @@ use std::process::{Command, Stdio};
 
 use bytes::Bytes;
 use p4jet_p4info::reflect::{Reflect, Value};
-use p4jet_p4info::{Format, proto};
+use p4jet_p4info::{Format, descriptors, proto};
+use prost_reflect::prost::Message;
 
 mod random;
 use random::{DEPTH, Random, fill};
@@ -43,6 +44,12 @@ fn python_and_p4jet_read_each_other() {
     };
     let mut random = Random(7);
     let mut lines = String::new();
+    let hex = |bytes: Vec<u8>| bytes.iter().fold(String::new(), |s, b| s + &format!("{b:02x}"));
+    for file in descriptors::files() {
+        if file.name().starts_with("p4/") || file.name().starts_with("google/") {
+            let _ = writeln!(lines, "file {}", hex(file.encode_to_vec()));
+        }
+    }
     let mut with_other_order = BTreeSet::new();
     for kind in 0..proto::all().len() {
         for _ in 0..20 {
@@ -52,7 +59,6 @@ fn python_and_p4jet_read_each_other() {
                 continue;
             }
             fill(&mut *message, &mut random, DEPTH);
-            let hex = |bytes: Vec<u8>| bytes.iter().fold(String::new(), |s, b| s + &format!("{b:02x}"));
             let text = Format::Text.write(&*message);
             if any(&*message, &|m| OTHER_ORDER.contains(&m.full_name())) {
                 with_other_order.insert(name);
@@ -89,6 +95,12 @@ fn python_and_p4jet_read_each_other() {
                 }
                 format!("Python reads ours: {verdict}")
             }
+            ["file", _, verdict] => {
+                if verdict != "same" {
+                    wrong.push(line.to_string());
+                }
+                format!("descriptors: {verdict}")
+            }
             ["message", name, hex] => {
                 let digits: Vec<u8> = hex.bytes().filter(|b| *b != b'-').collect();
                 let byte = |pair: &[u8]| u8::from_str_radix(&String::from_utf8_lossy(pair), 16).expect("hex");
@@ -115,5 +127,5 @@ fn python_and_p4jet_read_each_other() {
     println!("{} kinds of message; {counts:?}; the order can differ in {OTHER_ORDER:?}", proto::all().len());
     let shown = wrong.iter().take(10).map(|line| line.chars().take(300).collect::<String>());
     assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), shown.collect::<Vec<_>>());
-    assert!(counts.len() >= 2, "{counts:?}");
+    assert!(counts.len() >= 2 && counts.get("descriptors: same") == Some(&6), "{counts:?}");
 }

@@ -272,11 +272,19 @@ impl Client {
     /// # Errors
     /// The status.
     pub fn stream(&self) -> Result<Stream, Status> {
+        self.stream_of("StreamChannel")
+    }
+
+    /// Opens a stream of another method, whose messages are sent and received in binary form.
+    ///
+    /// # Errors
+    /// The status.
+    pub fn stream_of(&self, method: &str) -> Result<Stream, Status> {
         let (to_server, sent) = mpsc::channel(64);
         let mut grpc = self.grpc();
         let opening = async move {
             grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
-            grpc.streaming(Request::new(Sent(sent)), path("StreamChannel"), Raw).await
+            grpc.streaming(Request::new(Sent(sent)), path(method), Raw).await
         };
         let answer = self.handle.block_on(async { tokio::time::timeout(WAIT, opening).await });
         let answer = answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer")))?;
@@ -313,7 +321,14 @@ impl Stream {
     /// # Errors
     /// The stream has ended.
     pub fn send(&self, update: v1::StreamRequest) -> Result<(), Status> {
-        let message: Bytes = v1::StreamMessageRequest { update: Some(update) }.encode_to_vec().into();
+        self.send_raw(v1::StreamMessageRequest { update: Some(update) }.encode_to_vec().into())
+    }
+
+    /// Sends a message in binary form.
+    ///
+    /// # Errors
+    /// The stream has ended.
+    pub fn send_raw(&self, message: Bytes) -> Result<(), Status> {
         let gone = || Status::unavailable("the stream has ended");
         let to_server = self.to_server.as_ref().ok_or_else(gone)?;
         self.handle.block_on(to_server.send(message)).map_err(|_| gone())
@@ -330,16 +345,19 @@ impl Stream {
     /// # Errors
     /// The status with which the stream ended.
     pub fn next(&mut self, wait: Duration) -> Result<Option<v1::StreamResponse>, Status> {
+        let Some(message) = self.next_raw(wait)? else { return Ok(None) };
+        let message = v1::StreamMessageResponse::decode(message);
+        Ok(message.map_err(|error| Status::internal(error.to_string()))?.update)
+    }
+
+    /// Returns the next message as [`next`](Self::next) does, in binary form.
+    ///
+    /// # Errors
+    /// The status with which the stream ended.
+    pub fn next_raw(&mut self, wait: Duration) -> Result<Option<Bytes>, Status> {
         let from_server = &mut self.from_server;
         let next = self.handle.block_on(async { tokio::time::timeout(wait, from_server.next()).await });
-        match next.map_err(|_| Status::deadline_exceeded("no message"))? {
-            None => Ok(None),
-            Some(message) => {
-                let message = v1::StreamMessageResponse::decode(message?)
-                    .map_err(|error| Status::internal(error.to_string()))?;
-                Ok(message.update)
-            }
-        }
+        next.map_err(|_| Status::deadline_exceeded("no message"))?.transpose()
     }
 
     /// Returns the number of messages that arrive within this time, without decoding them.

@@ -764,7 +764,7 @@ impl Maker<'_> {
                 continue;
             };
             used[place] = true;
-            let found = match field.matching {
+            let found = match field.r#match {
                 Some(Match::MatchType(kind)) => match MatchType::try_from(kind) {
                     Ok(MatchType::Exact) => Some(MatchKind::Exact),
                     Ok(MatchType::Lpm) => Some(MatchKind::Lpm),

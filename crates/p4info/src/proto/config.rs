@@ -97,7 +97,7 @@ message! {
 
 enumeration! {
     /// The highest byte of an id: the kind of object ("ID Allocation for P4Info Objects").
-    Prefix {
+    "p4.config.v1.P4Ids.Prefix" Prefix {
         /// No kind: the id is invalid.
         UNSPECIFIED as Unspecified = 0,
         /// An action.
@@ -175,7 +175,7 @@ message! {
 
 enumeration! {
     /// The match kind of a key field.
-    MatchType {
+    "p4.config.v1.MatchField.MatchType" MatchType {
         /// Another way, which `other_match_type` names.
         UNSPECIFIED as Unspecified = 0,
         /// One value.
@@ -215,7 +215,7 @@ message! {
         /// Width in bits as the control plane sees it; 0 for translation to a string.
         bitwidth: int32 = 4,
         /// Its match kind.
-        matching: oneof Match(5, 7),
+        r#match: oneof Match(5, 7),
         /// Documentation.
         doc: message Documentation = 6,
         /// Its type, if that is a `type`.
@@ -247,7 +247,7 @@ message! {
 
 enumeration! {
     /// The handling of entries that no packet matches.
-    IdleTimeoutBehavior {
+    "p4.config.v1.Table.IdleTimeoutBehavior" IdleTimeoutBehavior {
         /// Nothing.
         NO_TIMEOUT as NoTimeout = 0,
         /// The switch notifies the control plane.
@@ -287,7 +287,7 @@ message! {
 
 enumeration! {
     /// The roles in which an action of a table's list can be used.
-    Scope {
+    "p4.config.v1.ActionRef.Scope" Scope {
         /// In entries and as the default action.
         TABLE_AND_DEFAULT as TableAndDefault = 0,
         /// In entries.
@@ -392,7 +392,7 @@ message! {
 
 enumeration! {
     /// The unit of a counter.
-    CounterUnit {
+    "p4.config.v1.CounterSpec.Unit" CounterUnit {
         /// Nothing that P4Runtime knows.
         UNSPECIFIED as Unspecified = 0,
         /// Bytes.
@@ -440,7 +440,7 @@ message! {
 
 enumeration! {
     /// The unit of a meter.
-    MeterUnit {
+    "p4.config.v1.MeterSpec.Unit" MeterUnit {
         /// Nothing that P4Runtime knows.
         UNSPECIFIED as Unspecified = 0,
         /// Bytes.
@@ -452,7 +452,7 @@ enumeration! {
 
 enumeration! {
     /// The configurations that a meter accepts.
-    MeterType {
+    "p4.config.v1.MeterSpec.Type" MeterType {
         /// RFC 2698: two rates.
         TWO_RATE_THREE_COLOR as TwoRateThreeColor = 0,
         /// RFC 2697: one rate and an excess burst.
@@ -988,13 +988,28 @@ message! {
     }
 }
 
-super::list_all!(
-    P4Info Documentation PlatformProperties PkgInfo P4Ids Preamble Extern ExternInstance MatchField TableActionCallArgument
-    TableActionCall Table ActionRef ActionParam Action SumOfWeights SumOfMembers ActionProfile CounterSpec Counter
-    DirectCounter MeterSpec Meter DirectMeter Metadata ControllerPacketMetadata ValueSet Register Digest P4TypeInfo
-    P4DataTypeSpec P4NamedType P4BoolType P4ErrorType P4BitstringLikeTypeSpec P4BitTypeSpec P4IntTypeSpec P4VarbitTypeSpec
-    P4TupleTypeSpec StructMember P4StructTypeSpec HeaderMember P4HeaderTypeSpec HeaderUnionMember P4HeaderUnionTypeSpec
-    P4HeaderStackTypeSpec P4HeaderUnionStackTypeSpec KeyValuePair KeyValuePairList Expression ExpressionList
-    StructuredAnnotation SourceLocation EnumMember P4EnumTypeSpec SerializableEnumMember P4SerializableEnumTypeSpec
-    P4ErrorTypeSpec SdnString P4NewTypeTranslation P4NewTypeSpec
-);
+super::define_files! {
+    "p4/config/v1/p4info.proto" in "p4.config.v1" {
+        messages {
+            P4Info Documentation PlatformProperties PkgInfo P4Ids Preamble Extern ExternInstance MatchField
+            TableActionCallArgument TableActionCall Table ActionRef ActionParam Action SumOfWeights SumOfMembers
+            ActionProfile CounterSpec Counter DirectCounter MeterSpec Meter DirectMeter Metadata ControllerPacketMetadata
+            ValueSet Register Digest
+        }
+        enumerations {
+            Prefix MatchType IdleTimeoutBehavior Scope CounterUnit MeterUnit MeterType
+        }
+        services {}
+    }
+    "p4/config/v1/p4types.proto" in "p4.config.v1" {
+        messages {
+            P4TypeInfo P4DataTypeSpec P4NamedType P4BoolType P4ErrorType P4BitstringLikeTypeSpec P4BitTypeSpec P4IntTypeSpec
+            P4VarbitTypeSpec P4TupleTypeSpec StructMember P4StructTypeSpec HeaderMember P4HeaderTypeSpec HeaderUnionMember
+            P4HeaderUnionTypeSpec P4HeaderStackTypeSpec P4HeaderUnionStackTypeSpec KeyValuePair KeyValuePairList Expression
+            ExpressionList StructuredAnnotation SourceLocation EnumMember P4EnumTypeSpec SerializableEnumMember
+            P4SerializableEnumTypeSpec P4ErrorTypeSpec SdnString P4NewTypeTranslation P4NewTypeSpec
+        }
+        enumerations {}
+        services {}
+    }
+}

@@ -22,4 +22,15 @@ message! {
     }
 }
 
-super::list_all!(Any Status);
+super::define_files! {
+    "google/protobuf/any.proto" in "google.protobuf" {
+        messages { Any }
+        enumerations {}
+        services {}
+    }
+    "google/rpc/status.proto" in "google.rpc" {
+        messages { Status }
+        enumerations {}
+        services {}
+    }
+}

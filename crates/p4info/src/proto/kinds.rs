@@ -1,11 +1,14 @@
 //! The values that fields can have, by their Rust types.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
-use crate::reflect::{Reflect, Slot, Value};
+use crate::reflect::{Named, Reflect, Slot, Type, Value};
 
 /// A type of fields. Enumerations are `i32` for prost, so the macros treat them apart.
 pub(crate) trait Kind {
+    const TYPE: Type;
     fn is_default(&self) -> bool;
     fn value(&self) -> Value<'_>;
     fn slot(&mut self) -> Slot<'_>;
@@ -14,6 +17,7 @@ pub(crate) trait Kind {
 macro_rules! scalars {
     ($($ty:ty, $kind:ident, $this:ident => $value:expr, $default:expr;)*) => {$(
         impl Kind for $ty {
+            const TYPE: Type = Type::$kind;
             fn is_default(&self) -> bool {
                 let $this = self;
                 $default
@@ -39,7 +43,8 @@ scalars! {
     Bytes, Bytes, v => v, v.is_empty();
 }
 
-impl<M: Reflect> Kind for M {
+impl<M: Reflect + Named> Kind for M {
+    const TYPE: Type = Type::Message(M::NAME);
     fn is_default(&self) -> bool {
         false
     }
@@ -58,10 +63,27 @@ pub(crate) fn push<T: Default>(list: &mut Vec<T>) -> &mut T {
     &mut list[last]
 }
 
-/// [`crate::reflect::plain`] at compile time.
-pub(crate) const fn plain(name: &'static str) -> &'static str {
-    match name.as_bytes() {
-        [b'r', b'#', ..] => name.split_at(2).1,
-        _ => name,
-    }
+/// The type of a field that holds one value.
+pub(crate) fn of_value<T: Kind>(_: &T) -> Type {
+    T::TYPE
+}
+
+/// The type of a field that holds a message or none.
+pub(crate) fn of_message<T: Kind>(_: &Option<T>) -> Type {
+    T::TYPE
+}
+
+/// The type of a repeated field's elements.
+pub(crate) fn of_elements<T: Kind>(_: &[T]) -> Type {
+    T::TYPE
+}
+
+/// The type of a map's values.
+pub(crate) fn of_entries<T: Kind>(_: &BTreeMap<String, T>) -> Type {
+    T::TYPE
+}
+
+/// The type of a oneof's field.
+pub(crate) const fn of_variant<T: Kind, O>(_: fn(T) -> O) -> Type {
+    T::TYPE
 }

@@ -3,8 +3,8 @@
 /// A message: the type with prost's derive, and [`crate::reflect::Reflect`].
 ///
 /// A field is `name: KIND = NUMBER`, where KIND is `bool`, `int32`, `int64`, `uint32`, `uint64`, `string`, `bytes`,
-/// `enumeration E`, `message M`, `repeated` of `uint32`, `string`, `bytes` or `message M`, or `map M` (from strings). A
-/// oneof is `name: oneof O(NUMBER, …)`.
+/// `enumeration E`, `message M`, `repeated` of any of these but `enumeration E`, or `map M` (from strings). A oneof is
+/// `name: oneof O(NUMBER, …)`.
 macro_rules! message {
     ($(#[$doc:meta])* $full:literal $name:ident { $($body:tt)* }) => {
         message! { @fields [$(#[$doc])* $full $name] [] [] $($body)* }
@@ -15,19 +15,14 @@ macro_rules! message {
             [$($f)* $(#[$d])* #[prost(message, repeated, tag = $t)] pub $n: Vec<$m>,]
             [$($r)* ($n repeated $t)] $($rest)* }
     };
-    (@fields $head:tt [$($f:tt)*] [$($r:tt)*] $(#[$d:meta])* $n:ident: repeated string = $t:tt, $($rest:tt)*) => {
-        message! { @fields $head
-            [$($f)* $(#[$d])* #[prost(string, repeated, tag = $t)] pub $n: Vec<String>,]
-            [$($r)* ($n repeated $t)] $($rest)* }
-    };
     (@fields $head:tt [$($f:tt)*] [$($r:tt)*] $(#[$d:meta])* $n:ident: repeated bytes = $t:tt, $($rest:tt)*) => {
         message! { @fields $head
             [$($f)* $(#[$d])* #[prost(bytes = "bytes", repeated, tag = $t)] pub $n: Vec<::bytes::Bytes>,]
             [$($r)* ($n repeated $t)] $($rest)* }
     };
-    (@fields $head:tt [$($f:tt)*] [$($r:tt)*] $(#[$d:meta])* $n:ident: repeated uint32 = $t:tt, $($rest:tt)*) => {
+    (@fields $head:tt [$($f:tt)*] [$($r:tt)*] $(#[$d:meta])* $n:ident: repeated $kind:ident = $t:tt, $($rest:tt)*) => {
         message! { @fields $head
-            [$($f)* $(#[$d])* #[prost(uint32, repeated, tag = $t)] pub $n: Vec<u32>,]
+            [$($f)* $(#[$d])* #[prost($kind, repeated, tag = $t)] pub $n: Vec<scalar!($kind)>,]
             [$($r)* ($n repeated $t)] $($rest)* }
     };
     (@fields $head:tt [$($f:tt)*] [$($r:tt)*] $(#[$d:meta])* $n:ident: map $m:ident = $t:tt, $($rest:tt)*) => {
@@ -67,6 +62,10 @@ macro_rules! message {
         #[derive(Clone, PartialEq, ::prost::Message)]
         pub struct $name { $($f)* }
 
+        impl $crate::reflect::Named for $name {
+            const NAME: &'static str = $full;
+        }
+
         impl $crate::reflect::Reflect for $name {
             fn full_name(&self) -> &'static str {
                 $full
@@ -81,11 +80,11 @@ macro_rules! message {
                 None
             }
             #[allow(clippy::vec_init_then_push)]
-            fn field_names(&self) -> Vec<&'static str> {
+            fn fields(&self) -> Vec<$crate::reflect::Declared> {
                 #[allow(unused_mut)]
-                let mut names = Vec::new();
-                $(names!(names, $n $($kind)*);)*
-                names
+                let mut fields = Vec::new();
+                $(declare!(self, fields, $n $($kind)*);)*
+                fields
             }
             fn encode(&self) -> Vec<u8> {
                 ::prost::Message::encode_to_vec(self)
@@ -166,7 +165,7 @@ macro_rules! show {
 /// Returns from the function with the place of a field of a message, if it has the name.
 macro_rules! place {
     ($this:expr, $name:expr, $n:ident oneof $o:ident) => {
-        if <$o as $crate::reflect::Oneof>::NAMES.contains(&$name) {
+        if <$o as $crate::reflect::Oneof>::FIELDS.iter().any(|field| field.name == $name) {
             return $crate::reflect::Oneof::slot(&mut $this.$n, $name);
         }
     };
@@ -186,14 +185,34 @@ macro_rules! place {
     };
 }
 
-/// Adds the names of a field of a message.
-macro_rules! names {
-    ($names:ident, $n:ident oneof $o:ident) => {
-        $names.extend(<$o as $crate::reflect::Oneof>::NAMES);
+/// Adds a field of a message, or the fields of a oneof.
+macro_rules! declare {
+    ($this:expr, $fields:ident, $n:ident oneof $o:ident) => {
+        let oneof = Some($crate::reflect::plain(stringify!($n)));
+        let fields = <$o as $crate::reflect::Oneof>::FIELDS.iter();
+        $fields.extend(fields.map(|field| $crate::reflect::Declared { oneof, ..*field }));
     };
-    ($names:ident, $n:ident $kind:tt $t:tt) => {
-        $names.push($crate::reflect::plain(stringify!($n)));
+    ($this:expr, $fields:ident, $n:ident $kind:tt $t:tt) => {
+        let (cardinality, kind) = declare!(@kind $this.$n, $kind);
+        let name = $crate::reflect::plain(stringify!($n));
+        $fields.push($crate::reflect::Declared { number: $t, name, cardinality, kind, oneof: None });
     };
+    (@kind $place:expr, repeated) => {
+        ($crate::reflect::Cardinality::Repeated, $crate::proto::kinds::of_elements(&$place))
+    };
+    (@kind $place:expr, map) => {
+        ($crate::reflect::Cardinality::Map, $crate::proto::kinds::of_entries(&$place))
+    };
+    (@kind $place:expr, message) => {
+        ($crate::reflect::Cardinality::Single, $crate::proto::kinds::of_message(&$place))
+    };
+    (@kind $place:expr, single) => {
+        ($crate::reflect::Cardinality::Single, $crate::proto::kinds::of_value(&$place))
+    };
+    (@kind $place:expr, ($e:ident)) => {{
+        let kind = $crate::reflect::Type::Enum(<$e as $crate::reflect::Named>::NAME);
+        ($crate::reflect::Cardinality::Single, kind)
+    }};
 }
 
 /// A oneof: fields are `name as Variant: KIND = NUMBER`.
@@ -221,7 +240,13 @@ macro_rules! oneof {
         pub enum $name { $($f)* }
 
         impl $crate::reflect::Oneof for $name {
-            const NAMES: &'static [&'static str] = &[$($crate::proto::kinds::plain(stringify!($n))),*];
+            const FIELDS: &'static [$crate::reflect::Declared] = &[$($crate::reflect::Declared {
+                number: $t,
+                name: $crate::reflect::plain(stringify!($n)),
+                cardinality: $crate::reflect::Cardinality::Single,
+                kind: oneof!(@kind $name::$v, $kind),
+                oneof: None,
+            }),*];
             fn visit<'a>(&'a self, visit: &mut dyn FnMut($crate::reflect::Field<'a>)) {
                 let label = $crate::reflect::Label::Single;
                 let (number, name, value) = match self {
@@ -243,6 +268,8 @@ macro_rules! oneof {
             }
         }
     };
+    (@kind $variant:expr, plain) => { $crate::proto::kinds::of_variant($variant) };
+    (@kind $variant:expr, ($e:ident)) => { $crate::reflect::Type::Enum(<$e as $crate::reflect::Named>::NAME) };
     (@value $set:expr, plain) => { $crate::proto::kinds::Kind::value($set) };
     (@value $set:expr, ($e:ident)) => {
         $crate::reflect::Value::Enum(*$set, $crate::reflect::member_name::<$e>(*$set))
@@ -255,14 +282,39 @@ macro_rules! oneof {
 
 /// An enumeration: members are `NAME as Variant = NUMBER`.
 macro_rules! enumeration {
-    ($(#[$doc:meta])* $name:ident { $($(#[$d:meta])* $n:ident as $v:ident = $t:expr,)* }) => {
+    ($(#[$doc:meta])* $full:literal $name:ident { $($(#[$d:meta])* $n:ident as $v:ident = $t:expr,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ::prost::Enumeration)]
         #[repr(i32)]
         pub enum $name { $($(#[$d])* $v = $t,)* }
 
+        impl $crate::reflect::Named for $name {
+            const NAME: &'static str = $full;
+        }
+
         impl $crate::reflect::Enumeration for $name {
-            const MEMBERS: &'static [(&'static str, i32)] = &[$((stringify!($n), $t)),*];
+            const MEMBERS: $crate::reflect::Members = &[$((stringify!($n), $t)),*];
         }
     };
+}
+
+/// A service: methods are `Name(REQUEST) -> ANSWER;`, where each is a message `M` or `stream M`.
+macro_rules! service {
+    ($(#[$doc:meta])* $full:literal $name:ident { $($method:ident($($request:ident)+) -> $($answer:ident)+;)* }) => {
+        $(#[$doc])*
+        pub const $name: $crate::proto::Service = $crate::proto::Service {
+            name: $full,
+            methods: &[$($crate::proto::Method {
+                name: stringify!($method),
+                request: service!(@message $($request)+),
+                requests: service!(@is_stream $($request)+),
+                answer: service!(@message $($answer)+),
+                answers: service!(@is_stream $($answer)+),
+            }),*],
+        };
+    };
+    (@message stream $message:ident) => { <$message as $crate::reflect::Named>::NAME };
+    (@message $message:ident) => { <$message as $crate::reflect::Named>::NAME };
+    (@is_stream stream $message:ident) => { true };
+    (@is_stream $message:ident) => { false };
 }

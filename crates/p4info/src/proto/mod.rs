@@ -10,26 +10,80 @@ pub(crate) mod kinds;
 
 pub mod config;
 pub mod google;
+pub mod grpc;
 pub mod stratum;
 pub mod v1;
 
-use crate::reflect::Reflect;
+use crate::reflect::{Members, Reflect};
 
-/// Returns an empty message of each kind.
-pub fn all() -> Vec<Box<dyn Reflect>> {
-    let mut all = google::all();
-    all.extend(config::all());
-    all.extend(v1::all());
-    all
+/// A `.proto` file that defines some of the messages.
+pub struct File {
+    /// Its name: `p4/v1/p4runtime.proto`.
+    pub name: &'static str,
+    /// Its package: `p4.v1`.
+    pub package: &'static str,
+    /// An empty message of each kind, in the order in which they are described.
+    pub messages: Vec<Box<dyn Reflect>>,
+    /// Full names and members of its enumerations.
+    pub enumerations: Vec<(&'static str, Members)>,
+    /// Its services.
+    pub services: Vec<Service>,
 }
 
-/// Defines `all` of a module, which returns an empty message of each kind of a module.
-macro_rules! list_all {
-    ($($name:ident)*) => {
-        /// Returns an empty message of each kind.
-        pub fn all() -> Vec<Box<dyn $crate::reflect::Reflect>> {
-            vec![$(Box::new($name::default())),*]
+/// A gRPC service.
+pub struct Service {
+    /// Full name: `p4.v1.P4Runtime`.
+    pub name: &'static str,
+    /// Its methods.
+    pub methods: &'static [Method],
+}
+
+/// A method of a service.
+pub struct Method {
+    /// Name.
+    pub name: &'static str,
+    /// Full name of the message that it takes.
+    pub request: &'static str,
+    /// True if it takes a stream of them.
+    pub requests: bool,
+    /// Full name of the message that it returns.
+    pub answer: &'static str,
+    /// True if it returns a stream of them.
+    pub answers: bool,
+}
+
+/// Returns an empty message of each kind that P4Runtime has.
+pub fn all() -> Vec<Box<dyn Reflect>> {
+    let files = [google::files(), config::files(), v1::files()];
+    files.into_iter().flatten().flat_map(|file| file.messages).collect()
+}
+
+/// Returns all files: those of P4Runtime, and those of the other messages and services of the server.
+pub fn files() -> Vec<File> {
+    let files = [google::files(), config::files(), v1::files(), stratum::files(), grpc::files()];
+    files.into_iter().flatten().collect()
+}
+
+/// Defines `files` of a module: which file has which messages, enumerations and services.
+macro_rules! define_files {
+    ($($name:literal in $package:literal {
+        messages { $($message:ident)* }
+        enumerations { $($enumeration:ident)* }
+        services { $($service:ident)* }
+    })*) => {
+        /// Returns the files with the messages of this module.
+        pub fn files() -> Vec<$crate::proto::File> {
+            vec![$($crate::proto::File {
+                name: $name,
+                package: $package,
+                messages: vec![$(Box::new($message::default())),*],
+                enumerations: vec![$((
+                    <$enumeration as $crate::reflect::Named>::NAME,
+                    <$enumeration as $crate::reflect::Enumeration>::MEMBERS,
+                )),*],
+                services: vec![$($service),*],
+            }),*]
         }
     };
 }
-use list_all;
+use define_files;

@@ -25,3 +25,11 @@ message! {
         value: bytes = 2,
     }
 }
+
+super::define_files! {
+    "stratum/public/proto/p4_role_config.proto" in "stratum" {
+        messages { P4RoleConfig PacketFilter }
+        enumerations {}
+        services {}
+    }
+}

@@ -10,7 +10,7 @@ use super::google::{Any, Status};
 
 enumeration! {
     /// How a batch is handled in which an update fails ("Batch Atomicity").
-    Atomicity {
+    "p4.v1.WriteRequest.Atomicity" Atomicity {
         /// The other updates take effect.
         CONTINUE_ON_ERROR as ContinueOnError = 0,
         /// No update takes effect; packets may see some for a while.
@@ -65,7 +65,7 @@ message! {
 
 enumeration! {
     /// The kind of an update.
-    UpdateType {
+    "p4.v1.Update.Type" UpdateType {
         /// Not set, which is an error.
         UNSPECIFIED as Unspecified = 0,
         /// Adds an entity that does not exist.
@@ -301,7 +301,7 @@ message! {
 
 enumeration! {
     /// How a group chooses a member.
-    ActionSelectionMode {
+    "p4.v1.ActionProfileActionSet.ActionSelectionMode" ActionSelectionMode {
         /// The mode of the selector.
         DEFAULT_MODE_DETERMINED_BY_ACTION_SELECTOR as DefaultModeDeterminedByActionSelector = 0,
         /// By a hash.
@@ -313,7 +313,7 @@ enumeration! {
 
 enumeration! {
     /// The unit of a group's size.
-    SizeSemantics {
+    "p4.v1.ActionProfileActionSet.SizeSemantics" SizeSemantics {
         /// The unit of the selector.
         DEFAULT_SIZE_DETERMINED_BY_ACTION_SELECTOR as DefaultSizeDeterminedByActionSelector = 0,
         /// Weights.
@@ -832,7 +832,7 @@ message! {
 
 enumeration! {
     /// The use of a pipeline configuration ("P4 Forwarding-Pipeline Configuration").
-    ConfigAction {
+    "p4.v1.SetForwardingPipelineConfigRequest.Action" ConfigAction {
         /// Not set, which is an error.
         UNSPECIFIED as Unspecified = 0,
         /// Checks the configuration.
@@ -893,7 +893,7 @@ message! {
 
 enumeration! {
     /// The fields of the configuration that the client wants, in addition to the cookie.
-    ResponseType {
+    "p4.v1.GetForwardingPipelineConfigRequest.ResponseType" ResponseType {
         /// All.
         ALL as All = 0,
         /// None.
@@ -941,7 +941,7 @@ message! {
 
 enumeration! {
     /// Port numbers with a meaning for controllers ("Translation of Port Numbers").
-    SdnPort {
+    "p4.v1.SdnPort" SdnPort {
         /// No port.
         SDN_PORT_UNKNOWN as Unknown = 0,
         /// The lowest.
@@ -1068,14 +1068,42 @@ message! {
     }
 }
 
-super::list_all!(
-    WriteRequest WriteResponse ReadRequest ReadResponse Update Entity ExternEntry IdleTimeout TableEntry Exact Ternary Lpm
-    Range Optional FieldMatch TableAction ActionParam Action ActionProfileActionSet ActionProfileAction ActionProfileMember
-    GroupMember ActionProfileGroup Index MeterEntry DirectMeterEntry MeterConfig CounterEntry DirectCounterEntry CounterData
-    MeterCounterData PacketReplicationEngineEntry BackupReplica Replica MulticastGroupEntry CloneSessionEntry ValueSetMember
-    ValueSetEntry RegisterEntry DigestConfig DigestEntry StreamMessageRequest PacketOut DigestListAck StreamMessageResponse
-    PacketIn DigestList PacketMetadata MasterArbitrationUpdate Role IdleTimeoutNotification StreamError PacketOutError
-    DigestListAckError StreamOtherError Uint128 SetForwardingPipelineConfigRequest SetForwardingPipelineConfigResponse Cookie
-    ForwardingPipelineConfig GetForwardingPipelineConfigRequest GetForwardingPipelineConfigResponse Error CapabilitiesRequest
-    CapabilitiesResponse P4Data P4Varbit P4StructLike P4Header P4HeaderUnion P4HeaderStack P4HeaderUnionStack
-);
+service! {
+    /// The service.
+    "p4.v1.P4Runtime" P4_RUNTIME {
+        Write(WriteRequest) -> WriteResponse;
+        Read(ReadRequest) -> stream ReadResponse;
+        SetForwardingPipelineConfig(SetForwardingPipelineConfigRequest) -> SetForwardingPipelineConfigResponse;
+        GetForwardingPipelineConfig(GetForwardingPipelineConfigRequest) -> GetForwardingPipelineConfigResponse;
+        StreamChannel(stream StreamMessageRequest) -> stream StreamMessageResponse;
+        Capabilities(CapabilitiesRequest) -> CapabilitiesResponse;
+    }
+}
+
+super::define_files! {
+    "p4/v1/p4runtime.proto" in "p4.v1" {
+        messages {
+            WriteRequest WriteResponse ReadRequest ReadResponse Update Entity ExternEntry IdleTimeout TableEntry Exact
+            Ternary Lpm Range Optional FieldMatch TableAction ActionParam Action ActionProfileActionSet ActionProfileAction
+            ActionProfileMember GroupMember ActionProfileGroup Index MeterEntry DirectMeterEntry MeterConfig CounterEntry
+            DirectCounterEntry CounterData MeterCounterData PacketReplicationEngineEntry BackupReplica Replica
+            MulticastGroupEntry CloneSessionEntry ValueSetMember ValueSetEntry RegisterEntry DigestConfig DigestEntry
+            StreamMessageRequest PacketOut DigestListAck StreamMessageResponse PacketIn DigestList PacketMetadata
+            MasterArbitrationUpdate Role IdleTimeoutNotification StreamError PacketOutError DigestListAckError
+            StreamOtherError Uint128 SetForwardingPipelineConfigRequest SetForwardingPipelineConfigResponse Cookie
+            ForwardingPipelineConfig GetForwardingPipelineConfigRequest GetForwardingPipelineConfigResponse Error
+            CapabilitiesRequest CapabilitiesResponse
+        }
+        enumerations {
+            Atomicity UpdateType ActionSelectionMode SizeSemantics ConfigAction ResponseType SdnPort
+        }
+        services { P4_RUNTIME }
+    }
+    "p4/v1/p4data.proto" in "p4.v1" {
+        messages {
+            P4Data P4Varbit P4StructLike P4Header P4HeaderUnion P4HeaderStack P4HeaderUnionStack
+        }
+        enumerations {}
+        services {}
+    }
+}

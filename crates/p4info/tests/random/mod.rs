@@ -34,12 +34,12 @@ pub const DEPTH: u32 = 5;
 
 /// Fills a message.
 pub fn fill(message: &mut dyn Reflect, random: &mut Random, depth: u32) {
-    for name in message.field_names() {
+    for field in message.fields() {
         // Some fields stay empty deep inside, so that messages stay small.
         if depth < DEPTH && random.below(3) > 0 {
             continue;
         }
-        let slot = message.slot(name).expect("a field that it names");
+        let slot = message.slot(field.name).expect("a field that it names");
         match slot {
             Slot::Bool(place) => *place = true,
             Slot::Int32(place) => *place = random.next() as i32,

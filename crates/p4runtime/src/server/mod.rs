@@ -6,6 +6,7 @@
 //! * `streams`: messages from clients on their streams. `outbox`: messages that wait for them.
 //! * `in_process`: a server without sockets.
 //! * `packets`: packets to and from controllers. `events`: digests, and entries that have been idle.
+//! * `reflection`: descriptors of the services and messages.
 //!
 //! Everything that clients can fill is bounded (docs/limits.md).
 
@@ -16,6 +17,7 @@ mod grpc;
 mod in_process;
 mod outbox;
 mod packets;
+mod reflection;
 mod roles;
 mod streams;
 mod tls;
@@ -32,7 +34,9 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 pub use in_process::InProcess;
 use p4jet_control::{MemoryClaim, SharedControl};
+use p4jet_p4info::proto::grpc::{HealthCheckResponse, ServingStatus};
 use p4jet_ports::{FromSwitch, ToSwitch};
+use prost::Message;
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
@@ -100,6 +104,10 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 const SEND_BUFFER: usize = 256 << 10;
 /// Bytes of the headers of a request.
 const HEADERS_MAX: u32 = 16 << 10;
+
+/// The method of the reflection service, and its path in older clients.
+const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+const REFLECTION_ALPHA: &str = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 
 /// The files of a server that speaks TLS.
 #[derive(Clone, Debug)]
@@ -278,6 +286,8 @@ struct Connection {
     number: u64,
     /// Room for its Reads.
     reads: Arc<Semaphore>,
+    /// Room for its reflection streams.
+    reflections: Arc<Semaphore>,
 }
 
 impl Connection {
@@ -292,7 +302,8 @@ impl Connection {
             return None;
         };
         let reads = Arc::new(Semaphore::new(READS_OF_CLIENT_MAX));
-        Some(Connection { shared: Arc::clone(shared), number, reads })
+        let reflections = Arc::new(Semaphore::new(reflection::REFLECTIONS_OF_CLIENT_MAX));
+        Some(Connection { shared: Arc::clone(shared), number, reads, reflections })
     }
 
     /// Changes what is known about the client, unless another one has its place.
@@ -422,9 +433,10 @@ async fn answer_to(connection: Arc<Connection>, request: Request<Incoming>) -> R
     let method = path.strip_prefix("/p4.v1.P4Runtime/").unwrap_or(path).to_string();
     let bytes_max = match method.as_str() {
         "Write" | "SetForwardingPipelineConfig" => MESSAGE_BYTES_MAX,
+        REFLECTION | REFLECTION_ALPHA => reflection::QUESTION_BYTES_MAX,
         _ => SMALL_MESSAGE_BYTES_MAX,
     };
-    let is_stream = method == "StreamChannel";
+    let is_stream = matches!(method.as_str(), "StreamChannel" | REFLECTION | REFLECTION_ALPHA);
     let request = request.map(|body| Admitted::new(body, shared.budget.clone(), bytes_max, is_stream));
     let mut grpc = tonic::server::Grpc::new(Raw)
         .max_decoding_message_size(bytes_max)
@@ -465,20 +477,28 @@ async fn answer_to(connection: Arc<Connection>, request: Request<Incoming>) -> R
         "/grpc.health.v1.Health/Watch" => {
             let watch = |raw: Bytes| async move {
                 // The health protocol: an unknown service gets SERVICE_UNKNOWN, and the stream stays open.
-                Ok(Watch(Some(health(&raw).unwrap_or(Bytes::from_static(&[1 << 3, 3])))))
+                Ok(Watch(Some(health(&raw).unwrap_or_else(|_| healthy(ServingStatus::ServiceUnknown)))))
             };
             grpc.server_streaming(StreamMethod(watch), request).await
+        }
+        REFLECTION | REFLECTION_ALPHA => {
+            grpc.streaming(DuplexMethod(|questions| reflection::open(&connection, questions)), request).await
         }
         _ => Status::unimplemented("P4Runtime has no such method").into_http(),
     }
 }
 
-/// The answer to a HealthCheckRequest, whose only field is the name of a service: SERVING.
+/// The answer to a HealthCheckRequest: SERVING.
 fn health(request: &Bytes) -> Result<Bytes, Status> {
     match &wire::bytes_field(request, 1)[..] {
-        b"" | b"p4.v1.P4Runtime" => Ok(Bytes::from_static(&[1 << 3, 1])),
+        b"" | b"p4.v1.P4Runtime" => Ok(healthy(ServingStatus::Serving)),
         _ => Err(Status::not_found("the services are the whole server (no name) and `p4.v1.P4Runtime`")),
     }
+}
+
+/// A HealthCheckResponse.
+fn healthy(status: ServingStatus) -> Bytes {
+    HealthCheckResponse { status: status.into() }.encode_to_vec().into()
 }
 
 /// The health of a service, which does not change until the client or the server ends the stream.
