@@ -849,6 +849,15 @@ fn injected_packets_pass_through_a_running_switch() {
             assert!(Instant::now() < deadline, "{stats}");
         }
         ctl("port_remove 2").expect_status(0);
+        let line = "inject 1 00005e005301 00005e005302 0800 4501";
+        let answer = run_command(p4jet().args(["ctl", "--socket", &socket, "--json", line])).expect_status(0);
+        let answer: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap();
+        let (left, dropped) = (&answer["data"]["left"], &answer["data"]["dropped"]);
+        assert_eq!(
+            (left, &dropped["port 2 does not exist"]),
+            (&serde_json::json!([]), &1.into()),
+            "{answer}"
+        );
         let mut expected = vec![frame(1)];
         expected.extend(more);
         assert_eq!(common::read_pcap(&out), expected);

@@ -188,7 +188,14 @@ impl<'c> Restoring<'c, '_> {
         for (id, generations) in (0..).zip(std::mem::take(&mut self.generations)) {
             let mut table = self.control.switch.table(TableId(id));
             for (slot, generation) in generations {
-                table.raise_free_generation(slot, generation);
+                match table.is_free(slot) {
+                    true => table.raise_free_generation(slot, generation),
+                    // The entry may be older than others that the slot had: no slot gets the generations between.
+                    false if table.generation_after(slot) < generation => {
+                        table.raise_generation_min(generation.min(GENERATION_MIN_MAX));
+                    }
+                    false => {}
+                }
             }
         }
     }

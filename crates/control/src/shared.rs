@@ -326,7 +326,9 @@ impl SharedControl {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(TryLockError::WouldBlock) => {
-                    return Err(io::Error::other("a batch of updates has not ended, and none of them is kept"));
+                    return Err(io::Error::other(
+                        "a batch of updates has not ended, and none of them is kept",
+                    ));
                 }
             }
         };

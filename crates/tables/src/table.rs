@@ -755,6 +755,16 @@ impl Table {
         (0..self.slots_used).chain(slots).map(move |slot| (slot, next(slot))).filter(|(_, next)| *next != 0)
     }
 
+    /// True if a slot has no entry.
+    pub fn is_free(&self, slot: u32) -> bool {
+        self.row_in(slot).is_none()
+    }
+
+    /// Returns the generation of the entry that follows the present one in a slot.
+    pub fn generation_after(&self, slot: u32) -> u8 {
+        self.generations.value(slot as usize).wrapping_add(1).max(self.generation_min)
+    }
+
     /// Sets the generation of the next entry in a slot, unless the slot is in use or does not exist.
     pub fn set_free_generation(&mut self, slot: u32, generation: u8) {
         if slot < self.spec.size.min(SLOTS_MAX) && self.row_in(slot).is_none() {

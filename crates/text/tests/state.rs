@@ -624,6 +624,17 @@ fn deleted_handles_stay_deleted() {
     for gone in &given[1..5] {
         assert!(control.reply(&format!("table_delete l2 {gone}"), false).refused.is_some(), "{gone:#x}");
     }
+    // Nor does a dump whose entry in the same slot is older than a deleted one.
+    let before = dumped(&control);
+    let delete =
+        |handle: u64| assert_eq!(control.reply(&format!("table_delete l2 {handle}"), false).refused, None);
+    delete(given[0]);
+    let later = handle(&control, 20);
+    delete(later);
+    assert_eq!(control.restore(&before), Ok(None));
+    delete(given[0]);
+    let new = handle(&control, 21);
+    assert!(new != later && !given.contains(&new), "{new:#x} was another entry's: {given:x?}, {later:#x}");
 }
 
 /// Files that p4jet wrote before lines had checksums.

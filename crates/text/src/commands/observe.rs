@@ -133,7 +133,7 @@ impl Observer<'_> {
     fn inject(&self, port: &str, frame: &str, wait: Duration) -> Result<Observed> {
         let (port, frame) = (port_number(port)?, frame_of(frame)?);
         let bytes = frame.len();
-        let Injected { left, more, dropped, waits } = self.host.inject(port, frame, wait)?;
+        let Injected { left, more, mut dropped, waits } = self.host.inject(port, frame, wait)?;
         let there: Vec<u32> = self.host.ports().iter().map(|port| port.port).collect();
         let mut text = String::new();
         for (to, bytes) in &left {
@@ -156,6 +156,10 @@ impl Observer<'_> {
         }
         if waits && !wait.is_zero() {
             let _ = writeln!(text, "copies still wait after {} ms", wait.as_millis());
+        }
+        let (left, nowhere): (Vec<_>, Vec<_>) = left.into_iter().partition(|(to, _)| there.contains(to));
+        for (to, _) in nowhere {
+            *dropped.entry(format!("port {to} does not exist")).or_default() += 1;
         }
         let left: Vec<Value> = left.iter().map(|(to, bytes)| json!({"port": to, "bytes": bytes})).collect();
         let data = json!({
