@@ -557,3 +557,21 @@ fn errors_of_named_updates_have_their_place() {
         "update 1 of the batch refers to itself: expected a handle or an earlier update, 0 to 0"
     );
 }
+
+/// A batch holds up other batches, but no reader and not the end of the switch.
+#[test]
+fn readers_and_the_end_do_not_wait_for_a_batch() {
+    let shared = SharedControl::new(control(), None);
+    let begun = shared.transaction(&shared.control(), 1).expect("nothing replaces the program");
+    let (answer, answers) = std::sync::mpsc::channel();
+    let other = shared.clone();
+    // Not joined: on a fault it waits for ever.
+    std::thread::spawn(move || {
+        let entries = other.control().entries();
+        let _ = answer.send((entries, other.write_state_file().map_err(|error| error.to_string())));
+    });
+    let (entries, end) = answers.recv_timeout(std::time::Duration::from_secs(20)).expect("it does not wait");
+    assert_eq!((entries, end), (0, Err("a batch of updates has not ended, and none of them is kept".into())));
+    drop(begun);
+    assert!(shared.write_state_file().is_ok());
+}

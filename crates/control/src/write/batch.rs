@@ -369,3 +369,32 @@ impl Control {
         guarded(|| self.apply(update, None, made, Some(&mut log))).map_err(|error| self.without(log, error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use p4jet_ir::InstanceId;
+
+    #[test]
+    fn old_values_of_cells_are_counted_and_bounded() {
+        let program = p4jet_ir::text::parse(include_str!("../../tests/common/sample.ir")).unwrap();
+        let instance =
+            program.instances.iter().position(|instance| instance.name == "ingress.cells").unwrap();
+        let register = InstanceId(instance as u32);
+        let control = Control::new(p4jet_dataplane::Switch::new(program).unwrap());
+        let mut batch = control.batch(2);
+        for index in 0..3 {
+            batch.write(Update::WriteRegister { register, index, value: 7u32.into() }).unwrap();
+        }
+        assert_eq!(batch.undo_cells, 0);
+        batch.write(Update::ResetRegister(register)).unwrap();
+        assert_eq!(batch.undo_cells, 3);
+        batch.undo_cells = UNDO_CELLS_MAX;
+        batch.write(Update::ResetRegister(register)).unwrap();
+        batch.undo_cells += 1;
+        let error = batch.write(Update::ResetRegister(register)).unwrap_err();
+        assert!(error.message.contains("more than 16777216 cells"), "{error}");
+        batch.settle();
+        batch.write(Update::ResetRegister(register)).unwrap();
+    }
+}
