@@ -233,9 +233,9 @@ impl Checker {
         left.is_some() && self.errors < ERRORS_MAX
     }
 
-    /// True if some errors are not shown; then the remaining statements are skipped.
+    /// True if some errors are not shown, or the limit of values is exceeded; then the remaining statements are skipped.
     pub(crate) fn gave_up(&self) -> bool {
-        self.errors > ERRORS_MAX
+        self.errors > ERRORS_MAX || self.units_exceeded.is_some()
     }
 
     /// Removes the diagnostics reported after the first `count`.

@@ -540,7 +540,7 @@ impl Checker {
         self.open.pop();
         self.scopes.pop();
         self.scopes.pop();
-        if ret != Type::Void && !is_poison(&ret) && !crate::stmts::ends(&body) {
+        if ret != Type::Void && !is_poison(&ret) && !crate::stmts::ends(&body) && !self.gave_up() {
             self.report(
                 Diagnostic::error(
                     "missing-return",
