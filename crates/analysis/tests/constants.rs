@@ -33,11 +33,14 @@ fn times(n: usize, text: impl Fn(usize) -> String) -> String {
     (0..n).map(|i| text(i) + "\n").collect()
 }
 
+/// A way to make values: its name, a number of uses beyond the limit, and the program with a number of uses.
+type Way<'a> = (&'a str, usize, &'a dyn Fn(usize) -> String);
+
 /// Each way to make values ends in one error with place and limit, and the same program with fewer uses is accepted.
 #[test]
 fn the_values_of_all_constants_are_bounded() {
     let text = "a".repeat(60_000);
-    let ways: [(&str, usize, &dyn Fn(usize) -> String); 13] = [
+    let ways: [Way; 13] = [
         ("uses in constants", 130, &|n| times(n, |i| format!("const L c{i} = LARGE;"))),
         ("uses in variables", 130, &|n| {
             format!("control c() {{ apply {{ {} }} }}", times(n, |i| format!("L c{i} = LARGE;")))
