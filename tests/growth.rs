@@ -653,6 +653,35 @@ fn programs_that_double_are_refused_at_once() {
             ),
         ),
         (
+            "constants_in_constants",
+            "4194304 are allowed",
+            top(
+                "struct S { bit<8>[4096] a; bit<8>[4096] b; bit<8>[4096] c; bit<8>[4096] d; }
+struct L { S a; S b; } const L c = ...;"
+                    .to_string()
+                    + &times(1_000, |i| format!("const L c{i} = c;")),
+                "",
+            ),
+        ),
+        (
+            "texts_in_texts",
+            "4194304 are allowed",
+            top(
+                format!("const string c = \"{}\";", "a".repeat(60_000))
+                    + &times(20_000, |i| format!("const string c{i} = c ++ \"{i}\";")),
+                "",
+            ),
+        ),
+        (
+            "texts_in_actions",
+            "16777216 operators",
+            Parts {
+                declarations: format!("action a() {{ log_msg(\"{}\"); }}", "a".repeat(60_000)),
+                statements: "a();".repeat(20_000),
+                ..Parts::default()
+            },
+        ),
+        (
             "macros",
             "1000000 tokens",
             top(levels("#define M0 1\n", &|i| format!("#define M{} (M{i} + M{i})", i + 1)), "m.x = M40;"),

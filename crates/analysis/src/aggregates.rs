@@ -2,8 +2,9 @@
 //! structure-valued expressions", "Initializing with default values").
 
 use crate::check::Checker;
+use crate::consts::{operand_units, own_units};
 use crate::exprs::soft;
-use crate::generic::{POISON, is_poison};
+use crate::generic::{POISON, is_poison, nodes};
 use crate::typed::*;
 use crate::types::struct_kind_name;
 use num_bigint::BigInt;
@@ -220,6 +221,9 @@ impl Checker {
 
     /// Returns the meaning of `...` (P4_16, "Default values").
     pub(crate) fn default_value(&mut self, ty: &Type, span: Span) -> Expr {
+        if !self.spend(nodes(ty) as u64, span) {
+            return self.poison(span);
+        }
         let kind = match ty {
             Type::Bit(_) | Type::Int(_) | Type::Integer => ExprKind::Int(BigInt::zero()),
             Type::Bool => ExprKind::Bool(false),
@@ -249,6 +253,10 @@ impl Checker {
             }
             Type::Stack(element, n) => {
                 let one = self.default_value(element, span);
+                let others = u64::from(n.saturating_sub(1));
+                if !self.spend(others * (1 + own_units(&one) + operand_units(&one)), span) {
+                    return self.poison(span);
+                }
                 ExprKind::Aggregate(vec![one; *n as usize])
             }
             _ if is_poison(ty) => return self.poison(span),

@@ -2,7 +2,8 @@
 //! (P4_16, "Method invocations and function calls", "Calling convention: call by copy in/copy out").
 
 use crate::check::{Checker, Open, Place};
-use crate::generic::{POISON, is_poison, substitute, substitute_expr};
+use crate::consts::{operand_units, own_units};
+use crate::generic::{POISON, is_poison, nodes, substitute, substitute_expr};
 use crate::scopes::Symbol;
 use crate::typed::*;
 use crate::types::Missing;
@@ -13,6 +14,8 @@ use p4jet_syntax::ast::{self, Direction, StructKind};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// A parameter as a call sees it.
 #[derive(Clone, Debug)]
@@ -20,7 +23,7 @@ pub(crate) struct Formal {
     pub(crate) name: String,
     pub(crate) dir: Direction,
     pub(crate) optional: bool,
-    pub(crate) default: Option<Expr>,
+    pub(crate) default: Option<DefaultValue>,
     pub(crate) ty: Type,
     pub(crate) span: Span,
 }
@@ -29,6 +32,15 @@ impl Formal {
     fn may_be_left_out(&self) -> bool {
         self.optional || self.default.is_some()
     }
+}
+
+/// A parameter's default value. It is copied only by calls that leave out the argument.
+#[derive(Clone, Debug)]
+pub(crate) struct DefaultValue {
+    /// May mention type parameters.
+    value: Arc<Expr>,
+    type_params: Rc<[TypeParamId]>,
+    type_args: Rc<[Type]>,
 }
 
 /// The kind of call to which arguments belong.
@@ -716,7 +728,11 @@ impl Checker {
                     name: var.name.clone(),
                     dir: p.dir,
                     optional: p.optional,
-                    default: p.default.as_ref().map(|d| substitute_expr(d, type_params, args)),
+                    default: p.default.as_ref().map(|value| DefaultValue {
+                        value: Arc::clone(value),
+                        type_params: type_params.into(),
+                        type_args: args.into(),
+                    }),
                     ty: substitute(&var.ty, type_params, args),
                     span: var.span,
                 }
@@ -794,10 +810,10 @@ impl Checker {
         let mut ok = true;
         for (i, formal) in formals.iter().enumerate() {
             let Some(arg) = slots[i] else {
-                if let Some(default) = formal.default.clone() {
+                if let Some(default) = &formal.default {
                     let what = argument_name(callee, formal);
-                    let default = self.refreshed(default);
-                    results[i] = Some(self.coerce(Expr { span, ..default }, &formal.ty, &what));
+                    let default = self.left_out(default, span);
+                    results[i] = Some(self.coerce(default, &formal.ty, &what));
                 }
                 continue;
             };
@@ -856,9 +872,7 @@ impl Checker {
         }
         for (i, formal) in formals.iter().enumerate() {
             let Some(value) = &mut results[i] else { continue };
-            let mut settled = value.clone();
-            self.settle(&mut settled);
-            *value = settled;
+            self.settle(value);
             if is_poison(&value.ty) {
                 ok = false;
                 continue;
@@ -896,8 +910,7 @@ impl Checker {
                 Calling::Function => formal.dir == Direction::None && !matches!(value.ty, Type::Extern(..)),
                 Calling::Block => false,
             };
-            let value = value.clone();
-            if constant && !self.compile_time(&value) {
+            if constant && !self.compile_time(value) {
                 let text = format!("{} must be known at compile time", argument_name(callee, formal));
                 self.report(
                     Diagnostic::error("not-constant", value.span, text).related(formal.span, "declared here"),
@@ -906,6 +919,18 @@ impl Checker {
             }
         }
         ok.then_some(results)
+    }
+
+    /// Returns the value of an argument that a call leaves out.
+    fn left_out(&mut self, default: &DefaultValue, span: Span) -> Expr {
+        let DefaultValue { value, type_params, type_args } = default;
+        // Each type in the value may mention all type arguments.
+        let types = type_args.iter().map(|ty| nodes(ty) as u64).sum::<u64>();
+        if !self.spend((own_units(value) + operand_units(value)) * types.max(1), span) {
+            return self.poison(span);
+        }
+        let value = self.refreshed(substitute_expr(value, type_params, type_args));
+        Expr { span, ..value }
     }
 
     /// Checks the argument of an `out` or `inout` parameter: an l-value of exactly the parameter's type.

@@ -1,5 +1,6 @@
 //! The state of an analysis, and small helpers that all rules share.
 
+use crate::consts::CONSTANTS_MAX;
 use crate::generic::POISON;
 use crate::members::{Members, Owner};
 use crate::scopes::{Noticed, Scopes, Symbol};
@@ -122,6 +123,10 @@ pub(crate) struct Checker {
     missing_include: Option<(usize, &'static str)>,
     /// Members by name.
     pub(crate) members: Members,
+    /// What is left of [`CONSTANTS_MAX`].
+    units_left: u64,
+    /// The error about that limit, once it is exceeded.
+    units_exceeded: Option<usize>,
     /// Names declared `@deprecated`, by their places, with the annotation's text.
     pub(crate) deprecated: HashMap<Span, String>,
 }
@@ -199,6 +204,8 @@ impl Checker {
             declared: Vec::new(),
             missing_include: None,
             members: Default::default(),
+            units_left: CONSTANTS_MAX,
+            units_exceeded: None,
             deprecated: HashMap::new(),
         }
     }
@@ -226,14 +233,15 @@ impl Checker {
         left.is_some() && self.errors < ERRORS_MAX
     }
 
-    /// True if some errors are not shown; then the remaining statements are skipped.
+    /// True if some errors are not shown, or the limit of values is exceeded; then the remaining statements are skipped.
     pub(crate) fn gave_up(&self) -> bool {
-        self.errors > ERRORS_MAX
+        self.errors > ERRORS_MAX || self.units_exceeded.is_some()
     }
 
     /// Removes the diagnostics reported after the first `count`.
     pub(crate) fn forget_since(&mut self, count: usize) {
         self.missing_include = self.missing_include.filter(|(at, _)| *at < count);
+        self.units_exceeded = self.units_exceeded.filter(|at| *at < count);
         for diagnostic in self.diagnostics.drain(count.min(self.diagnostics.len())..) {
             if diagnostic.severity == p4jet_syntax::diagnostic::Severity::Error {
                 self.errors -= 1;
@@ -249,6 +257,41 @@ impl Checker {
     /// Reports an unsupported feature.
     pub(crate) fn unsupported(&mut self, span: Span, what: impl std::fmt::Display) {
         self.report(Diagnostic::unsupported(span, what));
+    }
+
+    /// Counts values of constants, before they are made or copied: see [`crate::consts`]. Returns false, after an error, if the
+    /// program makes too many.
+    pub(crate) fn spend(&mut self, units: u64, span: Span) -> bool {
+        if let Some(left) = self.units_left.checked_sub(units) {
+            self.units_left = left;
+            return true;
+        }
+        if self.units_exceeded.is_none() {
+            let found = (CONSTANTS_MAX - self.units_left).saturating_add(units);
+            let text = format!(
+                "the program makes {found} values of constants up to here, but at most {CONSTANTS_MAX} are allowed"
+            );
+            self.units_exceeded = Some(self.diagnostics.len());
+            self.report(
+                Diagnostic::error("limit-exceeded", span, text)
+                    .note(
+                        "each use of a constant copies the values inside it, and each operator makes a value",
+                    )
+                    .note("64 bytes of a text count as one value, and so do 512 bits of a number"),
+            );
+        }
+        self.units_left = 0;
+        false
+    }
+
+    /// Returns a copy of a constant for a use at `span`; [`Checker::expr`] counts what it adds to its operands.
+    pub(crate) fn copy_of(&mut self, value: &Expr, span: Span) -> Expr {
+        // What remains of a refused program is not walked again.
+        let units = if self.units_left == 0 { 1 } else { crate::consts::operand_units(value) };
+        match self.spend(units, span) {
+            true => Expr { span, ..value.clone() },
+            false => self.poison(span),
+        }
     }
 
     /// Runs `f` one nesting level deeper, or reports an error and returns `None` if that is too deep.
@@ -430,7 +473,7 @@ impl Checker {
     }
 
     /// Warns about a use of something declared `@deprecated("…")`.
-    fn warn_if_deprecated(&mut self, name: &ast::Ident, declared: Span) {
+    pub(crate) fn warn_if_deprecated(&mut self, name: &ast::Ident, declared: Span) {
         let Some(why) = self.deprecated.get(&declared) else { return };
         let mut diagnostic =
             Diagnostic::warning("deprecated", name.span, format!("`{}` is deprecated", name.text));

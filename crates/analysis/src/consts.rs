@@ -1,7 +1,11 @@
 //! Compile-time values: constant folding.
 //!
 //! `int` has no width, so a hostile program could compute values of any size; results are bounded by [`INT_BITS_MAX`].
+//! A use of a constant is a copy of its value, so a short program could make many large values. [`CONSTANTS_MAX`] bounds all of
+//! them together. `Checker::spend` counts each expression, in `Checker::expr`, the operands of copied constants and parameters'
+//! defaults, and the values that `...` stands for.
 
+use crate::generic::nodes;
 use crate::typed::*;
 use num_bigint::{BigInt, Sign};
 use num_traits::{One, Signed, ToPrimitive, Zero};
@@ -9,6 +13,15 @@ use p4jet_syntax::ast::{BinaryOp, UnaryOp};
 
 /// Maximum number of bits of a value of type `int`.
 pub(crate) const INT_BITS_MAX: u64 = 1 << 16;
+
+/// Maximum of the units of all values that the analysis of a program makes.
+pub(crate) const CONSTANTS_MAX: u64 = 1 << 22;
+
+/// Bytes of a text that count as one unit.
+const TEXT_BYTES_OF_UNIT: u64 = 64;
+
+/// Bits of an integer that count as one unit.
+const INT_BITS_OF_UNIT: u64 = 512;
 
 /// The reason why folding produced no value.
 pub(crate) enum FoldError {
@@ -38,6 +51,38 @@ pub(crate) fn size(expr: &Expr) -> usize {
         ExprKind::Aggregate(items) => items.iter().map(size).sum::<usize>() + 1,
         _ => 1,
     }
+}
+
+/// Returns what an expression adds to the memory of its operands, in units of about 64 bytes, beyond the size of every
+/// expression: 0 for a small number, because the text of the program bounds how many there are.
+pub(crate) fn own_units(expr: &Expr) -> u64 {
+    let more = match &expr.kind {
+        ExprKind::Int(value) => integer_units(value),
+        ExprKind::String(text) => text.len() as u64 / TEXT_BYTES_OF_UNIT,
+        _ => 0,
+    };
+    more + nodes(&expr.ty) as u64 - 1
+}
+
+/// Returns what the operands of an expression add to a copy of it: one unit for each, at all levels, and those that
+/// [`own_units`] counts.
+pub(crate) fn operand_units(expr: &Expr) -> u64 {
+    expr.operands().map(|operand| 1 + own_units(operand) + operand_units(operand)).sum()
+}
+
+/// Returns the units of the work of an operator, apart from its result: products and quotients of large numbers take more
+/// time than other results of their size.
+pub(crate) fn work_units(op: BinaryOp, left: &Expr, right: &Expr) -> u64 {
+    match (op, &left.kind, &right.kind) {
+        (BinaryOp::Mul | BinaryOp::Div | BinaryOp::Mod, ExprKind::Int(a), ExprKind::Int(b)) => {
+            integer_units(a) * integer_units(b)
+        }
+        _ => 0,
+    }
+}
+
+fn integer_units(value: &BigInt) -> u64 {
+    value.bits() / INT_BITS_OF_UNIT
 }
 
 /// 2^`bits`

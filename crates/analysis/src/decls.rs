@@ -12,6 +12,8 @@ use p4jet_syntax::ast::{self, Annotation, AnnotationBody, DeclKind, Direction};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// Maximum number of values inside a constant.
 const CONSTANT_MAX: usize = 1 << 16;
@@ -170,7 +172,7 @@ impl Checker {
             if let ExprKind::Int(number) = &value.kind {
                 self.prog.constants.entry(decl.name.text.clone()).or_insert_with(|| number.clone());
             }
-            self.declare(&decl.name, Symbol::Const(value));
+            self.declare(&decl.name, Symbol::Const(Rc::new(value)));
             if calls_static_assert(&decl.value) {
                 // The constant exists only for its declaration.
                 self.scopes.lookup(&decl.name.text, false);
@@ -304,7 +306,7 @@ impl Checker {
                     control_name: control_name(&p.annotations, &p.name.text),
                     dir: p.dir,
                     optional,
-                    default,
+                    default: default.map(Arc::new),
                     annotations: p.annotations.clone(),
                 }
             })
@@ -538,7 +540,7 @@ impl Checker {
         self.open.pop();
         self.scopes.pop();
         self.scopes.pop();
-        if ret != Type::Void && !is_poison(&ret) && !crate::stmts::ends(&body) {
+        if ret != Type::Void && !is_poison(&ret) && !crate::stmts::ends(&body) && !self.gave_up() {
             self.report(
                 Diagnostic::error(
                     "missing-return",
@@ -1032,7 +1034,7 @@ impl Checker {
             };
             if let Some(ty) = &underlying {
                 let value = Expr { ty: ty.clone(), kind: ExprKind::Int(number.clone()), span: name.span };
-                self.scopes.bind_self(&name.text, Symbol::Const(value), name.span);
+                self.scopes.bind_self(&name.text, Symbol::Const(Rc::new(value)), name.span);
             }
             members.push((name.text.clone(), number));
         }

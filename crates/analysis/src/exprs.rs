@@ -11,6 +11,7 @@ use num_traits::{Signed, ToPrimitive, Zero};
 use p4jet_syntax::ast::{self, BinaryOp, Direction, UnaryOp};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
+use std::rc::Rc;
 
 /// Maximum length of a string produced by `++`.
 const TEXT_BYTES_MAX: usize = 1 << 16;
@@ -23,6 +24,9 @@ impl Checker {
             self.deeper(expr.span, |c| c.expr_kind(expr, expected)).unwrap_or_else(|| self.poison(expr.span));
         if typed.ty == Type::Void {
             self.error("type-mismatch", expr.span, "this call gives no value, but a value is expected");
+            return self.poison(expr.span);
+        }
+        if !self.spend(consts::own_units(&typed), expr.span) {
             return self.poison(expr.span);
         }
         typed
@@ -242,7 +246,7 @@ impl Checker {
         let Some(symbol) = self.resolve(path, "name", values) else { return self.poison(span) };
         let name = &path.name.text;
         match symbol {
-            Symbol::Const(value) => Expr { span, ..value },
+            Symbol::Const(value) => self.copy_of(&value, span),
             Symbol::Var(id) => {
                 Expr { ty: self.prog.vars[id.index()].ty.clone(), kind: ExprKind::Var(id), span }
             }
@@ -317,8 +321,35 @@ impl Checker {
             );
             return self.poison(span);
         }
+        if let Some(part) = self.part_of_constant(base, name, span) {
+            return part;
+        }
         let base = self.expr(base, None);
         self.member_of(base, name, span)
+    }
+
+    /// Returns a copy of a field in a constant, without a copy of the whole.
+    fn part_of_constant(&mut self, base: &ast::Expr, name: &ast::Ident, span: Span) -> Option<Expr> {
+        let (mut base, mut names) = (base, vec![name]);
+        while let ast::ExprKind::Member(inner, name) = &base.kind {
+            base = &**inner;
+            names.push(name);
+        }
+        let ast::ExprKind::Path(path) = &base.kind else { return None };
+        let binding = self.scopes.lookup(&path.name.text, path.global)?;
+        let Symbol::Const(value) = &binding.symbol else { return None };
+        let (value, declared) = (Rc::clone(value), binding.span);
+        let mut part = &*value;
+        for name in names.iter().rev() {
+            let (i, _) = self.field(&self.known(&part.ty), &name.text)?;
+            let ExprKind::Aggregate(items) = &part.kind else { return None };
+            part = items.get(i)?;
+        }
+        if !is_value(part) {
+            return None;
+        }
+        self.warn_if_deprecated(&path.name, declared);
+        Some(self.copy_of(part, span))
     }
 
     /// A member of an enum or of `error`.
@@ -842,6 +873,9 @@ impl Checker {
             }),
         };
         let Some((left, right, ty)) = checked else { return self.poison(span) };
+        if !self.spend(consts::work_units(op, &left, &right), span) {
+            return self.poison(span);
+        }
         match consts::binary(op, &left, &right, &ty) {
             Ok(kind) => Expr { ty, kind, span },
             Err(FoldError::Unknown) => {

@@ -194,22 +194,16 @@ impl Checker {
             return None;
         }
         for arg in args.iter_mut().flatten() {
-            let mut settled = arg.clone();
-            self.settle(&mut settled);
-            if matches!(settled.ty, Type::Parser(..) | Type::Control(..)) {
+            self.settle(arg);
+            if matches!(arg.ty, Type::Parser(..) | Type::Control(..)) {
                 // Types that no signature mentions are not needed.
-                self.close(&settled.ty);
-                self.settle(&mut settled);
+                self.close(&arg.ty);
+                self.settle(arg);
             }
-            if self.is_open(&settled.ty) {
-                let shown = self.show(&settled.ty);
-                self.error(
-                    "cannot-infer",
-                    settled.span,
-                    format!("cannot infer the type arguments of {shown}"),
-                );
+            if self.is_open(&arg.ty) {
+                let shown = self.show(&arg.ty);
+                self.error("cannot-infer", arg.span, format!("cannot infer the type arguments of {shown}"));
             }
-            *arg = settled;
         }
         let ty = sizes.iter().rev().fold(self.known(&ty), |ty, size| Type::Stack(Box::new(ty), *size));
         let id = InstanceId(self.prog.instances.len() as u32);

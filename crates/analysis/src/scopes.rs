@@ -5,6 +5,7 @@ use crate::typed::*;
 use p4jet_syntax::span::Span;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// The meaning of a name.
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ pub(crate) enum Symbol {
     /// A package type.
     Package(PackageId),
     /// A constant: its value.
-    Const(Expr),
+    Const(Rc<Expr>),
     /// A variable or parameter.
     Var(VarId),
     /// A declared object.

@@ -472,10 +472,13 @@ impl Checker {
         match &expr.kind {
             ast::ExprKind::Path(path) => {
                 // A name of a constant index becomes its number.
-                match self.scopes.lookup(&path.name.text, path.global).map(|b| &b.symbol) {
-                    Some(Symbol::Const(Expr { kind: ExprKind::Int(n), .. })) => n.to_string(),
-                    _ => path.name.text.clone(),
+                if let Some(Symbol::Const(value)) =
+                    self.scopes.lookup(&path.name.text, path.global).map(|b| &b.symbol)
+                    && let ExprKind::Int(n) = &value.kind
+                {
+                    return n.to_string();
                 }
+                path.name.text.clone()
             }
             ast::ExprKind::Member(base, name) => format!("{}.{}", self.source_text(base), name.text),
             ast::ExprKind::Index(base, index) => {

@@ -10,6 +10,7 @@ use num_bigint::BigInt;
 use p4jet_syntax::ast::{Annotation, BinaryOp, Direction, StructKind, UnaryOp};
 use p4jet_syntax::span::{SourceMap, Span};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// Maximum width of `bit` and `int`.
 pub(crate) const BITS_MAX: u32 = 2_048;
@@ -286,7 +287,7 @@ pub struct Param {
     /// `@optional`
     pub optional: bool,
     /// Default value.
-    pub default: Option<Expr>,
+    pub default: Option<Arc<Expr>>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
 }

@@ -207,7 +207,8 @@ impl Value {
         out
     }
 
-    /// Returns the number of operators, fields and constants, and the nesting depth of expressions.
+    /// Returns the number of operators, fields and constants, and the nesting depth of expressions. 8 bytes of a text or a
+    /// compile-time number count as one, because each use is a copy.
     pub(crate) fn size_and_depth(&self) -> (usize, u32) {
         let of = |e: &Expr| (e.size(), e.depth());
         let (first, second) = match self {
@@ -215,6 +216,8 @@ impl Value {
                 (of(e), (0, 0))
             }
             Value::Varbit { value, length } => (of(value), of(length)),
+            Value::Text(text) => ((1 + text.len() / 8, 0), (0, 0)),
+            Value::Integer(number) => ((1 + number.bits() as usize / 64, 0), (0, 0)),
             _ => ((1, 0), (0, 0)),
         };
         let parts = self.parts().iter().map(Value::size_and_depth);
