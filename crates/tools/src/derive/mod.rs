@@ -70,6 +70,12 @@ const OTHERS_MAX: usize = 64;
 /// Maximum number of bytes of all beginnings of paths through the parser; after it, the search follows single paths.
 const OPEN_BYTES_MAX: usize = 32 << 20;
 
+/// About how many steps a runtime command takes, and the comparison of a key with an entry, here and in the report.
+const COMMAND_STEPS: usize = 2000;
+const ENTRY_STEPS: usize = 8;
+/// About how many steps a table takes to create.
+const TABLE_STEPS: usize = 30_000;
+
 /// Room for derived entries in each table: more than the packets of a set can need.
 const ENTRIES_MAX: u32 = 1 << 14;
 
@@ -470,7 +476,10 @@ impl<'a> Search<'a> {
             let mut conflicts = HashSet::new();
             for (index, set) in self.sets.iter_mut().enumerate() {
                 self.map.work.spend(16 * trail.lookups.len());
-                match set.add(self.map.program, trail, &solution) {
+                let commands = set.commands.len();
+                let added = set.add(self.map.program, trail, &solution);
+                self.map.work.spend(COMMAND_STEPS * (set.commands.len() - commands));
+                match added {
                     Ok(()) => {
                         place = Some(index);
                         break;
@@ -503,8 +512,10 @@ impl<'a> Search<'a> {
                     self.sets.len() - 1
                 }
             };
-            self.map.work.spend(2 * trail.nodes.len());
             let set = &mut self.sets[index];
+            // The reference implementation of tables compares all entries.
+            let entries = set.commands.len() / self.map.program.tables.len().max(1);
+            self.map.work.spend(2 * trail.nodes.len() + ENTRY_STEPS * entries * trail.lookups.len());
             let (trace, _) = set.switch.trace(solution.port, &solution.frame).map_err(Error::Input)?;
             self.map.work.spend(4 * trace.events.len());
             let found = set::events(&trace);
@@ -527,7 +538,7 @@ fn program_size(program: &Program) -> usize {
     let bodies = program.blocks.iter().map(|block| &block.body);
     let bodies = bodies.chain(program.actions.iter().map(|action| &action.body));
     let nodes = bodies.flat_map(|body| &body.nodes).map(|node| 1 + node.stmts.len());
-    8 * (nodes.sum::<usize>() + program.fields.len() + program.tables.len())
+    8 * (nodes.sum::<usize>() + program.fields.len()) + TABLE_STEPS * program.tables.len()
 }
 
 /// Ignores whether an entry existed or was created.
