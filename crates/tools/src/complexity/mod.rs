@@ -31,6 +31,8 @@ pub struct Complexity {
     pub depth: usize,
     /// The paths of packets: the parsers' states, the tables, the counts.
     pub paths: Vec<Path>,
+    /// True if there may be more paths than those: the search has a limit.
+    pub more: bool,
 }
 
 /// A path through the program.
@@ -52,9 +54,9 @@ pub fn complexity(
 ) -> Result<Complexity, Error> {
     with_stack(|| {
         let source = Source::new(source);
-        let paths = derive::paths(program, options)?;
+        let (paths, more) = derive::paths(program, options)?;
         let paths = paths.into_iter().map(|path| count_path(program, &source, path)).collect();
-        Ok(Complexity { program: source.whole(), depth: depth(program), paths })
+        Ok(Complexity { program: source.whole(), depth: depth(program), paths, more })
     })
 }
 
@@ -162,11 +164,14 @@ impl Complexity {
         }
         line(&["Processing", "depth of the pipeline", &self.depth.to_string(), &deepest.to_string()]);
         let paths = self.paths.len();
-        writeln!(
-            text,
-            "\n## Paths\n\n{paths} paths of packets: one for each path through the parser, and one for each decision after it.\n"
-        )
-        .expect("a String takes everything");
+        let all = "one for each path through the parser, and one for each decision after it";
+        let found = match self.more {
+            false => format!("{paths} paths of packets: {all}."),
+            true => format!(
+                "Only {paths} paths of packets were examined. There may be more, and more on one path."
+            ),
+        };
+        writeln!(text, "\n## Paths\n\n{found}\n").expect("a String takes everything");
         let mut line = |cells: &[&str]| {
             writeln!(text, "| {} |", cells.join(" | ")).expect("a String takes everything");
         };
@@ -207,6 +212,7 @@ impl Complexity {
             "program": self.program.to_json(),
             "depth": self.depth,
             "most": self.most().to_json(),
+            "paths_more": self.more,
             "paths": self.paths.iter().map(|path| json!({
                 "states": path.states, "tables": path.tables, "counts": path.counts.to_json(),
             })).collect::<Vec<_>>(),

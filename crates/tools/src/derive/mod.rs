@@ -11,10 +11,14 @@ mod replay;
 mod report;
 mod set;
 mod solve;
+#[cfg(test)]
+mod tests;
 mod trail;
 mod walk;
+mod work;
 
 pub use report::{Decision, Derived, Packet};
+pub use work::{PATHS_BYTES_MAX, STEPS_MAX};
 
 use crate::Error;
 use crate::random::mix;
@@ -28,6 +32,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use trail::{Base, Edge, Event, SHORT, THERE, Trail, Unsolved};
 use walk::{Map, Next, Walker};
+use work::Work;
 
 pub(crate) use trail::Graph;
 
@@ -61,6 +66,15 @@ const TURNS_EACH_MAX: u32 = 4;
 const TURNS_MAX: u32 = 6;
 /// Maximum number of other paths that are kept until a path through the parser has its first packet.
 const OTHERS_MAX: usize = 64;
+
+/// Maximum number of bytes of all beginnings of paths through the parser; after it, the search follows single paths.
+const OPEN_BYTES_MAX: usize = 32 << 20;
+
+/// About how many steps a runtime command takes, and the comparison of a key with an entry, here and in the report.
+const COMMAND_STEPS: usize = 2000;
+const ENTRY_STEPS: usize = 8;
+/// About how many steps a table takes to create.
+const TABLE_STEPS: usize = 30_000;
 
 /// Room for derived entries in each table: more than the packets of a set can need.
 const ENTRIES_MAX: u32 = 1 << 14;
@@ -97,11 +111,12 @@ pub(crate) struct Path {
     pub nodes: Vec<(Graph, NodeId)>,
 }
 
-/// Returns the paths of the packets that [`derive`] finds, each once.
-pub(crate) fn paths(program: &Program, options: &Options) -> Result<Vec<Path>, Error> {
+/// Returns the paths of the packets that [`derive`] finds, each once, and true if there may be more.
+pub(crate) fn paths(program: &Program, options: &Options) -> Result<(Vec<Path>, bool), Error> {
     let base = switch(program, options)?;
     let (search, _) = Search::run(program, &base, options)?;
     let mut seen = HashSet::new();
+    let more = search.paths_more || search.stopped;
     let trails = search.trails.into_iter().filter(|(.., trail)| !trail.edges.iter().any(is_short));
     let paths = trails.map(|(.., trail)| {
         let own = trail.events.iter().take_while(|event| **event != Event::Copy);
@@ -109,7 +124,7 @@ pub(crate) fn paths(program: &Program, options: &Options) -> Result<Vec<Path>, E
         let nodes = trail.before_copies.map_or(trail.nodes.len(), |(_, nodes)| nodes);
         Path { states, nodes: trail.nodes[..nodes].to_vec() }
     });
-    Ok(paths.filter(|path| seen.insert(path.nodes.clone())).collect())
+    Ok((paths.filter(|path| seen.insert(path.nodes.clone())).collect(), more))
 }
 
 /// The results so far.
@@ -127,10 +142,12 @@ struct Search<'a> {
     not_taken: Vec<(Vec<Edge>, String)>,
     /// Number of branches of the parser that are unreachable because of an earlier case.
     paths_impossible: usize,
-    /// Paths through the parser that could not be followed.
-    paths_lost: Vec<(Trail, String)>,
+    /// Paths through the parser that could not be followed, by their states, with the reasons.
+    paths_lost: Vec<(Vec<String>, String)>,
     /// True if there are more paths through the parser.
     paths_more: bool,
+    /// True if some search ended because it had no steps or bytes left.
+    stopped: bool,
     packets: u64,
 }
 
@@ -145,6 +162,7 @@ impl<'a> Search<'a> {
             program,
             switch: base,
             base: Base { program, state: base.state(), port: options.port.unwrap_or(0) },
+            work: Rc::new(Work::new()),
             port: options.port,
             visits_max: options.visits_max,
             short: Default::default(),
@@ -162,50 +180,100 @@ impl<'a> Search<'a> {
             paths_impossible: 0,
             paths_lost: Vec::new(),
             paths_more: false,
+            stopped: false,
             packets: 0,
         };
+        // Each part leaves steps for the next one.
+        let part = |search: &mut Search, quarters| {
+            search.stopped |= search.map.work.is_spent();
+            search.map.work.allow_quarters(quarters);
+        };
+        part(&mut search, 1);
         let paths = search.parser_paths();
-        let count = paths.len();
+        part(&mut search, 3);
+        let mut count = 0;
         for path in paths {
+            if search.map.work.is_spent() {
+                search.paths_more = true;
+                break;
+            }
             search.explore(path, None)?;
+            count += 1;
         }
+        part(&mut search, 4);
         for path in search.map.short.take() {
             search.explore(path, None)?;
         }
         search.widen()?;
+        search.stopped |= search.map.work.is_spent();
         Ok((search, count))
     }
 
-    /// Returns the paths through the parser, shortest first.
+    /// Returns the paths through the parser, shortest first. When their beginnings have [`OPEN_BYTES_MAX`], it follows single
+    /// paths to their ends: in turn the first and the last beginning, because these differ most.
     fn parser_paths(&mut self) -> Vec<Walker> {
         let until = self.map.after_parser();
         let mut found = Vec::new();
-        let mut open = VecDeque::from([self.map.start()]);
-        while let Some(mut walker) = open.pop_front() {
-            match self.map.walk(&mut walker, until) {
+        let start = self.map.start();
+        let mut bytes = start.trail.bytes();
+        let mut open = VecDeque::from([start]);
+        // The number of beginnings that have one decision less than the others.
+        let mut shorter = 0usize;
+        let (mut deep, mut from_end) = (false, false);
+        while let Some(mut walker) = if from_end { open.pop_back() } else { open.pop_front() } {
+            bytes -= walker.trail.bytes();
+            shorter = shorter.checked_sub(1).unwrap_or(open.len());
+            let next = self.map.walk(&mut walker, until);
+            if self.map.work.is_spent() {
+                self.paths_more = true;
+                break;
+            }
+            let mut possible: Vec<Walker> = Vec::new();
+            match next {
                 Next::End if found.len() == self.options.paths_max => {
                     self.paths_more = true;
                     break;
                 }
-                Next::End => found.push(walker),
+                Next::End => {
+                    walker.trail.hold();
+                    found.push(walker);
+                }
                 Next::Fork(walkers) => {
                     for mut walker in walkers {
                         match walker.trail.check(&self.map.base) {
-                            Ok(()) => open.push_back(walker),
+                            Ok(()) => possible.push(walker),
                             Err(why) => {
                                 self.fail(&walker.trail, None, &why.to_string());
                                 match why {
                                     Unsolved::Impossible => self.paths_impossible += 1,
-                                    Unsolved::GaveUp => self.paths_lost.push((walker.trail, why.to_string())),
+                                    Unsolved::GaveUp => self.lose(&walker.trail, why.to_string()),
                                 }
                             }
                         }
                     }
                 }
-                Next::Lost(why) => self.paths_lost.push((walker.trail, why)),
+                Next::Lost(why) => self.lose(&walker.trail, why),
+            }
+            bytes += possible.iter().map(|walker| walker.trail.bytes()).sum::<usize>();
+            if !deep && bytes > OPEN_BYTES_MAX {
+                deep = true;
+                open.extend(possible.drain(..));
+                // In the order of their first decisions.
+                open.rotate_left(shorter);
+            } else if deep && possible.is_empty() {
+                from_end = !from_end;
+            } else if deep && !from_end {
+                possible.into_iter().rev().for_each(|walker| open.push_front(walker));
+            } else {
+                open.extend(possible);
             }
         }
         found
+    }
+
+    /// Records a path through the parser that cannot be followed.
+    fn lose(&mut self, trail: &Trail, why: String) {
+        self.paths_lost.push((report::states(self.map.program, &trail.events), why));
     }
 
     /// Records why an outcome was not reached: the last one of the path if none was sought.
@@ -226,9 +294,13 @@ impl<'a> Search<'a> {
         let mut seen = HashSet::new();
         let mut tried: HashMap<(Edge, Edge), u32> = HashMap::new();
         let mut left = WIDENED_MAX;
-        while let Some((path, target, turns)) = paths.pop_front() {
+        while let Some((path, target, turns)) = paths.pop_front()
+            && !self.map.work.is_spent()
+        {
+            self.map.work.spend(decisions.len() + path.len());
+            let reached: HashSet<_> = path.iter().map(|edge| (edge.0, edge.1)).collect();
             let missing = decisions.iter().copied().filter(|edge| !self.is_covered(edge));
-            let near = |edge: &Edge| Some(*edge) == target || replay::comes_to(&path, edge);
+            let near = |edge: &Edge| Some(*edge) == target || reached.contains(&(edge.0, edge.1));
             let wanted: Vec<Edge> = missing.filter(near).collect();
             if wanted.is_empty() || path.iter().any(is_short) || !seen.insert(Rc::clone(&path)) {
                 continue;
@@ -275,6 +347,9 @@ impl<'a> Search<'a> {
             // A path through the parser is not abandoned because its first packet fails.
             let other = || others.pop_back().filter(|_| !found).map(|walker| (walker, None));
             let Some((mut walker, wanted)) = open.pop().or_else(other) else { break };
+            if self.map.work.is_spent() {
+                break;
+            }
             if let Some(edge) = wanted {
                 // Another packet may have had that outcome meanwhile.
                 if self.covered.contains(&edge)
@@ -299,6 +374,9 @@ impl<'a> Search<'a> {
                     }
                 }
             };
+            if self.map.work.is_spent() {
+                break;
+            }
             let without_copy = walker.without_copy.take();
             let mut trail = walker.trail;
             walked.push(trail.edges.as_slice().into());
@@ -378,6 +456,9 @@ impl<'a> Search<'a> {
         // Starts with the action data of other packets, because then entries can be shared. Conflicting data change.
         let mut fresh = HashSet::new();
         for attempt in 0..TRIES_MAX {
+            if self.map.work.is_spent() {
+                break;
+            }
             let number = self.packets << 8 | attempt;
             let seed = mix(self.options.seed) ^ mix(number);
             let mut solution = trail.solve(&self.map.base, seed, &fresh);
@@ -394,7 +475,11 @@ impl<'a> Search<'a> {
             let mut place = None;
             let mut conflicts = HashSet::new();
             for (index, set) in self.sets.iter_mut().enumerate() {
-                match set.add(self.map.program, trail, &solution) {
+                self.map.work.spend(16 * trail.lookups.len());
+                let commands = set.commands.len();
+                let added = set.add(self.map.program, trail, &solution);
+                self.map.work.spend(COMMAND_STEPS * (set.commands.len() - commands));
+                match added {
                     Ok(()) => {
                         place = Some(index);
                         break;
@@ -416,6 +501,7 @@ impl<'a> Search<'a> {
                     return Ok(Err(format!("its entries go with none of {SETS_MAX} sets")));
                 }
                 None => {
+                    self.map.work.spend(program_size(self.map.program));
                     let mut set = Set::new(switch(self.map.program, self.options)?);
                     if set.add(self.map.program, trail, &solution).is_err() {
                         why = "the switch refuses its entries".to_string();
@@ -427,10 +513,15 @@ impl<'a> Search<'a> {
                 }
             };
             let set = &mut self.sets[index];
+            // The reference implementation of tables compares all entries.
+            let entries = set.commands.len() / self.map.program.tables.len().max(1);
+            self.map.work.spend(2 * trail.nodes.len() + ENTRY_STEPS * entries * trail.lookups.len());
             let (trace, _) = set.switch.trace(solution.port, &solution.frame).map_err(Error::Input)?;
+            self.map.work.spend(4 * trace.events.len());
             let found = set::events(&trace);
             if set::goes(trail, &found) {
                 set.frames.push((solution.port, solution.frame));
+                trail.hold();
                 self.trails.push((index, set.frames.len() - 1, trail.clone()));
                 self.packets += 1;
                 return Ok(Ok(()));
@@ -440,6 +531,14 @@ impl<'a> Search<'a> {
         }
         Ok(Err(why))
     }
+}
+
+/// Returns about how many steps a switch takes to create.
+fn program_size(program: &Program) -> usize {
+    let bodies = program.blocks.iter().map(|block| &block.body);
+    let bodies = bodies.chain(program.actions.iter().map(|action| &action.body));
+    let nodes = bodies.flat_map(|body| &body.nodes).map(|node| 1 + node.stmts.len());
+    8 * (nodes.sum::<usize>() + program.fields.len()) + TABLE_STEPS * program.tables.len()
 }
 
 /// Ignores whether an entry existed or was created.

@@ -73,7 +73,9 @@ impl Map<'_> {
         let mut elsewhere = HashSet::new();
         if let Some(taken) = targets.get(edge.2 as usize).copied() {
             for other in targets.iter().filter(|other| **other != taken) {
-                elsewhere.extend(self.set_between(edge.0, *other, taken).iter());
+                let sets = self.set_between(edge.0, *other, taken);
+                self.work.spend(sets.len());
+                elsewhere.extend(sets.iter());
             }
         }
         Rc::new(elsewhere)
@@ -85,6 +87,7 @@ impl Map<'_> {
             return Rc::clone(known);
         }
         let body = body(self.program, graph);
+        self.work.spend(2 * body.nodes.len());
         let mut sets = HashSet::new();
         let only = reachable(body, from).into_iter().zip(reachable(body, not));
         for (node, _) in body.nodes.iter().zip(only).filter(|(_, (here, there))| *here && !there) {
@@ -124,6 +127,7 @@ impl Replay {
         }
         self.edges.iter().rev().find_map(|edge| {
             let body = body(map.program, edge.0);
+            map.work.spend(body.nodes.len() / 4);
             let mut targets = Vec::new();
             match &body.nodes[edge.1.index()].terminator {
                 Terminator::Apply { .. } => return None,
@@ -170,6 +174,10 @@ impl Replay {
         while let Some((field, before)) = open.pop() {
             if !matter.insert(field) {
                 continue;
+            }
+            map.work.spend(self.nodes.len() + self.settled.len());
+            if map.work.is_spent() {
+                return Vec::new();
             }
             // Where it would have received another value.
             let settled =

@@ -1,7 +1,7 @@
 //! Runs the derived packets again from the beginning and reports the coverage.
 
 use super::set::{Set, events, goes};
-use super::trail::{Edge, Event, Graph};
+use super::trail::{Edge, Event, Graph, Trail};
 use super::{Search, plain, switch};
 use crate::Error;
 use p4jet_dataplane::{Processed, Trace, TraceEvent};
@@ -25,6 +25,8 @@ pub struct Derived {
     pub paths_taken: usize,
     /// True if the parser has more paths than were requested.
     pub paths_more: bool,
+    /// True if the search ended at a limit, [`super::STEPS_MAX`] or [`super::PATHS_BYTES_MAX`].
+    pub stopped: bool,
     /// Number of branches of the parser that are unreachable because of an earlier case.
     pub paths_impossible: usize,
     /// Paths through the parser that were not followed, with reasons.
@@ -90,12 +92,9 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
         paths,
         paths_taken: 0,
         paths_more: search.paths_more,
+        stopped: search.stopped,
         paths_impossible: search.paths_impossible,
-        paths_lost: search
-            .paths_lost
-            .iter()
-            .map(|(trail, why)| (states(program, &trail.events), why.clone()))
-            .collect(),
+        paths_lost: search.paths_lost,
         states: (0, 0),
         not_taken: Vec::new(),
         decisions: Vec::new(),
@@ -108,6 +107,8 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
             derived.actions.insert(format!("{} of {}", action_name(program, listed.action), table.name), 0);
         }
     }
+    let trails: HashMap<(usize, usize), &Trail> =
+        search.trails.iter().map(|(set, place, trail)| ((*set, *place), trail)).collect();
     let mut covered: HashSet<Edge> = HashSet::new();
     let mut paths_taken: HashSet<Vec<Edge>> = HashSet::new();
     let mut states_taken = BTreeSet::new();
@@ -123,8 +124,7 @@ pub(super) fn derived(search: Search, paths: usize) -> Result<Derived, Error> {
             captures.entry(*port).or_default().push(frame.clone());
             let (trace, processed) = fresh.trace(*port, frame).map_err(Error::Input)?;
             let found = events(&trace);
-            let trail =
-                search.trails.iter().find(|(s, p, _)| (*s, *p) == (index, place)).map(|(.., trail)| trail);
+            let trail = trails.get(&(index, place)).copied();
             let taken = trail.is_some_and(|trail| goes(trail, &found));
             if let Some(trail) = trail.filter(|_| taken) {
                 covered.extend(trail.edges.iter().map(plain));
@@ -335,6 +335,9 @@ impl Derived {
         line("tables hit", taken(hit, self.tables.len()));
         line("actions run", taken(ran, self.actions.len()));
         line("packets", self.packets.len().to_string());
+        if self.stopped {
+            line("search", "ended at its limit: there may be more".to_string());
+        }
         let astray = self.packets.iter().filter(|packet| !packet.taken).count();
         if astray > 0 {
             line("packets gone astray", astray.to_string());
@@ -379,6 +382,7 @@ impl Derived {
             "paths": self.paths,
             "paths_taken": self.paths_taken,
             "paths_more": self.paths_more,
+            "stopped": self.stopped,
             "paths_impossible": self.paths_impossible,
             "paths_not_followed": self.paths_lost.iter()
                 .map(|(states, why)| json!({ "states": states, "why": why })).collect::<Vec<_>>(),

@@ -5,6 +5,7 @@
 //! equal) some values are tried, starting with the present bits; for few bits, all values. So this solves equalities, masks
 //! and ranges of packet fields, and arithmetic with constants; of two unknowns, one keeps its value.
 
+use super::work::{Work, size};
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive, Zero};
 use p4jet_ir::eval::{eval, ones, wrap};
@@ -97,6 +98,8 @@ pub(super) struct Solver<'a> {
     /// The cost of fixing each variable, if another one would do.
     pub costs: &'a [u8],
     pub known: Known,
+    /// The steps of the whole search.
+    pub work: &'a Work,
     /// The changes, to undo them.
     trail: Vec<(FieldId, BigUint, BigUint)>,
     steps: u32,
@@ -134,8 +137,8 @@ enum Step {
 }
 
 impl<'a> Solver<'a> {
-    pub fn new(vars: &'a Program, costs: &'a [u8], known: Known) -> Solver<'a> {
-        Solver { vars, costs, known, trail: Vec::new(), steps: 0, gave_up: false }
+    pub fn new(vars: &'a Program, costs: &'a [u8], known: Known, work: &'a Work) -> Solver<'a> {
+        Solver { vars, costs, known, work, trail: Vec::new(), steps: 0, gave_up: false }
     }
 
     /// Fixes bits so that all goals hold; changes nothing if no solution is found.
@@ -144,6 +147,11 @@ impl<'a> Solver<'a> {
         let found = self.search(goals);
         self.trail.clear();
         found.is_ok()
+    }
+
+    /// True if this search, or the one for all paths, has no steps left.
+    fn has_ended(&self) -> bool {
+        self.steps > STEPS_MAX || self.work.is_spent()
     }
 
     fn take_back(&mut self, to: usize) {
@@ -166,12 +174,14 @@ impl<'a> Solver<'a> {
     fn search_on(&mut self, mut goals: Goals) -> Result<(), Bits> {
         loop {
             self.steps += 1;
-            if self.steps > STEPS_MAX {
+            self.work.spend(1 + goals.len());
+            if self.has_ended() {
                 self.gave_up = true;
                 return Err(Bits::default());
             }
             let Some(next) = (0..goals.len()).min_by_key(|g| goals[*g].rank()) else { return Ok(()) };
             let goal = goals.swap_remove(next);
+            self.work.spend(4 * size(goal.expr(), usize::MAX));
             match self.step(&goal) {
                 Step::Fail => return Err(self.bits_of(&goal)),
                 Step::Goals(more) => goals.extend(more.into_iter().map(Rc::new)),
@@ -186,10 +196,11 @@ impl<'a> Solver<'a> {
                     let own = self.bits_of(&goal);
                     let mut conflict = own.clone();
                     for choice in choices {
+                        self.work.spend(goals.len() + choice.len());
                         let mut goals = goals.clone();
                         goals.extend(choice.into_iter().map(Rc::new));
                         let Err(why) = self.search(goals) else { return Ok(()) };
-                        if self.steps > STEPS_MAX {
+                        if self.has_ended() {
                             return Err(why);
                         }
                         // No bits of this goal were involved, so no other choice helps. (A choice that is always wrong
@@ -280,6 +291,7 @@ impl<'a> Solver<'a> {
                 (0..open.len()).map(|at| 1 << at).collect()
             }
         };
+        self.work.spend(flips.len() * (4 + open.len() + size(goal.expr(), usize::MAX)));
         for flip in flips {
             let flipped = |known: &mut Known| {
                 for (_, (var, bit)) in open.iter().enumerate().filter(|(at, _)| flip >> at & 1 == 1) {
@@ -671,7 +683,8 @@ mod tests {
     fn solve(goals: &[Goal]) -> Option<(u32, u32)> {
         let vars = vars();
         let known = Known::new(vec![BigUint::from(0x1234u32); 2]);
-        let mut solver = Solver::new(&vars, &[0, 0], known);
+        let work = Work::new();
+        let mut solver = Solver::new(&vars, &[0, 0], known, &work);
         if !solver.solve(goals.iter().cloned().map(Rc::new).collect()) {
             assert!(solver.known.fixed.iter().all(BigUint::is_zero), "what was tried is taken back");
             return None;

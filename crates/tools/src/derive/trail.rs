@@ -1,6 +1,7 @@
 //! A path through the program, with everything known about a packet that takes it.
 
 use super::solve::{Bits, Goal, Known, Solver, support};
+use super::work::{Held, Work, size};
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive, Zero};
 use p4jet_externs::{CallSite, State};
@@ -141,6 +142,9 @@ pub(super) type Fields = HashMap<FieldId, Rc<Expr>>;
 /// A packet being walked through the program, with variables for open values.
 #[derive(Clone)]
 pub(super) struct Trail {
+    /// The steps of the whole search.
+    pub work: Rc<Work>,
+    held: Held,
     /// Only its fields count: the variables.
     pub vars: Rc<Program>,
     costs: Vec<u8>,
@@ -207,8 +211,10 @@ impl std::fmt::Display for Unsolved {
 
 impl Trail {
     /// Creates a path; the ingress port has this many bits.
-    pub fn new(port_width: u32) -> Trail {
+    pub fn new(port_width: u32, work: Rc<Work>) -> Trail {
         let mut trail = Trail {
+            held: Held::new(&work),
+            work,
             vars: Rc::default(),
             costs: Vec::new(),
             fields: Rc::default(),
@@ -236,6 +242,18 @@ impl Trail {
         trail.new_var(32, cost::LENGTH);
         trail.new_var(port_width, cost::PORT);
         trail
+    }
+
+    /// Counts the bytes that it holds now.
+    pub fn hold(&mut self) {
+        self.held.set(self.bytes());
+    }
+
+    /// Returns about how many bytes a copy holds when it goes its own way.
+    pub fn bytes(&self) -> usize {
+        let steps = self.events.len() + self.edges.len() + self.nodes.len();
+        let shared = self.goals.len() + self.computed.len() + self.lookups.len() + self.output.len();
+        32 * steps + 64 * (shared + self.fields.len()) + 128 * self.costs.len()
     }
 
     /// Creates a variable.
@@ -297,8 +315,16 @@ impl Trail {
     /// Returns an expression of the program as one over the variables.
     pub fn value(&self, program: &Program, expr: &Expr) -> Expr {
         let mut value = expr.clone();
+        self.work.spend(size(&value, usize::MAX));
         value.rewrite(&mut |e| match e {
-            Expr::Field(field) => *e = self.field(program, *field),
+            // What is found without steps is never used, but must not grow.
+            Expr::Field(_) | Expr::Element { .. } if self.work.is_spent() => {
+                *e = Expr::constant(0u32, e.width(program));
+            }
+            Expr::Field(field) => {
+                *e = self.field(program, *field);
+                self.work.spend(size(e, usize::MAX));
+            }
             Expr::Element { column, index } => {
                 let index = self.folded((**index).clone());
                 let width = index.width(&self.vars);
@@ -306,6 +332,7 @@ impl Trail {
                 let inside = below(&index, column.len(), width);
                 let chosen = self.chosen(program, column, 0, &index, width);
                 *e = Expr::Select(Box::new(inside), Box::new(chosen), Box::new(beyond));
+                self.work.spend(size(e, usize::MAX));
             }
             _ => {}
         });
@@ -348,6 +375,7 @@ impl Trail {
             }
             _ => false,
         };
+        self.work.spend(self.goals.len());
         self.goals.iter().find_map(|goal| match &**goal {
             Goal::Bits { expr, mask, value } if mask.is_one() => match expr {
                 expr if expr == cond => Some(value.is_one()),
@@ -378,6 +406,7 @@ impl Trail {
     /// Returns `width` bits of the present packet, from bit `at` on. `None` if it would become too long.
     pub fn read(&mut self, at: u64, width: u32) -> Option<Expr> {
         let end = at + u64::from(width);
+        self.work.spend(1 + self.frame.prefix.len());
         let mut found: Option<Expr> = None;
         let mut start = 0;
         let mut take = |piece: Expr| {
@@ -454,7 +483,10 @@ impl Trail {
     pub fn check(&mut self, base: &Base) -> Result<(), Unsolved> {
         let (goals, computed) = self.checked;
         self.witness(base);
-        let holds = |goal: &Rc<Goal>| goal.holds_for(&eval(&self.vars, &self.witness, goal.expr()));
+        let holds = |goal: &Rc<Goal>| {
+            self.work.spend(size(goal.expr(), usize::MAX));
+            goal.holds_for(&eval(&self.vars, &self.witness, goal.expr()))
+        };
         if !self.goals[goals..].iter().chain([&self.long_enough()]).all(holds) {
             // First as similar as possible to the last one, then entirely different.
             let fresh = |seed| self.defaults(base, seed, &HashSet::new(), None);
@@ -478,6 +510,7 @@ impl Trail {
         let witness = Rc::make_mut(&mut self.witness);
         witness.extend(more);
         for computed in &self.computed[computed..] {
+            self.work.spend(computed.size());
             let found = computed.run(&self.vars, witness, base.state);
             for (out, value) in computed.outs.iter().zip(found) {
                 witness[out.index()] = value;
@@ -511,6 +544,7 @@ impl Trail {
         fresh: &HashSet<FieldId>,
         length: Option<u32>,
     ) -> Vec<BigUint> {
+        self.work.spend(WORDS as usize);
         let mut random = Random::new(mix(seed));
         let length = length.unwrap_or((self.bytes_needed() + PAYLOAD_BYTES).clamp(60, FRAME_BYTES_MAX));
         let mut frame: Vec<u8> = Vec::with_capacity(FRAME_BYTES_MAX as usize);
@@ -621,11 +655,12 @@ impl Trail {
     }
 
     fn solve_from(&self, base: &Base, values: Vec<BigUint>) -> Result<Known, Unsolved> {
-        let mut solver = Solver::new(&self.vars, &self.costs, Known::new(values));
+        self.work.spend(2 * values.len());
+        let mut solver = Solver::new(&self.vars, &self.costs, Known::new(values), &self.work);
         let solved = self.solve_with(base, &mut solver);
         match solved {
             true => Ok(solver.known),
-            false if solver.gave_up => Err(Unsolved::GaveUp),
+            false if solver.gave_up || self.work.is_spent() => Err(Unsolved::GaveUp),
             false => Err(Unsolved::Impossible),
         }
     }
@@ -638,6 +673,7 @@ impl Trail {
             .collect();
         let mut goals: Vec<Vec<Rc<Goal>>> = vec![Vec::new(); self.computed.len() + 1];
         for goal in self.goals.iter().chain([&self.long_enough()]) {
+            self.work.spend(size(goal.expr(), usize::MAX));
             let mut last = 0;
             support(&self.vars, goal.expr(), &mut |var, _| {
                 last = last.max(computer.get(&var).map_or(0, |index| index + 1));
@@ -648,6 +684,7 @@ impl Trail {
             return false;
         }
         for (computed, goals) in self.computed.iter().zip(&goals[1..]) {
+            self.work.spend(4 * computed.size());
             if !goals.is_empty() {
                 computed.suit(solver, goals, base.state);
             }
@@ -688,6 +725,10 @@ impl Computed {
         }
     }
 
+    fn size(&self) -> usize {
+        self.args().iter().map(|arg| size(arg, usize::MAX)).sum()
+    }
+
     fn run(&self, vars: &Program, values: &[BigUint], state: &State) -> Vec<BigUint> {
         let mut args: Vec<BigUint> = self.args().iter().map(|arg| eval(vars, values, arg)).collect();
         match &self.how {
@@ -703,6 +744,7 @@ impl Computed {
     /// open.
     fn suit(&self, solver: &mut Solver, goals: &[Rc<Goal>], state: &State) {
         let vars = solver.vars;
+        solver.work.spend(vars.fields.len());
         let before = solver.known.clone();
         let mut wanted = |results: Option<Vec<BigUint>>| {
             let known = &mut solver.known;
@@ -752,6 +794,7 @@ impl Computed {
 
     /// Returns the result for this value of an argument, if the value is possible.
     fn with(&self, solver: &mut Solver, arg: &Expr, value: BigUint, state: &State) -> Option<BigUint> {
+        solver.work.spend(self.size() + solver.vars.fields.len());
         let before = solver.known.clone();
         let goal = Goal::Bits { expr: arg.clone(), mask: ones(arg.width(solver.vars)), value };
         let solved = solver.solve(vec![Rc::new(goal)]);

@@ -2,6 +2,7 @@
 
 use super::solve::Goal;
 use super::trail::{Base, Copies, Edge, Event, Found, Graph, Lookup, Pending, SHORT, THERE, Trail};
+use super::work::{Work, size};
 use crate::random::mix;
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive, Zero};
@@ -66,6 +67,8 @@ pub(super) struct Map<'a> {
     /// The switch with the existing entries.
     pub switch: &'a Switch,
     pub base: Base<'a>,
+    /// The steps of all walkers.
+    pub work: Rc<Work>,
     /// The ingress port, if all packets have the same.
     pub port: Option<u32>,
     /// Maximum number of times that a packet may reach the same decision.
@@ -94,7 +97,7 @@ impl<'a> Map<'a> {
     pub fn start(&self) -> Walker {
         let port = self.program.intrinsics.iter().find(|(i, _)| *i == Intrinsic::IngressPort);
         let port_width = port.map_or(32, |(_, field)| self.program.width(*field));
-        let mut trail = Trail::new(port_width);
+        let mut trail = Trail::new(port_width, Rc::clone(&self.work));
         if self.port.is_none() && port_width < 32 {
             // v1model: the drop port is not a port.
             trail.ask(Goal::NotIn { expr: trail.port(), values: vec![ones(port_width)] });
@@ -140,6 +143,7 @@ impl<'a> Map<'a> {
     /// Starts the next copy, if there is one.
     fn begin_copy(&self, walker: &mut Walker) -> bool {
         let Some(copy) = walker.trail.pending.front().cloned() else { return false };
+        walker.trail.hold();
         let mut without = walker.trail.clone();
         without.goes_on = true;
         if walker.copies == COPIES_MAX {
@@ -281,11 +285,15 @@ impl<'a> Map<'a> {
                 }
                 return Next::End;
             };
+            if self.work.is_spent() {
+                return Next::Lost("the search ended at its limit".to_string());
+            }
             walker.nodes += 1;
             if walker.nodes > NODES_MAX {
                 return Next::Lost("it loops".to_string());
             }
             let node = &body.nodes[walker.node.index()];
+            self.work.spend(1 + node.stmts.len());
             walker.trail.nodes.push((graph, walker.node));
             if !node.label.is_empty() {
                 walker.trail.events.push(Event::Node(node.label.as_str().into()));
@@ -322,7 +330,7 @@ impl<'a> Map<'a> {
                 self.visit(walker, graph)?;
                 let branch = |held: bool, node: NodeId| {
                     let mut next = walker.clone();
-                    (next.node, next.score) = (node, lookups_after(body, node));
+                    (next.node, next.score) = (node, self.lookups_after(body, node));
                     next.trail.edges.push((graph, at, u32::from(!held)));
                     next.trail.ask(Goal::holds(cond.clone(), held));
                     next
@@ -342,13 +350,16 @@ impl<'a> Map<'a> {
                 let width = selector.width(&walker.trail.vars);
                 let branch = |index: usize, node: NodeId, goal: Goal| {
                     let mut next = walker.clone();
-                    (next.node, next.score) = (node, lookups_after(body, node));
+                    (next.node, next.score) = (node, self.lookups_after(body, node));
                     next.trail.edges.push((graph, at, index as u32));
                     next.trail.ask(goal);
                     next
                 };
                 let mut branches = Vec::new();
                 for (index, (case, node)) in cases.iter().enumerate() {
+                    if self.work.is_spent() {
+                        break;
+                    }
                     let goal = Goal::Bits { expr: selector.clone(), mask: ones(width), value: case.clone() };
                     branches.push(branch(index, *node, goal));
                 }
@@ -382,7 +393,7 @@ impl<'a> Map<'a> {
     }
 
     /// Creates a packet that ends where the parser needs more bytes: one for each place.
-    fn end_here(&self, walker: &Walker, edge: Edge, op: &Op) {
+    fn end_here(&self, walker: &mut Walker, edge: Edge, op: &Op) {
         let bits = match op {
             Op::Extract { header, .. } => {
                 let fixed = |field: &&HeaderField| field.varbit_length.is_none();
@@ -401,6 +412,7 @@ impl<'a> Map<'a> {
         if bits == 0 || !in_first_pass || self.short_seen.borrow().contains(&edge) {
             return;
         }
+        walker.trail.hold();
         let mut walker = walker.clone();
         walker.trail.ask_short(bits);
         if walker.trail.check(&self.base).is_err() {
@@ -427,6 +439,8 @@ impl<'a> Map<'a> {
         if *visits > self.visits_max {
             return Err(format!("it reaches the same decision more than {} times", self.visits_max));
         }
+        // Its branches will be copies.
+        walker.trail.hold();
         Ok(())
     }
 
@@ -464,6 +478,7 @@ impl<'a> Map<'a> {
         let (width, limit) = (open.width(&trail.vars), BigUint::from(count));
         if !matches!(open, Expr::Const { .. }) && limit <= ones(width) {
             let limit = Expr::Const { value: limit, width };
+            trail.hold();
             let mut inside = trail.clone();
             inside.ask(Goal::holds(Expr::Binary(BinaryOp::LtU, Box::new(open), Box::new(limit)), true));
             if inside.check(&self.base).is_ok() {
@@ -477,7 +492,7 @@ impl<'a> Map<'a> {
         match op {
             Op::Set { dest, value } => {
                 let mut value = trail.value(self.program, value);
-                if size(&value) > SIZE_MAX {
+                if size(&value, SIZE_MAX) > SIZE_MAX {
                     value = trail.computed(value);
                 }
                 trail.set(*dest, value);
@@ -624,6 +639,9 @@ impl<'a> Map<'a> {
                           data: Data,
                           found: &dyn Fn(Vec<Expr>) -> Found,
                           goals: Vec<Goal>| {
+            if self.work.is_spent() {
+                return;
+            }
             let mut walker = walker.clone();
             let trail = &mut walker.trail;
             trail.edges.push((graph, at, edge));
@@ -677,6 +695,7 @@ impl<'a> Map<'a> {
         let mut made = vec![0; table.actions.len()];
         let mut single_values = Vec::new();
         for (_, entry) in there.entries().take(ENTRIES_MAX) {
+            self.work.spend(1);
             if let [KeyMatch::Exact(value)] = entry.key.as_slice() {
                 single_values.push(value.clone());
             }
@@ -721,44 +740,23 @@ impl<'a> Map<'a> {
         }
         branches
     }
-}
 
-/// Returns the number of expressions in it; if that exceeds [`SIZE_MAX`], any larger number.
-fn size(expr: &Expr) -> usize {
-    let mut found = 0;
-    let mut open = vec![expr];
-    while let Some(expr) = open.pop()
-        && found <= SIZE_MAX
-    {
-        found += 1;
-        match expr {
-            Expr::Const { .. } | Expr::Field(_) => {}
-            Expr::Unary(_, a)
-            | Expr::Element { index: a, .. }
-            | Expr::Slice { value: a, .. }
-            | Expr::ZeroExtend(a, _)
-            | Expr::SignExtend(a, _) => open.push(a),
-            Expr::Binary(_, a, b) | Expr::Concat(a, b) => open.extend([&**a, b]),
-            Expr::Select(c, a, b) => open.extend([&**c, a, b]),
+    /// Returns the number of lookups that may follow a node in its graph.
+    fn lookups_after(&self, body: &Cfg, node: NodeId) -> usize {
+        self.work.spend(body.nodes.len() / 8);
+        let mut seen = vec![false; body.nodes.len()];
+        let mut work = vec![node];
+        let mut count = 0;
+        while let Some(at) = work.pop() {
+            if std::mem::replace(&mut seen[at.index()], true) {
+                continue;
+            }
+            let terminator = &body.nodes[at.index()].terminator;
+            count += usize::from(matches!(terminator, Terminator::Apply { .. }));
+            terminator.for_each_target(&mut |next| work.push(next));
         }
+        count
     }
-    found
-}
-
-/// Returns the number of lookups that may follow a node in its graph.
-fn lookups_after(body: &Cfg, node: NodeId) -> usize {
-    let mut seen = vec![false; body.nodes.len()];
-    let mut work = vec![node];
-    let mut count = 0;
-    while let Some(at) = work.pop() {
-        if std::mem::replace(&mut seen[at.index()], true) {
-            continue;
-        }
-        let terminator = &body.nodes[at.index()].terminator;
-        count += usize::from(matches!(terminator, Terminator::Apply { .. }));
-        terminator.for_each_target(&mut |next| work.push(next));
-    }
-    count
 }
 
 /// Data of an action to run.
