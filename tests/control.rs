@@ -1000,7 +1000,7 @@ fn a_full_disk_affects_only_the_state_file() {
     let switch = start(Some(16));
     let printed = switch.printed.join("\n");
     assert!(printed.contains("3 changes could not be written"), "{printed}");
-    assert!(printed.contains("no change is kept until"), "{printed}");
+    assert!(printed.contains("no change is saved until"), "{printed}");
     assert_eq!(there(), 1);
     assert!(is_reported(&add(5)));
     drop(switch);

@@ -29,7 +29,7 @@ struct Shared {
     /// The control in `kept`, for those that only read: they do not wait for batches.
     current: Mutex<Control>,
     host: Option<Arc<dyn Host>>,
-    /// The program that waits for [`Self::swap_program`].
+    /// The program that waits for [`SharedControl::swap_program`].
     next: Mutex<Option<Swap>>,
     /// Compilations for which clients wait now.
     compilations: AtomicUsize,
@@ -327,7 +327,7 @@ impl SharedControl {
                 }
                 Err(TryLockError::WouldBlock) => {
                     return Err(io::Error::other(
-                        "a batch of updates has not ended, and none of them is kept",
+                        "a batch of updates has not ended: neither its updates nor the latest register values are saved",
                     ));
                 }
             }
@@ -659,7 +659,11 @@ impl SharedControl {
         let control = match (keep, aside) {
             (Keep::Old, _) => kept.control.succeed(swapped.switch),
             (Keep::Own, Some(aside)) => aside.control().succeed(swapped.switch),
-            (Keep::Own, None) => Control::new(swapped.switch),
+            (Keep::Own, None) => {
+                let new = Control::new(swapped.switch);
+                new.adopt_note_owner(&kept.control);
+                new
+            }
         };
         self.set_control(&mut kept, control);
         *lock(&self.0.next) = None;

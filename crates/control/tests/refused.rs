@@ -397,7 +397,7 @@ fn restore_checks_what_a_write_checks() {
     let entry = r#"{"entry":{"table":"ipv4_lpm","handle":0,"key":["0.0.0.0/0"],"do":{"action":"deny"},"timeout_ms":5}}"#;
     for (line, why) in [
         (multicast(r#""groups":{"0":[]},"lags":{}"#), "found multicast group 0, which means none"),
-        (multicast(r#""groups":{"99999999":[]},"lags":{}"#), "found group 99999999, expected 0 to 65535"),
+        (multicast(r#""groups":{"99999999":[]},"lags":{}"#), "found group 99999999, expected 1 to 65535"),
         (multicast(r#""groups":{"1":[5]},"lags":{}"#), "no node has handle 5"),
         (multicast(r#""groups":{},"lags":{"65536":[]}"#), "found lag 65536, expected 0 to 65535"),
         (multicast(r#""groups":{},"lags":{"1":[65536]}"#), "found port 65536, expected 0 to 511"),

@@ -571,7 +571,7 @@ fn readers_and_the_end_do_not_wait_for_a_batch() {
         let _ = answer.send((entries, other.write_state_file().map_err(|error| error.to_string())));
     });
     let (entries, end) = answers.recv_timeout(std::time::Duration::from_secs(20)).expect("it does not wait");
-    assert_eq!((entries, end), (0, Err("a batch of updates has not ended, and none of them is kept".into())));
+    assert_eq!((entries, end), (1, Err("a batch of updates has not ended: neither its updates nor the latest register values are saved".into())));
     drop(begun);
     assert!(shared.write_state_file().is_ok());
 }

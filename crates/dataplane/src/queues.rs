@@ -520,8 +520,9 @@ impl<C> Serving<C> {
     /// Sets the number of packets that the link of a port accepts now.
     pub fn set_room(&mut self, port: u32, room: usize) {
         let Some(index) = self.known(port) else {
-            if room != usize::MAX {
-                self.first_rooms.insert(port, room);
+            match room {
+                usize::MAX => drop(self.first_rooms.remove(&port)),
+                _ => drop(self.first_rooms.insert(port, room)),
             }
             return;
         };

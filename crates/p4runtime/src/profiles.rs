@@ -276,9 +276,10 @@ impl Writer<'_> {
                 size(&mut members.iter().map(|(_, places)| *places as i32))
             }
         };
-        let before = match store.sizes() {
-            (members, ..) if counts_members => members,
-            (_, places, 0) => places,
+        let sizes = store.sizes();
+        let before = match sizes.without_place {
+            _ if counts_members => sizes.members,
+            0 => sizes.places,
             // The places of members whose watch ports are down are known from their weights only.
             _ => store.groups().into_iter().map(|(handle, _)| size_of(handle)).sum(),
         };
@@ -288,7 +289,10 @@ impl Writer<'_> {
             return Ok(());
         }
         let what = if counts_members { "members" } else { "weights" };
-        let why = format!("`{}`: all groups would have {total} {what}, its size is {max}", profile.name);
+        let why = format!(
+            "`{}`: all groups together would have {total} {what}, but its size is {max}",
+            profile.name
+        );
         Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why))
     }
 

@@ -49,6 +49,31 @@ const COUNT_MAX: u32 = 1 << 20;
 #[derive(Clone)]
 pub struct ActionProfile(Arc<Mutex<Profile>>);
 
+/// Sums over the members of all groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// The number of members, each counted once for each of its groups.
+    pub members: u64,
+    /// Their places.
+    pub places: u64,
+    /// The number of those that have no place.
+    pub without_place: u64,
+}
+
+impl Sizes {
+    fn add(&mut self, places: u32) {
+        self.members += 1;
+        self.places += u64::from(places);
+        self.without_place += u64::from(places == 0);
+    }
+
+    fn remove(&mut self, places: u32) {
+        self.members -= 1;
+        self.places -= u64::from(places);
+        self.without_place -= u64::from(places == 0);
+    }
+}
+
 /// The handles of a profile without members or groups, as free ranges: the smallest free handle is found at once.
 fn all_handles() -> RangeInclusiveSet<u32> {
     [0..=u32::MAX].into_iter().collect()
@@ -67,6 +92,7 @@ pub(crate) struct Profile {
     groups: BTreeMap<u32, Group>,
     free_members: RangeInclusiveSet<u32>,
     free_groups: RangeInclusiveSet<u32>,
+    sizes: Sizes,
     rows: Rows,
     member_slots: Pool,
     group_slots: Pool,
@@ -315,6 +341,7 @@ impl ActionProfile {
             groups: BTreeMap::new(),
             free_members: all_handles(),
             free_groups: all_handles(),
+            sizes: Sizes::default(),
             rows,
             member_slots: Pool::new(0, slots(members_max)),
             group_slots: Pool::new(0, slots(groups_max)),
@@ -430,11 +457,14 @@ impl ActionProfile {
         let taken = profile.groups.contains_key(&handle);
         let handle = if taken { first(&profile.free_groups) } else { handle };
         profile.add_group(handle)?;
-        let Profile { members: all, groups, .. } = &mut *profile;
+        let Profile { members: all, groups, sizes, .. } = &mut *profile;
         let group = groups.get_mut(&handle).expect("it was added");
         for member in members {
             if let Some(found) = all.get_mut(member) {
-                found.users += u32::from(group.members.insert(*member, 1).is_none());
+                if group.members.insert(*member, 1).is_none() {
+                    found.users += 1;
+                    sizes.add(1);
+                }
                 found.known = true;
             }
         }
@@ -476,6 +506,7 @@ impl ActionProfile {
             profile.steps.begin(Step::Group)?;
         }
         to.members.insert(member, 1);
+        profile.sizes.add(1);
         found.users += 1;
         found.known = true;
         // A reader that saw an earlier member count may be about to read a place that had a member.
@@ -500,7 +531,7 @@ impl ActionProfile {
         if from.known {
             profile.steps.begin(Step::Group)?;
         }
-        from.members.remove(&member);
+        from.members.remove(&member).into_iter().for_each(|places| profile.sizes.remove(places));
         found.users -= 1;
         if !(is_last && !from.weighted && profile.shared.pop(from.slot)) {
             profile.publish(group);
@@ -536,6 +567,8 @@ impl ActionProfile {
         for member in was.0.keys() {
             profile.members.get_mut(member).expect("groups have members that exist").users -= 1;
         }
+        group.members.values().for_each(|places| profile.sizes.add(*places));
+        was.0.values().for_each(|places| profile.sizes.remove(*places));
         profile.publish(handle);
         Ok((was.0.into_iter().collect(), was.1))
     }
@@ -547,13 +580,16 @@ impl ActionProfile {
         Some((group.members.iter().map(|(member, places)| (*member, *places)).collect(), group.weighted))
     }
 
-    /// The number of members of all groups, each counted once for each group; the sum of their places; and how many of them have none.
-    pub fn sizes(&self) -> (u64, u64, u64) {
+    /// Returns the places of a member in a group that [`Self::set_group`] set with `weighted`.
+    pub fn places_in(&self, member: u32, group: u32) -> Option<u32> {
         let profile = self.lock();
-        let places = profile.groups.values().flat_map(|group| group.members.values());
-        places.fold((0, 0, 0), |(members, sum, none), places| {
-            (members + 1, sum + u64::from(*places), none + u64::from(*places == 0))
-        })
+        let group = profile.groups.get(&group).filter(|group| group.weighted)?;
+        group.members.get(&member).copied()
+    }
+
+    /// Returns the sums over the members of all groups.
+    pub fn sizes(&self) -> Sizes {
+        self.lock().sizes
     }
 
     /// Deletes all members and groups that no entry names. If none is left, handles start at 0 again.
@@ -683,8 +719,9 @@ impl Profile {
     fn drop_group(&mut self, handle: u32) -> Vec<u32> {
         let group = self.groups.remove(&handle).expect("the caller found it");
         self.free_groups.insert(handle..=handle);
-        for member in group.members.keys() {
+        for (member, places) in &group.members {
             self.members.get_mut(member).expect("groups have members that exist").users -= 1;
+            self.sizes.remove(*places);
         }
         // The list remains for readers that are on their way to it, until the slot is reused.
         self.group_slots.retire(group.slot);

@@ -5,7 +5,7 @@ use super::sessions::{no_session, session_update};
 use super::undo::{Undo, UndoOther};
 use crate::control::Control;
 use crate::error::{CommandError, Result, Subject, taken};
-use crate::guard::{HEAP_BLOCK_BYTES, claim_for_undo, collect_claimed};
+use crate::guard::{HEAP_BLOCK_BYTES, claim_for_undo, collect_claimed, guarded};
 use crate::made::{Kind, Made};
 use crate::schema::{ObjectKind, check_entry_open};
 use crate::update::{Act, Cell, DEFAULT_CELL, Direct, Mirror, Update};
@@ -42,11 +42,13 @@ impl Control {
             return self.apply_change(update, at, made, log);
         }
         let before = log.as_ref().map_or(0, |log| log.len());
-        let done = self.apply_change(update, at, made, log.as_deref_mut());
+        let done = guarded(|| self.apply_change(update, at, made, log.as_deref_mut()));
         match (&done, log) {
-            // Undo steps are made first, because undoing also makes notes void.
-            (Ok(_), Some(log)) => log.insert(before, UndoOther::Notes(notes).into()),
-            (Ok(_), None) => {}
+            // The notes come back last, because undoing also makes notes void. A change that failed halfway is undone, too.
+            (_, Some(log)) if done.is_ok() || log.len() > before => {
+                log.insert(before, UndoOther::Notes(notes).into());
+            }
+            (Ok(_), _) => {}
             (Err(_), _) => self.put_notes(notes),
         }
         done
@@ -174,7 +176,7 @@ impl Control {
             }
             Update::Note { of, note: text } => {
                 if text.is_some() && !self.is_there(&of) {
-                    return Err(CommandError::new("a note about something that is not there"));
+                    return Err(CommandError::new("the object of the note does not exist"));
                 }
                 let old = self.set_note(of.clone(), text);
                 note(&|| Update::Note { of: of.clone(), note: old.clone() }.into());
@@ -192,13 +194,11 @@ impl Control {
                 let (table, of) = self.profile_of(profile)?;
                 let group = made.handle(group, Kind::Group(profile), self.program())?;
                 let member = made.handle(member, Kind::Member(profile), self.program())?;
-                let was = of.group_places(group);
+                let places = of.places_in(member, group);
                 of.remove_from_group(member, group).map_err(self.refused(table))?;
-                note(&|| match &was {
-                    Some((members, true)) => {
-                        UndoOther::GroupMembers(profile, group, members.clone(), true).into()
-                    }
-                    _ => Update::AddToGroup { profile, group: group.into(), member: member.into() }.into(),
+                note(&|| match places {
+                    Some(places) => UndoOther::MemberOfWeighted(profile, group, (member, places)).into(),
+                    None => Update::AddToGroup { profile, group: group.into(), member: member.into() }.into(),
                 });
             }
             Update::WriteCounter { counter, cell, value } => {
@@ -337,7 +337,7 @@ impl Control {
         Ok(None)
     }
 
-    /// Removes all groups, nodes and sessions.
+    /// Removes all groups, nodes, link aggregation groups and sessions.
     pub(crate) fn clear_replication(&self, mut log: Option<&mut Vec<Undo>>) {
         let mut note = |undo: Undo| {
             if let Some(log) = &mut log {

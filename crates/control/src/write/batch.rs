@@ -89,7 +89,7 @@ impl Batch {
         }
     }
 
-    /// Says that the owner of the notes makes the updates ([`NoteOwner`](crate::NoteOwner)).
+    /// Marks the updates as those of the owner of the notes ([`NoteOwner`](crate::NoteOwner)).
     pub(crate) fn set_owners(&mut self) {
         self.is_owners = true;
     }
@@ -176,6 +176,7 @@ impl Batch {
         match &mut self.log {
             Some(log) if log.len() > mark.undo => {
                 let since = log.split_off(mark.undo);
+                self.undo_cells -= since.iter().map(Undo::cells).sum::<usize>();
                 self.control.without(since, error)
             }
             _ => error,
@@ -198,9 +199,13 @@ impl Batch {
     fn carry_out_with(&mut self, update: Update, at: Option<u32>, direct: &Direct) -> Result<Option<u32>> {
         self.check_memory()?;
         let Batch { control, log, made, changes, is_owners, undo_cells, .. } = self;
-        if *undo_cells > UNDO_CELLS_MAX {
+        let is_of_arrays = matches!(
+            update,
+            Update::ResetCounter(_) | Update::ResetRegister(_) | Update::SetMeterArray { .. } | Update::Reset
+        );
+        if is_of_arrays && *undo_cells > UNDO_CELLS_MAX {
             let why = format!(
-                "the batch would hold the old values of more than {UNDO_CELLS_MAX} cells: send updates of whole arrays in smaller batches"
+                "the batch holds the old values of more than {UNDO_CELLS_MAX} cells: send updates of whole arrays in smaller batches"
             );
             return Err(CommandError::limit(why));
         }
@@ -211,6 +216,9 @@ impl Batch {
         if !*is_owners {
             control.check_owned(&update)?;
             note_after = control.note_after(&update, made);
+            if let Some(note) = &note_after {
+                control.check(note)?;
+            }
         }
         let _memory = claim_for_places(&update)?;
         if let Some(changes) = changes {
@@ -227,6 +235,11 @@ impl Batch {
             (update, Some(log)) => guarded(|| control.apply(update, at, made, Some(log))),
             (update, None) if at.is_some() => guarded(|| control.apply(update, at, made, None)),
             (update, None) => control.perform(update, made),
+        };
+        let done = match (done, &mut log) {
+            // An update that makes several changes may fail halfway.
+            (Err(error), Some(log)) if log.len() > steps => Err(control.without(log.split_off(steps), error)),
+            (done, _) => done,
         };
         if let Some(log) = &log {
             *undo_cells += log[steps..].iter().map(Undo::cells).sum::<usize>();
@@ -394,7 +407,13 @@ mod tests {
         batch.undo_cells += 1;
         let error = batch.write(Update::ResetRegister(register)).unwrap_err();
         assert!(error.message.contains("more than 16777216 cells"), "{error}");
+        // Other updates are not affected, and what is undone no longer counts.
+        batch.write(Update::WriteRegister { register, index: 0, value: 7u32.into() }).unwrap();
         batch.settle();
+        let mark = batch.mark();
         batch.write(Update::ResetRegister(register)).unwrap();
+        assert_eq!(batch.undo_cells, 1);
+        batch.take_back_to(mark, CommandError::new("a later update was refused"));
+        assert_eq!(batch.undo_cells, 0);
     }
 }

@@ -41,6 +41,7 @@ impl Control {
     pub(crate) fn succeed(&self, switch: Arc<Switch>) -> Control {
         let new = Control::new(switch);
         new.adopt_note_owner(self);
+        new.notes.changes_of_others.store(self.changes_of_others() + 1, Ordering::Relaxed);
         for (of, note) in self.notes() {
             if let Some(of) = new.schema.find_noted(&self.schema.named_noted(&of))
                 && new.is_there(&of)

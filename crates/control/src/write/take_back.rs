@@ -61,6 +61,15 @@ impl Control {
                     };
                     retries.run(|| again().map(drop));
                 }
+                UndoOther::MemberOfWeighted(profile, group, member) => {
+                    let again = || {
+                        let (table, of) = self.profile_of(profile)?;
+                        let (mut members, weighted) = of.group_places(group).unwrap_or_default();
+                        members.push(member);
+                        of.set_group(group, &members, weighted).map_err(self.refused(table))
+                    };
+                    retries.run(|| again().map(drop));
+                }
                 UndoOther::Notes(notes) => self.put_notes(notes),
                 UndoOther::Port(port, settings, wanted) => self.switch.queues().configure(|config| {
                     match settings {

@@ -56,6 +56,8 @@ pub(crate) enum UndoOther {
     NoLag(u32),
     /// The members of a group with their places, and whether these were set.
     GroupMembers(InstanceId, u32, Vec<(u32, u32)>, bool),
+    /// A member that has left a group whose places were set, with its places there.
+    MemberOfWeighted(InstanceId, u32, (u32, u32)),
     /// A multicast group and its nodes with their handles; `None` if the group did not exist.
     MulticastGroup(u32, Option<(Group, Vec<(u32, Node)>)>),
     /// Notes.

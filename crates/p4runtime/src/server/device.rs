@@ -300,6 +300,10 @@ pub fn refused(refusal: &Refusal) -> Status {
     }
 }
 
+fn config_lost(refusal: &crate::refusal::Refusal) -> String {
+    format!("a restart will lose the pipeline configuration and its cookie: {}", refusal.message)
+}
+
 impl Device {
     /// Serves a switch. `has_program` is false if it started without a program.
     pub fn new(
@@ -811,10 +815,7 @@ impl Device {
         match kept::keep_config(&self.switch, parts) {
             Ok(None) => {}
             Ok(Some(note)) => (self.log)(note),
-            Err(refusal) => {
-                let why = refusal.message;
-                (self.log)(format!("a restart will lose the pipeline configuration and its cookie: {why}"));
-            }
+            Err(refusal) => (self.log)(config_lost(&refusal)),
         }
     }
 
@@ -829,8 +830,10 @@ impl Device {
             }
             let running = running.filter(|running| running.is_of(&control));
             let parts = running.map(|running| running.encode(true, false));
-            if let Ok(Some(note)) = kept::keep_config(&switch, parts) {
-                log(note);
+            match kept::keep_config(&switch, parts) {
+                Ok(None) => {}
+                Ok(Some(note)) => log(note),
+                Err(refusal) => log(config_lost(&refusal)),
             }
             None
         });

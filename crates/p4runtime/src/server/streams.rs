@@ -154,8 +154,7 @@ impl Stream {
         if !self.device.may_send(self.id) {
             return;
         }
-        let known =
-            self.device.running().is_some_and(|running| running.pipeline.digest(ack.digest_id).is_ok());
+        let known = self.device.known().is_some_and(|running| running.pipeline.digest(ack.digest_id).is_ok());
         if known {
             lock(&self.device.lists).acknowledge(ack.digest_id, ack.list_id);
             return;
