@@ -10,6 +10,7 @@ use p4jet_externs::CounterValue;
 use p4jet_ir::TableId;
 use p4jet_p4info::proto::v1::{self, UpdateType};
 use p4jet_tables::EntryHandle;
+use std::collections::HashSet;
 
 /// Refuses an INSERT or DELETE of an entity that can only be modified.
 fn only_modified(kind: UpdateType, what: &str, name: &str) -> Result<()> {
@@ -183,7 +184,7 @@ impl Writer<'_> {
             let key = self.pipeline.key(&set.name, &set.keys, &member.r#match, By::Update)?;
             keys.push(key);
         }
-        let mut known = std::collections::HashSet::new();
+        let mut known = HashSet::new();
         if !keys.iter().all(|key| known.insert(key)) {
             let why = format!("`{}`: two members are the same", set.name);
             return Err(Refusal::new(Code::AlreadyExists, Reason::Exists, why));
@@ -194,8 +195,9 @@ impl Writer<'_> {
     /// Changes the members of a value set. Each packet sees the old members or the new ones.
     fn replace_set(&mut self, set: TableId, keys: Vec<Vec<p4jet_tables::KeyMatch>>) -> Result<()> {
         let old: Vec<_> = self.control.switch().table(set).entries().map(|(_, entry)| entry.key).collect();
-        let gone: Vec<_> = old.iter().filter(|key| !keys.contains(key)).cloned().collect();
-        let new: Vec<_> = keys.into_iter().filter(|key| !old.contains(key)).collect();
+        let (known, wanted): (HashSet<_>, HashSet<_>) = (old.iter().collect(), keys.iter().collect());
+        let gone: Vec<_> = old.iter().filter(|key| !wanted.contains(key)).cloned().collect();
+        let new: Vec<_> = keys.iter().filter(|key| !known.contains(key)).cloned().collect();
         let is_one_step = gone.len() + new.len() <= 1;
         let change = |writer: &mut Self| {
             for key in gone {
