@@ -237,9 +237,8 @@ fn t_3_and_se_3_messages_of_4_mib() {
     assert!(matches!(stream.next(LONG), Ok(Some(v1::StreamResponse::Packet(_)))));
 }
 
-/// Memory that a group of many places or a Read would take is checked before it is taken.
-#[test]
-fn memory_for_groups_and_reads_is_checked() {
+/// [`PROGRAM`] with a table `spread` that has an action selector.
+fn with_selector() -> String {
     let program = PROGRAM.replace(
         "table ports {",
         "@selector_size_semantics(\"sum_of_members\") action_selector(HashAlgorithm.crc16, 4096, 14) paths;
@@ -251,7 +250,49 @@ fn memory_for_groups_and_reads_is_checked() {
         }
         table ports {",
     );
-    let program = program.replace("ports.apply();", "spread.apply(); ports.apply();");
+    program.replace("ports.apply();", "spread.apply(); ports.apply();")
+}
+
+/// Adds an entry of `spread` whose one-shot has one action of this weight.
+fn one_shot(info: &config::P4Info, dst: u16, weight: i32) -> v1::Update {
+    let table = info.tables.iter().find(|t| t.preamble.as_ref().unwrap().alias == "spread").unwrap();
+    let v1::EntityKind::TableEntry(entry) = forward(info, 1, &[1]) else { panic!("an entry") };
+    let Some(v1::TableActionType::Action(action)) = entry.action.unwrap().r#type else { panic!("an action") };
+    let weighted = v1::ActionProfileAction { action: Some(action), weight, watch_kind: None };
+    let set = v1::ActionProfileActionSet { action_profile_actions: vec![weighted], ..Default::default() };
+    let value = Bytes::copy_from_slice(&dst.to_be_bytes());
+    let key = v1::FieldMatchType::Exact(v1::Exact { value });
+    let entry = v1::TableEntry {
+        table_id: table.preamble.as_ref().unwrap().id,
+        r#match: vec![v1::FieldMatch { field_id: 1, field_match_type: Some(key) }],
+        action: Some(v1::TableAction { r#type: Some(v1::TableActionType::ActionProfileActionSet(set)) }),
+        ..Default::default()
+    };
+    update(v1::UpdateType::Insert, v1::EntityKind::TableEntry(entry))
+}
+
+/// OS-12 holds for programs that a client commits, too.
+#[test]
+fn os_12_commands_cannot_change_one_shots_of_a_committed_program() {
+    let files = TempDir::new("committed");
+    let (path, socket) = (files.write("program.p4", with_selector()), files.file("s"));
+    let mut command = common::p4jet();
+    command.args(["run", &path, "--control", &socket, "--p4runtime", "127.0.0.1:0"]);
+    let switch = Switch::start_command(command, files);
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let set = set_request(v1::ConfigAction::VerifyAndCommit, &with_selector(), None);
+    client.set_pipeline(&set).unwrap();
+    client.write(&write_request(vec![one_shot(&p4info(&with_selector()), 1, 5)])).unwrap();
+    common::run(&["ctl", "--socket", &socket, "act_prof_create_member paths NoAction"])
+        .expect_status(1)
+        .says(&["has one-shots of P4Runtime now"]);
+}
+
+/// Memory that a group of many places or a Read would take is checked before it is taken.
+#[test]
+fn memory_for_groups_and_reads_is_checked() {
+    let program = with_selector();
     let files = TempDir::new("claims");
     let path = files.write("program.p4", &program);
     let mut command = common::p4jet();
@@ -260,24 +301,7 @@ fn memory_for_groups_and_reads_is_checked() {
     let client = switch.client();
     let _stream = switch.primary(&client);
     let info = p4info(&program);
-    let table = info.tables.iter().find(|t| t.preamble.as_ref().unwrap().alias == "spread").unwrap();
-    let forward = forward(&info, 1, &[1]);
-    let v1::EntityKind::TableEntry(entry) = forward else { panic!("an entry") };
-    let Some(v1::TableActionType::Action(action)) = entry.action.unwrap().r#type else { panic!("an action") };
-    let one_shot = |dst: u16| {
-        let weighted =
-            v1::ActionProfileAction { action: Some(action.clone()), weight: 1 << 16, watch_kind: None };
-        let set = v1::ActionProfileActionSet { action_profile_actions: vec![weighted], ..Default::default() };
-        let value = Bytes::copy_from_slice(&dst.to_be_bytes());
-        let key = v1::FieldMatchType::Exact(v1::Exact { value });
-        let entry = v1::TableEntry {
-            table_id: table.preamble.as_ref().unwrap().id,
-            r#match: vec![v1::FieldMatch { field_id: 1, field_match_type: Some(key) }],
-            action: Some(v1::TableAction { r#type: Some(v1::TableActionType::ActionProfileActionSet(set)) }),
-            ..Default::default()
-        };
-        update(v1::UpdateType::Insert, v1::EntityKind::TableEntry(entry))
-    };
+    let one_shot = |dst: u16| one_shot(&info, dst, 1 << 16);
     client.write(&write_request(vec![one_shot(1)])).unwrap();
     client.read(&all_entries()).unwrap();
     let address_space = |more: Option<u64>| {
