@@ -552,7 +552,10 @@ fn ap_11_and_os_8_the_size_of_a_selector_counts_weights() {
     }
     let error = f.update(Insert, EntityKind::ActionProfileGroup(group(&f, 3, &[(1, 3), (2, 2)])));
     assert_eq!(error.canonical_code, FULL, "{error:?}");
-    assert!(error.message.contains("all groups would have 17 weights, its size is 16"), "{error:?}");
+    assert!(
+        error.message.contains("all groups together would have 17 weights, but its size is 16"),
+        "{error:?}"
+    );
     assert_eq!(write_group(&f, Insert, group(&f, 3, &[(1, 3), (2, 1)])), OK);
     assert_eq!(write_group(&f, Modify, group(&f, 3, &[(1, 5)])), FULL);
     assert_eq!(write_group(&f, Modify, group(&f, 3, &[(1, 4)])), OK);
