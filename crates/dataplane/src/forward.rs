@@ -868,12 +868,12 @@ impl Forwarder {
 
     /// Sends the batch, with one call per egress port.
     fn send(&mut self) {
+        const SENT: u32 = PORT_DROP;
         let packets = self.buffers.batch.packets();
-        // The packets that are still to be sent: their places in the batch.
-        let (mut rest, mut rest_len) = ([0u8; BATCH_MAX], 0);
-        for (i, packet) in packets.iter().enumerate() {
-            rest[rest_len] = i as u8;
-            rest_len += usize::from(packet.egress_port != PORT_DROP);
+        // The egress port of each packet, or `SENT` once it is done.
+        let mut to = [SENT; BATCH_MAX];
+        for (to, packet) in to.iter_mut().zip(packets) {
+            *to = packet.egress_port;
             if packet.egress_port == PORT_DROP {
                 match packet.drop_reason {
                     REASON_DONE => self.counts.stats.done += 1,
@@ -881,23 +881,19 @@ impl Forwarder {
                 }
             }
         }
-        let mut frames: [&[u8]; BATCH_MAX] = [&[]; BATCH_MAX];
-        let mut chosen = [0u8; BATCH_MAX];
-        while rest_len > 0 {
-            let number = packets[usize::from(rest[0])].egress_port;
-            // Without branches, which a processor cannot predict where the packets of a batch go to several ports.
-            let (mut n, mut left) = (0, 0);
-            for at in 0..rest_len {
-                let i = rest[at];
-                let same = packets[usize::from(i)].egress_port == number;
-                chosen[n] = i;
-                n += usize::from(same);
-                rest[left] = i;
-                left += usize::from(!same);
+        for first in 0..packets.len() {
+            let number = to[first];
+            if number == SENT {
+                continue;
             }
-            rest_len = left;
-            for (frame, i) in frames.iter_mut().zip(&chosen[..n]) {
-                *frame = self.buffers.pool.frame(&packets[usize::from(*i)]);
+            let mut frames: [&[u8]; BATCH_MAX] = [&[]; BATCH_MAX];
+            let mut n = 0;
+            for i in first..packets.len() {
+                if to[i] == number {
+                    frames[n] = self.buffers.pool.frame(&packets[i]);
+                    n += 1;
+                    to[i] = SENT;
+                }
             }
             let Some(place) = self.place(number) else {
                 self.counts.stats.count_no_port(number, n as u64);
