@@ -95,6 +95,47 @@ impl Drop for Switch {
     }
 }
 
+/// Calls a function as another user. Credentials belong to threads, and threads pass them on to those that they start.
+fn as_user<T: Send>(user: u32, call: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // SAFETY: the system call changes only the credentials of this thread.
+            let done = unsafe { libc::syscall(libc::SYS_setresuid, user, user, user) };
+            assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+            call()
+        });
+        thread.join().unwrap()
+    })
+}
+
+#[test]
+fn other_users_of_the_machine_are_refused_on_loopback() {
+    // SAFETY: the system call only reads.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("SKIPPED: only root can call as another user");
+        return;
+    }
+    const OTHER: u32 = 54_321;
+    let capabilities = |address| as_user(OTHER, move || Client::connect(address).unwrap().capabilities(0));
+    let own = Switch::start_with("own-users", &[]);
+    own.client().capabilities(0).unwrap();
+    let refused = capabilities(own.address).unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
+    assert!(refused.message().contains("user 54321 may not control this switch"), "{refused}");
+    let stream = as_user(OTHER, || Client::connect(own.address).unwrap().stream().map(drop));
+    assert_eq!(stream.unwrap_err().code(), Code::PermissionDenied);
+    for allowed in ["54321", "all"] {
+        let shared = Switch::start_with("allowed-users", &["--allow-users", allowed]);
+        capabilities(shared.address).unwrap();
+    }
+    // At an address that others can reach, users cannot be told apart.
+    let files = TempDir::new("open-address");
+    let mut command = common::p4jet();
+    command.args(["run", &files.write("program.p4", PROGRAM), "--no-control", "--p4runtime", "0.0.0.0:0"]);
+    let open = Switch::start_command(command, files);
+    capabilities((std::net::Ipv4Addr::LOCALHOST, open.address.port()).into()).unwrap();
+}
+
 fn status(update: &v1::MasterArbitrationUpdate) -> Code {
     Code::from_i32(update.status.as_ref().map_or(-1, |status| status.code))
 }

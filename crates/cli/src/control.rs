@@ -38,9 +38,9 @@ pub struct ControlArgs {
     #[arg(long = "control-tcp", value_name = "ADDR:PORT", value_parser = server::parse_address)]
     pub tcp: Option<SocketAddr>,
     /// Let commands over TCP open files beneath DIR: programs to load, captures; repeatable.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "tcp")]
     pub grant_dir: Vec<PathBuf>,
-    /// Let these users, by number, connect over TCP, too; `all` admits everyone who can reach the address.
+    /// Let these users, by number, connect over TCP and P4Runtime, too; `all` admits everyone who can reach the address.
     #[arg(long, value_name = "all|UID,…", default_value = "", hide_default_value = true, value_parser = users)]
     pub allow_users: Users,
     /// True if the switch runs without the TCP address if that is in use.

@@ -8,6 +8,7 @@ use p4jet_dataplane::{NewPort, Running};
 use p4jet_p4runtime::server::{Options, Server, Tls};
 use p4jet_p4runtime::session::Rules;
 use p4jet_ports::{FromSwitch, PortSpec, ToSwitch, controller_port};
+use p4jet_text::Users;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,6 +69,7 @@ pub fn cpu_port(
 /// Starts the server if requested. It runs until the result is dropped.
 pub fn serve(
     args: &P4RuntimeArgs,
+    users: &Users,
     control: &SharedControl,
     cpu: Option<Cpu>,
     has_program: bool,
@@ -77,6 +79,9 @@ pub fn serve(
     let tls = args.certificate.clone().zip(args.key.clone());
     let tls = tls.map(|(certificate, key)| Tls { certificate, key, client_authorities: args.ca.clone() });
     let is_tls = tls.is_some();
+    let is_open = !address.ip().to_canonical().is_loopback();
+    // A certificate identifies the client, and the users of other machines cannot be found.
+    let users = if args.ca.is_some() || is_open { Users::All } else { users.clone() };
     let log = voice.clone();
     let options = Options {
         address,
@@ -87,16 +92,16 @@ pub fn serve(
         },
         has_program,
         tls,
+        admit: Arc::new(move |peer, local| users.admit(peer, local, "")),
         cpu,
         log: Arc::new(move |line| log.report(Level::Warn, "p4runtime", None, line)),
     };
     let server = Server::start(control.clone(), options)
         .map_err(|error| Failure::Environment(format!("--p4runtime {address}: {error}")))?;
     let (address, how) = (server.address(), if is_tls { " over TLS" } else { "" });
-    let open = if address.ip().is_loopback() || (is_tls && args.ca.is_some()) {
-        ""
-    } else {
-        "; everyone who can reach this address controls the switch"
+    let open = match is_open && args.ca.is_none() {
+        true => "; everyone who can reach this address controls the switch",
+        false => "",
     };
     voice.report(Level::Info, "p4runtime", None, format!("P4Runtime at {address}{how}{open}"));
     Ok(Some(server))

@@ -311,7 +311,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         running.add_ports(ports.take().unwrap_or_default()).map_err(run_failure)?;
     }
     let servers = control::listen(&args.control, &control, &switch.program().name, &voice)?;
-    let p4runtime = p4runtime::serve(&args.p4runtime, &control, cpu, !args.emulation.no_program, &voice)?;
+    let has_program = !args.emulation.no_program;
+    let users = &args.control.allow_users;
+    let p4runtime = p4runtime::serve(&args.p4runtime, users, &control, cpu, has_program, &voice)?;
     catch_signals();
     let start = Instant::now();
     while start.elapsed() < args.emulation.wait && !STOP.load(Ordering::Relaxed) {

@@ -29,6 +29,7 @@ fn start() -> Server {
         address: ([127, 0, 0, 1], 0).into(),
         rules: Rules { device: Some(1), streams_max: 16, as_bmv2: false },
         has_program: true,
+        admit: Arc::new(|_, _| Ok(())),
         tls: None,
         cpu: None,
         log: Arc::new(|_| ()),

@@ -71,8 +71,18 @@ impl Users {
         }
     }
 
-    /// The reason why a peer that is not one of them is refused.
-    pub(crate) fn refusal(&self, peer: &Peer) -> String {
+    /// Refuses a TCP connection from `peer` to our end at `local` if the user at its other end is not one of them.
+    ///
+    /// # Errors
+    ///
+    /// The reason, for the client; `otherwise` ends it with what else the client can do.
+    pub fn admit(&self, peer: SocketAddr, local: SocketAddr, otherwise: &str) -> Result<(), String> {
+        let peer = of_tcp(peer, local);
+        if self.include(&peer) { Ok(()) } else { Err(self.refusal(&peer, otherwise)) }
+    }
+
+    /// The reason why a peer that is not one of them is refused. `otherwise` ends it.
+    pub(crate) fn refusal(&self, peer: &Peer, otherwise: &str) -> String {
         let allowed = match self {
             Users::Own(others) if !others.is_empty() => {
                 let others: Vec<String> = others.iter().map(u32::to_string).collect();
@@ -82,11 +92,11 @@ impl Users {
         };
         match peer {
             Peer::User(_) => format!(
-                "{peer} may not control this switch, only {allowed}: start it with --allow-users, or use its Unix socket"
+                "{peer} may not control this switch, only {allowed}: start it with --allow-users{otherwise}"
             ),
             Peer::Address(_) => format!(
                 "the user could not be determined, because the connection closed or comes from another network \
-                 namespace; only {allowed} may control this switch: start it with --allow-users all, or use its Unix socket"
+                 namespace; only {allowed} may control this switch: start it with --allow-users all{otherwise}"
             ),
         }
     }
@@ -201,10 +211,10 @@ mod tests {
         assert!(users.include(&Peer::User(0)) && !users.include(&Peer::User(54323)));
         let somebody = Peer::Address(IpAddr::from([127, 0, 0, 1]));
         assert!(!users.include(&somebody), "who is not known may not");
-        let why = users.refusal(&somebody);
+        let why = users.refusal(&somebody, "");
         assert!(why.contains("could not be determined") && !why.contains("127.0.0.1"), "{why}");
         assert!(why.contains("its own user, root and those of --allow-users (54321, 54322)"), "{why}");
-        let why = Users::default().refusal(&Peer::User(54323));
+        let why = Users::default().refusal(&Peer::User(54323), "");
         assert!(
             why.starts_with("user 54323 may not control this switch, only its own user and root: "),
             "{why}"

@@ -407,7 +407,7 @@ fn accept(listener: &Listener, state: &Arc<State>) {
             }
         };
         if !state.users.include(&peer) {
-            let why = state.users.refusal(&peer);
+            let why = state.users.refusal(&peer, ", or use its Unix socket");
             refusals.refuse(state, Some(&mut stream), &peer, why);
             continue;
         }

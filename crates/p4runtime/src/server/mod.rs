@@ -120,6 +120,9 @@ pub struct Tls {
     pub client_authorities: Option<PathBuf>,
 }
 
+/// See [`Options::admit`].
+pub type Admit = Arc<dyn Fn(SocketAddr, SocketAddr) -> Result<(), String> + Send + Sync>;
+
 /// The options of a server.
 pub struct Options {
     /// Where it listens.
@@ -130,6 +133,8 @@ pub struct Options {
     pub has_program: bool,
     /// TLS instead of plain text.
     pub tls: Option<Tls>,
+    /// Refuses a connection, given the client's address and ours; the error is for the client.
+    pub admit: Admit,
     /// The other end of the CPU port.
     pub cpu: Option<(FromSwitch, ToSwitch)>,
     /// Where lines for the log go.
@@ -150,7 +155,7 @@ impl Server {
     /// # Errors
     /// The address is in use, TLS lacks its files, or the system refuses a thread.
     pub fn start(switch: SharedControl, options: Options) -> io::Result<Server> {
-        let Options { address, rules, has_program, tls, cpu, log } = options;
+        let Options { address, rules, has_program, tls, admit, cpu, log } = options;
         let tls = tls.map(|files| tls::acceptor(&files)).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -187,6 +192,7 @@ impl Server {
             verifying: Arc::default(),
             clients: Mutex::default(),
             refused: AtomicBool::new(false),
+            admit,
             log,
         });
         let (stop, stopped) = oneshot::channel();
@@ -243,6 +249,7 @@ struct Shared {
     clients: Mutex<Clients>,
     /// True from the log line about a refused connection until a connection ends.
     refused: AtomicBool,
+    admit: Admit,
     log: Arc<dyn Fn(String) + Send + Sync>,
 }
 
@@ -286,13 +293,15 @@ struct Connection {
     number: u64,
     /// Room for its Reads.
     reads: Arc<Semaphore>,
+    /// Why its user may not control the switch: the answer to all its requests.
+    refusal: Option<String>,
     /// Room for its reflection streams.
     reflections: Arc<Semaphore>,
 }
 
 impl Connection {
     /// Lists a connection, if there is room.
-    fn new(shared: &Arc<Shared>, peer: SocketAddr) -> Option<Connection> {
+    fn new(shared: &Arc<Shared>, peer: SocketAddr, local: SocketAddr) -> Option<Connection> {
         let Some(number) = device::lock(&shared.clients).add() else {
             if !shared.refused.swap(true, Ordering::Relaxed) {
                 (shared.log)(format!(
@@ -303,7 +312,8 @@ impl Connection {
         };
         let reads = Arc::new(Semaphore::new(READS_OF_CLIENT_MAX));
         let reflections = Arc::new(Semaphore::new(reflection::REFLECTIONS_OF_CLIENT_MAX));
-        Some(Connection { shared: Arc::clone(shared), number, reads, reflections })
+        let refusal = (shared.admit)(peer, local).err();
+        Some(Connection { shared: Arc::clone(shared), number, reads, refusal, reflections })
     }
 
     /// Changes what is known about the client, unless another one has its place.
@@ -356,11 +366,12 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<tokio_ru
         let (shared, tls) = (Arc::clone(&shared), tls.clone());
         let greeting = async move {
             let _ = stream.set_nodelay(true);
+            let Ok(local) = stream.local_addr() else { return };
             match tls {
-                None => serve(greet(stream).await, peer, &shared),
+                None => serve(greet(stream).await, peer, local, &shared),
                 Some(tls) => {
                     let Ok(stream) = tls.accept(stream).await else { return };
-                    serve(greet(stream).await, peer, &shared);
+                    serve(greet(stream).await, peer, local, &shared);
                 }
             }
         };
@@ -375,10 +386,11 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<tokio_ru
 fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     greeted: Option<Greeted<S>>,
     peer: SocketAddr,
+    local: SocketAddr,
     shared: &Arc<Shared>,
 ) {
     let Some(stream) = greeted else { return };
-    let Some(connection) = Connection::new(shared, peer) else { return };
+    let Some(connection) = Connection::new(shared, peer, local) else { return };
     let number = connection.number;
     let connection = Arc::new(connection);
     let task = tokio::spawn(async move {
@@ -428,6 +440,9 @@ async fn answer_to(connection: Arc<Connection>, request: Request<Incoming>) -> R
         let mut answer = Response::new(Body::empty());
         *answer.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return answer;
+    }
+    if let Some(why) = &connection.refusal {
+        return Status::permission_denied(why).into_http();
     }
     let path = request.uri().path();
     let method = path.strip_prefix("/p4.v1.P4Runtime/").unwrap_or(path).to_string();
