@@ -852,6 +852,8 @@ fn captures_and_layers_are_traced() {
         let text = format!("packet {} of the capture:\npacket of {} bytes arrives", i + 1, frame.len());
         assert!(output.stdout.contains(&text), "{}", output.stdout);
     }
+    let named = run(&["trace", &path, &capture]).expect_status(0);
+    assert_eq!(named.stdout, output.stdout, "a path is a capture, as with --pcap");
     let output = run(&["trace", &path, "--pcap", &capture, "--first", "2"]).expect_status(0);
     assert!(!output.stdout.contains("packet 3 of"), "{}", output.stdout);
     output.prints(&["packet 2 of the capture:", "The capture has more packets; --first 2 ends here."]);

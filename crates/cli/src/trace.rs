@@ -7,7 +7,7 @@ use crate::output::say;
 use p4jet_dataplane::EngineKind;
 use p4jet_ports::CaptureReader;
 use p4jet_text::packet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Options of `trace`.
 #[derive(clap::Args)]
@@ -23,14 +23,15 @@ pub struct Args {
     /// Ingress port of the packet.
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u32,
-    /// Frame: hexadecimal digits (blanks and colons are ignored), or layers such as `ip dst=10.0.0.1 / tcp`.
-    #[arg(required_unless_present = "pcap", conflicts_with = "pcap", value_name = "HEX|LAYERS")]
+    /// Frame: hexadecimal digits (blanks and colons are ignored), or layers such as `ip dst=10.0.0.1 / tcp`. One word that is
+    /// neither names a capture, as `--pcap` does.
+    #[arg(required_unless_present = "pcap", conflicts_with = "pcap", value_name = "HEX|LAYERS|FILE")]
     frame: Vec<String>,
     /// Trace the packets of this capture in order.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
     /// Number of packets of the capture to trace; 10 by default.
-    #[arg(long, value_name = "N", requires = "pcap", conflicts_with = "frame")]
+    #[arg(long, value_name = "N")]
     first: Option<usize>,
     /// Print one JSON document per packet instead of text.
     #[arg(long)]
@@ -46,7 +47,14 @@ const LINES_MAX: usize = 4000;
 /// Traces one packet, or those of a capture.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let first = args.first.unwrap_or(FIRST_DEFAULT);
-    let mut capture = match &args.pcap {
+    let named = match &args.frame[..] {
+        [word] if !packet::is_frame(word) && Path::new(word).exists() => Some(PathBuf::from(word)),
+        _ => args.pcap.clone(),
+    };
+    if args.first.is_some() && named.is_none() {
+        return Err(Failure::Usage("--first needs a capture, such as --pcap FILE".to_string()));
+    }
+    let mut capture = match &named {
         Some(_) if first == 0 => {
             return Err(Failure::Usage("--first 0: expected at least 1".to_string()));
         }

@@ -180,7 +180,7 @@ pub fn frame(text: &str) -> Result<Vec<u8>, String> {
 }
 
 /// True if one word is a frame, so that it is not the name of a file.
-pub(crate) fn is_frame(word: &str) -> bool {
+pub fn is_frame(word: &str) -> bool {
     let first = word.split('/').next().unwrap_or(word);
     word.contains('=')
         || word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':')

@@ -154,8 +154,11 @@ impl Observer<'_> {
                 n => writeln!(text, "{n} packets dropped: {reason}"),
             };
         }
-        if waits && !wait.is_zero() {
-            let _ = writeln!(text, "copies still wait after {} ms", wait.as_millis());
+        if waits {
+            let _ = match wait.as_millis() {
+                0 => writeln!(text, "the packet or copies of it still wait"),
+                ms => writeln!(text, "copies still wait after {ms} ms"),
+            };
         }
         let (left, nowhere): (Vec<_>, Vec<_>) = left.into_iter().partition(|(to, _)| there.contains(to));
         for (to, _) in nowhere {
