@@ -10,8 +10,8 @@ pub(crate) fn is_poison(ty: &Type) -> bool {
     *ty == POISON
 }
 
-/// Applies `f` to the types directly inside a type.
-pub(crate) fn map_children(ty: &Type, f: &mut impl FnMut(&Type) -> Type) -> Type {
+/// Returns a type with `f` applied to the types directly inside it.
+pub fn map_children(ty: &Type, f: &mut impl FnMut(&Type) -> Type) -> Type {
     let mut all = |types: &[Type]| types.iter().map(&mut *f).collect::<Vec<_>>();
     match ty {
         Type::Struct(id, args) => Type::Struct(*id, all(args)),

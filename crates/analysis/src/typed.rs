@@ -105,6 +105,55 @@ pub struct Program {
     pub main: Option<InstanceId>,
 }
 
+impl Program {
+    /// Returns the name of a declared type, without type arguments; `None` for other types.
+    pub fn declared_name(&self, ty: &Type) -> Option<&str> {
+        Some(match ty {
+            Type::Struct(id, _) => &self.structs[id.index()].name,
+            Type::Enum(id) => &self.enums[id.index()].name,
+            Type::New(id) => &self.new_types[id.index()].name,
+            Type::Extern(id, _) => &self.externs[id.index()].name,
+            Type::Parser(id, _) => &self.parsers[id.index()].name,
+            Type::Control(id, _) => &self.controls[id.index()].name,
+            Type::Package(id, _) => &self.packages[id.index()].name,
+            _ => return None,
+        })
+    }
+
+    /// Returns a type for messages, as P4 writes it.
+    pub fn type_text(&self, ty: &Type) -> String {
+        let all = |types: &[Type]| types.iter().map(|t| self.type_text(t)).collect::<Vec<_>>().join(", ");
+        match ty {
+            Type::Void => "void".into(),
+            Type::Bool => "bool".into(),
+            Type::String => "string".into(),
+            Type::Integer => "int".into(),
+            Type::Bit(w) => format!("bit<{w}>"),
+            Type::Int(w) => format!("int<{w}>"),
+            Type::Varbit(w) => format!("varbit<{w}>"),
+            Type::Error => "error".into(),
+            Type::MatchKind => "match_kind".into(),
+            Type::Stack(element, n) => format!("{}[{n}]", self.type_text(element)),
+            Type::Tuple(types) => format!("tuple<{}>", all(types)),
+            Type::List(element) => format!("list<{}>", self.type_text(element)),
+            Type::Set(element) => format!("set<{}>", self.type_text(element)),
+            Type::ApplyResult(id) => format!("apply_result({})", self.tables[id.index()].name),
+            Type::ActionEnum(id) => format!("action_list({})", self.tables[id.index()].name),
+            Type::Param(id) => self.type_params.get(id.index()).map_or("_", String::as_str).into(),
+            Type::Struct(_, args)
+            | Type::Extern(_, args)
+            | Type::Parser(_, args)
+            | Type::Control(_, args)
+            | Type::Package(_, args)
+                if !args.is_empty() =>
+            {
+                format!("{}<{}>", self.declared_name(ty).unwrap_or_default(), all(args))
+            }
+            declared => self.declared_name(declared).unwrap_or_default().into(),
+        }
+    }
+}
+
 /// A type. Typedefs are resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {

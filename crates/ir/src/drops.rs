@@ -71,9 +71,9 @@ impl DropReason {
             DropReason::AssertionFailed => "an assert or assume failed",
             DropReason::EmitsTooMuch => "a loop of the deparser emits too many bytes",
             DropReason::TooManyCopies => {
-                "too many copies came of one packet (does it recirculate or clone itself forever?)"
+                "one packet led to too many copies (does it recirculate or clone itself forever?)"
             }
-            DropReason::CopiesFull => "too many copies of packets wait in its worker",
+            DropReason::CopiesFull => "too many copies are waiting in its worker",
             DropReason::QueueFull => "its output queue is full",
             DropReason::NoQueue => {
                 "the output queue does not exist (its priority is too high, or there are too many ports)"

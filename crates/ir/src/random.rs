@@ -190,7 +190,7 @@ impl Maker {
         for index in 0..self.rng.below(3) {
             self.array(index);
         }
-        // Two parsers with headers of their own, or one.
+        // Two parsers, each with its own headers, or one.
         let headers = self.p.headers.len();
         let two_parsers = self.rng.once_in(8);
         let egress_headers = match two_parsers && self.rng.once_in(2) {

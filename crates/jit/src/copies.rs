@@ -1,5 +1,5 @@
 //! Copies of packets. Generated code makes them; they wait here, with their bytes and the fields they keep, until they
-//! run in batches of their own.
+//! run in separate batches.
 #![allow(unsafe_code)]
 
 use crate::graph::Graph;
@@ -38,7 +38,7 @@ pub struct CopySite {
     /// The half of the pipeline that has the statement.
     pub made_in: Begin,
     pub frame: CopyFrame,
-    /// Intrinsics that the copies have with values of their own, by [`intrinsic_bit`].
+    /// Intrinsics that have their own values in copies, by [`intrinsic_bit`].
     pub set: u16,
     /// The cursor, for copies that begin with egress.
     pub cursor: Option<Cell>,

@@ -130,7 +130,7 @@ impl StatementSite {
 }
 
 impl<'a> Graph<'a> {
-    /// The graph of a program. Packets that take one of the `hot_paths` have places of their own there.
+    /// The graph of a program. Packets that take one of the `hot_paths` have separate places there.
     pub fn new(program: &'a Program, stops: Stops, hot_paths: &[HotPath]) -> Graph<'a> {
         let blocks = program.ingress.iter().chain(&program.egress).map(|b| &program.blocks[b.index()]);
         let blocks: PrimaryMap<Step, &Block> = blocks.collect();
@@ -441,7 +441,7 @@ impl<'a> Graph<'a> {
         stmts.any(|stmt| matches!(stmt.op, Op::Truncate { .. }))
     }
 
-    /// The most bytes that the deparser of `place` emits, if the code has to check: emits in loops have no end of their own.
+    /// The most bytes that the deparser of `place` emits, if the code has to check: emits in loops need not end.
     pub fn output_limit(&self, place: Place) -> Option<u32> {
         let block = self.block(place);
         let emits = |n: &usize| block.body.nodes[*n].stmts.iter().any(|s| matches!(s.op, Op::Emit { .. }));

@@ -5,7 +5,7 @@
 //! The order of the work:
 //!
 //! 1. `graph` flattens the pipeline into one control-flow graph, with the nodes of hot paths once more. It never changes.
-//! 2. `analysis` finds what holds at each program point. Each analysis is a function in a file of its own. It takes the graph and the
+//! 2. `analysis` finds what holds at each program point. Each analysis is a function in a separate file. It takes the graph and the
 //!    results that it needs, and returns its result; so the types of the arguments fix the order. The dataflow analyses share the
 //!    `solver`.
 //! 3. `plan` decides where values come from at each use, where slots lie, where the pipeline is cut and why, what a stage

@@ -29,7 +29,7 @@ pub trait Architecture: Sync {
     /// Lowers a call of an extern function or method that core.p4 does not declare.
     fn call(&self, cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value>;
 
-    /// Handles a table property that P4_16 does not define. The [`ir::Table`] exists already, without actions.
+    /// Handles a table property that P4_16 does not define. The [`ir::Table`] already exists, without actions.
     fn table_property(&self, cx: &mut Lowerer<'_>, table: ir::TableId, property: &Property) -> Lowered<()>;
 
     /// Returns the number that selects a member if an entry names a group of `profile`, from the table's keys of match

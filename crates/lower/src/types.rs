@@ -1,6 +1,7 @@
 //! Types: substitution, widths, storage and zero values.
 
 use num_bigint::BigInt;
+use p4jet_analysis::map_children;
 use p4jet_analysis::typed::{self, Type};
 use p4jet_ir as ir;
 use p4jet_ir::{Expr, FieldId, FieldKind, HeaderId};
@@ -51,35 +52,9 @@ impl Lowerer<'_> {
 
     /// Returns the type with type parameters replaced by their values in the current scope.
     pub fn ty(&self, ty: &Type) -> Type {
-        self.substitute(ty, &|p| self.lookup(|s| s.types.get(&p).cloned()))
-    }
-
-    fn substitute(&self, ty: &Type, find: &dyn Fn(typed::TypeParamId) -> Option<Type>) -> Type {
-        let list = |tys: &[Type]| tys.iter().map(|t| self.substitute(t, find)).collect::<Vec<_>>();
         match ty {
-            Type::Param(p) => find(*p).unwrap_or_else(|| ty.clone()),
-            Type::Struct(id, args) => Type::Struct(*id, list(args)),
-            Type::Stack(element, n) => Type::Stack(Box::new(self.substitute(element, find)), *n),
-            Type::Tuple(parts) => Type::Tuple(list(parts)),
-            Type::List(element) => Type::List(Box::new(self.substitute(element, find))),
-            Type::Set(element) => Type::Set(Box::new(self.substitute(element, find))),
-            Type::Extern(id, args) => Type::Extern(*id, list(args)),
-            Type::Parser(id, args) => Type::Parser(*id, list(args)),
-            Type::Control(id, args) => Type::Control(*id, list(args)),
-            Type::Package(id, args) => Type::Package(*id, list(args)),
-            Type::Void
-            | Type::Bool
-            | Type::String
-            | Type::Integer
-            | Type::Bit(_)
-            | Type::Int(_)
-            | Type::Varbit(_)
-            | Type::Error
-            | Type::MatchKind
-            | Type::Enum(_)
-            | Type::New(_)
-            | Type::ApplyResult(_)
-            | Type::ActionEnum(_) => ty.clone(),
+            Type::Param(p) => self.lookup(|s| s.types.get(p).cloned()).unwrap_or_else(|| ty.clone()),
+            _ => map_children(ty, &mut |t| self.ty(t)),
         }
     }
 
@@ -222,34 +197,9 @@ impl Lowerer<'_> {
         numbers.collect()
     }
 
-    /// Returns the name of a type for messages.
+    /// Returns a type for messages, as P4 writes it.
     pub fn type_name(&self, ty: &Type) -> String {
-        let p = self.program;
-        match ty {
-            Type::Void => "void".into(),
-            Type::Bool => "bool".into(),
-            Type::String => "string".into(),
-            Type::Integer => "int".into(),
-            Type::Bit(w) => format!("bit<{w}>"),
-            Type::Int(w) => format!("int<{w}>"),
-            Type::Varbit(w) => format!("varbit<{w}>"),
-            Type::Error => "error".into(),
-            Type::MatchKind => "match_kind".into(),
-            Type::Struct(id, _) => p.structs[id.index()].name.clone(),
-            Type::Enum(id) => p.enums[id.index()].name.clone(),
-            Type::New(id) => p.new_types[id.index()].name.clone(),
-            Type::Stack(element, n) => format!("{}[{n}]", self.type_name(element)),
-            Type::Tuple(_) => "a tuple".into(),
-            Type::List(_) => "a list".into(),
-            Type::Set(_) => "a set".into(),
-            Type::Extern(id, _) => p.externs[id.index()].name.clone(),
-            Type::Parser(id, _) => p.parsers[id.index()].name.clone(),
-            Type::Control(id, _) => p.controls[id.index()].name.clone(),
-            Type::Package(id, _) => p.packages[id.index()].name.clone(),
-            Type::ApplyResult(_) => "the result of apply".into(),
-            Type::ActionEnum(_) => "action_run".into(),
-            Type::Param(id) => p.type_params[id.index()].clone(),
-        }
+        self.program.type_text(ty)
     }
 
     /// Creates storage for a value of a (substituted) type, called `name`.

@@ -141,8 +141,8 @@ pub fn id(annotations: &[Annotation], errors: &mut Vec<Diagnostic>) -> Option<u3
     let id = annotation.body.integer().and_then(|n| n.to_u32());
     if id.is_none() {
         errors.push(
-            Diagnostic::error("annotation", annotation.span, "`@id` needs a number of 32 bits")
-                .note("write `@id(0x01000005)`, or `@id(5)` for the same of an action"),
+            Diagnostic::error("annotation", annotation.span, "`@id` needs a 32-bit number")
+                .note("write `@id(0x01000005)`; for an action, `@id(5)` means the same"),
         );
     }
     id
@@ -169,7 +169,7 @@ fn expression(program: &Program, e: &Expr, errors: &mut Vec<Diagnostic>) -> Opti
                         e.span,
                         "a number of more than 64 bits in a structured annotation",
                     )
-                    .note("P4Info holds signed numbers of 64 bits there: write larger ones as a text"),
+                    .note("P4Info holds signed 64-bit numbers there: write larger ones as a string"),
                 );
                 return None;
             }

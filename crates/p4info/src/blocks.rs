@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
+use p4jet_analysis::map_children;
 use p4jet_analysis::typed::{
     ActionId, Call, Callee, Collection, ControlId, EnumId, Expr, ExprKind, ExternId, FunctionId, InstanceId,
     KeySet, Local, ParserId, Program, Stmt, StmtKind, TableId, Target, Transition, Type, TypeParamId,
@@ -610,19 +611,9 @@ fn substitute(ty: &Type, types: &HashMap<TypeParamId, Type>) -> Type {
     if types.is_empty() {
         return ty.clone();
     }
-    let all = |list: &[Type]| list.iter().map(|t| substitute(t, types)).collect::<Vec<Type>>();
     match ty {
         Type::Param(id) => types.get(id).cloned().unwrap_or_else(|| ty.clone()),
-        Type::Struct(id, args) => Type::Struct(*id, all(args)),
-        Type::Extern(id, args) => Type::Extern(*id, all(args)),
-        Type::Parser(id, args) => Type::Parser(*id, all(args)),
-        Type::Control(id, args) => Type::Control(*id, all(args)),
-        Type::Package(id, args) => Type::Package(*id, all(args)),
-        Type::Tuple(args) => Type::Tuple(all(args)),
-        Type::Stack(element, n) => Type::Stack(Box::new(substitute(element, types)), *n),
-        Type::List(element) => Type::List(Box::new(substitute(element, types))),
-        Type::Set(element) => Type::Set(Box::new(substitute(element, types))),
-        _ => ty.clone(),
+        _ => map_children(ty, &mut |t| substitute(t, types)),
     }
 }
 

@@ -578,6 +578,6 @@ fn choice(choice: Choice) -> &'static str {
     match choice {
         Choice::Compare => "",
         Choice::JumpTable => ", by jump table",
-        Choice::IndirectJumpTable => ", by jump table with blocks of its own",
+        Choice::IndirectJumpTable => ", by jump table with separate blocks",
     }
 }
