@@ -1,8 +1,8 @@
-//! The reasons for which packets are dropped.
+//! Drop reasons.
 
 use crate::Program;
 
-/// The reason why a packet was dropped.
+/// A drop reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DropReason {
     /// The program dropped it: an index in [`Program::drop_reasons`].
@@ -11,9 +11,9 @@ pub enum DropReason {
     AssertionFailed,
     /// A deparser that loops emitted more than [`Program::block_emitted_bytes_max`].
     EmitsTooMuch,
-    /// Too many copies came of one packet.
+    /// One packet led to too many copies.
     TooManyCopies,
-    /// Too many copies, of all packets together, waited in its worker.
+    /// Too many copies were waiting in its worker.
     CopiesFull,
     /// Its output queue was full.
     QueueFull,

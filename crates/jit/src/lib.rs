@@ -70,7 +70,7 @@ use graph::{Graph, Stops, ThreadId};
 use memo_cells::MemoCells;
 use p4jet_externs::{Apart, CallSite, Env, State};
 use p4jet_ir::tallies::Tallies;
-use p4jet_ir::{Access, Begin, InstanceId, InstanceKind, Loc, Node, Program, SourceLoc, Table, Terminator};
+use p4jet_ir::{Access, Half, InstanceId, InstanceKind, Loc, Node, Program, SourceLoc, Table, Terminator};
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{TableSpec, View, select_batch};
 use plan::{BatchWork, Entry, Mode, ModeLimits, Plan, Shapes, StageId};
@@ -816,7 +816,7 @@ impl Engine {
     ///
     /// # Safety
     /// Every packet lies in a buffer with as much headroom as [`Program::emitted_bytes_max`], with room for
-    /// [`FRAME_READABLE_BYTES`] and 64 bytes of slack behind the longest frame.
+    /// [`FRAME_READABLE_BYTES`] and 64 bytes of slack after the longest frame.
     /// `views` are the views of the program's tables in order, valid for the call; `env` belongs to the same state as the
     /// engine. At most [`BATCH_MAX`] packets.
     pub unsafe fn run(
@@ -828,8 +828,8 @@ impl Engine {
     ) {
         // SAFETY: as the caller promises.
         unsafe {
-            self.copies.begin(&self.compiled.copies, Begin::Ingress, packets);
-            self.go(packets, Begin::Ingress, false, views, env, now_us);
+            self.copies.begin(&self.compiled.copies, Half::Ingress, packets);
+            self.go(packets, Half::Ingress, false, views, env, now_us);
         }
     }
 
@@ -846,7 +846,7 @@ impl Engine {
         env: &mut Env<'_>,
         now_us: u64,
     ) {
-        let mut begin = Begin::Ingress;
+        let mut begin = Half::Ingress;
         for (phv, copied) in self.flight.phv.chunks_mut(self.compiled.phv_stride / 8).zip(copies.clone()) {
             begin = copied.begin();
             // SAFETY: a PHV begins with room for the image.
@@ -924,15 +924,15 @@ impl Engine {
     unsafe fn go(
         &mut self,
         packets: &mut [Packet],
-        begin: Begin,
+        begin: Half,
         of_copies: bool,
         views: &[*const View],
         env: &mut Env<'_>,
         now_us: u64,
     ) {
         let (number, first) = match begin {
-            Begin::Ingress => (0, self.compiled.stages[0]),
-            Begin::Egress => {
+            Half::Ingress => (0, self.compiled.stages[0]),
+            Half::Egress => {
                 let code = self.compiled.egress.expect("copies begin there, so the code exists");
                 (self.compiled.stages.len(), code)
             }
@@ -1038,7 +1038,7 @@ impl Engine {
                         let mut selectors = [0; BATCH_MAX];
                         let waiting = keys.iter().zip(self.rows.iter_mut()).zip(&mut selectors).take(count);
                         for ((key, row), selector) in waiting {
-                            // SAFETY: the row lies there, and the selector behind it.
+                            // SAFETY: the row lies there, and the selector after it.
                             unsafe { (*row, *selector) = (**key as u32, *key.add(1)) };
                         }
                         let (rows, found) = (&self.rows[..count], &mut self.selected[..count]);

@@ -573,7 +573,7 @@ impl<'p> Printer<'p> {
     }
 }
 
-/// The form of a choice, behind what is chosen.
+/// The form of a choice, after what is chosen.
 fn choice(choice: Choice) -> &'static str {
     match choice {
         Choice::Compare => "",
