@@ -57,7 +57,7 @@ mod types;
 pub mod walk;
 pub mod warnings;
 
-pub use generic::map_children;
+pub use generic::{replace_params, substitute};
 
 use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};

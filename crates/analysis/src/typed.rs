@@ -266,7 +266,7 @@ pub struct Struct {
     pub fields: Vec<Field>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
     /// Its size, without that of type parameters.
     pub shape: Shape,
@@ -296,7 +296,7 @@ pub struct Enum {
     pub members: Vec<(String, BigInt)>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -352,7 +352,7 @@ pub struct Extern {
     pub constructors: Vec<Method>,
     /// Methods.
     pub methods: Vec<Method>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -388,7 +388,7 @@ pub struct Function {
     pub body: Option<Vec<Stmt>>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -407,7 +407,7 @@ pub struct Parser {
     pub body: Option<ParserBody>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -431,7 +431,7 @@ pub struct State {
     pub stmts: Vec<Stmt>,
     /// The transition; a state without one rejects.
     pub transition: Transition,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -457,7 +457,7 @@ pub enum Transition {
         keys: Vec<Expr>,
         /// The cases in order.
         cases: Vec<SelectCase>,
-        /// Source location.
+        /// Source place.
         span: Span,
     },
 }
@@ -469,7 +469,7 @@ pub struct SelectCase {
     pub keysets: Vec<KeySet>,
     /// The next state.
     pub target: Target,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -511,7 +511,7 @@ pub struct ValueSet {
     pub size: u32,
     /// Annotations (of the value set; `@match` of struct fields is found in the struct).
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -530,7 +530,7 @@ pub struct Control {
     pub body: Option<ControlBody>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -588,7 +588,7 @@ pub struct Instance {
     pub methods: Vec<FunctionId>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -605,7 +605,7 @@ pub struct Action {
     pub body: Vec<Stmt>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -641,7 +641,7 @@ pub struct Table {
     pub property_annotations: Vec<(String, Vec<Annotation>)>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -657,7 +657,7 @@ pub struct Key {
     pub match_kind: String,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -677,7 +677,7 @@ pub struct ActionRef {
     pub action: ActionId,
     /// One per parameter, in order; `None` for action data from the control plane.
     pub args: Vec<Option<Expr>>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -686,7 +686,7 @@ pub struct ActionRef {
 pub struct Entry {
     /// One per key.
     pub keysets: Vec<KeySet>,
-    /// Source location of each key set; all equal if one `_` or `default` stands for all keys.
+    /// Source place of each key set; all equal if one `_` or `default` stands for all keys.
     pub keyset_spans: Vec<Span>,
     /// `priority = n`
     pub priority: Option<BigInt>,
@@ -696,7 +696,7 @@ pub struct Entry {
     pub action: ActionRef,
     /// Annotations (`@priority` of bmv2).
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -705,7 +705,7 @@ pub struct Entry {
 pub struct Stmt {
     /// The kind.
     pub kind: StmtKind,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -814,7 +814,7 @@ pub struct Expr {
     pub ty: Type,
     /// The kind.
     pub kind: ExprKind,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -931,7 +931,7 @@ pub struct Call {
     pub type_args: Vec<Type>,
     /// One per parameter; defaults filled in. `None`: `_`, or an omitted optional parameter.
     pub args: Vec<Option<Expr>>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 

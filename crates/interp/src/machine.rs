@@ -261,7 +261,7 @@ impl<'a> Machine<'a> {
         let gone = gone.or_else(|| {
             for (intrinsic, field) in &program.intrinsics {
                 let set = start.begin == Half::Egress && start.set.contains(field);
-                if intrinsic.begin() == Half::Egress && !set {
+                if intrinsic.half() == Half::Egress && !set {
                     run.put(*field, queued.value(*intrinsic, now_us).into());
                 }
             }

@@ -243,7 +243,7 @@ impl Intrinsic {
     }
 
     /// Returns the pipeline half in which it is set.
-    pub fn begin(self) -> Half {
+    pub fn half(self) -> Half {
         match self {
             Intrinsic::IngressPort | Intrinsic::PacketLength | Intrinsic::IngressTimestamp => Half::Ingress,
             _ => Half::Egress,

@@ -254,7 +254,7 @@ impl<'a> Lowerer<'a> {
                 self.make_block(object, params, type_args, values, locals, name, single_site)
             }
             other => {
-                let what = format!("an instance of {}", self.type_name(other));
+                let what = format!("an instance of {}", self.program.type_text(other));
                 self.bug(span, what)
             }
         }

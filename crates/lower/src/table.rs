@@ -222,7 +222,7 @@ impl Lowerer<'_> {
             }
             let ty = self.ty(&key.expr.ty);
             let Some(width) = self.scalar_width(&ty) else {
-                let what = format!("a table key of type {}", self.type_name(&ty));
+                let what = format!("a table key of type {}", self.program.type_text(&ty));
                 return self.unsupported(key.span, what);
             };
             let Some(kind) = match_kind(&key.match_kind) else {
@@ -632,7 +632,7 @@ impl Lowerer<'_> {
                 })
             }
             other => {
-                let what = format!("an action parameter of type {}", self.type_name(&other));
+                let what = format!("an action parameter of type {}", self.program.type_text(&other));
                 self.unsupported(span, what)
             }
         }
@@ -670,7 +670,7 @@ impl Lowerer<'_> {
         let mut keys = Vec::new();
         for (name, ty, kind) in parts {
             let Some(width) = self.scalar_width(&ty) else {
-                let what = format!("a value set of type {}", self.type_name(&ty));
+                let what = format!("a value set of type {}", self.program.type_text(&ty));
                 return self.unsupported(set.span, what);
             };
             keys.push(ir::Key { name, width, kind });

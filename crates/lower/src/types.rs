@@ -1,8 +1,8 @@
 //! Types: substitution, widths, storage and zero values.
 
 use num_bigint::BigInt;
-use p4jet_analysis::map_children;
 use p4jet_analysis::typed::{self, Type};
+use p4jet_analysis::{replace_params, substitute};
 use p4jet_ir as ir;
 use p4jet_ir::{Expr, FieldId, FieldKind, HeaderId};
 use p4jet_syntax::ast::{Annotation, AnnotationBody, StructKind};
@@ -52,10 +52,7 @@ impl Lowerer<'_> {
 
     /// Returns the type with type parameters replaced by their values in the current scope.
     pub fn ty(&self, ty: &Type) -> Type {
-        match ty {
-            Type::Param(p) => self.lookup(|s| s.types.get(p).cloned()).unwrap_or_else(|| ty.clone()),
-            _ => map_children(ty, &mut |t| self.ty(t)),
-        }
+        replace_params(ty, &|p| self.lookup(|s| s.types.get(&p).cloned()))
     }
 
     /// Returns names and types of the fields of a (substituted) struct, header or union type, or of the elements of a
@@ -64,10 +61,8 @@ impl Lowerer<'_> {
         match ty {
             Type::Struct(id, args) => {
                 let declaration = &self.program.structs[id.index()];
-                let find = |p| {
-                    declaration.type_params.iter().position(|q| *q == p).and_then(|i| args.get(i).cloned())
-                };
-                declaration.fields.iter().map(|f| (f.name.clone(), self.substitute(&f.ty, &find))).collect()
+                let field_type = |ty| substitute(ty, &declaration.type_params, args);
+                declaration.fields.iter().map(|f| (f.name.clone(), field_type(&f.ty))).collect()
             }
             Type::Tuple(parts) => {
                 parts.iter().enumerate().map(|(i, t)| (format!("f{i}"), t.clone())).collect()
@@ -197,11 +192,6 @@ impl Lowerer<'_> {
         numbers.collect()
     }
 
-    /// Returns a type for messages, as P4 writes it.
-    pub fn type_name(&self, ty: &Type) -> String {
-        self.program.type_text(ty)
-    }
-
     /// Creates storage for a value of a (substituted) type, called `name`.
     pub fn storage(&mut self, ty: &Type, name: &str, role: Role, span: Span) -> Lowered<Storage> {
         self.go_on()?;
@@ -256,7 +246,7 @@ impl Lowerer<'_> {
                 Ok(Storage::Union(parts.into()))
             }
             other => {
-                let what = format!("a variable of type {}", self.type_name(&other));
+                let what = format!("a variable of type {}", self.program.type_text(&other));
                 self.unsupported(span, what)
             }
         }
@@ -329,7 +319,7 @@ impl Lowerer<'_> {
                 Ok(Storage::Struct(parts.into()))
             }
             other => {
-                let what = format!("a header field of type {}", self.type_name(&other));
+                let what = format!("a header field of type {}", self.program.type_text(&other));
                 self.unsupported(span, what)
             }
         }
@@ -376,7 +366,7 @@ impl Lowerer<'_> {
                 })
             }
             other => {
-                let what = format!("a value of type {}", self.type_name(&other));
+                let what = format!("a value of type {}", self.program.type_text(&other));
                 self.unsupported(span, what)
             }
         }
@@ -414,7 +404,8 @@ impl Lowerer<'_> {
             }
             _ => {
                 // Extern functions accept generic types of which they support only some.
-                let what = format!("a value of type `{}` where a number is needed", self.type_name(ty));
+                let what =
+                    format!("a value of type `{}` where a number is needed", self.program.type_text(ty));
                 self.unsupported(span, what)
             }
         }

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
-use p4jet_analysis::map_children;
+use p4jet_analysis::replace_params;
 use p4jet_analysis::typed::{
     ActionId, Call, Callee, Collection, ControlId, EnumId, Expr, ExprKind, ExternId, FunctionId, InstanceId,
     KeySet, Local, ParserId, Program, Stmt, StmtKind, TableId, Target, Transition, Type, TypeParamId,
@@ -321,7 +321,7 @@ impl<'a> Blocks<'a> {
 
     /// Returns a type without the type parameters of a scope.
     pub fn substituted(&self, ty: &Type, scope: ScopeId) -> Type {
-        substitute(ty, &self.scope(scope).types)
+        replace_params(ty, &|id| self.scope(scope).types.get(&id).cloned())
     }
 
     /// Evaluates an expression.
@@ -543,7 +543,7 @@ impl<'a> Blocks<'a> {
         let types: Vec<Type> = call
             .type_args
             .iter()
-            .map(|ty| substitute(&substitute(ty, at.types), &self.scope(at.scope).types))
+            .map(|ty| self.substituted(&replace_params(ty, &|id| at.types.get(&id).cloned()), at.scope))
             .collect();
         match &function.body {
             Some(body) => {
@@ -604,20 +604,4 @@ fn integer(op: BinaryOp, a: BigInt, b: BigInt) -> Const {
         BinaryOp::Ge => return Const::Bool(a >= b),
         _ => return Const::Other,
     })
-}
-
-/// Replaces type parameters.
-fn substitute(ty: &Type, types: &HashMap<TypeParamId, Type>) -> Type {
-    if types.is_empty() {
-        return ty.clone();
-    }
-    match ty {
-        Type::Param(id) => types.get(id).cloned().unwrap_or_else(|| ty.clone()),
-        _ => map_children(ty, &mut |t| substitute(t, types)),
-    }
-}
-
-/// Replaces the type parameters of a generic struct.
-pub fn substitute_params(ty: &Type, params: &[TypeParamId], args: &[Type]) -> Type {
-    substitute(ty, &params.iter().copied().zip(args.iter().cloned()).collect())
 }

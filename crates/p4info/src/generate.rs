@@ -7,6 +7,7 @@ use bytes::Bytes;
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 use p4jet_analysis::control_names::{self, NameSpace, ObjectKind};
+use p4jet_analysis::substitute;
 use p4jet_analysis::typed::{
     ActionId, ActionRef as TypedActionRef, Expr, Local, Program, Table as TypedTable, TableId, Type,
     ValueSetId,
@@ -1062,7 +1063,7 @@ impl Generator<'_> {
                 let declared = &program.structs[id.index()];
                 let ids = self.field_ids(declared.fields.iter().map(|f| (&f.annotations[..], set.span)));
                 for (field, id) in declared.fields.iter().zip(ids) {
-                    let ty = crate::blocks::substitute_params(&field.ty, &declared.type_params, &args);
+                    let ty = substitute(&field.ty, &declared.type_params, &args);
                     let what = format!("field `{}` of a value set", field.name);
                     let kind = match find(&field.annotations, "match").map(|a| &a.body) {
                         Some(AnnotationBody::Tokens(tokens)) => {

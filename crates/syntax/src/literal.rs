@@ -47,7 +47,11 @@ pub(crate) fn parse(text: &str) -> Result<IntLit, String> {
         return Err(format!("integer literal of more than {DIGITS_MAX} digits"));
     }
     if let Some(&bad) = plain.iter().find(|&&b| !(b as char).is_digit(radix)) {
-        return Err(format!("integer literal `{}`: `{}` is not a {name} digit", short(text), bad as char));
+        return Err(format!(
+            "integer literal `{}`: `{}` is not a valid {name} digit",
+            short(text),
+            bad as char
+        ));
     }
     match BigInt::parse_bytes(&plain, radix) {
         Some(value) => Ok(IntLit { value, width }),

@@ -211,7 +211,7 @@ fn algorithm(cx: &mut Lowerer<'_>, id: ObjectId) -> Lowered<(Algorithm, u32)> {
 fn hash(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId) -> Lowered<Value> {
     let (algorithm, hash_width) = algorithm(cx, id)?;
     let Some(width) = cx.scalar_width(&call.ret) else {
-        let what = format!("a hash of type {}", cx.type_name(&call.ret));
+        let what = format!("a hash of type {}", cx.program.type_text(&call.ret));
         return cx.unsupported(call.span, what);
     };
     // Unlike v1model, psa_switch includes the fields of invalid headers, and pads to whole bytes in front.
@@ -290,7 +290,7 @@ fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) ->
                 build::binary(BinaryOp::Xor, Expr::Field(state), Expr::Field(nothing))
             };
             let Some(wanted) = cx.scalar_width(&call.ret) else {
-                let what = format!("a checksum of type {}", cx.type_name(&call.ret));
+                let what = format!("a checksum of type {}", cx.program.type_text(&call.ret));
                 return cx.unsupported(call.span, what);
             };
             // The program may keep it while more data are added.

@@ -41,7 +41,7 @@ impl Standard {
             Some(field) => Ok(field),
             None => {
                 let span = cx.main_span();
-                let what = format!("a {} without `{name}`", cx.type_name(&self.ty));
+                let what = format!("a {} without `{name}`", cx.program.type_text(&self.ty));
                 cx.unsupported(span, what)
             }
         }

@@ -150,7 +150,7 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, object: ObjectId, ext: &str) 
 /// Returns a colour as a number with the width of argument `i`.
 fn give_colour(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize, colour: ir::FieldId) -> Lowered<()> {
     let Some(width) = cx.scalar_width(&call.args[i].ty) else {
-        let what = format!("a meter's result of type {}", cx.type_name(&call.args[i].ty));
+        let what = format!("a meter's result of type {}", cx.program.type_text(&call.args[i].ty));
         return cx.unsupported(call.args[i].span, what);
     };
     let colour = build::resize(&cx.ir, Expr::Field(colour), width);
@@ -209,7 +209,7 @@ fn hash(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     let base = call.scalar(cx, 2)?;
     let max = call.scalar(cx, 4)?;
     let Some(width) = cx.scalar_width(&call.args[0].ty) else {
-        let what = format!("`hash` with a result of type {}", cx.type_name(&call.args[0].ty));
+        let what = format!("`hash` with a result of type {}", cx.program.type_text(&call.args[0].ty));
         return cx.unsupported(call.args[0].span, what);
     };
     let data = data::pieces_of_valid(cx, call, 3, &build::truth(true))?;
@@ -255,7 +255,7 @@ fn update_checksum(cx: &mut Lowerer<'_>, call: &ExternCall, payload: bool) -> Lo
         return cx.unsupported(call.span, "update_checksum without a place for the checksum");
     };
     let Some(width) = cx.scalar_width(&call.args[2].ty) else {
-        let what = format!("a checksum of type {}", cx.type_name(&call.args[2].ty));
+        let what = format!("a checksum of type {}", cx.program.type_text(&call.args[2].ty));
         return cx.unsupported(call.args[2].span, what);
     };
     cx.when(condition.clone(), |cx| {

@@ -42,7 +42,7 @@ pub fn inherited_by(graph: &Graph, copy: &PacketCopy) -> SlotSet {
         graph.slots.offsets().for_each(|slot| set.insert(slot));
     }
     if copy.queue.is_some() {
-        let given = graph.program.intrinsics.iter().filter(|(i, _)| i.begin() == Half::Egress);
+        let given = graph.program.intrinsics.iter().filter(|(i, _)| i.half() == Half::Egress);
         given.for_each(|(_, f)| set.insert_field(*f));
     }
     set

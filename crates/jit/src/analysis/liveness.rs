@@ -170,7 +170,7 @@ impl<'a> Liveness<'a> {
         use p4jet_ir::Intrinsic;
         let live = Half::ALL.map(|begin| self.at_begin(begin));
         let mut stamps = self.inputs.sources.graph.program.intrinsics.iter().filter(|(intrinsic, _)| {
-            *intrinsic == Intrinsic::IngressTimestamp || intrinsic.begin() == Half::Egress
+            *intrinsic == Intrinsic::IngressTimestamp || intrinsic.half() == Half::Egress
         });
         stamps.any(|(_, field)| live.iter().any(|live| live.contains_field(*field)))
     }

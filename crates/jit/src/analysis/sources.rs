@@ -105,7 +105,7 @@ impl<'a> Sources<'a> {
         match intrinsic {
             // Loaded when egress begins.
             Some((intrinsic, _))
-                if intrinsic.begin() == Half::Egress && self.graph.half(place) == Half::Ingress =>
+                if intrinsic.half() == Half::Egress && self.graph.half(place) == Half::Ingress =>
             {
                 Origin::Zero
             }

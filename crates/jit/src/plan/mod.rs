@@ -191,7 +191,7 @@ impl<'a> Plan<'a> {
 /// The intrinsics that are set where a half begins, if these slots are live there.
 fn intrinsics(graph: &Graph, begin: Half, live: &SlotSet) -> Vec<(Intrinsic, FieldId)> {
     let all = graph.program.intrinsics.iter().copied();
-    all.filter(|(intrinsic, field)| intrinsic.begin() == begin && live.contains_field(*field)).collect()
+    all.filter(|(intrinsic, field)| intrinsic.half() == begin && live.contains_field(*field)).collect()
 }
 
 fn homes(analyses: &Analyses, memory: &PhvLayout) -> SecondaryMap<Slot, Home> {

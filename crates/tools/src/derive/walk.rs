@@ -248,7 +248,7 @@ impl<'a> Map<'a> {
     fn depart(&self, walker: &mut Walker, set: &[FieldId]) {
         // No packet waited in a queue.
         for (intrinsic, field) in &self.program.intrinsics {
-            if intrinsic.begin() == Half::Egress && !set.contains(field) {
+            if intrinsic.half() == Half::Egress && !set.contains(field) {
                 walker.trail.set(*field, Expr::constant(0u32, self.program.width(*field)));
             }
         }
