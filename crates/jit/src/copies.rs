@@ -77,7 +77,7 @@ impl CopyLayout {
         for begin in Half::ALL {
             for &(intrinsic, field) in &graph.program.intrinsics {
                 if let Some(cell) = memory.cell(graph, begin, graph.slots.field(field))
-                    && intrinsic.begin() == begin
+                    && intrinsic.half() == begin
                 {
                     intrinsics.push((begin, intrinsic, cell));
                 }

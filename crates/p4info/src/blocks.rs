@@ -6,7 +6,6 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use num_bigint::BigInt;
-use num_traits::ToPrimitive;
 use p4jet_analysis::replace_params;
 use p4jet_analysis::typed::{
     ActionId, Call, Callee, Collection, ControlId, EnumId, Expr, ExprKind, ExternId, FunctionId, InstanceId,
@@ -16,6 +15,8 @@ use p4jet_analysis::typed::{
 use p4jet_syntax::ast::BinaryOp;
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
+
+use crate::integers::{self, Folded};
 
 /// Maximum number of instances and of applied tables.
 const OBJECTS_MAX: usize = 200_000;
@@ -227,7 +228,7 @@ impl<'a> Blocks<'a> {
         let ty = self.substituted(&instance.ty, scope);
         let is_block = matches!(ty, Type::Parser(..) | Type::Control(..));
         let name = match scope == GLOBAL && is_block {
-            true => self.type_name(&ty),
+            true => self.program.declared_name(&ty).unwrap_or_default().to_string(),
             false => full_name(&self.scope(scope).path, &instance.control_name),
         };
         let made = self.make(&ty, instance.constructor, &instance.args, name, Some(id), scope, instance.span);
@@ -310,15 +311,6 @@ impl<'a> Blocks<'a> {
         scope
     }
 
-    fn type_name(&self, ty: &Type) -> String {
-        match ty {
-            Type::Parser(id, _) => self.program.parsers[id.index()].name.clone(),
-            Type::Control(id, _) => self.program.controls[id.index()].name.clone(),
-            Type::Extern(id, _) => self.program.externs[id.index()].name.clone(),
-            _ => String::new(),
-        }
-    }
-
     /// Returns a type without the type parameters of a scope.
     pub fn substituted(&self, ty: &Type, scope: ScopeId) -> Type {
         replace_params(ty, &|id| self.scope(scope).types.get(&id).cloned())
@@ -337,12 +329,17 @@ impl<'a> Blocks<'a> {
             ExprKind::Instance(id) => self.instance(*id, scope),
             ExprKind::Construct { constructor, args } => {
                 let ty = self.substituted(&e.ty, scope);
-                let name = full_name(&self.scope(scope).path, &self.type_name(&ty));
+                let name =
+                    full_name(&self.scope(scope).path, self.program.declared_name(&ty).unwrap_or_default());
                 self.make(&ty, *constructor, args, name, None, scope, e.span)
             }
             ExprKind::Cast(inner) => self.value(inner, scope),
             ExprKind::Binary(op, a, b) => match (self.value(a, scope), self.value(b, scope)) {
-                (Const::Int(a), Const::Int(b)) => integer(*op, a, b),
+                (Const::Int(a), Const::Int(b)) => match integers::binary(*op, a, b) {
+                    Some(Folded::Int(n)) => Const::Int(n),
+                    Some(Folded::Bool(b)) => Const::Bool(b),
+                    None => Const::Other,
+                },
                 (Const::Bool(a), Const::Bool(b)) => match op {
                     BinaryOp::And => Const::Bool(a && b),
                     BinaryOp::Or => Const::Bool(a || b),
@@ -512,7 +509,10 @@ impl<'a> Blocks<'a> {
                     Some(object) => Const::Object(*object),
                     None => {
                         let ty = self.substituted(ty, at.scope);
-                        let name = full_name(&self.scope(at.scope).path, &self.type_name(&ty));
+                        let name = full_name(
+                            &self.scope(at.scope).path,
+                            self.program.declared_name(&ty).unwrap_or_default(),
+                        );
                         self.make(&ty, 0, &[], name, None, at.scope, call.span)
                     }
                 };
@@ -574,34 +574,4 @@ impl<'a> Blocks<'a> {
             }
         }
     }
-}
-
-/// Larger shifts are not evaluated.
-const SHIFT_MAX: u32 = 4_096;
-
-fn integer(op: BinaryOp, a: BigInt, b: BigInt) -> Const {
-    let zero = BigInt::from(0);
-    let shift = b.to_u32().filter(|n| *n <= SHIFT_MAX);
-    Const::Int(match op {
-        BinaryOp::Add => a + b,
-        BinaryOp::Sub => a - b,
-        BinaryOp::Mul if a.bits() + b.bits() <= u64::from(SHIFT_MAX) => a * b,
-        BinaryOp::Div if b > zero && a >= zero => a / b,
-        BinaryOp::Mod if b > zero && a >= zero => a % b,
-        BinaryOp::Shl => match shift {
-            Some(n) if a.bits() <= u64::from(SHIFT_MAX) => a << n,
-            _ => return Const::Other,
-        },
-        BinaryOp::Shr => match shift {
-            Some(n) => a >> n,
-            None => return Const::Other,
-        },
-        BinaryOp::Eq => return Const::Bool(a == b),
-        BinaryOp::Ne => return Const::Bool(a != b),
-        BinaryOp::Lt => return Const::Bool(a < b),
-        BinaryOp::Le => return Const::Bool(a <= b),
-        BinaryOp::Gt => return Const::Bool(a > b),
-        BinaryOp::Ge => return Const::Bool(a >= b),
-        _ => return Const::Other,
-    })
 }
