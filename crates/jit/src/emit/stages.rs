@@ -239,7 +239,7 @@ impl<'a> Codegen<'a, '_> {
         self.b.switch_to_block(done);
     }
 
-    /// Sets the intrinsic fields that a half begins with.
+    /// Sets the intrinsic fields of the begin of a half.
     pub(super) fn load_intrinsics(&mut self, begin: PipelineHalf) {
         let plan = self.plan;
         for &(intrinsic, field) in &plan.intrinsics[begin as usize] {
