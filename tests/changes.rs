@@ -29,7 +29,7 @@ fn route(i: usize) -> Ipv4Addr {
     Ipv4Addr::new(20, i as u8, 0, 0)
 }
 
-/// Returns a change of some table, or of routes; many are refused because an entry exists already or does not
+/// Returns a change of some table, or of routes; many are refused because an entry already exists or does not
 /// exist. `routes` and `hops` are handles that were assigned.
 fn change(random: &mut Random, routes_only: bool, routes: &[String], hops: &[String]) -> String {
     let hop = |i: usize| Ipv4Addr::new(10, 0, 0, i as u8 + 1);

@@ -559,7 +559,7 @@ fn the_default_socket_is_found_and_private() {
     if found.status == 0 {
         found.prints(&["basic_l2"]);
     } else {
-        found.expect_status(2).says(&["several switches run, choose one:", one.socket()]);
+        found.expect_status(2).says(&["several switches are running, choose one:", one.socket()]);
     }
     let two = start();
     ctl().expect_status(2).says(&[one.socket(), two.socket()]);

@@ -129,7 +129,7 @@ const ENTRIES: &[Entry] = &[
         tested_in("crates/text/tests/server.rs", "fn a_thrift_client_gets_an_error_at_once(");
         tested_in("tests/namespaces/rights.rs", "user 54322 may not control this switch");
     }),
-    ("**Files and interfaces by that port.**", || {
+    ("**Files and interfaces through that port.**", || {
         tested_in("tests/control.rs", "fn over_tcp_the_switch_opens_only_granted_files(");
     }),
     ("**Ports of copies.**", || {

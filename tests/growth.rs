@@ -899,7 +899,7 @@ fn types_do_not_nest_without_bound() {
     ];
     for (name, top, n) in inferred {
         let parts = Parts { top: top.into(), statements: calls(n), ..Parts::default() };
-        check(name, &parts).expect_status(1).says(&["error[limit-exceeded]", "`f` gives a type"]);
+        check(name, &parts).expect_status(1).says(&["error[limit-exceeded]", "`f` returns a type"]);
     }
     for (name, arguments, value) in
         [("functions_that_wrap", "T", "{ x }"), ("functions_that_double", "T, T", "{ x, x }")]

@@ -161,7 +161,7 @@ fn other_users_cannot_reach_the_control_socket() {
         let there = socket.to_str().unwrap();
         ask(USER, &["--socket", there]).expect_status(0).prints(&["3\n"]);
         ask(OTHER, &["--socket", there]).expect_status(3).says(&["no switch listens at", "ermission denied"]);
-        ask(OTHER, &[]).expect_status(3).says(&["no switch of this user runs"]);
+        ask(OTHER, &[]).expect_status(3).says(&["this user runs no switch"]);
         if more.is_empty() {
             ask(USER, &[]).expect_status(0).prints(&["3\n"]);
         }

@@ -59,7 +59,7 @@ impl Checker {
             let shown = self.show(&typed.ty);
             self.report(
                 Diagnostic::error("annotation", value.span, format!("an annotation holds {shown}"))
-                    .note("its values are numbers, texts and `bool`s"),
+                    .note("its values are numbers, strings and `bool`s"),
             );
         } else if !crate::consts::is_value(&typed) {
             self.error(
@@ -76,7 +76,7 @@ impl Checker {
         match annotation.name.text.as_str() {
             "deprecated" | "noWarn" if !tokens.iter().all(text) => {
                 let name = &annotation.name.text;
-                let text = format!("`@{name}` needs a text: `@{name}(\"…\")`");
+                let text = format!("`@{name}` needs a string: `@{name}(\"…\")`");
                 let wrong = tokens.iter().find(|t| !t.is_string).map_or(annotation.span, |t| t.span);
                 self.error("annotation", wrong, text);
             }

@@ -404,17 +404,13 @@ impl Checker {
             self.error(
                 "unknown-method",
                 name.span,
-                format!("{shown} is a type without a method `{}`", name.text),
+                format!("{shown} is a type that has no method `{}`", name.text),
             );
             return self.poison(span);
         }
         if !block {
             let shown = self.show(&resolved);
-            self.error(
-                "not-callable",
-                span,
-                format!("{shown} is only a type, without a body that could be applied"),
-            );
+            self.error("not-callable", span, format!("{shown} is only a type: it has no body to apply"));
             return self.poison(span);
         }
         if ctor_params > 0 {

@@ -269,7 +269,7 @@ impl Checker {
         if self.units_exceeded.is_none() {
             let found = (CONSTANTS_MAX - self.units_left).saturating_add(units);
             let text = format!(
-                "the program makes {found} values of constants up to here, but at most {CONSTANTS_MAX} are allowed"
+                "the program creates {found} constant values up to here, but at most {CONSTANTS_MAX} are allowed"
             );
             self.units_exceeded = Some(self.diagnostics.len());
             self.report(
@@ -277,7 +277,7 @@ impl Checker {
                     .note(
                         "each use of a constant copies the values inside it, and each operator makes a value",
                     )
-                    .note("64 bytes of a text count as one value, and so do 512 bits of a number"),
+                    .note("64 bytes of a string count as one value, and so do 512 bits of a number"),
             );
         }
         self.units_left = 0;
@@ -306,7 +306,7 @@ impl Checker {
         Some(result)
     }
 
-    /// Runs `f` in a scope of its own.
+    /// Runs `f` in a new scope.
     pub(crate) fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         self.scopes.push();
         let result = f(self);
@@ -423,7 +423,7 @@ impl Checker {
                 let text = format!("type `{}` contains itself", name.text);
                 Diagnostic::error("recursive-type", here, text)
                     .related(found.name, "declared here")
-                    .note("a value of it would have no end; a type is known after its declaration")
+                    .note("a value of it would be infinite; a type is known after its declaration")
             }
             (true, false) => diagnostic
                 .related(found.name, "this declares it")

@@ -40,7 +40,7 @@ impl Checker {
 
     fn declare_error(&mut self, name: &ast::Ident) {
         if self.member_place(Owner::Errors, &name.text).is_some() {
-            let message = format!("error `{}` exists already", name.text);
+            let message = format!("error `{}` already exists", name.text);
             self.error("duplicate-declaration", name.span, message);
         } else {
             self.prog.errors.push(name.text.clone());
@@ -111,7 +111,7 @@ impl Checker {
             DeclKind::MatchKind(names) => {
                 for name in names {
                     if !self.prog.match_kinds.insert(name.text.clone()) {
-                        let text = format!("match kind `{}` exists already", name.text);
+                        let text = format!("match kind `{}` already exists", name.text);
                         self.error("duplicate-declaration", name.span, text);
                     } else {
                         let file = self.prog.sources.files.get(name.span.file.0 as usize);
@@ -127,7 +127,7 @@ impl Checker {
             DeclKind::Variable(v) => {
                 self.report(
                     Diagnostic::error("place", decl.span, format!("variable `{}` at top level", v.name.text))
-                        .note("at top level there are constants: `const T x = …;`"),
+                        .note("only constants are allowed at top level: `const T x = …;`"),
                 );
                 self.declare(&v.name, Symbol::Poison);
             }
@@ -208,7 +208,7 @@ impl Checker {
         let note = match ty {
             Type::Integer => "`int` has no width and exists at compile time only: `const int`, or `bit<W>`",
             Type::String => "strings are constants: `const string`",
-            Type::Void => "`void` is the type of functions that give nothing",
+            Type::Void => "`void` is the type of functions that return nothing",
             Type::MatchKind => "match kinds exist at compile time only",
             Type::List(_) => "lists exist at compile time only",
             _ if Self::is_object(ty) => "objects are instantiated: `T(…) name;`",
@@ -513,7 +513,7 @@ impl Checker {
             function.ret = ret.clone();
         }
         if named {
-            // Visible inside, so that recursion gets an error of its own.
+            // Visible inside, so that recursion gets a specific error.
             let span = f.proto.name.span;
             if let Some(param) = f.proto.params.iter().position(|p| p.name.text == f.proto.name.text) {
                 let var = self.prog.functions[id.index()].params[param].var;
@@ -752,8 +752,8 @@ impl Checker {
             let shown = self.show(&ty);
             let note = match (apply, &ty) {
                 (_, Type::Package(..)) => "packages are instantiated at top level only",
-                (true, _) => "a constructor parameter can be one, in a second pair of parentheses",
-                (false, _) => "name a type without body, which this one then fits",
+                (true, _) => "it can be a constructor parameter, in a second pair of parentheses",
+                (false, _) => "use a type that has no body and that this one matches",
             };
             let text = format!("parameter `{}` cannot be {shown}", source.name.text);
             self.report(Diagnostic::error("type-mismatch", source.span, text).note(note));
@@ -815,7 +815,7 @@ impl Checker {
                     Diagnostic::error(
                         "place",
                         decl.span,
-                        format!("this declaration cannot stand in a {inside}"),
+                        format!("this declaration is not allowed in a {inside}"),
                     )
                     .note(format!("a {inside} declares {choices}")),
                 );
@@ -967,7 +967,7 @@ impl Checker {
                 && !fields.contains_key(token.text.as_str())
                 && self.scopes.lookup(&token.text, false).is_none()
             {
-                let text = format!("`@length` names `{}`, which is no field before this one", token.text);
+                let text = format!("`@length` names `{}`, which is not a field before this one", token.text);
                 let mut diagnostic = Diagnostic::error("unknown-name", token.span, text);
                 diagnostic = diagnostic.suggest(&token.text, fields.keys().copied());
                 self.report(diagnostic);
@@ -1123,7 +1123,7 @@ pub(crate) fn text_annotation(annotations: &[Annotation], name: &str) -> Option<
         _ => Some(Err(Diagnostic::error(
             "annotation",
             annotation.span,
-            format!("`@{name}` needs a text: `@{name}(\"…\")`"),
+            format!("`@{name}` needs a string: `@{name}(\"…\")`"),
         ))),
     }
 }

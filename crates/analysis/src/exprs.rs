@@ -23,7 +23,7 @@ impl Checker {
         let typed =
             self.deeper(expr.span, |c| c.expr_kind(expr, expected)).unwrap_or_else(|| self.poison(expr.span));
         if typed.ty == Type::Void {
-            self.error("type-mismatch", expr.span, "this call gives no value, but a value is expected");
+            self.error("type-mismatch", expr.span, "this call returns no value, but a value is expected");
             return self.poison(expr.span);
         }
         if !self.spend(consts::own_units(&typed), expr.span) {
@@ -479,7 +479,7 @@ impl Checker {
                             Diagnostic::error(
                                 "unknown-member",
                                 name.span,
-                                format!("applying a table gives no member `{}`", name.text),
+                                format!("the result of applying a table has no member `{}`", name.text),
                             )
                             .suggest(&name.text, ["hit", "miss", "action_run"])
                             .note("members: `hit`, `miss`, `action_run`"),
@@ -813,11 +813,11 @@ impl Checker {
             }
             BinaryOp::Concat if left.ty == Type::String && right.ty == Type::String => {
                 let (ExprKind::String(a), ExprKind::String(b)) = (left.kind, right.kind) else {
-                    self.error("not-constant", span, "`++` of texts that are not known here");
+                    self.error("not-constant", span, "`++` of strings that are not known here");
                     return self.poison(span);
                 };
                 if a.len() + b.len() > TEXT_BYTES_MAX {
-                    self.unsupported(span, format_args!("a text of more than {TEXT_BYTES_MAX} bytes"));
+                    self.unsupported(span, format_args!("a string of more than {TEXT_BYTES_MAX} bytes"));
                     return self.poison(span);
                 }
                 return Expr { ty: Type::String, kind: ExprKind::String(a + &b), span };

@@ -58,18 +58,22 @@ pub(crate) fn nodes(ty: &Type) -> usize {
     count
 }
 
-/// Replaces declared type parameters.
-pub(crate) fn substitute(ty: &Type, params: &[TypeParamId], args: &[Type]) -> Type {
+/// Replaces the type parameters that `find` knows.
+pub fn replace_params(ty: &Type, find: &impl Fn(TypeParamId) -> Option<Type>) -> Type {
+    match ty {
+        Type::Param(id) => find(*id).unwrap_or_else(|| ty.clone()),
+        _ => map_children(ty, &mut |t| replace_params(t, find)),
+    }
+}
+
+/// Replaces the type parameters `params` of a generic declaration by its type arguments.
+pub fn substitute(ty: &Type, params: &[TypeParamId], args: &[Type]) -> Type {
     if params.is_empty() {
         return ty.clone();
     }
-    match ty {
-        Type::Param(id) => match params.iter().position(|p| p == id) {
-            Some(i) => args.get(i).cloned().unwrap_or(POISON),
-            None => ty.clone(),
-        },
-        _ => map_children(ty, &mut |t| substitute(t, params, args)),
-    }
+    replace_params(ty, &|id| {
+        params.iter().position(|p| *p == id).map(|i| args.get(i).cloned().unwrap_or(POISON))
+    })
 }
 
 /// Like [`substitute`], in the types of a default value.

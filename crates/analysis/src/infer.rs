@@ -282,38 +282,7 @@ impl Checker {
 
     /// Like [`Self::show`], without quotation marks and kind.
     pub(crate) fn show_bare(&self, ty: &Type) -> String {
-        let all = |types: &[Type]| types.iter().map(|t| self.show_bare(t)).collect::<Vec<_>>().join(", ");
-        let named = |name: &str, args: &[Type]| {
-            if args.is_empty() { name.to_owned() } else { format!("{name}<{}>", all(args)) }
-        };
-        match self.known(ty) {
-            Type::Void => "void".into(),
-            Type::Bool => "bool".into(),
-            Type::String => "string".into(),
-            Type::Integer => "int".into(),
-            Type::Bit(w) => format!("bit<{w}>"),
-            Type::Int(w) => format!("int<{w}>"),
-            Type::Varbit(w) => format!("varbit<{w}>"),
-            Type::Error => "error".into(),
-            Type::MatchKind => "match_kind".into(),
-            Type::Struct(id, args) => named(&self.prog.structs[id.index()].name, &args),
-            Type::Enum(id) => self.prog.enums[id.index()].name.clone(),
-            Type::New(id) => self.prog.new_types[id.index()].name.clone(),
-            Type::Stack(element, n) => format!("{}[{n}]", self.show_bare(&element)),
-            Type::Tuple(types) => format!("tuple<{}>", all(&types)),
-            Type::List(element) => format!("list<{}>", self.show_bare(&element)),
-            Type::Set(element) => format!("set<{}>", self.show_bare(&element)),
-            Type::Extern(id, args) => named(&self.prog.externs[id.index()].name, &args),
-            Type::Parser(id, args) => named(&self.prog.parsers[id.index()].name, &args),
-            Type::Control(id, args) => named(&self.prog.controls[id.index()].name, &args),
-            Type::Package(id, args) => named(&self.prog.packages[id.index()].name, &args),
-            Type::ApplyResult(id) => format!("apply_result({})", self.prog.tables[id.index()].name),
-            Type::ActionEnum(id) => format!("action_list({})", self.prog.tables[id.index()].name),
-            Type::Param(id) => match self.prog.type_params.get(id.index()) {
-                Some(name) => name.clone(),
-                None => "_".into(),
-            },
-        }
+        self.prog.type_text(&self.known(ty))
     }
 
     /// Returns the inferred type arguments; `None` if one is wrong, or if nothing determines one, which is reported.
@@ -361,7 +330,7 @@ impl Checker {
         } else {
             format!("that names more than {NODES_MAX} types")
         };
-        self.error("limit-exceeded", span, format!("`{callee}` gives a type {problem}"));
+        self.error("limit-exceeded", span, format!("`{callee}` returns a type {problem}"));
         None
     }
 

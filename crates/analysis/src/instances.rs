@@ -263,16 +263,16 @@ impl Checker {
             (Type::Parser(..), Place::ControlLocals | Place::Apply) => "only inside parsers",
             (Type::Control(..), Place::ParserLocals | Place::State) => "only inside controls",
             (Type::Package(..), place) if place != Place::Top => "only at top level",
-            (_, Place::Action | Place::Function) => "outside of actions and functions",
-            (_, Place::Apply) => "among the declarations of a control, before `apply`",
-            (_, Place::State) => "among the declarations of a parser, before its states",
+            (_, Place::Action | Place::Function) => "only outside actions and functions",
+            (_, Place::Apply) => "only among the declarations of a control, before `apply`",
+            (_, Place::State) => "only among the declarations of a parser, before its states",
             _ => return,
         };
         let shown = self.show(ty);
         let place = self.place.describe();
         self.report(
             Diagnostic::error("place", span, format!("an instance of {shown} {place}"))
-                .note(format!("such instances stand {problem}")),
+                .note(format!("such instances are allowed {problem}")),
         );
     }
 

@@ -202,7 +202,7 @@ impl Checker {
                 if matches!(value.kind, ExprKind::Call(_)) {
                     self.report(
                         Diagnostic::error("keyset", expr.span, "a call in a key set")
-                            .note("call before, and use a variable or constant here"),
+                            .note("call it earlier, and use a variable or constant here"),
                     );
                     return None;
                 }

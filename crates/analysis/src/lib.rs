@@ -22,6 +22,7 @@
 //! | `keysets` | key sets of selects and entries |
 //! | `library` | which standard include file declares what |
 //! | `decls` | declarations of everything that has a name |
+//! | `control_names` | which objects need different control-plane names |
 //! | `warnings` | legal code that is likely a mistake |
 //!
 //! [`walk`] visits everything that a typed program executes.
@@ -35,6 +36,7 @@ mod calls;
 mod casts;
 mod check;
 mod consts;
+pub mod control_names;
 mod decls;
 pub mod direct;
 mod exprs;
@@ -54,6 +56,8 @@ pub mod typed;
 mod types;
 pub mod walk;
 pub mod warnings;
+
+pub use generic::{replace_params, substitute};
 
 use p4jet_syntax::ast;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
@@ -109,12 +113,12 @@ pub fn analyse(program: &ast::Program, sources: SourceMap) -> (Option<typed::Pro
 
 /// Returns the error of a checked program without `main`, which cannot run.
 pub fn no_main(program: &typed::Program) -> Diagnostic {
-    let text = "the program has no instance called `main`, with which everything starts";
+    let text = "the program has no instance called `main`, where everything starts";
     let packages: Vec<&str> = program.packages.iter().map(|p| p.name.as_str()).collect();
     let diagnostic = Diagnostic::error("main", end_of_program(&program.sources), text);
     match packages.is_empty() {
         true => diagnostic.note("no package is declared: is the `#include` of an architecture missing?"),
-        false => diagnostic.choices("packages to make it from", &packages),
+        false => diagnostic.choices("packages that it can be an instance of", &packages),
     }
 }
 

@@ -49,7 +49,7 @@ impl Checker {
                 let mut diagnostic = Diagnostic::error(
                     "unknown-state",
                     name.span,
-                    format!("parser `{}` has no state `start`, with which parsing begins", name.text),
+                    format!("parser `{}` has no state `start`, where parsing begins", name.text),
                 );
                 let near = body.states.iter().find(|s| suggest::nearest(&s.name.text, ["start"]).is_some());
                 if let Some(near) = near {

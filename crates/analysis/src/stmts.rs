@@ -14,7 +14,7 @@ use p4jet_syntax::span::Span;
 use std::collections::HashMap;
 
 impl Checker {
-    /// The statements of a block, in a scope of their own.
+    /// The statements of a block, in a new scope.
     pub(crate) fn block(&mut self, block: &ast::Block) -> Vec<Stmt> {
         self.scoped(|c| c.statements(&block.stmts))
     }
@@ -171,8 +171,8 @@ impl Checker {
             DeclKind::Instance(i) => self.instance(decl, i).map(StmtKind::Instance),
             _ => {
                 self.report(
-                    Diagnostic::error("place", decl.span, "this declaration cannot stand among statements")
-                        .note("constants, variables and instances can"),
+                    Diagnostic::error("place", decl.span, "this declaration is not allowed among statements")
+                        .note("constants, variables and instances are"),
                 );
                 None
             }

@@ -91,10 +91,10 @@ impl Checker {
                             && path.name.text == draft.name
                             && !path.global
                         {
-                            let text = format!("key `{}` names the table that it is the key of", draft.name);
+                            let text = format!("key `{}` refers to its own table", draft.name);
                             self.report(
                                 Diagnostic::error("table", element.expr.span, text)
-                                    .related(table.name.span, "the table has this name from here on"),
+                                    .related(table.name.span, "the table is named here"),
                             );
                         }
                     }
@@ -396,7 +396,7 @@ impl Checker {
                             element.expr.span,
                             "this key has no name for the control plane",
                         )
-                        .note("give an expression one: `… : exact @name(\"…\");`"),
+                        .note("name the expression: `… : exact @name(\"…\");`"),
                     );
                 }
                 self.key_name(&element.expr, &expr)
@@ -711,13 +711,13 @@ impl Checker {
             match meant {
                 Some(Symbol::Action(id)) if id != listed.action.action => {
                     let text = format!(
-                        "`{name}` is {what} table `{}`, but its list means another `{name}`",
+                        "`{name}` is {what} table `{}`, but its list names another `{name}`",
                         draft.name
                     );
                     let declared = self.prog.actions[id.index()].span;
                     self.report(
                         Diagnostic::error("unknown-action", span, text)
-                            .related(declared, "this action is meant here")
+                            .related(declared, "this action is used here")
                             .related(listed.action.span, "listed here"),
                     );
                     return None;

@@ -105,6 +105,55 @@ pub struct Program {
     pub main: Option<InstanceId>,
 }
 
+impl Program {
+    /// Returns the name of a declared type, without type arguments; `None` for other types.
+    pub fn declared_name(&self, ty: &Type) -> Option<&str> {
+        Some(match ty {
+            Type::Struct(id, _) => &self.structs[id.index()].name,
+            Type::Enum(id) => &self.enums[id.index()].name,
+            Type::New(id) => &self.new_types[id.index()].name,
+            Type::Extern(id, _) => &self.externs[id.index()].name,
+            Type::Parser(id, _) => &self.parsers[id.index()].name,
+            Type::Control(id, _) => &self.controls[id.index()].name,
+            Type::Package(id, _) => &self.packages[id.index()].name,
+            _ => return None,
+        })
+    }
+
+    /// Returns a type for messages, as P4 writes it.
+    pub fn type_text(&self, ty: &Type) -> String {
+        let all = |types: &[Type]| types.iter().map(|t| self.type_text(t)).collect::<Vec<_>>().join(", ");
+        match ty {
+            Type::Void => "void".into(),
+            Type::Bool => "bool".into(),
+            Type::String => "string".into(),
+            Type::Integer => "int".into(),
+            Type::Bit(w) => format!("bit<{w}>"),
+            Type::Int(w) => format!("int<{w}>"),
+            Type::Varbit(w) => format!("varbit<{w}>"),
+            Type::Error => "error".into(),
+            Type::MatchKind => "match_kind".into(),
+            Type::Stack(element, n) => format!("{}[{n}]", self.type_text(element)),
+            Type::Tuple(types) => format!("tuple<{}>", all(types)),
+            Type::List(element) => format!("list<{}>", self.type_text(element)),
+            Type::Set(element) => format!("set<{}>", self.type_text(element)),
+            Type::ApplyResult(id) => format!("apply_result({})", self.tables[id.index()].name),
+            Type::ActionEnum(id) => format!("action_list({})", self.tables[id.index()].name),
+            Type::Param(id) => self.type_params.get(id.index()).map_or("_", String::as_str).into(),
+            Type::Struct(_, args)
+            | Type::Extern(_, args)
+            | Type::Parser(_, args)
+            | Type::Control(_, args)
+            | Type::Package(_, args)
+                if !args.is_empty() =>
+            {
+                format!("{}<{}>", self.declared_name(ty).unwrap_or_default(), all(args))
+            }
+            declared => self.declared_name(declared).unwrap_or_default().into(),
+        }
+    }
+}
+
 /// A type. Typedefs are resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
@@ -217,7 +266,7 @@ pub struct Struct {
     pub fields: Vec<Field>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
     /// Its size, without that of type parameters.
     pub shape: Shape,
@@ -247,7 +296,7 @@ pub struct Enum {
     pub members: Vec<(String, BigInt)>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -303,7 +352,7 @@ pub struct Extern {
     pub constructors: Vec<Method>,
     /// Methods.
     pub methods: Vec<Method>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -339,7 +388,7 @@ pub struct Function {
     pub body: Option<Vec<Stmt>>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -358,7 +407,7 @@ pub struct Parser {
     pub body: Option<ParserBody>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -382,7 +431,7 @@ pub struct State {
     pub stmts: Vec<Stmt>,
     /// The transition; a state without one rejects.
     pub transition: Transition,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -408,7 +457,7 @@ pub enum Transition {
         keys: Vec<Expr>,
         /// The cases in order.
         cases: Vec<SelectCase>,
-        /// Source location.
+        /// Source place.
         span: Span,
     },
 }
@@ -420,7 +469,7 @@ pub struct SelectCase {
     pub keysets: Vec<KeySet>,
     /// The next state.
     pub target: Target,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -462,7 +511,7 @@ pub struct ValueSet {
     pub size: u32,
     /// Annotations (of the value set; `@match` of struct fields is found in the struct).
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -481,7 +530,7 @@ pub struct Control {
     pub body: Option<ControlBody>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -539,7 +588,7 @@ pub struct Instance {
     pub methods: Vec<FunctionId>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -556,7 +605,7 @@ pub struct Action {
     pub body: Vec<Stmt>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -592,7 +641,7 @@ pub struct Table {
     pub property_annotations: Vec<(String, Vec<Annotation>)>,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -608,7 +657,7 @@ pub struct Key {
     pub match_kind: String,
     /// Annotations.
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -628,7 +677,7 @@ pub struct ActionRef {
     pub action: ActionId,
     /// One per parameter, in order; `None` for action data from the control plane.
     pub args: Vec<Option<Expr>>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -637,7 +686,7 @@ pub struct ActionRef {
 pub struct Entry {
     /// One per key.
     pub keysets: Vec<KeySet>,
-    /// Source location of each key set; all equal if one `_` or `default` stands for all keys.
+    /// Source place of each key set; all equal if one `_` or `default` stands for all keys.
     pub keyset_spans: Vec<Span>,
     /// `priority = n`
     pub priority: Option<BigInt>,
@@ -647,7 +696,7 @@ pub struct Entry {
     pub action: ActionRef,
     /// Annotations (`@priority` of bmv2).
     pub annotations: Vec<Annotation>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -656,7 +705,7 @@ pub struct Entry {
 pub struct Stmt {
     /// The kind.
     pub kind: StmtKind,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -765,7 +814,7 @@ pub struct Expr {
     pub ty: Type,
     /// The kind.
     pub kind: ExprKind,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -882,7 +931,7 @@ pub struct Call {
     pub type_args: Vec<Type>,
     /// One per parameter; defaults filled in. `None`: `_`, or an omitted optional parameter.
     pub args: Vec<Option<Expr>>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 

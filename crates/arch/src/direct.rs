@@ -12,7 +12,7 @@ pub(crate) fn check(cx: &mut Lowerer<'_>, properties: &[&str]) {
         let text = format!("`{name}` belongs to table `{}`, but is used {}", owner.name, misuse.place);
         cx.report(
             Diagnostic::error("place", misuse.span, text)
-                .related(owner.span, format!("table `{}` has it", owner.name))
+                .related(owner.span, "it belongs to this table")
                 .note(format!("only actions that table `{}` runs can use it", owner.name)),
         );
     }

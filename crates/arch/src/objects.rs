@@ -20,7 +20,7 @@ pub(crate) fn number(cx: &mut Lowerer<'_>, object: &ExternObject, i: usize, what
     };
     match number {
         Some(number) => Ok(number),
-        None => cx.unsupported(object.span, format!("{what} that is no compile-time value below 2^32")),
+        None => cx.unsupported(object.span, format!("{what} that is not a compile-time value below 2^32")),
     }
 }
 
@@ -56,7 +56,9 @@ pub(crate) fn register(cx: &mut Lowerer<'_>, id: ObjectId, object: &ExternObject
     let initial = match object.args.get(1).and_then(Option::as_ref).map(|value| packed(cx, ty, value)) {
         None => BigUint::ZERO,
         Some(Some(initial)) => initial,
-        Some(None) => return cx.unsupported(object.span, "an initial value that is no compile-time value"),
+        Some(None) => {
+            return cx.unsupported(object.span, "an initial value that is not a compile-time value");
+        }
     };
     add(cx, id, object, InstanceKind::Register { width, size, initial });
     Ok(())
@@ -145,7 +147,7 @@ pub(crate) fn direct(
             _ => table,
         };
         let (name, owner) = (&taken.name, &cx.ir.tables[owner.index()].name);
-        let text = format!("{ext} `{name}` belongs to table `{owner}` already");
+        let text = format!("{ext} `{name}` already belongs to table `{owner}`");
         let note = format!("a {ext} has a cell for each entry of one table: another table needs another one");
         return Err(cx.report(Diagnostic::error("table", property.span, text).note(note)));
     }
@@ -247,6 +249,14 @@ pub(crate) fn give(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize, value: Val
         Some(place) => cx.assign(&place, value),
         None => Ok(()),
     }
+}
+
+/// Lowers `assert` or `assume`; a trace names the condition by its source text.
+pub(crate) fn assertion(cx: &mut Lowerer<'_>, call: &ExternCall, function: Function) -> Lowered<Value> {
+    let condition = call.scalar(cx, 0)?;
+    let text = cx.source_text(call.args[0].span);
+    cx.call_extern(function, None, vec![condition], vec![], vec![text]);
+    Ok(Value::Void)
 }
 
 /// Lowers a call of an extern function or method that the program itself declares, with unknown behaviour. The call

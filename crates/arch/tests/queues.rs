@@ -225,7 +225,7 @@ fn endless_recirculation_ends() {
             (dropped, later)
         });
         let dropped = [dropped, later].concat();
-        assert!(dropped[0].contains("too many copies came of one packet"), "{dropped:?}");
+        assert!(dropped[0].contains("one packet led to too many copies"), "{dropped:?}");
         assert_eq!(dropped.len(), 1);
     }
     // In batches: counted with its reason.

@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Usage(text.to_string()));
     }
     if args.programs.iter().filter(|program| is_stdin(program)).count() > 1 {
-        return Err(Failure::Usage("- is given twice: standard input can be read once".to_string()));
+        return Err(Failure::Usage("- is given twice: standard input can be read only once".to_string()));
     }
     let source = SourceArgs { diagnostics: args.diagnostics, ..args.source.clone() };
     let mut wrong = false;

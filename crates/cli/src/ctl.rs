@@ -115,13 +115,13 @@ fn connected(args: &Address) -> Result<Client, Failure> {
         None => match server::running().as_slice() {
             [path] => path.clone(),
             [] => {
-                let what = "no switch of this user runs, or its socket is elsewhere: expected --socket PATH or --tcp ADDR:PORT";
+                let what = "this user runs no switch, or its socket is elsewhere: expected --socket PATH or --tcp ADDR:PORT";
                 return Err(Failure::Environment(what.into()));
             }
             several => {
                 let list: String =
                     several.iter().map(|path| format!("\n  --socket {}", path.display())).collect();
-                return Err(Failure::Usage(format!("several switches run, choose one:{list}")));
+                return Err(Failure::Usage(format!("several switches are running, choose one:{list}")));
             }
         },
     };

@@ -78,7 +78,7 @@ enum Command {
     Trace(trace::Args),
     /// Measure throughput over memory ports.
     Bench(bench::Args),
-    /// Measure the rates of the P4Runtime server, with a program of its own.
+    /// Measure the rates of the P4Runtime server, with a built-in program.
     BenchP4runtime(bench_p4runtime::Args),
     /// Send frames into a switch and measure what comes out: rate, loss, latency.
     Traffic(traffic::Args),

@@ -491,7 +491,7 @@ fn listener(
             failed.get_or_init(|| error.exit_status());
         }
         Event::Interpreting => {
-            let text = "the interpreter forwards until the machine code is there";
+            let text = "the interpreter forwards until the machine code is ready";
             voice.report(Level::Debug, "interpreter", None, text);
         }
         Event::MachineCode(took) => {

@@ -186,7 +186,7 @@ pub fn prometheus(stats: &Stats) -> String {
     out.sample("p4jet_info", &[("program", &stats.program), ("version", version)], 1.0);
     out.family("p4jet_uptime_seconds", "gauge", "Seconds since the switch started.");
     out.sample("p4jet_uptime_seconds", &none, stats.uptime_seconds);
-    let help = "1 while the interpreter forwards because machine code is not there yet.";
+    let help = "1 while the interpreter forwards because machine code is not ready yet.";
     out.family("p4jet_interpreting", "gauge", help);
     out.sample("p4jet_interpreting", &none, f64::from(u8::from(stats.interpreting)));
     out.family(

@@ -62,7 +62,7 @@ pub struct ForwardStats {
     pub handed_over: u64,
     /// See `handed_over`.
     pub taken_over: u64,
-    /// Packets that left ingress and continued behind an output queue: `copies` and `done` count each of them, too.
+    /// Packets that left ingress and continued after an output queue: `copies` and `done` count each of them, too.
     pub queued: u64,
     /// Packets replaced by their copies: replicated, resubmitted, recirculated, queued.
     pub done: u64,

@@ -6,7 +6,7 @@ use std::fmt;
 /// The reason why a running switch refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunError {
-    /// A port of this number exists already.
+    /// A port with this number already exists.
     PortExists(u32),
     /// No port has this number; the list holds the numbers of all ports.
     NoPort(u32, Vec<u32>),
@@ -25,7 +25,7 @@ pub enum RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RunError::PortExists(number) => write!(f, "there is a port {number} already"),
+            RunError::PortExists(number) => write!(f, "there is already a port {number}"),
             RunError::NoPort(_, there) if there.is_empty() => f.write_str("the switch has no ports"),
             RunError::NoPort(number, there) => {
                 let there: Vec<String> = there.iter().map(u32::to_string).collect();

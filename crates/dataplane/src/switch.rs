@@ -423,7 +423,7 @@ fn inboxes(
         return Ok(Box::default());
     }
     let inboxes = (0..workers).map(|_| Inbox::new()).collect::<std::io::Result<_>>();
-    inboxes.map_err(|e| ProgramError::new(ErrorKind::System, format!("no way between workers: {e}")))
+    inboxes.map_err(|e| ProgramError::new(ErrorKind::System, format!("no channel between workers: {e}")))
 }
 
 #[cfg(test)]

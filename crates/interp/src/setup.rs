@@ -112,7 +112,7 @@ fn counter_unit(unit: CounterUnit) -> externs::Unit {
     }
 }
 
-/// True if each entry of a table has state of its own.
+/// True if each entry of a table has its own state.
 fn has_direct_state(program: &Program, id: TableId) -> bool {
     program.instances.iter().any(|instance| match instance.kind {
         InstanceKind::DirectCounter { table, .. } | InstanceKind::DirectMeter { table, .. } => table == id,

@@ -157,7 +157,7 @@ fn action_part(program: &mut Program, action: ActionId) -> Option<Part> {
         return None;
     }
     if body.is_on_cycle(NodeId(0)) {
-        // Gives the entry a node of its own.
+        // Gives the entry a separate node.
         let again = NodeId(body.nodes.len() as u32);
         for node in &mut body.nodes {
             node.terminator.for_each_target_mut(&mut |to| {

@@ -1,8 +1,8 @@
-//! The reasons for which packets are dropped.
+//! Drop reasons.
 
 use crate::Program;
 
-/// The reason why a packet was dropped.
+/// A drop reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DropReason {
     /// The program dropped it: an index in [`Program::drop_reasons`].
@@ -11,9 +11,9 @@ pub enum DropReason {
     AssertionFailed,
     /// A deparser that loops emitted more than [`Program::block_emitted_bytes_max`].
     EmitsTooMuch,
-    /// Too many copies came of one packet.
+    /// One packet led to too many copies.
     TooManyCopies,
-    /// Too many copies, of all packets together, waited in its worker.
+    /// Too many copies were waiting in its worker.
     CopiesFull,
     /// Its output queue was full.
     QueueFull,
@@ -71,9 +71,9 @@ impl DropReason {
             DropReason::AssertionFailed => "an assert or assume failed",
             DropReason::EmitsTooMuch => "a loop of the deparser emits too many bytes",
             DropReason::TooManyCopies => {
-                "too many copies came of one packet (does it recirculate or clone itself forever?)"
+                "one packet led to too many copies (does it recirculate or clone itself forever?)"
             }
-            DropReason::CopiesFull => "too many copies of packets wait in its worker",
+            DropReason::CopiesFull => "too many copies are waiting in its worker",
             DropReason::QueueFull => "its output queue is full",
             DropReason::NoQueue => {
                 "the output queue does not exist (its priority is too high, or there are too many ports)"

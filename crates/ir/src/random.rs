@@ -190,7 +190,7 @@ impl Maker {
         for index in 0..self.rng.below(3) {
             self.array(index);
         }
-        // Two parsers with headers of their own, or one.
+        // Two parsers, each with its own headers, or one.
         let headers = self.p.headers.len();
         let two_parsers = self.rng.once_in(8);
         let egress_headers = match two_parsers && self.rng.once_in(2) {
@@ -939,7 +939,7 @@ impl Maker {
                 class_of_service,
             }
         });
-        let begin = *self.rng.pick(&Begin::ALL);
+        let begin = *self.rng.pick(&PipelineHalf::ALL);
         let frame = *self.rng.pick(&CopyFrame::ALL);
         Op::Copy(Box::new(PacketCopy { begin, frame, keep, set, replicas, queue: None }))
     }

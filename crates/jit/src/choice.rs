@@ -6,7 +6,7 @@ use p4jet_ir::{Expr, Program};
 /// Cases of a `switch` up to which a chain of comparisons is used: it beats a jump table by 12 to 20 %.
 const COMPARED_CASES_MAX: usize = 6;
 
-/// A jump table with more entries leads to blocks of its own, which continue at the targets. Cranelift searches the arguments of a
+/// A jump table with more entries leads to separate blocks, which continue at the targets. Cranelift searches the arguments of a
 /// block among all entries of each table that leads to the block.
 const DIRECT_ENTRIES_MAX: usize = 64;
 
@@ -17,7 +17,7 @@ pub enum Choice {
     Compare,
     /// A jump table that leads to the targets.
     JumpTable,
-    /// A jump table that leads to blocks of its own, which continue at the targets.
+    /// A jump table that leads to separate blocks, which continue at the targets.
     IndirectJumpTable,
 }
 

@@ -1,5 +1,5 @@
 //! Marks blocks as cold that lead only to cold blocks or are reached only from them. Cranelift moves cold blocks aside,
-//! so the blocks of packets that nothing is wrong with lie one behind the other.
+//! so the blocks of ordinary packets are adjacent.
 
 use crate::blocks::callers;
 use cranelift_codegen::entity::SecondaryMap;
@@ -18,7 +18,7 @@ pub fn spread_cold(func: &mut Function) {
             to[block].push(next);
         }
     }
-    // For each block: how many of those before it, and of those behind it, are not cold.
+    // For each block: how many of those before it, and of those after it, are not cold.
     let mut warm: SecondaryMap<Block, [usize; 2]> = SecondaryMap::new();
     blocks.iter().for_each(|&block| warm[block] = [from[block].len(), to[block].len()]);
     let mut work: Vec<Block> = blocks.iter().copied().filter(|&block| func.layout.is_cold(block)).collect();

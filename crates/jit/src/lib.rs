@@ -5,7 +5,7 @@
 //! The order of the work:
 //!
 //! 1. `graph` flattens the pipeline into one control-flow graph, with the nodes of hot paths once more. It never changes.
-//! 2. `analysis` finds what holds at each program point. Each analysis is a function in a file of its own. It takes the graph and the
+//! 2. `analysis` finds what holds at each program point. Each analysis is a function in a separate file. It takes the graph and the
 //!    results that it needs, and returns its result; so the types of the arguments fix the order. The dataflow analyses share the
 //!    `solver`.
 //! 3. `plan` decides where values come from at each use, where slots lie, where the pipeline is cut and why, what a stage
@@ -70,7 +70,9 @@ use graph::{Graph, Stops, ThreadId};
 use memo_cells::MemoCells;
 use p4jet_externs::{Apart, CallSite, Env, State};
 use p4jet_ir::tallies::Tallies;
-use p4jet_ir::{Access, Begin, InstanceId, InstanceKind, Loc, Node, Program, SourceLoc, Table, Terminator};
+use p4jet_ir::{
+    Access, InstanceId, InstanceKind, Loc, Node, PipelineHalf, Program, SourceLoc, Table, Terminator,
+};
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{TableSpec, View, select_batch};
 use plan::{BatchWork, Entry, Mode, ModeLimits, Plan, Shapes, StageId};
@@ -816,7 +818,7 @@ impl Engine {
     ///
     /// # Safety
     /// Every packet lies in a buffer with as much headroom as [`Program::emitted_bytes_max`], with room for
-    /// [`FRAME_READABLE_BYTES`] and 64 bytes of slack behind the longest frame.
+    /// [`FRAME_READABLE_BYTES`] and 64 bytes of slack after the longest frame.
     /// `views` are the views of the program's tables in order, valid for the call; `env` belongs to the same state as the
     /// engine. At most [`BATCH_MAX`] packets.
     pub unsafe fn run(
@@ -828,8 +830,8 @@ impl Engine {
     ) {
         // SAFETY: as the caller promises.
         unsafe {
-            self.copies.begin(&self.compiled.copies, Begin::Ingress, packets);
-            self.go(packets, Begin::Ingress, false, views, env, now_us);
+            self.copies.begin(&self.compiled.copies, PipelineHalf::Ingress, packets);
+            self.go(packets, PipelineHalf::Ingress, false, views, env, now_us);
         }
     }
 
@@ -846,7 +848,7 @@ impl Engine {
         env: &mut Env<'_>,
         now_us: u64,
     ) {
-        let mut begin = Begin::Ingress;
+        let mut begin = PipelineHalf::Ingress;
         for (phv, copied) in self.flight.phv.chunks_mut(self.compiled.phv_stride / 8).zip(copies.clone()) {
             begin = copied.begin();
             // SAFETY: a PHV begins with room for the image.
@@ -924,15 +926,15 @@ impl Engine {
     unsafe fn go(
         &mut self,
         packets: &mut [Packet],
-        begin: Begin,
+        begin: PipelineHalf,
         of_copies: bool,
         views: &[*const View],
         env: &mut Env<'_>,
         now_us: u64,
     ) {
         let (number, first) = match begin {
-            Begin::Ingress => (0, self.compiled.stages[0]),
-            Begin::Egress => {
+            PipelineHalf::Ingress => (0, self.compiled.stages[0]),
+            PipelineHalf::Egress => {
                 let code = self.compiled.egress.expect("copies begin there, so the code exists");
                 (self.compiled.stages.len(), code)
             }
@@ -1038,7 +1040,7 @@ impl Engine {
                         let mut selectors = [0; BATCH_MAX];
                         let waiting = keys.iter().zip(self.rows.iter_mut()).zip(&mut selectors).take(count);
                         for ((key, row), selector) in waiting {
-                            // SAFETY: the row lies there, and the selector behind it.
+                            // SAFETY: the row lies there, and the selector after it.
                             unsafe { (*row, *selector) = (**key as u32, *key.add(1)) };
                         }
                         let (rows, found) = (&self.rows[..count], &mut self.selected[..count]);

@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{
     Block, Function, InstBuilder, Opcode, StackSlotData, StackSlotKind, Value, types,
 };
 
-/// Stores the arguments of blocks before the jumps and loads them in the blocks. Arguments that a jump table passes are stored behind it.
+/// Stores the arguments of blocks before the jumps and loads them in the blocks. Arguments that a jump table passes are stored after it.
 pub fn pass_in_memory(func: &mut Function) {
     let blocks: Vec<Block> = func.layout.blocks().collect();
     // The parameters of the first block are those of the function.

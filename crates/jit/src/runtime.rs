@@ -34,7 +34,7 @@ pub struct Ctx {
     pub counters: *const *mut u64,
     /// The tallies of tables and drops, if the code counts them ([`p4jet_ir::tallies::Tallies::cells`]).
     pub tallies: *mut u64,
-    /// The scratch memory in which deparsers put headers together.
+    /// The scratch memory in which deparsers assemble headers.
     pub scratch: *mut u8,
     /// The environment of extern functions.
     pub env: *mut Env<'static>,
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn wide(op: u64, width: u64, a: *const u64, b: *const u64,
     }
 }
 
-/// Reads `bits` bits that begin `at` bits behind `base` as a number.
+/// Reads `bits` bits that begin `at` bits after `base` as a number.
 ///
 /// # Safety
 /// The bits lie inside readable memory; `out` points to `limbs` limbs, enough for them.
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn read_bits(base: *const u8, at: u64, bits: u64, out: *mu
     }
 }
 
-/// Writes the low `bits` bits of a number, beginning `at` bits behind `base`.
+/// Writes the low `bits` bits of a number, beginning `at` bits after `base`.
 ///
 /// # Safety
 /// The bits lie inside writable memory; `value` points to enough limbs for them.

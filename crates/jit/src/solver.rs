@@ -66,7 +66,7 @@ fn run(
 
 /// Solves a forward problem: improves `values`, what holds before each place, until nothing changes.
 ///
-/// `starts` are the places to visit first. `flow` passes what holds behind a place, on each edge, to its last argument. `join` adds
+/// `starts` are the places to visit first. `flow` passes what holds after a place, on each edge, to its last argument. `join` adds
 /// to a value what holds on one more edge, and returns whether that changed the value.
 pub fn forward<V: Clone + Default>(
     graph: &Graph,

@@ -29,7 +29,7 @@ pub trait Architecture: Sync {
     /// Lowers a call of an extern function or method that core.p4 does not declare.
     fn call(&self, cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value>;
 
-    /// Handles a table property that P4_16 does not define. The [`ir::Table`] exists already, without actions.
+    /// Handles a table property that P4_16 does not define. The [`ir::Table`] already exists, without actions.
     fn table_property(&self, cx: &mut Lowerer<'_>, table: ir::TableId, property: &Property) -> Lowered<()>;
 
     /// Returns the number that selects a member if an entry names a group of `profile`, from the table's keys of match
@@ -53,7 +53,7 @@ pub struct ExternCall {
     pub args: Vec<Arg>,
     /// Return type.
     pub ret: Type,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -68,7 +68,7 @@ pub struct Arg {
     pub value: Option<Value>,
     /// The place of an `out` or `inout` argument; `None` for `_`.
     pub place: Option<Place>,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -79,7 +79,7 @@ pub struct Property {
     pub name: String,
     /// Its value.
     pub value: Value,
-    /// Source location of the value.
+    /// Source place of the value.
     pub span: Span,
 }
 
@@ -135,7 +135,7 @@ impl ExternCall {
             return Ok(());
         }
         let Some(width) = cx.scalar_width(&arg.ty) else {
-            let what = format!("`{}` with a result of type {}", self.name, cx.type_name(&arg.ty));
+            let what = format!("`{}` with a result of type {}", self.name, cx.program.type_text(&arg.ty));
             return cx.unsupported(arg.span, what);
         };
         let field = cx.temporary(width);

@@ -30,19 +30,19 @@ impl Lowerer<'_> {
     /// Returns the objects passed to a package instance, by parameter.
     pub fn package_objects(&mut self, package: ObjectId) -> Lowered<Vec<ObjectId>> {
         let Object::Package(object) = self.object(package) else {
-            return self.bug(self.main_span(), "`main` is no package");
+            return self.bug(self.main_span(), "`main` is not a package");
         };
         let mut out = Vec::new();
         for arg in object.args.clone() {
             match arg {
                 Some(Value::Object(id)) => out.push(id),
-                _ => return self.unsupported(self.main_span(), "a package argument that is no object"),
+                _ => return self.unsupported(self.main_span(), "a package argument that is not an object"),
             }
         }
         Ok(out)
     }
 
-    /// Lowers a parser or control instance as a block of its own.
+    /// Lowers a parser or control instance as a separate block.
     pub fn block(
         &mut self,
         object: ObjectId,

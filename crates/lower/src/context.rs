@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
+use p4jet_analysis::control_names::{self, NameSpace, ObjectKind};
 use p4jet_analysis::typed;
 use p4jet_ir as ir;
 use p4jet_ir::{Expr, FieldId, FieldKind, Function, HeaderId, Loc, NodeId, Op, Terminator};
@@ -47,7 +48,7 @@ pub(crate) const GLOBAL: ScopeId = ScopeId(0);
 /// The storage of a variable or parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Binding {
-    /// Storage of its own, or of the argument.
+    /// Its own storage, or that of the argument.
     Storage(Storage),
     /// A value that does not change while the variable lives: `in` and constructor parameters, objects.
     Value(Value),
@@ -91,66 +92,6 @@ pub(crate) enum Kind {
     Block,
 }
 
-/// Kinds of objects that the control plane distinguishes by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ControlKind {
-    Table,
-    Action,
-    Counter,
-    Register,
-    Meter,
-    ActionProfile,
-    Digest,
-    ValueSet,
-}
-
-impl ControlKind {
-    /// The names from which its name must differ. Names of tables and of actions may be those of other objects, as in p4c,
-    /// but a value set is a table of the IR, too.
-    fn spaces(self) -> &'static [NameSpace] {
-        match self {
-            ControlKind::Table => &[NameSpace::Tables],
-            ControlKind::Action => &[NameSpace::Actions],
-            ControlKind::ValueSet => &[NameSpace::Objects, NameSpace::Tables],
-            _ => &[NameSpace::Objects],
-        }
-    }
-
-    fn singular(self) -> &'static str {
-        match self {
-            ControlKind::Table => "a table",
-            ControlKind::Action => "an action",
-            ControlKind::Counter => "a counter",
-            ControlKind::Register => "a register",
-            ControlKind::Meter => "a meter",
-            ControlKind::ActionProfile => "an action profile",
-            ControlKind::Digest => "a digest",
-            ControlKind::ValueSet => "a value set",
-        }
-    }
-
-    fn plural(self) -> &'static str {
-        match self {
-            ControlKind::Table => "tables",
-            ControlKind::Action => "actions",
-            ControlKind::Counter => "counters",
-            ControlKind::Register => "registers",
-            ControlKind::Meter => "meters",
-            ControlKind::ActionProfile => "action profiles",
-            ControlKind::Digest => "digests",
-            ControlKind::ValueSet => "value sets",
-        }
-    }
-}
-
-/// Control-plane names that must differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum NameSpace {
-    Tables,
-    Actions,
-    Objects,
-}
-
 /// The possible effects of a table's actions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableEffects {
@@ -161,7 +102,7 @@ pub(crate) struct TableEffects {
 /// The owner of each control-plane name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
-    kind: ControlKind,
+    kind: ObjectKind,
     span: Span,
     scope: ScopeId,
     /// The call or instance for which it was created.
@@ -426,7 +367,7 @@ impl<'a> Lowerer<'a> {
 
     /// Gives a control-plane name to something declared at `span` in a scope. If another thing has it whose name must
     /// differ, that is an error, because runtime commands could not distinguish them.
-    pub(crate) fn claim(&mut self, kind: ControlKind, name: &str, span: Span, scope: ScopeId) {
+    pub(crate) fn claim(&mut self, kind: ObjectKind, name: &str, span: Span, scope: ScopeId) {
         let new = Claim { kind, span, scope, site: self.nesting.last().copied(), contested: false };
         let keys = || kind.spaces().iter().map(|space| (*space, name.to_string()));
         let taken = keys().find(|key| self.claims.contains_key(key));
@@ -435,17 +376,12 @@ impl<'a> Lowerer<'a> {
         }
         let Some(earlier) = taken.and_then(|key| self.claims.get_mut(&key)) else { return };
         // An action that several tables bind to arguments is still one action.
-        if kind == ControlKind::Action && (earlier.span, earlier.scope) == (span, scope) {
+        if kind == ObjectKind::Action && (earlier.span, earlier.scope) == (span, scope) {
             return;
         }
         earlier.contested = true;
         let earlier = *earlier;
-        let two = match earlier.kind == kind {
-            true => format!("two {}", kind.plural()),
-            false => format!("{} and {}", earlier.kind.singular(), kind.singular()),
-        };
-        let what = format!("{two} have the control-plane name `{name}`");
-        let mut diagnostic = Diagnostic::error("duplicate-control-name", span, what);
+        let mut diagnostic = control_names::duplicate(name, earlier.kind, kind, span);
         match (earlier.site, new.site) {
             (Some(first), Some(second)) if earlier.span == span && first != second => {
                 diagnostic = diagnostic
@@ -728,7 +664,7 @@ impl<'a> Lowerer<'a> {
         let reported = self.report(
             diagnostic
                 .note("each call of a function, action, parser or control is a copy of its body")
-                .note("each turn of a loop over the elements of a list or stack is one, too"),
+                .note("so is each turn of a loop over the elements of a list or stack"),
         );
         self.too_large = true;
         reported

@@ -74,7 +74,10 @@ impl Lowerer<'_> {
                 Some(width) => Value::Scalar(Expr::constant(build::pattern(n, width), width)),
                 None if ty == Type::Integer => Value::Integer(n.clone()),
                 None if self.is_zero_width(&ty) => Value::Struct(Vec::new()),
-                None => return self.unsupported(e.span, format!("values of type {}", self.type_name(&ty))),
+                None => {
+                    return self
+                        .unsupported(e.span, format!("values of type {}", self.program.type_text(&ty)));
+                }
             }),
             ExprKind::Bool(b) => Ok(Value::Scalar(build::truth(*b))),
             ExprKind::String(s) => Ok(Value::Text(s.clone())),

@@ -3,11 +3,12 @@
 //! Instantiating a parser or control creates a [`Scope`](crate::context::Scope) that binds its type and constructor
 //! parameters and contains its own instances; P4_16 "compile-time evaluation" defines the order.
 
+use p4jet_analysis::control_names::ObjectKind;
 use p4jet_analysis::typed::{self, Local, Type};
 use p4jet_ir as ir;
 use p4jet_syntax::span::Span;
 
-use crate::context::{Binding, ControlKind, GLOBAL, Lowered, Lowerer, ScopeId, full_name};
+use crate::context::{Binding, GLOBAL, Lowered, Lowerer, ScopeId, full_name};
 use crate::value::{ObjectId, Value};
 
 /// An instance.
@@ -119,11 +120,13 @@ impl<'a> Lowerer<'a> {
     /// instances of one kind have one name.
     pub fn add_instance(&mut self, name: &str, kind: ir::InstanceKind, span: Span) -> ir::InstanceId {
         let control_kind = match kind {
-            ir::InstanceKind::Counter { .. } | ir::InstanceKind::DirectCounter { .. } => ControlKind::Counter,
-            ir::InstanceKind::Register { .. } => ControlKind::Register,
-            ir::InstanceKind::Meter { .. } | ir::InstanceKind::DirectMeter { .. } => ControlKind::Meter,
-            ir::InstanceKind::ActionProfile { .. } => ControlKind::ActionProfile,
-            ir::InstanceKind::Digest { .. } => ControlKind::Digest,
+            ir::InstanceKind::Counter { .. } => ObjectKind::Counter,
+            ir::InstanceKind::DirectCounter { .. } => ObjectKind::DirectCounter,
+            ir::InstanceKind::Register { .. } => ObjectKind::Register,
+            ir::InstanceKind::Meter { .. } => ObjectKind::Meter,
+            ir::InstanceKind::DirectMeter { .. } => ObjectKind::DirectMeter,
+            ir::InstanceKind::ActionProfile { .. } => ObjectKind::ActionProfile,
+            ir::InstanceKind::Digest { .. } => ObjectKind::Digest,
         };
         self.claim(control_kind, name, span, self.scope);
         let name = self.unique_name(crate::context::Kind::Instance, name);
@@ -151,8 +154,10 @@ impl<'a> Lowerer<'a> {
         // As in bmv2, the control plane knows the architecture's blocks by the names of their types, wherever they are
         // instantiated.
         let top_level = self.scope == GLOBAL && matches!(ty, Type::Parser(..) | Type::Control(..));
-        let name =
-            if top_level { self.type_name(&ty) } else { full_name(self.path(), &instance.control_name) };
+        let name = match self.program.declared_name(&ty) {
+            Some(name) if top_level => name.to_string(),
+            _ => full_name(self.path(), &instance.control_name),
+        };
         let sites = self.apply_sites.get(&id).copied().unwrap_or(0);
         let object = self.make(&ty, instance.constructor, &instance.args, name, sites <= 1, instance.span)?;
         let scope = self.scope;
@@ -172,7 +177,7 @@ impl<'a> Lowerer<'a> {
         args: &[Option<typed::Expr>],
         span: Span,
     ) -> Lowered<ObjectId> {
-        let name = full_name(self.path(), &self.type_name(ty));
+        let name = full_name(self.path(), self.program.declared_name(ty).unwrap_or_default());
         self.make(ty, constructor, args, name, true, span)
     }
 
@@ -249,7 +254,7 @@ impl<'a> Lowerer<'a> {
                 self.make_block(object, params, type_args, values, locals, name, single_site)
             }
             other => {
-                let what = format!("an instance of {}", self.type_name(other));
+                let what = format!("an instance of {}", self.program.type_text(other));
                 self.bug(span, what)
             }
         }

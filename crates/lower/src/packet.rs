@@ -36,7 +36,7 @@ impl Lowerer<'_> {
             }
             "lookahead" => {
                 let Some(width) = self.wire_width(ret) else {
-                    let what = format!("lookahead of type {}", self.type_name(ret));
+                    let what = format!("lookahead of type {}", self.program.type_text(ret));
                     return self.unsupported(call.span, what);
                 };
                 if width == 0 {
@@ -96,7 +96,8 @@ impl Lowerer<'_> {
                     Some(StructKind::Header) => Value::Header { valid: build::truth(true), fields: parts },
                     Some(_) => Value::Struct(parts),
                     None => {
-                        return self.unsupported(span, format!("lookahead of type {}", self.type_name(&t)));
+                        return self
+                            .unsupported(span, format!("lookahead of type {}", self.program.type_text(&t)));
                     }
                 })
             }

@@ -248,7 +248,7 @@ impl Lowerer<'_> {
         let found: Vec<u32> = keys.iter().map(|k| self.width(k)).collect();
         if widths != found {
             let span = self.program.value_sets[id.index()].span;
-            return self.unsupported(span, "a value set whose fields are not one to one the select's keys");
+            return self.unsupported(span, "a value set whose fields do not correspond to the select's keys");
         }
         let hit = self.temporary(1);
         self.apply_lowered(table, keys.to_vec(), Some(hit), None, None);

@@ -173,7 +173,7 @@ impl Lowerer<'_> {
                 let index = self.next_or_last(now, size, is_next)?;
                 self.element(&base, index, is_next.then_some(next))
             }
-            _ => self.bug(e.span, "an expression that is no l-value"),
+            _ => self.bug(e.span, "an expression that is not an l-value"),
         }
     }
 
@@ -215,7 +215,7 @@ impl Lowerer<'_> {
     pub(crate) fn scalar_at(&mut self, place: &Place, span: Span) -> Lowered<Expr> {
         match self.read(place)? {
             Value::Scalar(e) => Ok(e),
-            _ => self.bug(span, "something that is no scalar"),
+            _ => self.bug(span, "something that is not a scalar"),
         }
     }
 
@@ -335,7 +335,7 @@ impl Lowerer<'_> {
             _ => None,
         };
         let Some(first) = id(&element.first) else {
-            return self.bug(self.span, "an element that is no header");
+            return self.bug(self.span, "an element that is not a header");
         };
         let seconds: Vec<_> = element.choices.iter().map(|c| c.second.as_ref().and_then(id)).collect();
         self.locate(|cx| &cx.header_columns, first, &element.choices, &seconds, &mut Located::new())

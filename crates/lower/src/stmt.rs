@@ -247,7 +247,8 @@ impl Lowerer<'_> {
         span: Span,
     ) -> Lowered<()> {
         let Some(width) = self.scalar_width(ty) else {
-            return self.unsupported(span, format!("a loop over values of type {}", self.type_name(ty)));
+            return self
+                .unsupported(span, format!("a loop over values of type {}", self.program.type_text(ty)));
         };
         let signed = self.is_signed(ty);
         let low = self.expr(lo)?;

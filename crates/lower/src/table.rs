@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use num_bigint::{BigInt, BigUint};
 use num_traits::{One, ToPrimitive, Zero};
+use p4jet_analysis::control_names::{NameSpace, ObjectKind};
 use p4jet_analysis::typed::{self, ExprKind, KeySet, Type};
 use p4jet_ir as ir;
 use p4jet_ir::{FieldId, FieldKind, KeyMatch, MatchKind, Terminator};
@@ -17,9 +18,7 @@ use p4jet_syntax::span::Span;
 use crate::arch::{Arg, Property};
 use crate::build;
 use crate::cfg::Jump;
-use crate::context::{
-    ControlKind, Flow, GLOBAL, Kind, Lowered, Lowerer, NameSpace, ScopeId, TableEffects, full_name,
-};
+use crate::context::{Flow, GLOBAL, Kind, Lowered, Lowerer, ScopeId, TableEffects, full_name};
 use crate::value::{ObjectId, Value};
 
 /// The `size`, in P4Runtime and bmv2, of a table that declares none.
@@ -193,7 +192,7 @@ impl Lowerer<'_> {
         declaration: &typed::Table,
     ) -> Lowered<ir::TableId> {
         let name = full_name(self.path(), &declaration.control_name);
-        self.claim(ControlKind::Table, &name, declaration.span, scope);
+        self.claim(ObjectKind::Table, &name, declaration.span, scope);
         let name = self.unique_name(Kind::Table, &name);
         let loc = self.loc(declaration.span);
         let table = ir::TableId(self.ir.tables.len() as u32);
@@ -223,7 +222,7 @@ impl Lowerer<'_> {
             }
             let ty = self.ty(&key.expr.ty);
             let Some(width) = self.scalar_width(&ty) else {
-                let what = format!("a table key of type {}", self.type_name(&ty));
+                let what = format!("a table key of type {}", self.program.type_text(&ty));
                 return self.unsupported(key.span, what);
             };
             let Some(kind) = match_kind(&key.match_kind) else {
@@ -416,7 +415,7 @@ impl Lowerer<'_> {
         };
         match annotation.body.integer().and_then(|n| n.to_u32()) {
             Some(priority) if priority <= i32::MAX as u32 => Ok(priority),
-            _ => self.unsupported(annotation.span, "a `@priority` that is no integer literal below 2^31"),
+            _ => self.unsupported(annotation.span, "a `@priority` that is not an integer literal below 2^31"),
         }
     }
 
@@ -559,7 +558,7 @@ impl Lowerer<'_> {
             }
             action = twin;
         } else {
-            self.claim(ControlKind::Action, &path, declaration.span, home);
+            self.claim(ObjectKind::Action, &path, declaration.span, home);
             self.actions_named.entry(path).or_default().push(ir_id);
         }
         if !bound {
@@ -633,7 +632,7 @@ impl Lowerer<'_> {
                 })
             }
             other => {
-                let what = format!("an action parameter of type {}", self.type_name(&other));
+                let what = format!("an action parameter of type {}", self.program.type_text(&other));
                 self.unsupported(span, what)
             }
         }
@@ -650,7 +649,7 @@ impl Lowerer<'_> {
         }
         let set = &self.program.value_sets[id.index()];
         let name = full_name(&self.scopes[scope.0 as usize].path, &set.name);
-        self.claim(ControlKind::ValueSet, &name, set.span, scope);
+        self.claim(ObjectKind::ValueSet, &name, set.span, scope);
         let name = self.unique_name(Kind::Table, &name);
         let ty = self.ty(&set.ty);
         // P4_16 "parser value sets": each field of a struct is one key, with the match kind of `@match`.
@@ -671,7 +670,7 @@ impl Lowerer<'_> {
         let mut keys = Vec::new();
         for (name, ty, kind) in parts {
             let Some(width) = self.scalar_width(&ty) else {
-                let what = format!("a value set of type {}", self.type_name(&ty));
+                let what = format!("a value set of type {}", self.program.type_text(&ty));
                 return self.unsupported(set.span, what);
             };
             keys.push(ir::Key { name, width, kind });

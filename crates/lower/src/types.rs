@@ -2,6 +2,7 @@
 
 use num_bigint::BigInt;
 use p4jet_analysis::typed::{self, Type};
+use p4jet_analysis::{replace_params, substitute};
 use p4jet_ir as ir;
 use p4jet_ir::{Expr, FieldId, FieldKind, HeaderId};
 use p4jet_syntax::ast::{Annotation, AnnotationBody, StructKind};
@@ -51,36 +52,7 @@ impl Lowerer<'_> {
 
     /// Returns the type with type parameters replaced by their values in the current scope.
     pub fn ty(&self, ty: &Type) -> Type {
-        self.substitute(ty, &|p| self.lookup(|s| s.types.get(&p).cloned()))
-    }
-
-    fn substitute(&self, ty: &Type, find: &dyn Fn(typed::TypeParamId) -> Option<Type>) -> Type {
-        let list = |tys: &[Type]| tys.iter().map(|t| self.substitute(t, find)).collect::<Vec<_>>();
-        match ty {
-            Type::Param(p) => find(*p).unwrap_or_else(|| ty.clone()),
-            Type::Struct(id, args) => Type::Struct(*id, list(args)),
-            Type::Stack(element, n) => Type::Stack(Box::new(self.substitute(element, find)), *n),
-            Type::Tuple(parts) => Type::Tuple(list(parts)),
-            Type::List(element) => Type::List(Box::new(self.substitute(element, find))),
-            Type::Set(element) => Type::Set(Box::new(self.substitute(element, find))),
-            Type::Extern(id, args) => Type::Extern(*id, list(args)),
-            Type::Parser(id, args) => Type::Parser(*id, list(args)),
-            Type::Control(id, args) => Type::Control(*id, list(args)),
-            Type::Package(id, args) => Type::Package(*id, list(args)),
-            Type::Void
-            | Type::Bool
-            | Type::String
-            | Type::Integer
-            | Type::Bit(_)
-            | Type::Int(_)
-            | Type::Varbit(_)
-            | Type::Error
-            | Type::MatchKind
-            | Type::Enum(_)
-            | Type::New(_)
-            | Type::ApplyResult(_)
-            | Type::ActionEnum(_) => ty.clone(),
-        }
+        replace_params(ty, &|p| self.lookup(|s| s.types.get(&p).cloned()))
     }
 
     /// Returns names and types of the fields of a (substituted) struct, header or union type, or of the elements of a
@@ -89,10 +61,8 @@ impl Lowerer<'_> {
         match ty {
             Type::Struct(id, args) => {
                 let declaration = &self.program.structs[id.index()];
-                let find = |p| {
-                    declaration.type_params.iter().position(|q| *q == p).and_then(|i| args.get(i).cloned())
-                };
-                declaration.fields.iter().map(|f| (f.name.clone(), self.substitute(&f.ty, &find))).collect()
+                let field_type = |ty| substitute(ty, &declaration.type_params, args);
+                declaration.fields.iter().map(|f| (f.name.clone(), field_type(&f.ty))).collect()
             }
             Type::Tuple(parts) => {
                 parts.iter().enumerate().map(|(i, t)| (format!("f{i}"), t.clone())).collect()
@@ -222,36 +192,6 @@ impl Lowerer<'_> {
         numbers.collect()
     }
 
-    /// Returns the name of a type for messages.
-    pub fn type_name(&self, ty: &Type) -> String {
-        let p = self.program;
-        match ty {
-            Type::Void => "void".into(),
-            Type::Bool => "bool".into(),
-            Type::String => "string".into(),
-            Type::Integer => "int".into(),
-            Type::Bit(w) => format!("bit<{w}>"),
-            Type::Int(w) => format!("int<{w}>"),
-            Type::Varbit(w) => format!("varbit<{w}>"),
-            Type::Error => "error".into(),
-            Type::MatchKind => "match_kind".into(),
-            Type::Struct(id, _) => p.structs[id.index()].name.clone(),
-            Type::Enum(id) => p.enums[id.index()].name.clone(),
-            Type::New(id) => p.new_types[id.index()].name.clone(),
-            Type::Stack(element, n) => format!("{}[{n}]", self.type_name(element)),
-            Type::Tuple(_) => "a tuple".into(),
-            Type::List(_) => "a list".into(),
-            Type::Set(_) => "a set".into(),
-            Type::Extern(id, _) => p.externs[id.index()].name.clone(),
-            Type::Parser(id, _) => p.parsers[id.index()].name.clone(),
-            Type::Control(id, _) => p.controls[id.index()].name.clone(),
-            Type::Package(id, _) => p.packages[id.index()].name.clone(),
-            Type::ApplyResult(_) => "the result of apply".into(),
-            Type::ActionEnum(_) => "action_run".into(),
-            Type::Param(id) => p.type_params[id.index()].clone(),
-        }
-    }
-
     /// Creates storage for a value of a (substituted) type, called `name`.
     pub fn storage(&mut self, ty: &Type, name: &str, role: Role, span: Span) -> Lowered<Storage> {
         self.go_on()?;
@@ -306,7 +246,7 @@ impl Lowerer<'_> {
                 Ok(Storage::Union(parts.into()))
             }
             other => {
-                let what = format!("a variable of type {}", self.type_name(&other));
+                let what = format!("a variable of type {}", self.program.type_text(&other));
                 self.unsupported(span, what)
             }
         }
@@ -379,7 +319,7 @@ impl Lowerer<'_> {
                 Ok(Storage::Struct(parts.into()))
             }
             other => {
-                let what = format!("a header field of type {}", self.type_name(&other));
+                let what = format!("a header field of type {}", self.program.type_text(&other));
                 self.unsupported(span, what)
             }
         }
@@ -426,7 +366,7 @@ impl Lowerer<'_> {
                 })
             }
             other => {
-                let what = format!("a value of type {}", self.type_name(&other));
+                let what = format!("a value of type {}", self.program.type_text(&other));
                 self.unsupported(span, what)
             }
         }
@@ -464,7 +404,8 @@ impl Lowerer<'_> {
             }
             _ => {
                 // Extern functions accept generic types of which they support only some.
-                let what = format!("a value of type `{}` where a number is needed", self.type_name(ty));
+                let what =
+                    format!("a value of type `{}` where a number is needed", self.program.type_text(ty));
                 self.unsupported(span, what)
             }
         }

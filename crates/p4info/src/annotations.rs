@@ -2,12 +2,13 @@
 //! "Structured Annotations").
 
 use num_bigint::BigInt;
-use num_traits::{Signed, ToPrimitive, Zero};
+use num_traits::ToPrimitive;
 use p4jet_analysis::typed::Program;
 use p4jet_syntax::ast::{Annotation, AnnotationBody, BinaryOp, Expr, ExprKind, UnaryOp};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::{SourceMap, Span};
 
+use crate::integers::{self, Folded};
 use crate::proto::config::{
     self, Documentation, Expression, ExpressionList, ExpressionValue, KeyValuePair, KeyValuePairList,
     StructuredAnnotation,
@@ -141,8 +142,8 @@ pub fn id(annotations: &[Annotation], errors: &mut Vec<Diagnostic>) -> Option<u3
     let id = annotation.body.integer().and_then(|n| n.to_u32());
     if id.is_none() {
         errors.push(
-            Diagnostic::error("annotation", annotation.span, "`@id` needs a number of 32 bits")
-                .note("write `@id(0x01000005)`, or `@id(5)` for the same of an action"),
+            Diagnostic::error("annotation", annotation.span, "`@id` needs a 32-bit number")
+                .note("write `@id(0x01000005)`; for an action, `@id(5)` means the same"),
         );
     }
     id
@@ -169,7 +170,7 @@ fn expression(program: &Program, e: &Expr, errors: &mut Vec<Diagnostic>) -> Opti
                         e.span,
                         "a number of more than 64 bits in a structured annotation",
                     )
-                    .note("P4Info holds signed numbers of 64 bits there: write larger ones as a text"),
+                    .note("P4Info holds signed 64-bit numbers there: write larger ones as a string"),
                 );
                 return None;
             }
@@ -205,7 +206,10 @@ fn value(program: &Program, e: &Expr) -> Option<Value> {
             _ => return None,
         },
         ExprKind::Binary(op, a, b) => match (value(program, a)?, value(program, b)?) {
-            (Value::Int(a), Value::Int(b)) => integer(*op, a, b)?,
+            (Value::Int(a), Value::Int(b)) => match integers::binary(*op, a, b)? {
+                Folded::Int(n) => Value::Int(n),
+                Folded::Bool(b) => Value::Bool(b),
+            },
             (Value::Bool(a), Value::Bool(b)) => Value::Bool(match op {
                 BinaryOp::And => a && b,
                 BinaryOp::Or => a || b,
@@ -222,31 +226,4 @@ fn value(program: &Program, e: &Expr) -> Option<Value> {
         },
         _ => return None,
     })
-}
-
-/// Larger shifts are not evaluated.
-const SHIFT_MAX: u32 = 4_096;
-
-fn integer(op: BinaryOp, a: BigInt, b: BigInt) -> Option<Value> {
-    let shift = || b.to_u32().filter(|n| *n <= SHIFT_MAX);
-    let dividable = !b.is_zero() && !a.is_negative() && !b.is_negative();
-    Some(Value::Int(match op {
-        BinaryOp::Add => a + b,
-        BinaryOp::Sub => a - b,
-        BinaryOp::Mul => a * b,
-        BinaryOp::Div if dividable => a / b,
-        BinaryOp::Mod if dividable => a % b,
-        BinaryOp::Shl => a << shift()?,
-        BinaryOp::Shr => a >> shift()?,
-        BinaryOp::BitAnd => a & b,
-        BinaryOp::BitOr => a | b,
-        BinaryOp::BitXor => a ^ b,
-        BinaryOp::Eq => return Some(Value::Bool(a == b)),
-        BinaryOp::Ne => return Some(Value::Bool(a != b)),
-        BinaryOp::Lt => return Some(Value::Bool(a < b)),
-        BinaryOp::Le => return Some(Value::Bool(a <= b)),
-        BinaryOp::Gt => return Some(Value::Bool(a > b)),
-        BinaryOp::Ge => return Some(Value::Bool(a >= b)),
-        _ => return None,
-    }))
 }

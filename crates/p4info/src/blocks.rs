@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use num_bigint::BigInt;
-use num_traits::ToPrimitive;
+use p4jet_analysis::replace_params;
 use p4jet_analysis::typed::{
     ActionId, Call, Callee, Collection, ControlId, EnumId, Expr, ExprKind, ExternId, FunctionId, InstanceId,
     KeySet, Local, ParserId, Program, Stmt, StmtKind, TableId, Target, Transition, Type, TypeParamId,
@@ -15,6 +15,8 @@ use p4jet_analysis::typed::{
 use p4jet_syntax::ast::BinaryOp;
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
+
+use crate::integers::{self, Folded};
 
 /// Maximum number of instances and of applied tables.
 const OBJECTS_MAX: usize = 200_000;
@@ -226,7 +228,7 @@ impl<'a> Blocks<'a> {
         let ty = self.substituted(&instance.ty, scope);
         let is_block = matches!(ty, Type::Parser(..) | Type::Control(..));
         let name = match scope == GLOBAL && is_block {
-            true => self.type_name(&ty),
+            true => self.program.declared_name(&ty).unwrap_or_default().to_string(),
             false => full_name(&self.scope(scope).path, &instance.control_name),
         };
         let made = self.make(&ty, instance.constructor, &instance.args, name, Some(id), scope, instance.span);
@@ -309,18 +311,9 @@ impl<'a> Blocks<'a> {
         scope
     }
 
-    fn type_name(&self, ty: &Type) -> String {
-        match ty {
-            Type::Parser(id, _) => self.program.parsers[id.index()].name.clone(),
-            Type::Control(id, _) => self.program.controls[id.index()].name.clone(),
-            Type::Extern(id, _) => self.program.externs[id.index()].name.clone(),
-            _ => String::new(),
-        }
-    }
-
     /// Returns a type without the type parameters of a scope.
     pub fn substituted(&self, ty: &Type, scope: ScopeId) -> Type {
-        substitute(ty, &self.scope(scope).types)
+        replace_params(ty, &|id| self.scope(scope).types.get(&id).cloned())
     }
 
     /// Evaluates an expression.
@@ -336,12 +329,17 @@ impl<'a> Blocks<'a> {
             ExprKind::Instance(id) => self.instance(*id, scope),
             ExprKind::Construct { constructor, args } => {
                 let ty = self.substituted(&e.ty, scope);
-                let name = full_name(&self.scope(scope).path, &self.type_name(&ty));
+                let name =
+                    full_name(&self.scope(scope).path, self.program.declared_name(&ty).unwrap_or_default());
                 self.make(&ty, *constructor, args, name, None, scope, e.span)
             }
             ExprKind::Cast(inner) => self.value(inner, scope),
             ExprKind::Binary(op, a, b) => match (self.value(a, scope), self.value(b, scope)) {
-                (Const::Int(a), Const::Int(b)) => integer(*op, a, b),
+                (Const::Int(a), Const::Int(b)) => match integers::binary(*op, a, b) {
+                    Some(Folded::Int(n)) => Const::Int(n),
+                    Some(Folded::Bool(b)) => Const::Bool(b),
+                    None => Const::Other,
+                },
                 (Const::Bool(a), Const::Bool(b)) => match op {
                     BinaryOp::And => Const::Bool(a && b),
                     BinaryOp::Or => Const::Bool(a || b),
@@ -511,7 +509,10 @@ impl<'a> Blocks<'a> {
                     Some(object) => Const::Object(*object),
                     None => {
                         let ty = self.substituted(ty, at.scope);
-                        let name = full_name(&self.scope(at.scope).path, &self.type_name(&ty));
+                        let name = full_name(
+                            &self.scope(at.scope).path,
+                            self.program.declared_name(&ty).unwrap_or_default(),
+                        );
                         self.make(&ty, 0, &[], name, None, at.scope, call.span)
                     }
                 };
@@ -542,7 +543,7 @@ impl<'a> Blocks<'a> {
         let types: Vec<Type> = call
             .type_args
             .iter()
-            .map(|ty| substitute(&substitute(ty, at.types), &self.scope(at.scope).types))
+            .map(|ty| self.substituted(&replace_params(ty, &|id| at.types.get(&id).cloned()), at.scope))
             .collect();
         match &function.body {
             Some(body) => {
@@ -573,60 +574,4 @@ impl<'a> Blocks<'a> {
             }
         }
     }
-}
-
-/// Larger shifts are not evaluated.
-const SHIFT_MAX: u32 = 4_096;
-
-fn integer(op: BinaryOp, a: BigInt, b: BigInt) -> Const {
-    let zero = BigInt::from(0);
-    let shift = b.to_u32().filter(|n| *n <= SHIFT_MAX);
-    Const::Int(match op {
-        BinaryOp::Add => a + b,
-        BinaryOp::Sub => a - b,
-        BinaryOp::Mul if a.bits() + b.bits() <= u64::from(SHIFT_MAX) => a * b,
-        BinaryOp::Div if b > zero && a >= zero => a / b,
-        BinaryOp::Mod if b > zero && a >= zero => a % b,
-        BinaryOp::Shl => match shift {
-            Some(n) if a.bits() <= u64::from(SHIFT_MAX) => a << n,
-            _ => return Const::Other,
-        },
-        BinaryOp::Shr => match shift {
-            Some(n) => a >> n,
-            None => return Const::Other,
-        },
-        BinaryOp::Eq => return Const::Bool(a == b),
-        BinaryOp::Ne => return Const::Bool(a != b),
-        BinaryOp::Lt => return Const::Bool(a < b),
-        BinaryOp::Le => return Const::Bool(a <= b),
-        BinaryOp::Gt => return Const::Bool(a > b),
-        BinaryOp::Ge => return Const::Bool(a >= b),
-        _ => return Const::Other,
-    })
-}
-
-/// Replaces type parameters.
-fn substitute(ty: &Type, types: &HashMap<TypeParamId, Type>) -> Type {
-    if types.is_empty() {
-        return ty.clone();
-    }
-    let all = |list: &[Type]| list.iter().map(|t| substitute(t, types)).collect::<Vec<Type>>();
-    match ty {
-        Type::Param(id) => types.get(id).cloned().unwrap_or_else(|| ty.clone()),
-        Type::Struct(id, args) => Type::Struct(*id, all(args)),
-        Type::Extern(id, args) => Type::Extern(*id, all(args)),
-        Type::Parser(id, args) => Type::Parser(*id, all(args)),
-        Type::Control(id, args) => Type::Control(*id, all(args)),
-        Type::Package(id, args) => Type::Package(*id, all(args)),
-        Type::Tuple(args) => Type::Tuple(all(args)),
-        Type::Stack(element, n) => Type::Stack(Box::new(substitute(element, types)), *n),
-        Type::List(element) => Type::List(Box::new(substitute(element, types))),
-        Type::Set(element) => Type::Set(Box::new(substitute(element, types))),
-        _ => ty.clone(),
-    }
-}
-
-/// Replaces the type parameters of a generic struct.
-pub fn substitute_params(ty: &Type, params: &[TypeParamId], args: &[Type]) -> Type {
-    substitute(ty, &params.iter().copied().zip(args.iter().cloned()).collect())
 }

@@ -274,7 +274,7 @@ fn lex(text: &str) -> Result<Vec<Lexed>, (usize, String)> {
         }
         if rest.starts_with("/*") {
             let Some(end) = rest.find("*/") else {
-                return Err((from, "a comment that does not end".to_string()));
+                return Err((from, "an unterminated comment".to_string()));
             };
             at += end + 2;
             continue;
@@ -300,7 +300,7 @@ fn lex(text: &str) -> Result<Vec<Lexed>, (usize, String)> {
             Token::Word(rest[..end].to_string())
         } else if bytes[at] == b'\'' {
             let Some(end) = rest[1..].find('\'') else {
-                return Err((from, "a text that does not end".to_string()));
+                return Err((from, "an unterminated string".to_string()));
             };
             at += end + 2;
             Token::Text(rest[1..=end].to_string())
@@ -600,7 +600,7 @@ impl Parser<'_> {
             _ => "00:00:5e:00:53:01",
         };
         number.ok_or_else(|| {
-            (from, format!("`{text}` is no address of this kind, expected one such as {example}"))
+            (from, format!("`{text}` is not an address of this kind, expected one such as {example}"))
         })
     }
 
@@ -999,7 +999,7 @@ mod tests {
             ("!1 == 1", "line 1, column 2 of the constraint: a value of type int, expected a condition"),
             (
                 "ipv4('10.0.0') == 1",
-                "line 1, column 6 of the constraint: `10.0.0` is no address of this kind, expected one such as 192.0.2.1",
+                "line 1, column 6 of the constraint: `10.0.0` is not an address of this kind, expected one such as 192.0.2.1",
             ),
             (
                 "0xg == 1",
@@ -1011,10 +1011,10 @@ mod tests {
             ),
             (
                 "mac('0') == 1",
-                "line 1, column 5 of the constraint: `0` is no address of this kind, expected one such as 00:00:5e:00:53:01",
+                "line 1, column 5 of the constraint: `0` is not an address of this kind, expected one such as 00:00:5e:00:53:01",
             ),
             ("(true", "line 1, column 6 of the constraint: found the end, expected `)`"),
-            ("/* true", "line 1, column 1 of the constraint: a comment that does not end"),
+            ("/* true", "line 1, column 1 of the constraint: an unterminated comment"),
         ] {
             assert_eq!(refused(text), message, "{text}");
         }

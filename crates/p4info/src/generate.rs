@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use bytes::Bytes;
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
+use p4jet_analysis::control_names::{self, NameSpace, ObjectKind};
+use p4jet_analysis::substitute;
 use p4jet_analysis::typed::{
     ActionId, ActionRef as TypedActionRef, Expr, Local, Program, Table as TypedTable, TableId, Type,
     ValueSetId,
@@ -216,46 +218,26 @@ pub(crate) struct Generator<'a> {
     constraint_errors: Vec<Diagnostic>,
     info: P4Info,
     /// Each name, with the first object that has it.
-    names: HashMap<(NameSpace, String), (Prefix, Span)>,
+    names: HashMap<(NameSpace, String), (ObjectKind, Span)>,
 }
 
-/// Names that must differ.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum NameSpace {
-    Tables,
-    Actions,
-    Headers,
-    Objects,
-}
-
-/// The names from which that of an object must differ, as in runtime commands.
-fn spaces(kind: Prefix) -> &'static [NameSpace] {
-    match kind {
-        Prefix::Table => &[NameSpace::Tables],
-        Prefix::Action => &[NameSpace::Actions],
-        Prefix::ControllerHeader => &[NameSpace::Headers],
-        Prefix::ValueSet => &[NameSpace::Objects, NameSpace::Tables],
-        _ => &[NameSpace::Objects],
-    }
-}
-
-/// One object of a kind, and several.
-fn words(kind: Prefix) -> (&'static str, &'static str) {
-    match kind {
-        Prefix::Table => ("a table", "tables"),
-        Prefix::Action => ("an action", "actions"),
-        Prefix::ActionProfile => ("an action profile", "action profiles"),
-        Prefix::Counter => ("a counter", "counters"),
-        Prefix::DirectCounter => ("a direct counter", "direct counters"),
-        Prefix::Meter => ("a meter", "meters"),
-        Prefix::DirectMeter => ("a direct meter", "direct meters"),
-        Prefix::ControllerHeader => {
-            ("a header with `@controller_header`", "headers with `@controller_header`")
+/// The kind of the objects whose ids have this prefix.
+fn object_kind(prefix: Prefix) -> ObjectKind {
+    match prefix {
+        Prefix::Table => ObjectKind::Table,
+        Prefix::Action => ObjectKind::Action,
+        Prefix::ActionProfile => ObjectKind::ActionProfile,
+        Prefix::Counter => ObjectKind::Counter,
+        Prefix::DirectCounter => ObjectKind::DirectCounter,
+        Prefix::Meter => ObjectKind::Meter,
+        Prefix::DirectMeter => ObjectKind::DirectMeter,
+        Prefix::ControllerHeader => ObjectKind::ControllerHeader,
+        Prefix::ValueSet => ObjectKind::ValueSet,
+        Prefix::Digest => ObjectKind::Digest,
+        Prefix::Register => ObjectKind::Register,
+        Prefix::Unspecified | Prefix::PsaExternsStart | Prefix::OtherExternsStart | Prefix::Max => {
+            unreachable!("no object has such an id")
         }
-        Prefix::ValueSet => ("a value set", "value sets"),
-        Prefix::Register => ("a register", "registers"),
-        Prefix::Digest => ("a digest", "digests"),
-        _ => ("an object", "objects"),
     }
 }
 
@@ -407,7 +389,7 @@ impl<'a> Generator<'a> {
                 ))
             }
             BadId::Taken => {
-                let text = format!("the `@id` of `{name}` is that of another object of its kind");
+                let text = format!("the `@id` of `{name}` is also that of another object of its kind");
                 Diagnostic::error("annotation", span, text).note("each object of a kind needs a different id")
             }
             BadId::Zero => Diagnostic::error("annotation", span, format!("the `@id` of `{name}` is 0"))
@@ -520,8 +502,9 @@ impl<'a> Generator<'a> {
 
     /// Gives a name to an object. Reports another one that P4Runtime could not distinguish from it.
     fn claim(&mut self, kind: Prefix, name: &str, span: Span) {
+        let kind = object_kind(kind);
         let mut earlier = None;
-        for space in spaces(kind) {
+        for space in kind.spaces() {
             match self.names.entry((*space, name.to_string())) {
                 Entry::Vacant(vacant) => {
                     vacant.insert((kind, span));
@@ -532,10 +515,7 @@ impl<'a> Generator<'a> {
             }
         }
         let Some((first, first_span)) = earlier else { return };
-        let (one, many) = words(kind);
-        let two = if first == kind { format!("two {many}") } else { format!("{} and {one}", words(first).0) };
-        let text = format!("{two} have the control-plane name `{name}`");
-        let error = Diagnostic::error("duplicate-control-name", span, text);
+        let error = control_names::duplicate(name, first, kind, span);
         let error = match first_span == span {
             true => error.note("its declaration is instantiated twice under one name"),
             false => error.related(first_span, "the first is here"),
@@ -573,7 +553,7 @@ impl<'a> Generator<'a> {
             let id = annotations::id(annotations, &mut self.types.errors);
             if let Some(id) = id {
                 let wrong = match id {
-                    0 => Some("0 is no `@id`".to_string()),
+                    0 => Some("0 is not an `@id`".to_string()),
                     _ if !taken.insert(id) => Some(format!("`@id` {id} is given twice")),
                     _ => None,
                 };
@@ -1083,7 +1063,7 @@ impl Generator<'_> {
                 let declared = &program.structs[id.index()];
                 let ids = self.field_ids(declared.fields.iter().map(|f| (&f.annotations[..], set.span)));
                 for (field, id) in declared.fields.iter().zip(ids) {
-                    let ty = crate::blocks::substitute_params(&field.ty, &declared.type_params, &args);
+                    let ty = substitute(&field.ty, &declared.type_params, &args);
                     let what = format!("field `{}` of a value set", field.name);
                     let kind = match find(&field.annotations, "match").map(|a| &a.body) {
                         Some(AnnotationBody::Tokens(tokens)) => {
@@ -1129,7 +1109,7 @@ impl Generator<'_> {
             }
             let Some(controller_name) = annotations::text(annotation) else {
                 self.error(
-                    Diagnostic::error("annotation", annotation.span, "`@controller_header` needs a text")
+                    Diagnostic::error("annotation", annotation.span, "`@controller_header` needs a string")
                         .note("write `@controller_header(\"packet_in\")` or `@controller_header(\"packet_out\")`"),
                 );
                 continue;
@@ -1195,7 +1175,7 @@ impl Generator<'_> {
                 match value {
                     PairValue::Text(text) => *place = text,
                     _ => {
-                        let text = format!("`{key}` in `@pkginfo` is not a text");
+                        let text = format!("`{key}` in `@pkginfo` is not a string");
                         self.error(
                             Diagnostic::error("annotation", span, text)
                                 .note(format!("write `{key} = \"…\"`")),

@@ -21,6 +21,7 @@ pub mod descriptors;
 mod entries;
 mod generate;
 mod ids;
+mod integers;
 pub mod json;
 pub mod proto;
 pub mod reflect;

@@ -205,8 +205,8 @@ impl Reader<'_> {
                 self.expect(close)
             }
             Slot::String(place) => {
-                *place =
-                    String::from_utf8(self.string()?).map_err(|_| "a text that is not UTF-8".to_string())?;
+                *place = String::from_utf8(self.string()?)
+                    .map_err(|_| "a string that is not UTF-8".to_string())?;
                 Ok(())
             }
             Slot::Bytes(place) => {
@@ -339,12 +339,12 @@ impl Reader<'_> {
             self.at += 1;
             loop {
                 let Some(c) = self.text.get(self.at).copied() else {
-                    return Err("a text that does not end".to_string());
+                    return Err("an unterminated string".to_string());
                 };
                 self.at += 1;
                 match c {
                     _ if c == quote => break,
-                    b'\n' => return Err("a text that does not end on its line".to_string()),
+                    b'\n' => return Err("a string that does not end on its line".to_string()),
                     b'\\' => self.escape(&mut out)?,
                     _ => out.push(c),
                 }
@@ -352,13 +352,13 @@ impl Reader<'_> {
         }
         match any {
             true => Ok(out),
-            false => Err(format!("a text in quotes expected, but found {}", show(self.next()))),
+            false => Err(format!("a string in quotes expected, but found {}", show(self.next()))),
         }
     }
 
     fn escape(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
         let Some(c) = self.text.get(self.at).copied() else {
-            return Err("a text that does not end".to_string());
+            return Err("an unterminated string".to_string());
         };
         self.at += 1;
         let mut digits = |max: usize, radix: u32| {
@@ -388,12 +388,12 @@ impl Reader<'_> {
             b'x' | b'X' => (digits(2, 16) & 0xff) as u8,
             b'u' | b'U' => {
                 let c = char::from_u32(digits(if c == b'u' { 4 } else { 8 }, 16));
-                let c = c.ok_or("an escape that is no character")?;
+                let c = c.ok_or("an escape that is not a character")?;
                 out.extend(c.to_string().as_bytes());
                 return Ok(());
             }
             b'"' | b'\'' | b'\\' | b'?' => c,
-            _ => return Err(format!("`\\{}` is no escape", char::from(c))),
+            _ => return Err(format!("`\\{}` is not an escape", char::from(c))),
         };
         out.push(byte);
         Ok(())

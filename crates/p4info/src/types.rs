@@ -4,13 +4,13 @@
 use bytes::Bytes;
 use num_bigint::BigInt;
 use num_traits::{One, Signed, ToPrimitive};
+use p4jet_analysis::substitute;
 use p4jet_analysis::typed::{NewTypeId, Program, Struct, StructId, Type};
 use p4jet_syntax::ast::{Annotation, AnnotationBody, AnnotationToken, StructKind};
 use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 
 use crate::annotations::{self, shown};
-use crate::blocks::substitute_params;
 use crate::proto::config::{
     BitstringType, DataType, EnumMember, HeaderMember, HeaderUnionMember, P4BitTypeSpec,
     P4BitstringLikeTypeSpec, P4BoolType, P4DataTypeSpec, P4EnumTypeSpec, P4ErrorType, P4ErrorTypeSpec,
@@ -252,7 +252,7 @@ impl Types<'_> {
     fn aggregate(&mut self, id: StructId, args: &[Type], name: &str, span: Span) {
         let program = self.program;
         let declared = &program.structs[id.index()];
-        let field_type = |ty: &Type| substitute_params(ty, &declared.type_params, args);
+        let field_type = |ty: &Type| substitute(ty, &declared.type_params, args);
         match declared.kind {
             StructKind::Struct => {
                 if self.info().structs.contains_key(name) {
@@ -339,7 +339,7 @@ fn flatten<'a>(
     out: &mut Vec<FlatField<'a>>,
 ) {
     for field in &of.fields {
-        let ty = substitute_params(&field.ty, &of.type_params, args);
+        let ty = substitute(&field.ty, &of.type_params, args);
         let mut all: Vec<&Annotation> = field.annotations.iter().collect();
         let more = outer.iter().filter(|a| !field.annotations.iter().any(|own| own.name.text == a.name.text));
         all.extend(more);

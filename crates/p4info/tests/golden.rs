@@ -86,7 +86,7 @@ fn errors_name_a_remedy() {
     assert!(wrong_prefix.contains("ids of this kind start with 0x02"), "{wrong_prefix}");
     let locals = table("@id(7)", "t") + &table("@id(0x02000007)", "u");
     let twice = error(&locals, "t.apply(); u.apply();", "");
-    assert!(twice.contains("the `@id` of `I.u` is that of another object of its kind"), "{twice}");
+    assert!(twice.contains("the `@id` of `I.u` is also that of another object of its kind"), "{twice}");
     let zero = error(&table("@id(0)", "t"), "t.apply();", "");
     assert!(zero.contains("an id is a number from 1"), "{zero}");
 

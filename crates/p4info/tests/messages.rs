@@ -46,8 +46,8 @@ fn wrong_text_is_refused_with_the_line_and_the_choices() {
     assert!(
         refused("tables { idle_timeout_behavior: SOMETIMES }").contains("`NO_TIMEOUT`, `NOTIFY_CONTROL`")
     );
-    assert!(refused("pkg_info { arch: \"v1model }").contains("does not end"));
-    assert!(refused("pkg_info { arch: \"\\q\" }").contains("is no escape"));
+    assert!(refused("pkg_info { arch: \"v1model }").contains("unterminated"));
+    assert!(refused("pkg_info { arch: \"\\q\" }").contains("is not an escape"));
     assert!(refused("pkg_info 3").contains("`{` expected"));
     let deep = "type_info { new_types { key: \"a\" value { original_type { ".to_string()
         + &"tuple { members {".repeat(200);

@@ -610,8 +610,8 @@ impl Port for AfPacketPort {
         // The port does not change this, because it would outlast the switch.
         let merges = interface::merges_segments(name).then(|| {
             format!(
-                "interface `{name}` merges the TCP segments that it receives (LRO), so that they cannot be forwarded \
-                 as they came: switch that off with `ethtool -K {name} lro off`"
+                "interface `{name}` merges the TCP segments that it receives (LRO), so they cannot be forwarded \
+                 unchanged: disable it with `ethtool -K {name} lro off`"
             )
         });
         down.into_iter().chain(merges).collect()

@@ -67,7 +67,7 @@ impl LinkSpec {
             let (key, value) = text.split_once('=').unwrap_or((text, ""));
             let key = if key == "depth" { "queue" } else { key };
             if seen.contains(&key) {
-                return Err(format!("`{text}`: this was given before"));
+                return Err(format!("`{text}`: this option is given twice"));
             }
             seen.push(key);
             match key {
@@ -76,7 +76,7 @@ impl LinkSpec {
                 "reorder" if *text == "reorder" => link.reorder = true,
                 "loss" => link.loss = Loss::parse(value).ok_or_else(|| {
                     format!(
-                        "`{text}`: expected a probability such as `0.01` or `1%`, or `1/100` for each 100th"
+                        "`{text}`: expected a probability such as `0.01` or `1%`, or `1/100` for every 100th frame"
                     )
                 })?,
                 "rate" => {
@@ -99,7 +99,7 @@ impl LinkSpec {
             }
         }
         if link.queue.is_some() && link.rate.is_none() {
-            return Err("a queue without `rate=`: no frame waits where the rate has no limit".into());
+            return Err("`queue` without `rate=`: frames wait only where a rate limits them".into());
         }
         Ok(link)
     }
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn wrong_values_name_the_expected_ones() {
         let time = "expected a time such as `5ms`, with the unit ns, us, ms or s";
-        let loss = "expected a probability such as `0.01` or `1%`, or `1/100` for each 100th";
+        let loss = "expected a probability such as `0.01` or `1%`, or `1/100` for every 100th frame";
         let rate = "expected a rate such as `10mbit`, with the unit bit, kbit, mbit, gbit or pps";
         for (text, expect) in [
             ("delay=5", time.to_owned()),
@@ -302,10 +302,10 @@ mod tests {
             let expect = format!("unknown option `{text}`: did you mean `{meant}`? {options}");
             assert_eq!(parse(text), Err(expect));
         }
-        assert_eq!(parse("rate=1pps,queue=1,depth=2"), Err("`depth=2`: this was given before".into()));
+        assert_eq!(parse("rate=1pps,queue=1,depth=2"), Err("`depth=2`: this option is given twice".into()));
         assert_eq!(
             parse("delay=1s,queue=9"),
-            Err("a queue without `rate=`: no frame waits where the rate has no limit".into())
+            Err("`queue` without `rate=`: frames wait only where a rate limits them".into())
         );
     }
 }

@@ -126,7 +126,9 @@ impl std::str::FromStr for PortSpec {
                 };
                 let queue = at.map(|at| number(options.remove(at))).transpose()?;
                 if let Some(again) = options.iter().find(|option| option.starts_with("queue=")) {
-                    return Err(wrong(format!("`{again}`: a second queue; that of the link is `depth=`")));
+                    return Err(wrong(format!(
+                        "`{again}`: a second receive queue; `depth=` sets the queue of the link"
+                    )));
                 }
                 PortKind::Xdp { interface: interface(first).map_err(wrong)?, queue }
             }
@@ -420,7 +422,7 @@ mod tests {
             ),
             (
                 "0@xdp:e,queue=1,rate=1bit,queue=9",
-                "port `0@xdp:e,queue=1,rate=1bit,queue=9`: `queue=9`: a second queue; that of the link is `depth=`",
+                "port `0@xdp:e,queue=1,rate=1bit,queue=9`: `queue=9`: a second receive queue; `depth=` sets the queue of the link",
             ),
             (
                 "0@a,delay=5",

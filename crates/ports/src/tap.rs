@@ -130,8 +130,8 @@ impl TapPort {
     /// The interface is missing.
     fn lose(&mut self) {
         self.gone = Some(format!(
-            "TAP interface `{0}` is gone, was it deleted? Frames will flow once there is one of this name again (`ip \
-             tuntap add {0} mode tap{1}`)",
+            "TAP interface `{0}` is gone: was it deleted? Frames will flow once an interface of this name exists again \
+             (`ip tuntap add {0} mode tap{1}`)",
             self.name,
             if self.workers > 1 { " multi_queue" } else { "" }
         ));

@@ -12,7 +12,7 @@ use num_bigint::BigInt;
 pub struct Ident {
     /// Its text.
     pub text: String,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -80,7 +80,7 @@ pub struct AnnotationToken {
     pub text: String,
     /// True if it is a string literal.
     pub is_string: bool,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -535,7 +535,7 @@ pub struct Param {
 pub struct TypeRef {
     /// The kind.
     pub kind: TypeKind,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -586,7 +586,7 @@ pub struct Arg {
 pub struct Expr {
     /// The kind.
     pub kind: ExprKind,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 
@@ -704,7 +704,7 @@ pub struct Block {
 pub struct Stmt {
     /// The kind.
     pub kind: StmtKind,
-    /// Source location.
+    /// Source place.
     pub span: Span,
 }
 

@@ -104,7 +104,7 @@ pub struct Diagnostic {
     pub code: &'static str,
     /// The message: found, and expected.
     pub message: String,
-    /// Source location.
+    /// Source place.
     pub span: Span,
     /// Text next to the caret; may be empty.
     pub label: String,

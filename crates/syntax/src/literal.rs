@@ -21,12 +21,12 @@ pub(crate) fn parse(text: &str) -> Result<IntLit, String> {
             let (width, rest) = text.split_at(at);
             if rest.starts_with(['W', 'S']) {
                 return Err(format!(
-                    "integer literal `{}`: the width is followed by a small `w` or `s`",
+                    "integer literal `{}`: the width is followed by a lowercase `w` or `s`",
                     short(text)
                 ));
             }
             if width.contains('_') {
-                return Err(format!("integer literal `{}`: no `_` in the width", short(text)));
+                return Err(format!("integer literal `{}`: `_` is not allowed in the width", short(text)));
             }
             let Ok(bits) = width.parse::<u32>() else {
                 return Err(format!("integer literal `{}`: the width is too large", short(text)));
@@ -47,7 +47,11 @@ pub(crate) fn parse(text: &str) -> Result<IntLit, String> {
         return Err(format!("integer literal of more than {DIGITS_MAX} digits"));
     }
     if let Some(&bad) = plain.iter().find(|&&b| !(b as char).is_digit(radix)) {
-        return Err(format!("integer literal `{}`: `{}` is no {name} digit", short(text), bad as char));
+        return Err(format!(
+            "integer literal `{}`: `{}` is not a valid {name} digit",
+            short(text),
+            bad as char
+        ));
     }
     match BigInt::parse_bytes(&plain, radix) {
         Some(value) => Ok(IntLit { value, width }),

@@ -575,7 +575,7 @@ impl Flow<'_> {
                         var.name
                     ),
                 };
-                let note = "every path must write it; who gets it would get 0";
+                let note = "every path must write it; otherwise the caller gets 0";
                 self.report("uninitialized-out-param", var.span, text, |d| d.note(note));
             }
         }
@@ -741,8 +741,8 @@ impl Flow<'_> {
                 if let Some(next) = next_inside(expr)
                     && self.state.is_some()
                 {
-                    let text = "`next` is the element that nothing was put into yet";
-                    let note = "`last` is the element that was extracted last";
+                    let text = "`next` is the first element that has no value yet";
+                    let note = "`last` is the last extracted element";
                     self.report("uninitialized", next, text.into(), |d| d.note(note));
                 }
             }

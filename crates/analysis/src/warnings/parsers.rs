@@ -24,7 +24,7 @@ pub(super) fn warn(program: &Program, found: &mut Vec<Diagnostic>) {
                     let text = format!("state `{}` has no transition and rejects the packet", state.name);
                     found.push(
                         Diagnostic::warning("parser-transition", state.span, text)
-                            .note("`transition reject;` says so"),
+                            .note("write `transition reject;` if that is intended"),
                     );
                 }
                 Transition::Direct(..) => {}
@@ -73,11 +73,11 @@ fn select(
         match before {
             Some(before) => found.push(
                 Diagnostic::warning("parser-transition", case.span, "this case is never reached")
-                    .related(before.span, "an earlier one takes all that it would"),
+                    .related(before.span, "an earlier case covers all its values"),
             ),
             None if together => found.push(
                 Diagnostic::warning("parser-transition", case.span, "this case is never reached")
-                    .note("earlier ones together take all that it would"),
+                    .note("earlier cases together cover all its values"),
             ),
             None => {
                 if let [Values::Between(lo, hi)] = &values[..] {
@@ -101,7 +101,7 @@ fn select(
             .iter()
             .any(|(values, _)| values.iter().zip(&constants).all(|(values, n)| may_take(values, n)))
     {
-        let text = "no case takes this constant: the packet is rejected";
+        let text = "no case matches this constant: the packet is rejected";
         found.push(Diagnostic::warning("parser-transition", key.span, text));
     }
     let takes_all = |case: &SelectCase| case.keysets.iter().all(|keyset| matches!(keyset, KeySet::Any));

@@ -87,8 +87,8 @@ fn never_emitted(program: &Program, blocks: &Blocks, found: &mut Vec<Diagnostic>
         let name = &deparser.name;
         found.push(
             Diagnostic::warning("never-emitted", header.span, text)
-                .related(deparser.span, format!("control `{name}` puts the packet together"))
-                .note(format!("without an `emit` of `{what}` no packet leaves with it")),
+                .related(deparser.span, format!("control `{name}` assembles the packet"))
+                .note(format!("without an `emit` of `{what}`, no packet leaves with it")),
         );
     }
 }
@@ -275,7 +275,7 @@ fn direct_counters(program: &Program, found: &mut Vec<Diagnostic>) {
                     "`count()` has no effect: `{name}` belongs to table `{table}`, but is used {place}"
                 );
                 warning(text)
-                    .related(owner.span, format!("table `{table}` has it"))
+                    .related(owner.span, "it belongs to this table")
                     .note(format!("it counts the packets of table `{table}`, and no others"))
             }
             None => {

@@ -87,13 +87,8 @@ pub(super) fn call(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
             let recirculate = Expr::constant(PORT_RECIRCULATE, cx.width(&port));
             build::and(build::not(member(cx, call, 0, "drop")?), build::eq(port, recirculate))
         }
-        "assert" | "assume" => {
-            let function = if call.name == "assert" { Function::Assert } else { Function::Assume };
-            let check = call.scalar(cx, 0)?;
-            let text = cx.source_text(call.args[0].span);
-            cx.call_extern(function, None, vec![check], vec![], vec![text]);
-            return Ok(Value::Void);
-        }
+        "assert" => return objects::assertion(cx, call, Function::Assert),
+        "assume" => return objects::assertion(cx, call, Function::Assume),
         _ => return objects::foreign(cx, call),
     }))
 }
@@ -152,7 +147,7 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) -> L
         ("Random", "read") => {
             let bounds = (object.args.first().cloned().flatten(), object.args.get(1).cloned().flatten());
             let (Some(Value::Scalar(lo)), Some(Value::Scalar(hi))) = bounds else {
-                return cx.unsupported(object.span, "a Random whose bounds are no scalars");
+                return cx.unsupported(object.span, "a Random whose bounds are not scalars");
             };
             let out = cx.temporary(cx.width(&lo));
             cx.call_extern(Function::Random, None, vec![lo, hi], vec![out], vec![]);
@@ -216,7 +211,7 @@ fn algorithm(cx: &mut Lowerer<'_>, id: ObjectId) -> Lowered<(Algorithm, u32)> {
 fn hash(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId) -> Lowered<Value> {
     let (algorithm, hash_width) = algorithm(cx, id)?;
     let Some(width) = cx.scalar_width(&call.ret) else {
-        let what = format!("a hash of type {}", cx.type_name(&call.ret));
+        let what = format!("a hash of type {}", cx.program.type_text(&call.ret));
         return cx.unsupported(call.span, what);
     };
     // Unlike v1model, psa_switch includes the fields of invalid headers, and pads to whole bytes in front.
@@ -295,7 +290,7 @@ fn checksum(cx: &mut Lowerer<'_>, call: &ExternCall, id: ObjectId, ext: &str) ->
                 build::binary(BinaryOp::Xor, Expr::Field(state), Expr::Field(nothing))
             };
             let Some(wanted) = cx.scalar_width(&call.ret) else {
-                let what = format!("a checksum of type {}", cx.type_name(&call.ret));
+                let what = format!("a checksum of type {}", cx.program.type_text(&call.ret));
                 return cx.unsupported(call.span, what);
             };
             // The program may keep it while more data are added.

@@ -87,13 +87,8 @@ pub(super) fn call(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
         "update_checksum" => update_checksum(cx, call, false),
         "update_checksum_with_payload" => update_checksum(cx, call, true),
         "log_msg" => log_msg(cx, call),
-        "assert" | "assume" => {
-            let function = if call.name == "assert" { Function::Assert } else { Function::Assume };
-            let check = call.scalar(cx, 0)?;
-            let text = cx.source_text(call.args[0].span);
-            cx.call_extern(function, None, vec![check], vec![], vec![text]);
-            Ok(Value::Void)
-        }
+        "assert" => objects::assertion(cx, call, Function::Assert),
+        "assume" => objects::assertion(cx, call, Function::Assume),
         "digest" => digest(cx, call),
         // The deprecated forms list the data instead of the number of a field list.
         "clone" => Memory::clone(cx, call, None),
@@ -155,7 +150,7 @@ fn method(cx: &mut Lowerer<'_>, call: &ExternCall, object: ObjectId, ext: &str) 
 /// Returns a colour as a number with the width of argument `i`.
 fn give_colour(cx: &mut Lowerer<'_>, call: &ExternCall, i: usize, colour: ir::FieldId) -> Lowered<()> {
     let Some(width) = cx.scalar_width(&call.args[i].ty) else {
-        let what = format!("a meter's result of type {}", cx.type_name(&call.args[i].ty));
+        let what = format!("a meter's result of type {}", cx.program.type_text(&call.args[i].ty));
         return cx.unsupported(call.args[i].span, what);
     };
     let colour = build::resize(&cx.ir, Expr::Field(colour), width);
@@ -214,7 +209,7 @@ fn hash(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     let base = call.scalar(cx, 2)?;
     let max = call.scalar(cx, 4)?;
     let Some(width) = cx.scalar_width(&call.args[0].ty) else {
-        let what = format!("`hash` with a result of type {}", cx.type_name(&call.args[0].ty));
+        let what = format!("`hash` with a result of type {}", cx.program.type_text(&call.args[0].ty));
         return cx.unsupported(call.args[0].span, what);
     };
     let data = data::pieces_of_valid(cx, call, 3, &build::truth(true))?;
@@ -260,7 +255,7 @@ fn update_checksum(cx: &mut Lowerer<'_>, call: &ExternCall, payload: bool) -> Lo
         return cx.unsupported(call.span, "update_checksum without a place for the checksum");
     };
     let Some(width) = cx.scalar_width(&call.args[2].ty) else {
-        let what = format!("a checksum of type {}", cx.type_name(&call.args[2].ty));
+        let what = format!("a checksum of type {}", cx.program.type_text(&call.args[2].ty));
         return cx.unsupported(call.args[2].span, what);
     };
     cx.when(condition.clone(), |cx| {
@@ -274,7 +269,7 @@ fn update_checksum(cx: &mut Lowerer<'_>, call: &ExternCall, payload: bool) -> Lo
 /// `log_msg(text)` or `log_msg(text, { values })`: one argument per `{}` of the text.
 fn log_msg(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     let Value::Text(text) = call.value(cx, 0)? else {
-        return cx.unsupported(call.span, "a log message that is no compile-time text");
+        return cx.unsupported(call.span, "a log message that is not a compile-time string");
     };
     let args = match call.args.get(1) {
         Some(arg) if arg.ty != Type::Void => data::bits(cx, call, 1)?,
@@ -293,7 +288,7 @@ fn digest(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
         Some(state) => *state,
         None => {
             let name = match ty {
-                Type::Struct(..) => cx.type_name(ty),
+                Type::Struct(..) => cx.program.declared_name(ty).unwrap_or_default().to_string(),
                 _ => format!("digest_{}", memory(cx).digests.len()),
             };
             let state = objects::digest(cx, &name, ty, call.span);

@@ -5,7 +5,7 @@ use p4jet_ir::{Algorithm, Expr, FieldId, Function, InstanceId, InstanceKind, Pro
 /// The implementation of an extern call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// It marks the begin or the end of an atomic part, and becomes no code: no stage ends inside.
+    /// It marks the beginning or the end of an atomic part, and emits no code: no stage ends inside.
     Mark,
     /// Inline: a checksum.
     Checksum,

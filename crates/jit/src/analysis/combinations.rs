@@ -75,7 +75,7 @@ impl Combinations {
         });
     }
 
-    /// Keeps the combinations that fulfil a condition; all of them if none does, because no packet comes then.
+    /// Keeps the combinations that fulfil a condition; all of them if none does, because then no packet gets there.
     pub fn retain(&mut self, condition: impl Fn(Combination) -> bool) {
         if let Some(all) = &mut self.0
             && all.iter().any(|combination| condition(*combination))

@@ -1,7 +1,7 @@
 //! Constant facts: fields that have a known value at a program point, for every packet: a header is valid, there was no error.
 //!
 //! A condition that a fact decides need not be tested. A jump to a node that only tests such a condition goes directly
-//! to the result: a parser path that found a header continues where the header is valid.
+//! to the result: a parser path that found a header continues at the code for a valid header.
 
 use super::combinations::{COMBINATIONS_MAX, Combination, Combinations, HEADERS_MAX};
 use super::effects::element;
@@ -13,7 +13,7 @@ use crate::widths::ones;
 use cranelift_codegen::entity::EntityRef;
 use num_traits::ToPrimitive;
 use p4jet_ir::{
-    ActionId, Begin, BinaryOp, BlockKind, Expr, FieldId, FieldKind, HeaderId, Op, Program, Terminator,
+    ActionId, BinaryOp, BlockKind, Expr, FieldId, FieldKind, HeaderId, Op, PipelineHalf, Program, Terminator,
     UnaryOp,
 };
 use std::collections::{BTreeSet, HashMap};
@@ -72,9 +72,9 @@ pub struct Evaluator<'a> {
 pub struct Constants<'a> {
     /// The effect of statements and conditions on facts.
     pub eval: Evaluator<'a>,
-    /// The facts before each place; `None` where no packet comes.
+    /// The facts before each place; `None` if no packet reaches it.
     before: PerPlace<Option<Facts>>,
-    /// The successors of each place, past nodes that only test constant facts; `None` where no packet comes.
+    /// The successors of each place, past nodes that only test constant facts; `None` if no packet reaches it.
     successors: PerPlace<Option<Vec<Place>>>,
     /// The targets of edges.
     pub jumps: Jumps,
@@ -202,7 +202,7 @@ impl<'a> Evaluator<'a> {
         facts.values[self.tracked.index[slot.index()]? as usize]
     }
 
-    /// Forgets a field.
+    /// Removes the fact about a field.
     pub fn forget(&self, facts: &mut Facts, field: FieldId) {
         self.put(facts, self.graph.slots.field(field), None);
     }
@@ -313,7 +313,7 @@ impl<'a> Evaluator<'a> {
                     false => self.forget(facts, f),
                 });
                 let cursor = self.known(facts, self.graph.slots.cursor());
-                // No cursor lies far behind the longest frame.
+                // No cursor is far beyond the longest frame.
                 let behind =
                     |bits: Option<u64>| match cursor? + bits?.is_multiple_of(8).then_some(bits? / 8)? {
                         cursor if cursor < 1 << 16 => Some(cursor),
@@ -602,7 +602,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The constant facts where packets or copies begin: fields that copies do not inherit are 0.
-    fn facts_at(&self, begin: Begin, inherited: &Inherited) -> Facts {
+    fn facts_at(&self, begin: PipelineHalf, inherited: &Inherited) -> Facts {
         let mut facts = self.nothing();
         if self.tracked.bit.iter().any(Option::is_some) {
             facts.valid = Combinations::none_valid();
@@ -617,7 +617,7 @@ impl<'a> Evaluator<'a> {
         facts
     }
 
-    /// The facts before each place; `None` where no packet comes. If finding them takes too long, nothing is tracked any more.
+    /// The facts before each place; `None` if no packet reaches it. If finding them takes too long, nothing is tracked any more.
     fn propagate(&mut self, inherited: &Inherited) -> PerPlace<Option<Facts>> {
         let graph = self.graph;
         let join = |into: &mut Option<Facts>, from: &Option<Facts>| match (into, from) {
@@ -629,8 +629,8 @@ impl<'a> Evaluator<'a> {
         };
         let mut before: PerPlace<Option<Facts>> = graph.per_place(None);
         let mut entries = BTreeSet::new();
-        for begin in Begin::ALL {
-            if (begin == Begin::Ingress || graph.has_copies(begin))
+        for begin in PipelineHalf::ALL {
+            if (begin == PipelineHalf::Ingress || graph.has_copies(begin))
                 && let Some(place) = graph.entry(begin)
             {
                 join(&mut before[place], &Some(self.facts_at(begin, inherited)));

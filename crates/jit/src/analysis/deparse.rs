@@ -1,7 +1,7 @@
 //! How deparsers build frames.
 //!
 //! If the headers that leave are those that arrived, perhaps with others before them or without the first ones, changed fields are
-//! written in place. Otherwise the headers are put together in a scratch area and copied before the payload. The payload never
+//! written in place. Otherwise the headers are assembled in the scratch memory and copied before the payload. The payload never
 //! moves. Where possible, the compiler decides between the two.
 
 use super::effects::op_sets;
@@ -9,7 +9,9 @@ use super::written::Written;
 use crate::graph::{Graph, PerPlace, Place, Step};
 use crate::solver::{self, Budget};
 use cranelift_codegen::entity::{EntityRef, PrimaryMap};
-use p4jet_ir::{Begin, BlockKind, CopyFrame, FieldKind, HeaderId, Op, PacketCopy, ReplicaList, Terminator};
+use p4jet_ir::{
+    BlockKind, CopyFrame, FieldKind, HeaderId, Op, PacketCopy, PipelineHalf, ReplicaList, Terminator,
+};
 use std::cell::Cell;
 
 /// How a deparser builds the frame.
@@ -20,7 +22,7 @@ pub enum Mode {
     InPlace,
     /// Code decides for each packet: in place if the headers match, else in the scratch memory.
     Checked,
-    /// The emits put the headers together in the scratch memory (control flow in the deparser).
+    /// The emits assemble the headers in the scratch memory (control flow in the deparser).
     Scratch,
 }
 
@@ -114,7 +116,7 @@ fn is_always_in_place(graph: &Graph, written: &Written, step: Step, emits: &[Hea
         let session =
             |copy: &PacketCopy| copy.replicas.as_ref().is_some_and(|r| r.list == ReplicaList::Session);
         let fits = |(place, copy): (Place, &PacketCopy)| {
-            copy.begin == Begin::Ingress
+            copy.begin == PipelineHalf::Ingress
                 || copy.frame == CopyFrame::Arrived
                 || graph.just_deparsed(place)
                 || (before.is_none() && graph.keeps_headers(place, copy) && !session(copy))

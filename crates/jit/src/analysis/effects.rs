@@ -7,7 +7,7 @@ pub fn element<T: Copy>(column: &[T], number: u64) -> Option<T> {
     column.get(usize::try_from(number).ok()?).copied()
 }
 
-/// Calls `set` for every field that a copy has with values of its own.
+/// Calls `set` for every field that has its own value in a copy.
 pub fn copy_sets(copy: &PacketCopy, set: &mut impl FnMut(FieldId)) {
     copy.set.iter().for_each(|(f, _)| set(*f));
     if let Some(replicas) = &copy.replicas {

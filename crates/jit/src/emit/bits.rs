@@ -5,7 +5,7 @@ use super::values::{Limbs, int};
 use crate::widths::{limb_count, ones};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 
-/// A bounds check went before, and buffers have slack behind the frame, so loads and stores may be rounded up to a
+/// A bounds check precedes, and buffers have slack after the frame, so loads and stores may be rounded up to a
 /// machine word.
 fn packet_flags() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
@@ -32,7 +32,7 @@ impl Codegen<'_, '_> {
         self.b.ins().store(packet_flags(), v, base, offset);
     }
 
-    /// Loads `width` bits that begin `bit` bits behind `base`, most significant first.
+    /// Loads `width` bits that begin `bit` bits after `base`, most significant first.
     pub(super) fn load_bits(&mut self, base: Value, bit: u32, width: u32) -> Limbs {
         (0..limb_count(width))
             .map(|i| {
@@ -63,7 +63,7 @@ impl Codegen<'_, '_> {
         if skip > 0 { self.mask(v, width) } else { v }
     }
 
-    /// Stores limbs as `width` bits that begin `bit` bits behind `base`.
+    /// Stores limbs as `width` bits that begin `bit` bits after `base`.
     pub(super) fn store_bits(&mut self, base: Value, bit: u32, width: u32, limbs: &[Value]) {
         for (i, &limb) in limbs.iter().enumerate() {
             let lo = 64 * i as u32;

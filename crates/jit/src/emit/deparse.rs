@@ -61,7 +61,7 @@ impl<'a> Codegen<'a, '_> {
         self.b.def_var(self.frame.out_offset, zero);
     }
 
-    /// Writes the headers in place if they leave as they came; puts them together in the scratch memory if not.
+    /// Writes the headers in place if they leave as they arrived; otherwise assembles them in the scratch memory.
     fn check_in_place(&mut self, emits: &'a [EmitPlan]) {
         // The offset of each header in the frame that leaves.
         let mut begins = Vec::new();
@@ -111,7 +111,7 @@ impl<'a> Codegen<'a, '_> {
         self.reading(Reading::AsIs(&emit.known), |cg| cg.offset_plus_one(emit.header))
     }
 
-    /// Puts the changed fields of valid headers back where they came from.
+    /// Writes the changed fields of valid headers back to the frame.
     fn write_back(&mut self, emits: &'a [EmitPlan]) {
         for emit in emits {
             if !emit.is_extracted || emit.changed.is_empty() {

@@ -46,7 +46,7 @@ impl<'a> Codegen<'a, '_> {
     ) -> ElementAddress {
         let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, index, count as i64);
         let behind = self.b.ins().imul_imm_u(index, part.step as i64 * bytes);
-        // The spare element lies behind the last one of the whole column.
+        // The spare element lies after the last one of the whole column.
         let beyond = self.iconst((whole - part.first) as u64 * bytes as u64);
         let behind = self.b.ins().select(inside, behind, beyond);
         let at = self.b.ins().iadd(self.current.phv, behind);

@@ -67,7 +67,7 @@ impl Codegen<'_, '_> {
         limbs[last] = self.mask(limbs[last], used);
     }
 
-    /// From a Cranelift boolean to a limb.
+    /// Converts a Cranelift boolean to a limb.
     pub(super) fn bool_limb(&mut self, value: Value) -> Value {
         if self.b.func.dfg.value_type(value) == types::I64 {
             value

@@ -16,7 +16,7 @@ pub struct CopyPlan {
     pub image: Vec<(Slot, i32, Value)>,
     /// True if the copies keep the cursor.
     pub keeps_cursor: bool,
-    /// The intrinsics that the copies have with values of their own.
+    /// The intrinsics that have their own values in copies.
     pub intrinsics: Vec<Intrinsic>,
 }
 

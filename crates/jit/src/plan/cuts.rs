@@ -29,7 +29,7 @@ impl CutId {
 pub struct Cut {
     /// The place of the cut.
     pub place: Place,
-    /// The part of the place behind the cut.
+    /// The part of the place after the cut.
     pub at: At,
     /// Why the pipeline is cut.
     pub reason: Reason,
@@ -105,7 +105,7 @@ pub fn cuts(graph: &Graph, shapes: &Shapes, uncut: &PerPlace<bool>, everywhere: 
     cuts
 }
 
-/// The preparation of a lookup behind a cut: prefetching one address does not help tries and decision trees.
+/// The preparation of a lookup after a cut: prefetching one address does not help tries and decision trees.
 fn before_lookup(shapes: &Shapes, table: TableId) -> Preparation {
     match shapes.structure(table) {
         Structure::Generic => Preparation::Batch(BatchWork::Lookup(table)),
@@ -114,7 +114,7 @@ fn before_lookup(shapes: &Shapes, table: TableId) -> Preparation {
     }
 }
 
-/// The preparation of actions behind a cut.
+/// The preparation of actions after a cut.
 fn before_actions(graph: &Graph, shapes: &Shapes, table: TableId) -> Preparation {
     if graph.program.tables[table.index()].profile.is_some() {
         Preparation::Batch(BatchWork::Select(table))

@@ -55,7 +55,7 @@ pub enum EndKind {
     },
     /// Code decides for each packet: in place, or in the scratch memory.
     Checked(Vec<EmitPlan>),
-    /// The emits have put the headers together in the scratch memory.
+    /// The emits have assembled the headers in the scratch memory.
     Scratch,
 }
 

@@ -1,4 +1,4 @@
-//! The fields that an extraction loads: those that are live behind it. A load that nothing uses would stay in the code.
+//! The fields that an extraction loads: those that are live after it. A load that nothing uses would stay in the code.
 
 use super::Home;
 use crate::analysis::liveness::Liveness;

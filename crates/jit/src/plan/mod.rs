@@ -5,7 +5,7 @@
 //! * every jump: where each edge leads, past tests whose result is known;
 //! * every cut: its reason, the values that a stage stores at its end, and how the next stage gets each value back;
 //! * how the action of a row is chosen, which extern calls are inline, which values copies inherit;
-//! * how each frame is put together, which fields an extraction loads, which checksums are corrected;
+//! * how each frame is assembled, which fields an extraction loads, which checksums are corrected;
 //! * which places of a stage are cold, which choices are jump tables, how long rows are.
 //!
 //! One decision needs the emitted functions, because it depends on their size: which are optimised ([`Mode`]).
@@ -45,7 +45,7 @@ use crate::graph::{Graph, Place, StatementSite};
 use crate::slots::{Slot, SlotSet};
 use crate::solver::{Budget, Exceeded};
 use cranelift_codegen::entity::{PrimaryMap, SecondaryMap};
-use p4jet_ir::{Begin, FieldId, Intrinsic, TableId};
+use p4jet_ir::{FieldId, Intrinsic, PipelineHalf, TableId};
 use std::collections::HashMap;
 
 /// The location of a slot.
@@ -134,7 +134,7 @@ impl<'a> Plan<'a> {
         let (ends, emits) = deparse::plans(&analyses);
         let copies = copies::copies(graph, &nodes, &memory);
         let dispatches = dispatch::dispatches(graph, &shapes, options.is_counted);
-        let intrinsics = Begin::ALL.map(|begin| intrinsics(graph, begin, &live.at_begin(begin)));
+        let intrinsics = PipelineHalf::ALL.map(|begin| intrinsics(graph, begin, &live.at_begin(begin)));
         let planner =
             stages::Planner { analyses: &analyses, memory: &memory, homes: &homes, intrinsics: &intrinsics };
         let stages = planner.stages(&live, &cuts);
@@ -189,7 +189,7 @@ impl<'a> Plan<'a> {
 }
 
 /// The intrinsics that are set where a half begins, if these slots are live there.
-fn intrinsics(graph: &Graph, begin: Begin, live: &SlotSet) -> Vec<(Intrinsic, FieldId)> {
+fn intrinsics(graph: &Graph, begin: PipelineHalf, live: &SlotSet) -> Vec<(Intrinsic, FieldId)> {
     let all = graph.program.intrinsics.iter().copied();
     all.filter(|(intrinsic, field)| intrinsic.begin() == begin && live.contains_field(*field)).collect()
 }

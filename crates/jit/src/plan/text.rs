@@ -573,11 +573,11 @@ impl<'p> Printer<'p> {
     }
 }
 
-/// The form of a choice, behind what is chosen.
+/// The form of a choice, after what is chosen.
 fn choice(choice: Choice) -> &'static str {
     match choice {
         Choice::Compare => "",
         Choice::JumpTable => ", by jump table",
-        Choice::IndirectJumpTable => ", by jump table with blocks of its own",
+        Choice::IndirectJumpTable => ", by jump table with separate blocks",
     }
 }

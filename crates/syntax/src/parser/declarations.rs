@@ -96,7 +96,7 @@ impl Parser<'_> {
             Kind::Keyword(If | For | Switch | Return | Exit) => {
                 let message =
                     format!("expected {EXPECTED_DECLARATION}, found keyword `{}`", self.kind().text());
-                let note = "statements belong in blocks; is a `}` too many before it?";
+                let note = "statements belong in blocks; is there an extra `}` before it?";
                 return self.fail(Diagnostic::error("syntax", self.span(), message).note(note));
             }
             Kind::Ident if self.text(self.token()) == "header_type" && Self::is_name(self.kind_at(1)) => {
@@ -573,7 +573,7 @@ impl Parser<'_> {
                         Diagnostic::error(
                             "syntax",
                             decl.span,
-                            "a parser's declarations stand before its states",
+                            "a parser's declarations must come before its states",
                         )
                         .related(state.name.span, "after this state"),
                     );
@@ -691,7 +691,7 @@ impl Parser<'_> {
                 p.report(
                     Diagnostic::error("syntax", closed, "this `}` ends the control before its `apply` block")
                         .related(open, "the control begins here")
-                        .note("is it one too many?"),
+                        .note("is it an extra `}`?"),
                 );
                 p.rest_of_control(&mut locals, &mut apply);
                 closed_early = true;
@@ -771,9 +771,9 @@ impl Parser<'_> {
                 Diagnostic::error(
                     "syntax",
                     decl.span,
-                    "a control's declarations stand before its `apply` block",
+                    "a control's declarations must come before its `apply` block",
                 )
-                .note("`apply { … }` is the last in a control"),
+                .note("`apply { … }` comes last in a control"),
             );
         }
         locals.push(decl);
@@ -819,12 +819,12 @@ impl Parser<'_> {
                 let (what, note) = if in_parser {
                     (
                         "a declaration or a state",
-                        "in a parser stand constants, variables, instances, value sets and states",
+                        "a parser contains constants, variables, instances, value sets and states",
                     )
                 } else {
                     (
                         "a declaration or `apply`",
-                        "in a control stand constants, variables, instances, actions, tables and the `apply` block",
+                        "a control contains constants, variables, instances, actions, tables and the `apply` block",
                     )
                 };
                 let diagnostic = self.expected_error(what).note(note);

@@ -238,7 +238,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses in a scope of its own.
+    /// Parses in a new scope.
     fn scope<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
         self.scopes.push(self.shadowed.len());
         let result = parse(self);
@@ -344,9 +344,9 @@ impl Parser<'_> {
         };
         let diagnostic = Diagnostic::error("syntax", span, message);
         match self.kind() {
-            Kind::Mask => diagnostic.note("a mask `a &&& b` can stand only in a key set"),
+            Kind::Mask => diagnostic.note("a mask `a &&& b` is allowed only in a key set"),
             Kind::Range => {
-                diagnostic.note("a range `a .. b` can stand only in a key set or after `in` in `for`")
+                diagnostic.note("a range `a .. b` is allowed only in a key set and after `in` in `for`")
             }
             Kind::Hash => diagnostic.note("a preprocessor directive must be the first on its line"),
             Kind::Ident => match self.text(self.token()) {
@@ -566,7 +566,7 @@ impl Parser<'_> {
         let open = self.span();
         if !self.eat(Kind::LBrace) {
             let missing = self.expected::<()>(&format!("`{{` to begin {what}"));
-            // Something on a line of its own is probably the first element.
+            // Something on a separate line is probably the first element.
             if !self.token().line_start || matches!(self.kind(), Kind::RBrace | Kind::Eof) || outside(self) {
                 return missing;
             }
@@ -627,7 +627,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Warns about pragmas in places without annotations.
+    /// Warns about pragmas where annotations are not allowed.
     fn finish_pragmas(&mut self, all: bool) {
         while let Some((pragma, rest)) = self.pragmas.split_first()
             && (all || pragma.at < self.pos)
@@ -639,7 +639,7 @@ impl Parser<'_> {
                     pragma.span,
                     "ignored a pragma that precedes nothing it can apply to",
                 )
-                .note("pragmas stand where annotations can: before declarations and blocks"),
+                .note("pragmas are allowed where annotations are: before declarations and blocks"),
             );
         }
     }
@@ -726,10 +726,10 @@ impl Parser<'_> {
     /// Reports annotations where the grammar allows none.
     fn no_annotations(&mut self, annotations: &[Annotation], before: &str) {
         if let Some(annotation) = annotations.first() {
-            let message = format!("an annotation cannot stand before {before}");
+            let message = format!("an annotation is not allowed before {before}");
             self.report(
                 Diagnostic::error("syntax", annotation.span, message)
-                    .note("annotations stand before declarations, blocks and `for`"),
+                    .note("annotations are allowed before declarations, blocks and `for`"),
             );
         }
     }

@@ -33,7 +33,7 @@ impl Parser<'_> {
             && let Kind::Keyword(keyword @ (Switch | Return | Exit | For | Break | Continue)) = self.kind()
         {
             // P4_16 `parserStatement`
-            let message = format!("`{}` cannot stand in a parser state", keyword.text());
+            let message = format!("`{}` is not allowed in a parser state", keyword.text());
             self.report(Diagnostic::error("syntax", self.span(), message).note(
                 "statements in a parser state: assignments, calls, `if`, blocks, variables and constants; \
                  a state ends with `transition`",
@@ -148,7 +148,7 @@ impl Parser<'_> {
         true
     }
 
-    /// A statement outside a block, which still has a scope of its own.
+    /// A statement outside a block; it still has its own scope.
     fn branch(&mut self) -> Parse<Stmt> {
         if self.at(Kind::RBrace) || self.at(Kind::Eof) {
             return self.expected("a statement");
@@ -232,7 +232,7 @@ impl Parser<'_> {
                 let start = p.span();
                 let kind = p.declaration_or_simple(start, Vec::new())?;
                 if matches!(kind, StmtKind::Decl(_)) {
-                    let message = "a declaration cannot stand in the update of `for`";
+                    let message = "a declaration is not allowed in the update of `for`";
                     p.report(Diagnostic::error("syntax", p.since(start), message));
                 }
                 update.push(Stmt { kind, span: p.since(start) });
@@ -332,14 +332,14 @@ impl Parser<'_> {
                 let note = if self.at(Kind::EqEq) {
                     "an assignment is `a = b`"
                 } else {
-                    "to add one write `a = a + 1`"
+                    "to add 1, write `a = a + 1`"
                 };
                 return self.fail(Diagnostic::error("syntax", self.span(), message).note(note));
             }
             Kind::Keyword(Keyword::In) => {
                 let diagnostic = self
                     .expected_error("`=` or `(…)`")
-                    .note("the variable of a loop is declared in it: `for (bit<8> i in 1 .. 6)`");
+                    .note("declare the variable of a loop in the loop: `for (bit<8> i in 1 .. 6)`");
                 return self.fail(diagnostic);
             }
             _ => {
@@ -366,7 +366,7 @@ impl Parser<'_> {
             && !Self::is_name(self.kind())
         {
             let note =
-                format!("`{}` is a type here, so this began the declaration of a variable", path.name.text);
+                format!("`{}` is a type here, so this starts the declaration of a variable", path.name.text);
             let diagnostic = self.expected_error("the variable's name").note(note);
             return self.fail(diagnostic);
         }

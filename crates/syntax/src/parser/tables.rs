@@ -30,7 +30,7 @@ impl Parser<'_> {
         self.report(
             Diagnostic::error("syntax", span, text)
                 .related(closed, "the table ends here")
-                .note("is this `}` one too many?"),
+                .note("is this `}` extra?"),
         );
         // An error among them has been reported.
         let _ = self.elements("the table", span, |_| false, |p| p.table_element(&mut table.properties));

@@ -96,7 +96,7 @@ impl Evaluator<'_> {
             Kind::Caret => 4,
             Kind::Amp => 5,
             Kind::EqEq | Kind::NotEq => 6,
-            // `>>` consists of two tokens; it has no kind of its own, unlike Shl.
+            // `>>` consists of two tokens; unlike Shl, it has no token kind.
             Kind::Greater if token.joint => return Some((Kind::Greater, 8, 2)),
             Kind::Less | Kind::LessEq | Kind::Greater | Kind::GreaterEq => 7,
             Kind::Shl => 8,

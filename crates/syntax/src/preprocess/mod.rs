@@ -931,7 +931,8 @@ impl Preprocessor<'_> {
                 let found = name.text(&self.interner).to_string();
                 let near = suggest::nearest(&found, DIRECTIVES.iter().copied());
                 if let Some(near) = near.filter(|_| word.is_some() && !name.space_before) {
-                    let message = format!("`#{found}` is no directive: this line is a comment");
+                    let message =
+                        format!("`#{found}` is not a directive: p4jet treats this line as a comment");
                     let warning = Diagnostic::warning("unknown-directive", span, message);
                     self.diagnostics.push(warning.meant(format!("#{near}")));
                 }
@@ -1248,7 +1249,7 @@ impl Preprocessor<'_> {
             diagnostic = diagnostic.meant(format!("<{near}>"));
         }
         if !names.is_empty() {
-            diagnostic = diagnostic.choices("files that p4jet brings along", &names);
+            diagnostic = diagnostic.choices("include files that come with p4jet", &names);
         }
         self.diagnostics.push(diagnostic);
     }

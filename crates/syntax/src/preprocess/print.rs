@@ -92,7 +92,7 @@ impl<'a> Printer<'a> {
         self.last = Some(*token);
     }
 
-    /// A pragma has a line of its own, because it ends with its line.
+    /// A pragma gets a separate line, because it ends with its line.
     fn pragma(&mut self, pragma: &Pragma, interner: &Interner) {
         self.go_to(pragma.span.file, pragma.span.lo);
         if self.last.is_some() {
@@ -105,7 +105,7 @@ impl<'a> Printer<'a> {
             self.text.push(' ');
             self.write(token, interner);
         }
-        // The next token needs a line of its own, and a marker that says which.
+        // The next token needs a new line, and a marker with the line's number.
         self.file = None;
     }
 }

@@ -75,7 +75,7 @@ impl Preprocessor<'_> {
                 // The closing quote is in lines that a conditional skips.
                 self.diagnostics.push(
                     Diagnostic::error("unterminated-string", first.span, "this string is never closed")
-                        .note("a `\"` after it is between directives that skip it"),
+                        .note("a later `\"` is in lines that a directive skips"),
                 );
                 break;
             };
@@ -104,7 +104,7 @@ impl Preprocessor<'_> {
                 let file = self.files.last_mut().expect("the file just read");
                 let start = file.lexer.offset() + line.len() - line.trim_start().len();
                 let span = file.lexer.span(start, start + line.trim().len());
-                let message = format!("`#{directive}` inside a string that began before");
+                let message = format!("`#{directive}` inside a string that starts on an earlier line");
                 self.diagnostics.push(
                     Diagnostic::error("bad-directive", span, message)
                         .related(first.span, "the string begins here")
@@ -299,7 +299,7 @@ mod tests {
     fn faults_are_reported() {
         assert_eq!(
             tokens("\"a\n#include <core.p4>\n\"\n").unwrap_err(),
-            "`#include` inside a string that began before"
+            "`#include` inside a string that starts on an earlier line"
         );
         assert_eq!(tokens("\"a\n#if 0\n\"\n#endif\n").unwrap_err(), "this string is never closed");
         assert_eq!(tokens("\"a\n b\n").unwrap_err(), "this string is never closed");
