@@ -1026,6 +1026,56 @@ fn a_full_disk_affects_only_the_state_file() {
     assert!(fs::exists(format!("{state}.old")).unwrap());
 }
 
+/// A disk that has room for changes, but not for a new state file: the old journal takes them, even if its last switch was killed
+/// before it counted the last change.
+#[test]
+fn a_nearly_full_disk_keeps_changes_in_the_old_journal() {
+    let dir = TempDir::new("nearly-full-disk");
+    let (state, socket, program) = (dir.file("state"), dir.file("switch.sock"), program("basic_l2"));
+    let journal = format!("{state}.journal");
+    let start = |most| {
+        let mut command = p4jet_run(&program);
+        Switch::start(with_file_limit(command.args(["--control", &socket, "--state", &state]), most))
+    };
+    let entry = |n: u32| format!("table_add forward set_dest 00:00:00:00:01:{n:02x} => 1");
+    let add = |n: u32| {
+        let output = run_command(p4jet().args(["ctl", "--socket", &socket]).args(entry(n).split(' ')));
+        output.expect_status(0).stderr
+    };
+    let there = || asked(&socket, "table_num_entries forward").trim().parse::<u32>().unwrap();
+    let switch = start(None);
+    (0..100).for_each(|n| assert_eq!(add(n), ""));
+    drop(switch);
+    // This start writes a state file with these entries.
+    let switch = start(None);
+    let before = fs::read(&journal).unwrap();
+    assert_eq!(add(100), "");
+    drop(switch);
+    let first_line = before.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    let mut uncounted = before[..first_line].to_vec();
+    uncounted.extend_from_slice(&fs::read(&journal).unwrap()[first_line..]);
+    fs::write(&journal, uncounted).unwrap();
+
+    let room = fs::metadata(&journal).unwrap().len() + 1500;
+    assert!(fs::metadata(&state).unwrap().len() > room);
+    for run in 0..2 {
+        let switch = start(Some(room));
+        let printed = switch.printed.join("\n");
+        assert!(printed.contains("changes are appended to the old journal as long as they fit"), "{printed}");
+        assert_eq!(there(), 101 + run);
+        assert_eq!(add(101 + run), "");
+        drop(switch);
+    }
+    let switch = start(Some(room));
+    let refused = (103..).find(|n| !add(*n).is_empty()).unwrap();
+    assert!((104..120).contains(&refused), "{refused}");
+    drop(switch);
+    let switch = start(None);
+    assert_eq!(there(), refused);
+    let printed = switch.printed.join("\n");
+    assert!(printed.contains("1 change could not be written"), "{printed}");
+}
+
 /// A program with a table of each structure; the first byte of a packet selects the table.
 const TABLES: &str = r#"#include <v1model.p4>
 header key_t { bit<8> which; bit<32> a; bit<64> b; bit<8> rest; }

@@ -159,7 +159,7 @@ impl Control {
         let declared = &self.program().tables[id.index()];
         let table = self.switch.table(id);
         let (key, actions) = (self.schema.key(id).to_vec(), actions(self.schema.actions_of(id)));
-        let generations = table.free_generations().collect();
+        let generations = table.retired_generations().collect();
         let (name, generation_min) = (declared.name.clone(), table.generation_min());
         out.put(&Record::Table(Shape { name, key, actions, generations, generation_min }))?;
         if !declared.const_entries {

@@ -130,6 +130,11 @@ impl CommandError {
         CommandError::new("the compilation was cancelled").code(CANCELLED)
     }
 
+    /// The error of a file or batch whose client has left.
+    pub(crate) fn left() -> CommandError {
+        CommandError::new("cancelled: the client has left").code(CANCELLED)
+    }
+
     /// An error about a feature that p4jet does not support yet.
     pub fn unsupported(message: impl Into<String>) -> CommandError {
         CommandError { code: UNSUPPORTED.into(), ..CommandError::new(message) }

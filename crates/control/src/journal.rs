@@ -6,7 +6,8 @@
 //!
 //! To replace both, p4jet writes a new journal beside the old one, then a new `FILE`, and renames each into place. At every
 //! moment there is a complete `FILE`. The journal that continues it is `FILE.journal` or, between the two renames,
-//! `FILE.journal.new`. A full disk can prevent the replacement, but does not harm the existing files.
+//! `FILE.journal.new`. A full disk can prevent the replacement, but does not harm the existing files: as long as their contents
+//! are the state of the switch, changes are appended to the old journal.
 
 use crate::changes::Changes;
 use crate::control::Control;
@@ -40,7 +41,7 @@ pub(crate) struct Journal {
     journal_bytes: u64,
     snapshot_bytes: u64,
     serial: u64,
-    /// True if the files lack a change: nothing is appended until they have been replaced.
+    /// True if the files lack a change, or have something else: nothing is appended until they have been replaced.
     incomplete: bool,
     /// True if the files on disk are damaged or do not fit, and could not be saved under another name yet.
     must_be_kept: bool,
@@ -227,6 +228,7 @@ impl Journal {
         };
         let mut restoring = Restoring::new(control, read_command);
         let (mut serial, mut is_other) = (0, None);
+        let mut last = None;
         if let Some(snapshot) = open_filled(path).map_err(of(path))? {
             restoring.begin().map_err(|e| io::Error::other(e.to_string()))?;
             let file = restoring.read(snapshot).map_err(of(path))?;
@@ -239,7 +241,8 @@ impl Journal {
                 {
                     serial = header.serial;
                     let journal = read(journal).map_err(of(&journal_path))?;
-                    restoring.read_journal(journal, Some(serial), Some(header)).map_err(of(&journal_path))?;
+                    let read = restoring.read_journal(journal, Some(serial), Some(header));
+                    last = Some(read.map_err(of(&journal_path))?);
                 }
                 (First::Damaged, Some(journal)) => {
                     let journal = read(journal).map_err(of(&journal_path))?;
@@ -309,17 +312,24 @@ impl Journal {
         }
         let [records, changes] = restoring.in_effect;
         let lost = restoring.finish();
+        let bytes = |file: io::Result<fs::Metadata>| file.map_or(0, |file| file.len());
+        let journal_bytes = journal.as_ref().map_or(0, |journal| bytes(journal.metadata()));
+        let snapshot_bytes = bytes(path.metadata());
         let mut journal = Journal {
             path: path.to_path_buf(),
             journal,
             header: match first {
-                First::Sealed(header) => Some(header),
+                // A killed switch may not have counted its last change.
+                First::Sealed(header) => {
+                    Some(JournalHeader { changes: last.unwrap_or(header.changes), ..header })
+                }
                 _ => None,
             },
-            journal_bytes: 0,
-            snapshot_bytes: 0,
+            journal_bytes,
+            snapshot_bytes,
             serial,
-            incomplete: true,
+            // The next change can continue files that have everything.
+            incomplete: last.is_none() || !lost.is_empty(),
             must_be_kept: !lost.is_empty(),
             retry: None,
         };
@@ -336,6 +346,9 @@ impl Journal {
         }
         match journal.replace(control) {
             Ok(kept) => report.extend(kept),
+            Err(error) if is_full(&error) && !journal.incomplete => report.push(format!(
+                "there is no room for a new state file: changes are appended to the old journal as long as they fit: {error}"
+            )),
             Err(error) if is_full(&error) || journal.must_be_kept => {
                 report.push(format!("no change is saved until this problem is solved: {error}"));
             }
@@ -411,20 +424,27 @@ impl Journal {
 
     /// Records changes: all of them or none.
     pub fn note(&mut self, control: &Control, changes: Changes) -> io::Result<()> {
-        if !self.incomplete && self.journal_bytes <= JOURNAL_BYTES_MIN.max(2 * self.snapshot_bytes) {
-            let appended = self.append(changes);
-            if appended.is_ok() {
-                return Ok(());
-            }
-            // If a change cannot be appended, a new state file holds it, if the disk has room.
+        let is_long = self.journal_bytes > JOURNAL_BYTES_MIN.max(2 * self.snapshot_bytes);
+        // A long journal that cannot be replaced grows further.
+        if is_long && !self.incomplete && self.is_due() && self.replace(control).is_ok() {
+            return Ok(());
         }
-        if let Some(retry) = self.retry.filter(|retry| Instant::now() < *retry) {
+        if !self.incomplete && self.append(changes).is_ok() {
+            return Ok(());
+        }
+        // If a change cannot be appended, a new state file holds it, if the disk has room.
+        if let Some(retry) = self.retry.filter(|_| !self.is_due()) {
             self.mark_unwritten();
             let left = retry.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
             let why = format!("writing it failed; the next attempt is due in {} ms", left.as_millis());
             return Err(of(&self.path)(io::Error::other(why)));
         }
         self.replace(control).map(drop).inspect_err(|_| self.mark_unwritten())
+    }
+
+    /// True if the files may be replaced now.
+    fn is_due(&self) -> bool {
+        self.retry.is_none_or(|retry| Instant::now() >= retry)
     }
 
     fn append(&mut self, changes: Changes) -> io::Result<()> {

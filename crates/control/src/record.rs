@@ -113,7 +113,8 @@ pub struct Shape {
     pub key: Vec<KeyField>,
     /// Its actions, with their parameters.
     pub actions: BTreeMap<String, Vec<Param>>,
-    /// The generations of the positions of deleted entries, which the handles of new entries carry in their upper bits.
+    /// The generations of the next entries, which their handles carry in the upper bits, by position: of deleted entries, and of
+    /// entries that are older than others which their position had.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub generations: BTreeMap<u32, u8>,
     /// The least generation of new handles.

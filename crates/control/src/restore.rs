@@ -31,7 +31,8 @@ const REPORTED_MAX: usize = 20;
 /// Number of generations that new handles skip after damage: a slot may have been reused so often since the latest known
 /// handle.
 const LOST_GENERATIONS: u8 = 64;
-/// The highest generation after damage, so that slots can still advance theirs.
+/// The highest generation below which no slot of a table gives handles after damage. A slot that has passed 255 starts there
+/// again.
 const GENERATION_MIN_MAX: u8 = 192;
 /// The start of a state file.
 const START: &[u8] = b"{\"state\":{";
@@ -55,7 +56,9 @@ impl Control {
         let mut log = Vec::new();
         let mut restoring = Restoring { log: Some(&mut log), ..Restoring::new(self, no_command) };
         let done = guarded(|| {
+            let given = restoring.next_generations();
             restoring.begin()?;
+            restoring.retire_handles(given);
             restoring.read(text.as_bytes()).map_err(unreadable)?;
             let lost = restoring.report();
             match lost.is_empty() {
@@ -67,7 +70,6 @@ impl Control {
             }
         });
         if done.is_ok() {
-            restoring.retire_handles();
             self.configure_queues(restoring.queues.take());
         }
         let done = done.map_err(|error| self.without(log, error));
@@ -106,8 +108,6 @@ pub(crate) struct Restoring<'c, 'l> {
     /// Actions with other parameters, by table.
     other_actions: HashSet<(String, String)>,
     queues: Option<QueueConfig>,
-    /// The generations of table slots before [`Self::begin`].
-    generations: Vec<Vec<(u32, u8)>>,
     /// True if a file is damaged.
     damaged: bool,
     /// True if the lost part may have given handles.
@@ -144,7 +144,6 @@ impl<'c> Restoring<'c, '_> {
             other_tables: HashSet::new(),
             other_actions: HashSet::new(),
             queues: None,
-            generations: Vec::new(),
             damaged: false,
             handles_lost: false,
             in_effect: [0, 0],
@@ -154,9 +153,6 @@ impl<'c> Restoring<'c, '_> {
     /// Resets the switch.
     pub(crate) fn begin(&mut self) -> Result<()> {
         let control = self.control;
-        let tables = 0..control.program().tables.len() as u32;
-        self.generations =
-            tables.map(|id| control.switch.table(TableId(id)).next_generations().collect()).collect();
         self.apply(Update::Reset, None)?;
         for crc in control.schema.names(ObjectKind::Crc).sorted() {
             let usual = control.usual_crc(crc);
@@ -183,20 +179,17 @@ impl<'c> Restoring<'c, '_> {
         self.apply(update, handle)
     }
 
-    /// Prevents the reuse of handles given before [`Self::begin`]: the next entry of a slot has a later generation.
-    fn retire_handles(&mut self) {
-        for (id, generations) in (0..).zip(std::mem::take(&mut self.generations)) {
-            let mut table = self.control.switch.table(TableId(id));
-            for (slot, generation) in generations {
-                match table.is_free(slot) {
-                    true => table.raise_free_generation(slot, generation),
-                    // The entry may be older than others that the slot had: no slot gets the generations between.
-                    false if table.generation_after(slot) < generation => {
-                        table.raise_generation_min(generation.min(GENERATION_MIN_MAX));
-                    }
-                    false => {}
-                }
-            }
+    /// The generations of the next handles in each table, by slot.
+    fn next_generations(&self) -> Vec<(TableId, Vec<(u32, u8)>)> {
+        let tables = (0..self.control.program().tables.len() as u32).map(TableId);
+        tables.map(|id| (id, self.control.switch.table(id).next_generations().collect())).collect()
+    }
+
+    /// Keeps handles that were given before [`Self::begin`] from being given again.
+    fn retire_handles(&self, given: Vec<(TableId, Vec<(u32, u8)>)>) {
+        for (id, generations) in given {
+            let mut table = self.control.switch.table(id);
+            generations.into_iter().for_each(|(slot, next)| table.retire_generations(slot, next));
         }
     }
 
@@ -219,11 +212,17 @@ impl<'c> Restoring<'c, '_> {
 
     /// Gives new entries only handles that no lost change gave.
     fn leave_out_handles(&self) {
-        for id in 0..self.control.program().tables.len() as u32 {
-            let mut table = self.control.switch.table(TableId(id));
-            let known = table.next_generations().map(|(_, generation)| generation).max().unwrap_or(0);
+        for (id, generations) in self.next_generations() {
+            let mut table = self.control.switch.table(id);
+            let known = generations.iter().map(|(_, next)| *next).max().unwrap_or(0);
             let known = known.max(table.generation_min());
             table.raise_generation_min(known.saturating_add(LOST_GENERATIONS).min(GENERATION_MIN_MAX));
+            for (slot, next) in generations {
+                let later = next.saturating_add(LOST_GENERATIONS);
+                if later > table.generation_min() {
+                    table.retire_generations(slot, later);
+                }
+            }
         }
     }
 
@@ -352,13 +351,13 @@ impl<'c> Restoring<'c, '_> {
     }
 
     /// Applies the changes of a journal that continues the state file with this number, or any number if it is unknown.
-    /// `header` is the first line of the journal, if it is readable.
+    /// `header` is the first line of the journal, if it is readable. Returns the number of the last change.
     pub(crate) fn read_journal(
         &mut self,
         mut input: impl BufRead,
         serial: Option<u64>,
         header: Option<&JournalHeader>,
-    ) -> io::Result<()> {
+    ) -> io::Result<u64> {
         self.configure_queues_of_snapshot();
         let (mut last, mut others) = (0, 0u64);
         if header.is_none() {
@@ -430,7 +429,7 @@ impl<'c> Restoring<'c, '_> {
                 self.damage("journal", format!("{lost} could not be written at the time"));
             }
         }
-        Ok(())
+        Ok(last)
     }
 
     /// Applies the changes of the journal of an earlier version, whose lines carry no checksums.
@@ -536,7 +535,7 @@ impl<'c> Restoring<'c, '_> {
                 log.push(UndoOther::Entries(id, Vec::new(), old).into());
                 log.push(UndoOther::GenerationMin(id, table.generation_min()).into());
             }
-            shape.generations.iter().for_each(|(slot, to)| table.set_free_generation(*slot, *to));
+            shape.generations.iter().for_each(|(slot, to)| table.retire_generations(*slot, *to));
             table.raise_generation_min(shape.generation_min);
         }
         let now = self.control.schema.actions_of(table);

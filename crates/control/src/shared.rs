@@ -7,17 +7,20 @@ use crate::event::Subscription;
 use crate::guard::{MemoryClaim, guarded};
 use crate::host::{Host, Keep, Program, Ready, Swap, Swapped};
 use crate::journal::Journal;
+use crate::made::Made;
 use crate::named::NamedUpdate;
+use crate::presence::Presence;
 use crate::restore::ReadCommand;
 use crate::rights::Rights;
 use crate::stats::PortStats;
 use crate::update::{Atomicity, Direct, Update};
 use crate::write::{Batch, Mark, Written};
 use p4jet_dataplane::{Cancel, QueueConfig, Switch, Topics};
+use p4jet_ir::InstanceId;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 /// Control of a running switch for several clients: batches are applied one after the other.
@@ -26,6 +29,8 @@ pub struct SharedControl(Arc<Shared>);
 
 struct Shared {
     kept: Mutex<Kept>,
+    /// Signals the end of [`Kept::array`].
+    array_done: Condvar,
     /// The control in `kept`, for those that only read: they do not wait for batches.
     current: Mutex<Control>,
     host: Option<Arc<dyn Host>>,
@@ -56,6 +61,12 @@ const COMPILATION_BYTES: usize = 1 << 30;
 
 /// Time for which the end of the switch waits for a batch.
 const END_WAIT: Duration = Duration::from_secs(1);
+
+/// Maximum number of cells of an array that are set while all other changes wait.
+const STEP_CELLS_MAX: u32 = 1 << 18;
+
+/// Time after such a step in which others can begin.
+const STEP_PAUSE: Duration = Duration::from_micros(200);
 
 /// Memory for a port: its rings and the buffers of its captures.
 const PORT_BYTES: usize = 16 << 20;
@@ -103,6 +114,9 @@ impl Drop for Compilation<'_> {
 struct Kept {
     control: Control,
     journal: Option<Journal>,
+    /// The large counter, register or meter that an update of the whole array is setting in steps. Between the steps there may
+    /// be changes that do not touch it; everything else waits.
+    array: Option<InstanceId>,
 }
 
 impl Kept {
@@ -113,20 +127,25 @@ impl Kept {
 
     /// Records changes. Returns a description of a failure.
     fn note(&mut self, changes: Option<Changes>) -> Option<String> {
-        let Kept { control, journal: Some(journal) } = self else { return None };
+        let Kept { control, journal: Some(journal), .. } = self else { return None };
         let changes = changes.filter(|changes| !changes.is_empty())?;
         journal.note(control, changes).err().map(unkept)
     }
 
     /// Writes a new snapshot of the configuration.
     fn replace(&mut self) -> Option<String> {
-        let Kept { control, journal: Some(journal) } = self else { return None };
+        let Kept { control, journal: Some(journal), .. } = self else { return None };
         journal.replace(control).unwrap_or_else(|error| {
             // The journal continues an older snapshot: later changes must not be appended to it.
             journal.mark_unwritten();
             Some(unkept(error))
         })
     }
+}
+
+/// The locked control, if the program of `of` still runs.
+fn runs<'k>(now: MutexGuard<'k, Kept>, of: &Control) -> Option<MutexGuard<'k, Kept>> {
+    Arc::ptr_eq(now.control.switch(), of.switch()).then_some(now)
 }
 
 fn unkept(error: io::Error) -> String {
@@ -269,9 +288,10 @@ impl SharedControl {
     /// Shares a control. Without a host, ports and programs cannot change.
     pub fn new(control: Control, host: Option<Arc<dyn Host>>) -> SharedControl {
         let current = Mutex::new(control.clone());
-        let kept = Mutex::new(Kept { control, journal: None });
+        let kept = Mutex::new(Kept { control, journal: None, array: None });
         SharedControl(Arc::new(Shared {
             kept,
+            array_done: Condvar::new(),
             current,
             host,
             next: Mutex::new(None),
@@ -302,7 +322,7 @@ impl SharedControl {
     ///
     /// The file cannot be used.
     pub fn keep(&self, path: &Path, read_command: ReadCommand) -> io::Result<Vec<String>> {
-        let mut kept = lock(&self.0.kept);
+        let mut kept = self.kept();
         let opened = guarded(|| Ok(Journal::open(&kept.control, path, read_command)));
         let (journal, mut lost) = opened.map_err(|error: CommandError| io::Error::other(error.message))??;
         kept.journal = Some(journal);
@@ -319,26 +339,28 @@ impl SharedControl {
     pub fn write_state_file(&self) -> io::Result<()> {
         let start = Instant::now();
         let mut kept = loop {
-            match self.0.kept.try_lock() {
-                Ok(kept) => break kept,
-                Err(TryLockError::Poisoned(kept)) => break kept.into_inner(),
-                Err(TryLockError::WouldBlock) if start.elapsed() < END_WAIT => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Err(TryLockError::WouldBlock) => {
-                    return Err(io::Error::other(
-                        "a batch of updates has not ended: neither its updates nor the latest register values are saved",
-                    ));
-                }
+            let kept = match self.0.kept.try_lock() {
+                Ok(kept) => Some(kept),
+                Err(TryLockError::Poisoned(kept)) => Some(kept.into_inner()),
+                Err(TryLockError::WouldBlock) => None,
+            };
+            if let Some(kept) = kept.filter(|kept| kept.array.is_none()) {
+                break kept;
             }
+            if start.elapsed() >= END_WAIT {
+                return Err(io::Error::other(
+                    "a batch of updates has not ended: neither its updates nor the latest register values are saved",
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(1));
         };
-        let Kept { control, journal: Some(journal) } = &mut *kept else { return Ok(()) };
+        let Kept { control, journal: Some(journal), .. } = &mut *kept else { return Ok(()) };
         journal.replace(control).map(drop)
     }
 
     /// Returns the whole configuration at one moment: one JSON record per line.
     pub fn dump(&self, counters: bool) -> String {
-        lock(&self.0.kept).control.dump(counters)
+        self.kept().control.dump(counters)
     }
 
     /// Replaces the whole configuration by the output of [`Self::dump`]: all or nothing. The text is as for [`Self::write`].
@@ -347,7 +369,7 @@ impl SharedControl {
     ///
     /// Some record does not fit the program, or memory is short. The configuration is as before.
     pub fn restore(&self, text: &str) -> Result<Option<String>> {
-        let mut kept = lock(&self.0.kept);
+        let mut kept = self.kept();
         kept.control.restore(text)?;
         let note = kept.replace();
         drop(kept);
@@ -357,7 +379,9 @@ impl SharedControl {
     /// Applies a batch of updates, like [`Control::write`], and keeps those that changed something. The text reports if they could
     /// not be kept, or if output queues that they configure have no effect.
     pub fn write(&self, batch: Vec<Update>, atomicity: Atomicity) -> (Written, Option<String>) {
-        self.write_with(lock(&self.0.kept), batch.into_iter().map(Ok).collect(), atomicity)
+        let mut presence = Presence::new(&|| false);
+        let batch: Vec<_> = batch.into_iter().map(Ok).collect();
+        self.write_with(self.kept_for(&batch), batch, atomicity, &mut presence)
     }
 
     /// Like [`Self::write`], if the program of `of`, to which the ids belong, still runs.
@@ -367,31 +391,38 @@ impl SharedControl {
         batch: Vec<Update>,
         atomicity: Atomicity,
     ) -> Option<(Written, Option<String>)> {
-        let now = self.lock_for(of)?;
-        Some(self.write_with(now, batch.into_iter().map(Ok).collect(), atomicity))
+        let batch: Vec<_> = batch.into_iter().map(Ok).collect();
+        let now = runs(self.kept_for(&batch), of)?;
+        let mut presence = Presence::new(&|| false);
+        Some(self.write_with(now, batch, atomicity, &mut presence))
     }
 
-    /// Like [`Self::write`], for updates by name.
-    pub fn write_named(&self, batch: &[NamedUpdate], atomicity: Atomicity) -> (Written, Option<String>) {
+    /// Like [`Self::write`], for updates by name. If the client leaves, the rest is refused.
+    pub fn write_named(
+        &self,
+        batch: &[NamedUpdate],
+        atomicity: Atomicity,
+        mut presence: Presence<'_>,
+    ) -> (Written, Option<String>) {
         loop {
             // A large batch is parsed without blocking others.
             let control = self.control();
             let updates = control.schema().resolve_all(batch);
-            if let Some(now) = self.lock_for(&control) {
-                return self.write_with(now, updates, atomicity);
+            if let Some(now) = runs(self.kept_for(&updates), &control) {
+                return self.write_with(now, updates, atomicity, &mut presence);
             }
         }
     }
 
     /// Reads several objects at one moment: no batch comes between them. Batches wait, so `read` should be short.
     pub fn at_one_moment<T>(&self, read: impl FnOnce(&Control) -> T) -> T {
-        read(&lock(&self.0.kept).control)
+        read(&self.kept().control)
     }
 
     /// Begins a batch of about `updates` updates that arrive one after the other, if the program of `of`, to which their ids
     /// belong, still runs.
     pub fn transaction(&self, of: &Control, updates: usize) -> Option<Transaction<'_>> {
-        let kept = self.lock_for(of)?;
+        let kept = runs(self.kept(), of)?;
         let batch = Batch::new(&kept.control, Atomicity::AllOrNothing, updates, kept.changes());
         Some(Transaction { shared: self, batch, kept })
     }
@@ -417,19 +448,73 @@ impl SharedControl {
         }
     }
 
-    fn lock_for(&self, of: &Control) -> Option<MutexGuard<'_, Kept>> {
-        let now = lock(&self.0.kept);
-        Arc::ptr_eq(now.control.switch(), of.switch()).then_some(now)
+    /// Locks everything, at a moment when no array is half set.
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept_unless(|_| true)
     }
 
-    fn write_with(
-        &self,
-        mut kept: MutexGuard<'_, Kept>,
+    /// Locks everything for updates, at a moment when no array that they touch is half set, and none at all if they set an array.
+    fn kept_for(&self, updates: &[Result<Update>]) -> MutexGuard<'_, Kept> {
+        self.kept_unless(|array| {
+            let mut updates = updates.iter().flatten();
+            updates.any(|update| update.is_of_arrays() || update.is_of_cells(array))
+        })
+    }
+
+    fn kept_unless(&self, waits_for: impl Fn(InstanceId) -> bool) -> MutexGuard<'_, Kept> {
+        let kept = lock(&self.0.kept);
+        let is_half_set = |kept: &mut Kept| kept.array.is_some_and(&waits_for);
+        self.0.array_done.wait_while(kept, is_half_set).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Applies an update that sets all cells of a large array. Batches that do not touch the array come between the steps. As
+    /// they change other things, the journal may have them first. If the switch is killed in between, a state file that they
+    /// replaced has a part of the array.
+    fn set_array<'s>(
+        &'s self,
+        mut kept: MutexGuard<'s, Kept>,
+        update: &Update,
+        (array, size): (InstanceId, u32),
+    ) -> (Written, Option<String>) {
+        let control = kept.control.clone();
+        kept.array = Some(array);
+        let (mut done, mut next) = (Ok(None), 0);
+        while done.is_ok() && next < size {
+            if next > 0 {
+                drop(kept);
+                std::thread::sleep(STEP_PAUSE);
+                kept = lock(&self.0.kept);
+            }
+            let cells = next..size.min(next.saturating_add(STEP_CELLS_MAX));
+            next = cells.end;
+            done = guarded(|| control.set_some(update, cells)).map(|()| None);
+        }
+        kept.array = None;
+        self.0.array_done.notify_all();
+        let changes = kept.changes().filter(|_| done.is_ok()).map(|mut changes| {
+            changes.add(control.schema(), update, &Made::default());
+            changes.done(None);
+            changes
+        });
+        let unkept = kept.note(changes);
+        (Written { results: vec![done], in_effect: true }, unkept)
+    }
+
+    fn write_with<'s>(
+        &'s self,
+        mut kept: MutexGuard<'s, Kept>,
         batch: Vec<Result<Update>>,
         atomicity: Atomicity,
+        presence: &mut Presence<'_>,
     ) -> (Written, Option<String>) {
+        if let [Ok(update)] = &*batch
+            && let Some(array) = kept.control.array_of(update).filter(|(_, size)| *size > STEP_CELLS_MAX)
+            && kept.control.check(update).and_then(|()| kept.control.check_owned(update)).is_ok()
+        {
+            return self.set_array(kept, update, array);
+        }
         let hold = |change: &mut dyn FnMut()| self.between_packets(change);
-        let (written, changes) = kept.control.write_with(batch, atomicity, kept.changes(), hold);
+        let (written, changes) = kept.control.write_with(batch, atomicity, kept.changes(), hold, presence);
         let unkept = kept.note(changes);
         drop(kept);
         (written, both(unkept, self.make_queues()))
@@ -530,7 +615,7 @@ impl SharedControl {
         let host = self.host()?;
         let _one_of_few = Compilation::begin(&self.0.compilations)?;
         if let Some(swap) = host.prepare_counted(counted, cancel)? {
-            let mut kept = lock(&self.0.kept);
+            let mut kept = self.kept();
             let control = kept.control.succeed(swap()?.switch);
             self.set_control(&mut kept, control);
         }
@@ -617,7 +702,7 @@ impl SharedControl {
 
     /// Runs the prepared program. Returns the report of the swap.
     fn swap(&self, swap: impl FnOnce() -> Result<Swapped>) -> Result<String> {
-        let mut kept = lock(&self.0.kept);
+        let mut kept = self.kept();
         let swapped = swap()?;
         let control = kept.control.succeed(swapped.switch);
         self.set_control(&mut kept, control);
@@ -654,7 +739,7 @@ impl SharedControl {
         aside: Option<&SharedControl>,
         then: impl FnOnce(&Control),
     ) -> Result<Loaded> {
-        let mut kept = lock(&self.0.kept);
+        let mut kept = self.kept();
         let swapped = (ready.run)(keep)?;
         let control = match (keep, aside) {
             (Keep::Old, _) => kept.control.succeed(swapped.switch),

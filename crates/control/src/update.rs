@@ -125,6 +125,26 @@ pub enum Update {
 }
 
 impl Update {
+    /// True if it sets all cells of counters, registers or meters, which may number millions.
+    pub(crate) fn is_of_arrays(&self) -> bool {
+        use Update::{Reset, ResetCounter, ResetRegister, SetMeterArray};
+        matches!(self, ResetCounter(_) | ResetRegister(_) | SetMeterArray { .. } | Reset)
+    }
+
+    /// True if it changes a cell of this counter, register or meter.
+    pub(crate) fn is_of_cells(&self, of: InstanceId) -> bool {
+        match self {
+            Update::WriteCounter { counter: id, .. }
+            | Update::ResetCounter(id)
+            | Update::WriteRegister { register: id, .. }
+            | Update::ResetRegister(id)
+            | Update::SetMeter { meter: id, .. }
+            | Update::SetMeterArray { meter: id, .. } => *id == of,
+            Update::Reset => true,
+            _ => false,
+        }
+    }
+
     /// True if it creates an object with a handle.
     pub fn makes(&self) -> bool {
         matches!(

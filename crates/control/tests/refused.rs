@@ -436,6 +436,36 @@ fn restore_checks_what_a_write_checks() {
     assert_eq!(shared.restore(&good), Ok(None));
 }
 
+/// However often a slot was used, restoring its first entry does not bring back the handles of later ones, nor does a second
+/// restore.
+#[test]
+fn restored_entries_do_not_revive_deleted_handles() {
+    let control = control();
+    let shared = SharedControl::new(control.clone(), None);
+    let l2 = control.schema().table("l2").unwrap();
+    let insert = r#"{"insert":{"table":"l2","key":["1"],"do":{"action":"deny"}}}"#;
+    let handle = || control.switch().table(l2).entries().next().unwrap().0.0;
+    let renew = || {
+        let delete = format!(r#"{{"delete":{{"table":"l2","entry":{}}}}}"#, handle());
+        set_up(&control, &format!("{delete}\n{insert}"));
+        handle()
+    };
+    set_up(&control, insert);
+    let first = control.dump(false);
+    let mut given: BTreeSet<u32> = std::iter::once(handle()).chain((0..230).map(|_| renew())).collect();
+    assert_eq!(given.len(), 231);
+    for _ in 0..3 {
+        assert_eq!(shared.restore(&first), Ok(None));
+        assert_eq!(handle(), 0);
+        // A dump has what is needed, too.
+        assert_eq!(shared.restore(&control.dump(false)), Ok(None));
+        for _ in 0..5 {
+            let new = renew();
+            assert!(given.insert(new), "{:#x} was given before", new);
+        }
+    }
+}
+
 /// Neither the time nor the report of a wrong restore grows with the number of wrong records more than the text does.
 #[test]
 fn a_restore_with_many_wrong_names_is_refused_briefly() {

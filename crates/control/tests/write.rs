@@ -575,3 +575,53 @@ fn readers_and_the_end_do_not_wait_for_a_batch() {
     drop(begun);
     assert!(shared.write_state_file().is_ok());
 }
+
+/// An update of a large array lets other updates pass, except those that touch the array, and reads of the whole state.
+#[test]
+fn a_large_array_is_set_in_steps() {
+    const SIZE: u32 = 1 << 23;
+    let program = include_str!("common/sample.ir");
+    let program = program.replace("packets_and_bytes size 8\n", &format!("packets_and_bytes size {SIZE}\n"));
+    let program = p4jet_ir::text::parse(&program).unwrap();
+    let control = Control::new(p4jet_dataplane::Switch::new(program).unwrap());
+    let shared = SharedControl::new(control.clone(), None);
+    let counter = control.schema().counter("ingress.seen").unwrap();
+    let table = control.schema().table("l2").unwrap();
+    let write = |update| shared.write(vec![update], Atomicity::ContinueOnError).0.results.remove(0).unwrap();
+    let set = |index: u32, packets: u64| {
+        let value = CounterValue { packets, bytes: 0 };
+        write(Update::WriteCounter { counter, cell: Cell::Index(index), value });
+    };
+    let ends = || [0, SIZE - 1].map(|index| control.counter_value(counter, index).unwrap().packets);
+    let is_half_set = || ends() == [0, 5];
+    let (mut passed, mut waited) = (0, [false; 2]);
+    // The machine may be too busy for both threads during one reset.
+    for round in 0..200 {
+        set(0, 5);
+        set(SIZE - 1, 5);
+        std::thread::scope(|scope| {
+            let reset = scope.spawn(|| write(Update::ResetCounter(counter)));
+            while !reset.is_finished() && !is_half_set() {}
+            for _ in 0..5 {
+                let entry = write(l2(&control, 1, 1)).unwrap();
+                write(Update::Delete { table, entry: entry.into() });
+                passed += u32::from(is_half_set());
+            }
+            if !is_half_set() {
+                return;
+            }
+            waited[round % 2] = true;
+            if round % 2 == 0 {
+                set(0, 7);
+                assert_eq!(ends(), [7, 0]);
+            } else {
+                shared.dump(false);
+                assert_eq!(ends(), [0, 0]);
+            }
+        });
+        if passed > 5 && waited == [true; 2] {
+            return;
+        }
+    }
+    panic!("{passed} batches passed an update of a large array; {waited:?}");
+}

@@ -16,13 +16,14 @@ pub struct Group {
 /// Neighbouring nodes; at least one.
 #[derive(Clone, Debug, Default)]
 struct Chunk {
-    nodes: Vec<Member>,
+    nodes: Vec<InGroup>,
     /// The copies of all nodes, in their order.
     replicas: Vec<Replica>,
 }
 
+/// A node in the group.
 #[derive(Clone, Copy, Debug)]
-struct Member {
+struct InGroup {
     /// Nodes are in the order of their positions.
     position: u64,
     node: u32,
@@ -48,7 +49,7 @@ impl Group {
 
     /// Returns the positions of the nodes with their handles, in order.
     pub(crate) fn places(&self) -> impl Iterator<Item = (u64, u32)> {
-        self.chunks.iter().flat_map(|chunk| chunk.nodes.iter().map(|member| (member.position, member.node)))
+        self.chunks.iter().flat_map(|chunk| chunk.nodes.iter().map(|node| (node.position, node.node)))
     }
 
     /// Returns the copies, in order.
@@ -59,14 +60,14 @@ impl Group {
     /// Adds a node at the end and returns its position.
     pub(crate) fn push(&mut self, node: u32, replicas: &[Replica]) -> u64 {
         let last = self.chunks.last().and_then(|chunk| chunk.nodes.last());
-        let position = last.map_or(0, |member| member.position + 1);
+        let position = last.map_or(0, |node| node.position + 1);
         self.set(position, node, replicas);
         position
     }
 
     /// Adds a node at a position, or changes the copies of the one that is there.
     pub(crate) fn set(&mut self, position: u64, node: u32, replicas: &[Replica]) {
-        let member = Member { position, node, copies: replicas.len() as u32 };
+        let new = InGroup { position, node, copies: replicas.len() as u32 };
         let chunks = Arc::make_mut(&mut self.chunks);
         if chunks.is_empty() {
             chunks.push(Arc::default());
@@ -77,8 +78,8 @@ impl Group {
         let end = start + if found { chunk.nodes[index].copies as usize } else { 0 };
         chunk.replicas.splice(start..end, replicas.iter().copied());
         match found {
-            true => chunk.nodes[index] = member,
-            false => chunk.nodes.insert(index, member),
+            true => chunk.nodes[index] = new,
+            false => chunk.nodes.insert(index, new),
         }
         if let Some(rest) = chunk.split() {
             chunks.insert(at + 1, Arc::new(rest));
@@ -95,8 +96,8 @@ impl Group {
         let chunk = Arc::make_mut(&mut chunks[at]);
         let (index, found, start) = chunk.find(position);
         if found {
-            let member = chunk.nodes.remove(index);
-            chunk.replicas.drain(start..start + member.copies as usize);
+            let old = chunk.nodes.remove(index);
+            chunk.replicas.drain(start..start + old.copies as usize);
         }
         if chunk.nodes.is_empty() {
             chunks.remove(at);
@@ -125,18 +126,16 @@ impl Eq for Group {}
 
 /// The chunk that has a position, or gets it. There is at least one chunk.
 fn chunk_of(chunks: &[Arc<Chunk>], position: u64) -> usize {
-    chunks
-        .partition_point(|chunk| chunk.nodes.first().is_some_and(|member| member.position <= position))
-        .max(1)
+    chunks.partition_point(|chunk| chunk.nodes.first().is_some_and(|node| node.position <= position)).max(1)
         - 1
 }
 
 impl Chunk {
     /// The index of a position, whether a node is there, and the number of copies before it.
     fn find(&self, position: u64) -> (usize, bool, usize) {
-        let found = self.nodes.binary_search_by_key(&position, |member| member.position);
+        let found = self.nodes.binary_search_by_key(&position, |node| node.position);
         let index = found.unwrap_or_else(|index| index);
-        let before = self.nodes[..index].iter().map(|member| member.copies as usize).sum();
+        let before = self.nodes[..index].iter().map(|node| node.copies as usize).sum();
         (index, found.is_ok(), before)
     }
 
@@ -146,7 +145,7 @@ impl Chunk {
             return None;
         }
         let nodes = self.nodes.split_off(self.nodes.len() / 2);
-        let kept = self.nodes.iter().map(|member| member.copies as usize).sum();
+        let kept = self.nodes.iter().map(|node| node.copies as usize).sum();
         Some(Chunk { nodes, replicas: self.replicas.split_off(kept) })
     }
 }

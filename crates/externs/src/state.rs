@@ -15,6 +15,7 @@ use crate::replication::Replication;
 use crate::{CrcParams, Destinations, Digest, DigestCounts, Env, Pages};
 use num_bigint::BigUint;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -151,6 +152,9 @@ impl RegisterLock {
 
 /// Number of locks for cells wider than a machine word; a cell always uses the same one.
 const WIDE_LOCKS: usize = 64;
+
+/// Number of counters or meters that are changed while other changes of them wait.
+const CHANGED_MAX: u32 = 4096;
 
 /// State of all extern instances of a program.
 pub struct State {
@@ -413,14 +417,19 @@ impl State {
 
     /// Sets all cells of a register to 0.
     pub fn register_reset(&self, instance: u32) -> Result<(), StateError> {
+        self.register_reset_cells(instance, 0..u32::MAX)
+    }
+
+    /// Sets these cells of a register to 0, as far as they exist.
+    pub fn register_reset_cells(&self, instance: u32, range: Range<u32>) -> Result<(), StateError> {
         let (width, cells) = self
             .register(instance)
             .ok_or(StateError::WrongInstance { found: instance, expected: "register" })?;
-        let n = limbs(width).max(1);
-        for index in 0..cells.len() / n {
+        let cells = (0..).zip(cells.chunks(limbs(width).max(1)));
+        for (index, cell) in cells.skip(range.start as usize).take(range.len()) {
             // Reading first keeps memory that was never written uncommitted.
-            if cells[index * n..(index + 1) * n].iter().any(|word| word.load(Ordering::Relaxed) != 0) {
-                self.write_cell(instance, index as u64, &[]);
+            if cell.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
+                self.write_cell(instance, index, &[]);
             }
         }
         Ok(())
@@ -508,6 +517,12 @@ impl State {
     pub fn counter_write(&self, instance: u32, index: u32, value: CounterValue) -> Result<(), StateError> {
         let at = self.check_counter(instance, index.into())?;
         let _lock = lock(&self.shared.control_writes);
+        self.counter_set(instance, at, value);
+        Ok(())
+    }
+
+    /// Sets a counter that exists. The lock of changes is held.
+    fn counter_set(&self, instance: u32, at: usize, value: CounterValue) {
         let sum = self.counted(instance, at);
         let offset = self.offsets(instance, at);
         for (offset, change) in
@@ -518,18 +533,29 @@ impl State {
                 offset.store(change, Ordering::Relaxed);
             }
         }
-        Ok(())
     }
 
     /// Sets all cells of a counter to 0.
     pub fn counter_reset(&self, instance: u32) -> Result<(), StateError> {
+        self.counter_reset_cells(instance, 0..u32::MAX)
+    }
+
+    /// Sets these cells of a counter to 0, as far as they exist.
+    pub fn counter_reset_cells(&self, instance: u32, range: Range<u32>) -> Result<(), StateError> {
         let Some(Cells::Counter { stride, .. }) = self.cells_of(instance) else {
             return Err(StateError::WrongInstance { found: instance, expected: "counter" });
         };
-        for index in 0..*stride {
-            self.counter_write(instance, index, CounterValue::default())?;
-        }
+        let range = range.start..range.end.min(*stride);
+        self.each_locked(range, |at| self.counter_set(instance, at as usize, CounterValue::default()));
         Ok(())
+    }
+
+    /// Changes cells. Changes of others come between those of [`CHANGED_MAX`] cells.
+    fn each_locked(&self, cells: Range<u32>, change: impl Fn(u32)) {
+        for first in cells.clone().step_by(CHANGED_MAX as usize) {
+            let _lock = lock(&self.shared.control_writes);
+            (first..cells.end.min(first.saturating_add(CHANGED_MAX))).for_each(&change);
+        }
     }
 
     // ---- meters ----
@@ -571,15 +597,37 @@ impl State {
     /// removes those of the direct meter of a new entry, whose row another entry may have had.
     pub fn meter_set_rates(&self, instance: u32, index: u32, rates: Option<Rates>) -> Result<(), StateError> {
         let meters = self.checked_meter(instance, index)?;
-        if let Some([committed, peak]) = rates {
-            let right = |per_us: f64| per_us.is_finite() && per_us >= 0.0;
-            if !right(committed.per_us) || !right(peak.per_us) || committed.per_us > peak.per_us {
-                return Err(StateError::Rates { name: self.name(instance) });
-            }
-        }
+        self.check_rates(instance, rates)?;
         let _lock = lock(&self.shared.control_writes);
         meters.set_rates(index, rates);
         Ok(())
+    }
+
+    /// Like [`Self::meter_set_rates`] for these cells of a meter, as far as they exist; none of a direct meter, whose cells
+    /// belong to entries.
+    pub fn meter_set_cells_rates(
+        &self,
+        instance: u32,
+        range: Range<u32>,
+        rates: Option<Rates>,
+    ) -> Result<(), StateError> {
+        let meters =
+            self.meter(instance).ok_or(StateError::WrongInstance { found: instance, expected: "meter" })?;
+        self.check_rates(instance, rates)?;
+        if let InstanceKind::Meter { size, .. } = self.specs[instance as usize].kind {
+            let range = range.start..range.end.min(size);
+            self.each_locked(range, |index| meters.set_rates(index, rates));
+        }
+        Ok(())
+    }
+
+    fn check_rates(&self, instance: u32, rates: Option<Rates>) -> Result<(), StateError> {
+        let Some([committed, peak]) = rates else { return Ok(()) };
+        let right = |per_us: f64| per_us.is_finite() && per_us >= 0.0;
+        match right(committed.per_us) && right(peak.per_us) && committed.per_us <= peak.per_us {
+            true => Ok(()),
+            false => Err(StateError::Rates { name: self.name(instance) }),
+        }
     }
 
     /// Returns packets and bytes of each colour that a meter has given: green, yellow, red. It counts from the first call

@@ -466,6 +466,14 @@ fn meters_without_rates_and_beyond_the_end_are_green() {
     assert_eq!(state.meter_set_rates(0, 1, Some(wrong)), Err(StateError::Rates { name: "m".to_string() }));
     let index = StateError::Index { name: "m".to_string(), found: 2, size: 2 };
     assert_eq!(state.meter_set_rates(0, 2, Some(RATES)), Err(index));
+    assert_eq!(
+        state.meter_set_cells_rates(0, 0..2, Some(wrong)),
+        Err(StateError::Rates { name: "m".to_string() })
+    );
+    state.meter_set_cells_rates(0, 1..u32::MAX, Some(RATES)).unwrap();
+    assert_eq!(state.meter_values(0).collect::<Vec<_>>(), [(1, RATES)]);
+    state.meter_set_cells_rates(0, 0..1, Some(RATES)).unwrap();
+    assert_eq!(state.meter_values(0).collect::<Vec<_>>(), [(0, RATES), (1, RATES)]);
 }
 
 /// Rows of one entry (other banks) are one meter.

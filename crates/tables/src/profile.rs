@@ -450,26 +450,12 @@ impl ActionProfile {
         profile.add_group(handle)
     }
 
-    /// Restores a deleted group, with those of its members that exist, under its handle, or under another one if that is in
-    /// use by now.
-    pub fn restore_group(&self, handle: u32, members: &[u32]) -> Result<u32, TableError> {
+    /// Restores a deleted group, without members, under its handle, or under another one if that is in use by now.
+    pub fn restore_group(&self, handle: u32) -> Result<u32, TableError> {
         let mut profile = self.lock();
         let taken = profile.groups.contains_key(&handle);
         let handle = if taken { first(&profile.free_groups) } else { handle };
-        profile.add_group(handle)?;
-        let Profile { members: all, groups, sizes, .. } = &mut *profile;
-        let group = groups.get_mut(&handle).expect("it was added");
-        for member in members {
-            if let Some(found) = all.get_mut(member) {
-                if group.members.insert(*member, 1).is_none() {
-                    found.users += 1;
-                    sizes.add(1);
-                }
-                found.known = true;
-            }
-        }
-        profile.publish(handle);
-        Ok(handle)
+        profile.add_group(handle)
     }
 
     /// Deletes a group that no entry names. Returns its members, which remain.

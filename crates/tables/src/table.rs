@@ -19,7 +19,7 @@ use crate::timeouts::{HIT_SHIFT, Idle, Life, SavedTimeout, Timeouts, hit_word};
 use crate::view::{Parts, Structure, View, ViewHandle, lookup_fast, structure_of};
 use crate::{Action, Entry, EntryHandle, KeyMatch, Resolved, TableError, TableSpec};
 use num_bigint::BigUint;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -60,6 +60,9 @@ pub struct Table {
     layout: KeyLayout,
     /// The generation of the next or present entry, by slot.
     generations: BySlot<u8>,
+    /// The generation of the entry after the present one, by slot, where it is not the next number: the slot had later entries
+    /// before this one was restored. Free slots are not among them.
+    later_generations: BTreeMap<u32, u8>,
     /// No new entry gets a handle with a lower generation.
     generation_min: u8,
     /// Slots from this one on have never had an entry.
@@ -266,6 +269,7 @@ impl Table {
             shared,
             steps: Steps::default(),
             generations: BySlot::new(),
+            later_generations: BTreeMap::new(),
             generation_min: 0,
             slots_used: 0,
             free_slots: BTreeSet::new(),
@@ -514,7 +518,8 @@ impl Table {
         Ok(())
     }
 
-    /// Restores a removed entry with its old handle. If its slot is in use by now, this is [`Self::insert`].
+    /// Restores a removed entry with its old handle. If its slot is in use by now, this is [`Self::insert`]. The entry that
+    /// follows it in the slot gets no generation below the one that a new entry would get now.
     pub fn restore(&mut self, handle: EntryHandle, entry: Entry) -> Result<EntryHandle, TableError> {
         self.restore_prepared(handle, entry, |_| ())
     }
@@ -531,7 +536,9 @@ impl Table {
             return self.insert_prepared(entry, prepare);
         }
         self.insert_at(slot, entry, true, prepare)?;
+        let next = self.generations.value(slot as usize);
         self.set_generation(slot, (handle.0 >> 24) as u8);
+        self.retire_generations(slot, next);
         Ok(handle)
     }
 
@@ -696,7 +703,9 @@ impl Table {
             })
         })?;
         self.release(&entry.action, row);
-        self.set_generation(slot, ((handle.0 >> 24) as u8).wrapping_add(1));
+        let next = self.generation_after(slot);
+        self.set_generation(slot, next);
+        self.later_generations.remove(&slot);
         self.free_slots.insert(slot);
         self.timeouts.remove(slot);
         self.len -= 1;
@@ -740,42 +749,50 @@ impl Table {
         slots.into_iter().filter_map(|slot| Some((self.handle(slot), self.entry_in(slot)?)))
     }
 
-    /// Returns each free slot whose next handle has a generation above 0, with that generation.
-    pub fn free_generations(&self) -> impl Iterator<Item = (u32, u8)> {
-        self.generations.used().filter(|(slot, _)| self.row_in(*slot).is_none())
+    /// Returns the generations that do not follow from the entries, by slot: those of free slots, if above 0, and those after
+    /// restored entries, if the slot had later ones. [`Self::set_free_generation`] for these and then [`Self::restore`] for the
+    /// entries bring an empty table back to this state.
+    pub fn retired_generations(&self) -> impl Iterator<Item = (u32, u8)> {
+        let free = self.generations.used().filter(|(slot, _)| self.row_in(*slot).is_none());
+        free.chain(self.later_generations.iter().map(|(slot, generation)| (*slot, *generation)))
     }
 
     /// Returns each slot that has or had an entry and whose next handle has a generation above 0, with that generation.
     pub fn next_generations(&self) -> impl Iterator<Item = (u32, u8)> {
         let next = |slot| match self.row_in(slot) {
-            Some(_) => self.generations.value(slot as usize).wrapping_add(1),
+            Some(_) => self.generation_after(slot),
             None => self.generations.value(slot as usize),
         };
         let slots = self.generations.used().map(|(slot, _)| slot).filter(|slot| *slot >= self.slots_used);
         (0..self.slots_used).chain(slots).map(move |slot| (slot, next(slot))).filter(|(_, next)| *next != 0)
     }
 
-    /// True if a slot has no entry.
-    pub fn is_free(&self, slot: u32) -> bool {
-        self.row_in(slot).is_none()
+    /// The generation of the entry that follows the present one in a slot.
+    fn generation_after(&self, slot: u32) -> u8 {
+        let next = self.generations.value(slot as usize).wrapping_add(1);
+        self.later_generations.get(&slot).copied().unwrap_or(next)
     }
 
-    /// Returns the generation of the entry that follows the present one in a slot.
-    pub fn generation_after(&self, slot: u32) -> u8 {
-        self.generations.value(slot as usize).wrapping_add(1).max(self.generation_min)
-    }
-
-    /// Sets the generation of the next entry in a slot, unless the slot is in use or does not exist.
-    pub fn set_free_generation(&mut self, slot: u32, generation: u8) {
-        if slot < self.spec.size.min(SLOTS_MAX) && self.row_in(slot).is_none() {
-            self.set_generation(slot, generation);
+    /// Retires the generations of a slot below this one: no handle that [`Self::insert`] gives in the slot from now on has one
+    /// of them, whatever is restored in the slot before, until the slot's generation has passed 255. Has no effect where they
+    /// are retired already, or if there is no such slot.
+    pub fn retire_generations(&mut self, slot: u32, below: u8) {
+        let now = self.generations.value(slot as usize);
+        match self.row_in(slot) {
+            None if below > now && slot < self.spec.size.min(SLOTS_MAX) => self.set_generation(slot, below),
+            Some(_)
+                if below > self.later_generations.get(&slot).copied().unwrap_or(now.saturating_add(1)) =>
+            {
+                self.later_generations.insert(slot, below);
+            }
+            _ => {}
         }
     }
 
-    /// Like [`Self::set_free_generation`], unless the slot has a later generation already.
-    pub fn raise_free_generation(&mut self, slot: u32, generation: u8) {
-        if generation > self.generations.value(slot as usize) {
-            self.set_free_generation(slot, generation);
+    /// Sets the generation of the next entry in a slot, even to a lower one, unless the slot is in use or does not exist.
+    pub fn set_free_generation(&mut self, slot: u32, generation: u8) {
+        if slot < self.spec.size.min(SLOTS_MAX) && self.row_in(slot).is_none() {
+            self.set_generation(slot, generation);
         }
     }
 
@@ -825,6 +842,7 @@ impl Table {
             self.release(&action, row);
         }
         self.generations = BySlot::new();
+        self.later_generations.clear();
         self.slots_used = 0;
         self.free_slots.clear();
         self.timeouts.clear();

@@ -52,6 +52,45 @@ fn handles_are_reused_lowest_first_with_the_next_generation() {
     assert_eq!(table.insert(entry(5, 0, 0)).unwrap().0, 0);
 }
 
+/// An older entry that is restored does not bring back the handles of its successors, which were deleted.
+#[test]
+fn restored_entries_keep_retired_generations() {
+    let generation = |handle: EntryHandle| handle.0 >> 24;
+    let add = |table: &mut Table| table.insert(entry(1, 0, 0)).unwrap();
+    for later in [4, 200, 250] {
+        let mut table = Table::new(spec(10));
+        let old = add(&mut table);
+        table.delete(old).unwrap();
+        // The slot is free, and then has an older entry.
+        for retire_before in [true, false] {
+            table.clear();
+            if retire_before {
+                table.retire_generations(0, later);
+            }
+            assert_eq!(table.restore(old, entry(1, 0, 0)), Ok(old));
+            if !retire_before {
+                table.retire_generations(0, later);
+            }
+            table.retire_generations(0, 3);
+            assert_eq!(table.next_generations().collect::<Vec<_>>(), [(0, later)]);
+            assert_eq!(table.retired_generations().collect::<Vec<_>>(), [(0, later)]);
+            // Undoing a deletion changes nothing.
+            table.delete(old).unwrap();
+            assert_eq!(table.retired_generations().collect::<Vec<_>>(), [(0, later)]);
+            table.restore(old, entry(1, 0, 0)).unwrap();
+            table.delete(old).unwrap();
+            let new = add(&mut table);
+            assert_eq!(generation(new), u32::from(later));
+            assert_eq!(table.retired_generations().count(), 0);
+            table.delete(new).unwrap();
+            assert_eq!(generation(add(&mut table)), u32::from(later) + 1);
+        }
+    }
+    let mut table = Table::new(spec(10));
+    table.retire_generations(10, 5);
+    assert_eq!(table.next_generations().count(), 0, "there is no such slot");
+}
+
 #[test]
 fn removed_entries_return_under_their_handles() {
     let mut table = Table::new(spec(10));

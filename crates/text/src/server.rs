@@ -549,7 +549,8 @@ fn subscribe(state: &State, turn: &Turn, topics: Topics) -> Result<Subscription,
 /// Delay until a client that left is noticed.
 const MISSED: Duration = Duration::from_millis(50);
 
-/// Executes a request. If the client leaves meanwhile, compilations for it are cancelled.
+/// Executes a request. If the client leaves meanwhile, its compilations, files and batches are cancelled. When the switch ends,
+/// it shuts the connection down, so that the client seems to leave.
 fn answer_while_there(stream: &Stream, state: &State, request: Request) -> Answer {
     let compiles = match &request {
         Request::Command { line, .. } => HostCommand::compiles(line),
@@ -557,13 +558,14 @@ fn answer_while_there(stream: &Stream, state: &State, request: Request) -> Answe
         _ => false,
     };
     if !compiles {
-        return answer(&state.control, request, &state.rights, &Cancel::default());
+        let has_left = || has_left(stream, Duration::ZERO);
+        return answer(&state.control, request, &state.rights, &Cancel::default(), &has_left);
     }
     let (cancel, done) = (Cancel::default(), AtomicBool::new(false));
     thread::scope(|scope| {
         let watch = || {
             while !done.load(Ordering::Relaxed) {
-                if has_left(stream) {
+                if has_left(stream, MISSED) {
                     return cancel.cancel();
                 }
             }
@@ -572,7 +574,7 @@ fn answer_while_there(stream: &Stream, state: &State, request: Request) -> Answe
         let _done = Done(&done);
         // Without a thread, nothing watches the client.
         let _ = p4jet_threads::spawn_scoped(scope, "control", watch);
-        answer(&state.control, request, &state.rights, &cancel)
+        answer(&state.control, request, &state.rights, &cancel, &|| cancel.is_cancelled())
     })
 }
 
@@ -585,17 +587,17 @@ impl Drop for Done<'_> {
     }
 }
 
-/// True if a client has closed its connection; takes [`MISSED`] otherwise. A TCP client that only stops sending
-/// looks like one that has left.
-fn has_left(stream: &Stream) -> bool {
+/// True if a client has closed its connection; takes this long otherwise. A TCP client that only stops sending looks like one
+/// that has left.
+fn has_left(stream: &Stream, wait: Duration) -> bool {
     let (fd, wanted) = match stream {
         Stream::Unix(s) => (s.as_fd(), PollFlags::empty()),
         // The end of the connection is visible even if unread data precede it.
         Stream::Tcp(s) => (s.as_fd(), PollFlags::from_bits_retain(libc::POLLRDHUP)),
     };
     let mut fds = [PollFd::new(fd, wanted)];
-    if poll(&mut fds, PollTimeout::from(MISSED.as_millis() as u16)).is_err() {
-        thread::sleep(MISSED);
+    if poll(&mut fds, PollTimeout::from(wait.as_millis() as u16)).is_err() {
+        thread::sleep(wait);
         return false;
     }
     // `nix` has no name for POLLRDHUP; no other unnamed flag can be set.

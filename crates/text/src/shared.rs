@@ -7,8 +7,8 @@ use crate::commands::{
 use crate::error::{LineError, LoadError};
 use crate::wire::{Answer, Request, WireError};
 use p4jet_control::{
-    Atomicity, CommandError, Control, MemoryClaim, PortStats, Program, Rights, SharedControl, Stats, Subject,
-    Update, guarded,
+    Atomicity, CommandError, Control, MemoryClaim, PortStats, Presence, Program, Rights, SharedControl,
+    Stats, Subject, Update, guarded,
 };
 use p4jet_dataplane::{Cancel, CaptureSpec};
 use std::path::Path;
@@ -33,30 +33,41 @@ impl Commands for SharedControl {
     }
 
     fn load(&self, name: &str, text: &str) -> Result<LoadSummary, LoadError> {
-        loop {
-            // A large file is parsed without blocking others.
-            let control = self.control();
-            let prepared = Prepared::new(&control, name, text)?;
-            if let Some(mut batch) = self.transaction(&control, prepared.len()) {
-                let hold = |change: &mut dyn FnMut()| self.between_packets(change);
-                let done = carry_out(&control, prepared, hold, |update| batch.write(update));
-                let ended = match done {
-                    Ok((mut summary, last)) => match batch.commit() {
-                        Ok(note) => {
-                            summary.note = both_notes(summary.note, note);
-                            return Ok(summary);
-                        }
-                        Err(error) => (last, error.into()),
-                    },
-                    Err((line, error)) => (line, error.and_not_undone(batch.undo())),
-                };
-                return Err(LoadError::new(name, text, ended.0, ended.1));
-            }
-        }
+        load(self, name, text, &|| false)
     }
 
     fn complete(&self, line: &str, position: usize) -> (usize, Vec<String>) {
         complete(&self.control(), line, position)
+    }
+}
+
+/// Runs a file of commands. If the client leaves, the file is undone.
+fn load(
+    shared: &SharedControl,
+    name: &str,
+    text: &str,
+    has_left: &dyn Fn() -> bool,
+) -> Result<LoadSummary, LoadError> {
+    loop {
+        // A large file is parsed without blocking others.
+        let control = shared.control();
+        let prepared = Prepared::new(&control, name, text)?;
+        if let Some(mut batch) = shared.transaction(&control, prepared.len()) {
+            let hold = |change: &mut dyn FnMut()| shared.between_packets(change);
+            let write = |update| batch.write(update);
+            let done = carry_out(&control, prepared, Presence::new(has_left), hold, write);
+            let ended = match done {
+                Ok((mut summary, last)) => match batch.commit() {
+                    Ok(note) => {
+                        summary.note = both_notes(summary.note, note);
+                        return Ok(summary);
+                    }
+                    Err(error) => (last, error.into()),
+                },
+                Err((line, error)) => (line, error.and_not_undone(batch.undo())),
+            };
+            return Err(LoadError::new(name, text, ended.0, ended.1));
+        }
     }
 }
 
@@ -113,14 +124,27 @@ fn command_reply(shared: &SharedControl, line: &str, data: bool) -> Reply {
     }
 }
 
-/// Answers a request from a client with these rights. Subscriptions are handled by the connection. Compilations for the request can
-/// be cancelled meanwhile. There is an answer even if the request panics.
-pub fn answer(shared: &SharedControl, request: Request, rights: &Rights, cancel: &Cancel) -> Answer {
-    let answer = || Ok(carry_out_request(shared, request, rights, cancel));
+/// Answers a request from a client with these rights. Subscriptions are handled by the connection. Compilations for the request
+/// can be cancelled meanwhile; a file or batch is cancelled if `has_left` returns true between two commands. There is an answer
+/// even if the request panics.
+pub fn answer(
+    shared: &SharedControl,
+    request: Request,
+    rights: &Rights,
+    cancel: &Cancel,
+    has_left: &dyn Fn() -> bool,
+) -> Answer {
+    let answer = || Ok(carry_out_request(shared, request, rights, cancel, has_left));
     guarded(answer).unwrap_or_else(|error: LineError| Reply::from(error).into())
 }
 
-fn carry_out_request(shared: &SharedControl, request: Request, rights: &Rights, cancel: &Cancel) -> Answer {
+fn carry_out_request(
+    shared: &SharedControl,
+    request: Request,
+    rights: &Rights,
+    cancel: &Cancel,
+    has_left: &dyn Fn() -> bool,
+) -> Answer {
     match request {
         Request::Command { line, data } => reply(shared, rights, &line, data, cancel).into(),
         Request::Program { path, texts, aside } => match shared.has_host() {
@@ -130,7 +154,9 @@ fn carry_out_request(shared: &SharedControl, request: Request, rights: &Rights, 
             }
             false => Reply::from(set_up_once("load")).into(),
         },
-        Request::Write { updates, atomicity } => shared.write_named(&updates, atomicity).into(),
+        Request::Write { updates, atomicity } => {
+            shared.write_named(&updates, atomicity, Presence::new(has_left)).into()
+        }
         Request::Read { selector, from, max } => match shared.control().read_named(&selector, from, max) {
             Ok(page) => {
                 Answer { ok: true, records: Some(page.records), next: page.next, ..Answer::default() }
@@ -145,7 +171,7 @@ fn carry_out_request(shared: &SharedControl, request: Request, rights: &Rights, 
             Ok(stats) => Answer { ok: true, stats: Some(Box::new(stats)), ..Answer::default() },
             Err(error) => Answer::refused(error.into()),
         },
-        Request::Load { text, name } => shared.load(&name, &text).into(),
+        Request::Load { text, name } => load(shared, &name, &text, has_left).into(),
         Request::Restore { text } => restore(shared, &text).into(),
         Request::Complete { line, position } => {
             let (start, choices) = Commands::complete(shared, &line, position);

@@ -672,6 +672,50 @@ fn closed_connection_cancels_its_compilation() {
     wait_for_compilations(&host, 0);
 }
 
+/// Files and batches that would run for half a minute.
+#[test]
+fn a_client_that_leaves_cancels_its_file_or_batch() {
+    let large = common::PROGRAM.replace("register 1 size 65537", "register 1 size 16777216");
+    let control = || Control::new(Switch::new(p4jet_ir::text::parse(&large).unwrap()).unwrap());
+    let lines = "register_reset ingress.bit\n".repeat(2000);
+    let file = Request::Load { text: format!("table_add l2 deny 1 =>\n{lines}"), name: "long".into() };
+    let reset = r#"{"reset_register":{"register":"ingress.bit"}}"#;
+    let insert = r#"{"insert":{"table":"l2","key":["1"],"do":{"action":"deny"}}}"#;
+    let update = |text: &str| serde_json::from_str::<NamedUpdate>(text).unwrap();
+    let updates = || std::iter::once(update(insert)).chain((0..2000).map(|_| update(reset))).collect();
+    for (request, remains, switch_ends) in [
+        (file.clone(), 0, false),
+        (Request::Write { updates: updates(), atomicity: Atomicity::AllOrNothing }, 0, false),
+        (Request::Write { updates: updates(), atomicity: Atomicity::ContinueOnError }, 1, false),
+        (file, 0, true),
+    ] {
+        let (folder, shared) = (Folder::new(), SharedControl::new(control(), None));
+        let server = Server::unix(shared.clone(), &folder.socket(), Limits::default()).unwrap();
+        let mut client = UnixStream::connect(folder.socket()).unwrap();
+        client.write_all((request.to_line() + "\n").as_bytes()).unwrap();
+        let entries = || shared.control().execute("table_num_entries l2").unwrap();
+        let start = Instant::now();
+        while entries() == "0\n" {
+            assert!(start.elapsed() < DEADLINE, "it does not begin");
+            thread::sleep(Duration::from_millis(1));
+        }
+        let _kept = match switch_ends {
+            true => {
+                drop(server);
+                (None, Some(client))
+            }
+            false => {
+                drop(client);
+                (Some(server), None)
+            }
+        };
+        let start = Instant::now();
+        shared.dump(false);
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        assert_eq!(entries(), format!("{remains}\n"));
+    }
+}
+
 #[test]
 fn ports_and_programs() {
     let host = Arc::new(Stub::default());

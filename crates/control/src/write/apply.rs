@@ -149,7 +149,7 @@ impl Control {
                 let handle = match at {
                     None => of.create_group(),
                     Some(handle) if of.group(handle).is_some() => return Err(taken("group", handle)),
-                    Some(handle) => of.restore_group(handle, &[]),
+                    Some(handle) => of.restore_group(handle),
                 };
                 let handle = handle.map_err(self.refused(table))?;
                 note(&|| Update::DeleteGroup { profile, group: handle.into() }.into());

@@ -7,6 +7,7 @@ use crate::error::{CommandError, Result};
 use crate::guard::{MemoryClaim, claim_for_places, claim_for_updates, guarded};
 use crate::held::each_held;
 use crate::made::{Kind, Made};
+use crate::presence::Presence;
 use crate::update::{Atomicity, Cell, Direct, Update};
 use p4jet_tables::Entry;
 
@@ -199,11 +200,7 @@ impl Batch {
     fn carry_out_with(&mut self, update: Update, at: Option<u32>, direct: &Direct) -> Result<Option<u32>> {
         self.check_memory()?;
         let Batch { control, log, made, changes, is_owners, undo_cells, .. } = self;
-        let is_of_arrays = matches!(
-            update,
-            Update::ResetCounter(_) | Update::ResetRegister(_) | Update::SetMeterArray { .. } | Update::Reset
-        );
-        if is_of_arrays && *undo_cells > UNDO_CELLS_MAX {
+        if update.is_of_arrays() && *undo_cells > UNDO_CELLS_MAX {
             let why = format!(
                 "the batch holds the old values of more than {UNDO_CELLS_MAX} cells: send updates of whole arrays in smaller batches"
             );
@@ -321,17 +318,20 @@ impl Drop for Batch {
 impl Control {
     /// Applies a batch of updates in order. Packets see one update after the other.
     pub fn write(&self, batch: Vec<Update>, atomicity: Atomicity) -> Written {
-        self.write_with(batch.into_iter().map(Ok).collect(), atomicity, None, |change| change()).0
+        let mut presence = Presence::new(&|| false);
+        let updates = batch.into_iter().map(Ok).collect();
+        self.write_with(updates, atomicity, None, |change| change(), &mut presence).0
     }
 
     /// Like [`Self::write`], for updates of which some may already be errors. `changes`, if they are kept, are returned with the
-    /// applied updates. `hold` calls a function between packets.
+    /// applied updates. `hold` calls a function between packets. If the client leaves, the rest is refused.
     pub(crate) fn write_with(
         &self,
         updates: Vec<Result<Update>>,
         atomicity: Atomicity,
         changes: Option<Changes>,
         hold: impl FnMut(&mut dyn FnMut()),
+        presence: &mut Presence<'_>,
     ) -> (Written, Option<Changes>) {
         let total = updates.len();
         let mut results = Vec::with_capacity(total);
@@ -339,7 +339,8 @@ impl Control {
         let held_cells =
             |update: &Result<Update>| update.as_ref().map_or(0, |update| self.schema.held_cells(update));
         let done = each_held(updates.into_iter(), held_cells, hold, |update| {
-            let done = match update {
+            let wanted = update.and_then(|update| presence.check(Some(&update)).map(|()| update));
+            let done = match wanted {
                 Ok(update) => batch.write(update),
                 Err(error) => {
                     batch.skip();

@@ -3,11 +3,12 @@
 use crate::control::Control;
 use crate::error::{CommandError, Result, Subject};
 use crate::schema::{Cells, RegisterCells};
-use crate::update::DEFAULT_CELL;
+use crate::update::{DEFAULT_CELL, Update};
 use num_bigint::BigUint;
 use p4jet_externs::{CounterValue, Rates, StateError};
-use p4jet_ir::{InstanceId, InstanceKind, TableId};
+use p4jet_ir::{InstanceId, TableId};
 use p4jet_tables::{EntryHandle, TableError};
+use std::ops::Range;
 
 /// The error for a cell that does not exist, the only fault that the checks leave.
 pub(crate) fn no_cell(kind: Subject, error: StateError) -> CommandError {
@@ -116,11 +117,39 @@ impl Control {
 
     /// Sets the rates of all cells, except that of a direct meter's default action.
     pub(crate) fn set_meters(&self, meter: InstanceId, rates: Option<Rates>) -> Result<()> {
-        let size = match self.program().instances[meter.index()].kind {
-            InstanceKind::Meter { size, .. } => size,
-            _ => 0,
+        let all = self.switch.state().meter_set_cells_rates(meter.0, 0..u32::MAX, rates);
+        all.map_err(|e| no_cell(Subject::Meter, e))?;
+        self.direct_handles(meter).into_iter().try_for_each(|index| self.set_meter(meter, index, rates))
+    }
+
+    /// The array and its size, if the update sets all its cells, only those, and no packet must fall between two of them.
+    pub(crate) fn array_of(&self, update: &Update) -> Option<(InstanceId, u32)> {
+        let (array, size) = match update {
+            Update::ResetRegister(id) if self.schema.held_cells(update) == 0 => {
+                return Some((*id, self.schema.register_cells(*id).ok()?.size));
+            }
+            Update::ResetCounter(id) => (*id, self.schema.counter_cells(*id).ok()?),
+            Update::SetMeterArray { meter, .. } => (*meter, self.schema.meter_cells(*meter).ok()?),
+            _ => return None,
         };
-        (0..size).chain(self.direct_handles(meter)).try_for_each(|index| self.set_meter(meter, index, rates))
+        match size {
+            Cells::Array(size) => Some((array, size)),
+            Cells::Direct(_) => None,
+        }
+    }
+
+    /// Applies an update of [`Self::array_of`] to some of the cells.
+    pub(crate) fn set_some(&self, update: &Update, cells: Range<u32>) -> Result<()> {
+        let state = self.switch.state();
+        let (kind, done) = match update {
+            Update::ResetRegister(id) => (Subject::Register, state.register_reset_cells(id.0, cells)),
+            Update::ResetCounter(id) => (Subject::Counter, state.counter_reset_cells(id.0, cells)),
+            Update::SetMeterArray { meter, rates } => {
+                (Subject::Meter, state.meter_set_cells_rates(meter.0, cells, *rates))
+            }
+            _ => unreachable!("the caller chose the updates of arrays"),
+        };
+        done.map_err(|error| no_cell(kind, error))
     }
 
     /// The value of a register's cell.

@@ -102,7 +102,7 @@ impl Control {
                 Removed { handle, entry, counts, rates, timeout, age }
             })
             .collect();
-        let generations = self.switch.table(id).free_generations().collect();
+        let generations = self.switch.table(id).retired_generations().collect();
         if keeps_some {
             let delete = |entry: &Removed| self.switch.table(id).delete(entry.handle).err();
             let failed = removed.iter().enumerate().find_map(|(i, entry)| Some((i, delete(entry)?)));

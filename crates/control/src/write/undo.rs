@@ -34,7 +34,7 @@ pub(crate) enum Undo {
 pub(crate) enum UndoOther {
     /// Updates in this order. An object that one creates gets the handle beside it.
     Updates(Vec<(Update, Option<u32>)>),
-    /// Deleted entries, and the generations of slots that had none.
+    /// Deleted entries, and the generations that did not follow from entries.
     Entries(TableId, Vec<Removed>, Vec<(u32, u8)>),
     /// The cells that were not 0, by index; for a direct counter that is an entry's handle.
     Counters(InstanceId, Vec<(u32, CounterValue)>),

@@ -2,7 +2,9 @@
 
 use super::{Answerer, Command, LineParser, Reply, Result};
 use crate::error::{LineError, LoadError};
-use p4jet_control::{CommandError, Control, MemoryClaim, Update, claim_for_lines, count, each_held, guarded};
+use p4jet_control::{
+    CommandError, Control, MemoryClaim, Presence, Update, claim_for_lines, count, each_held, guarded,
+};
 use std::fmt::Write;
 
 /// The result of a file of commands.
@@ -64,11 +66,13 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Executes a file that was parsed for this switch, each change by `write`, and inside `hold` where a packet might overwrite it. Returns
-/// the result and its last line; or the refused line and the reason.
+/// Executes a file that was parsed for this switch, each change by `write`, and inside `hold` where a packet might overwrite
+/// it. Returns the result and its last line; or the refused line and the reason. The line where it ends because the client has
+/// left is refused.
 pub(crate) fn carry_out(
     control: &Control,
     prepared: Prepared<'_>,
+    mut presence: Presence<'_>,
     hold: impl FnMut(&mut dyn FnMut()),
     mut write: impl FnMut(Update) -> std::result::Result<Option<u32>, CommandError>,
 ) -> std::result::Result<(LoadSummary, usize), (usize, LineError)> {
@@ -82,12 +86,14 @@ pub(crate) fn carry_out(
         let number = match step {
             Step::Change(number, update) => {
                 summary.entries_added += usize::from(matches!(update, Update::Insert { .. }));
-                write(update).map_err(|error| (number, error.into()))?;
+                let done = presence.check(Some(&update)).and_then(|()| write(update));
+                done.map_err(|error| (number, error.into()))?;
                 number
             }
             Step::Read(number, command) => {
                 let answerer = Answerer::new(control);
                 let read = || {
+                    presence.check(None)?;
                     let bytes = answerer.answer_bytes(&command);
                     let _memory = MemoryClaim::new(bytes, || "the output of this file".to_string())?;
                     summary.output +=

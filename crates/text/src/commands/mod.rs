@@ -27,7 +27,7 @@ pub(crate) use parse::queues::configures_queues;
 pub(crate) use parse::{Command, LineParser};
 
 use crate::error::{LineError, LoadError};
-use p4jet_control::{Atomicity, CommandError, Control, Update, guarded};
+use p4jet_control::{Atomicity, CommandError, Control, Presence, Update, guarded};
 use serde_json::Value;
 
 type Result<T> = std::result::Result<T, LineError>;
@@ -82,7 +82,9 @@ impl Commands for Control {
     fn load(&self, name: &str, text: &str) -> std::result::Result<LoadSummary, LoadError> {
         let prepared = Prepared::new(self, name, text)?;
         let mut batch = self.batch(prepared.len());
-        let (line, error) = match carry_out(self, prepared, |change| change(), |update| batch.write(update)) {
+        let presence = Presence::new(&|| false);
+        let write = |update| batch.write(update);
+        let (line, error) = match carry_out(self, prepared, presence, |change| change(), write) {
             Ok((summary, last)) => match batch.commit() {
                 Ok(()) => return Ok(summary),
                 Err(error) => (last, error.into()),
