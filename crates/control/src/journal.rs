@@ -422,15 +422,21 @@ impl Journal {
         Ok(())
     }
 
-    /// Records changes: all of them or none.
-    pub fn note(&mut self, control: &Control, changes: Changes) -> io::Result<()> {
+    /// Records changes: all of them or none. While the configuration `is_whole`, a new state file may replace a long journal;
+    /// while an array is half set, it may not.
+    pub fn note(&mut self, control: &Control, changes: Changes, is_whole: bool) -> io::Result<()> {
         let is_long = self.journal_bytes > JOURNAL_BYTES_MIN.max(2 * self.snapshot_bytes);
         // A long journal that cannot be replaced grows further.
-        if is_long && !self.incomplete && self.is_due() && self.replace(control).is_ok() {
+        if is_whole && is_long && !self.incomplete && self.is_due() && self.replace(control).is_ok() {
             return Ok(());
         }
         if !self.incomplete && self.append(changes).is_ok() {
             return Ok(());
+        }
+        if !is_whole {
+            self.mark_unwritten();
+            let why = "writing it failed; the next attempt is due when the array is set";
+            return Err(of(&self.path)(io::Error::other(why)));
         }
         // If a change cannot be appended, a new state file holds it, if the disk has room.
         if let Some(retry) = self.retry.filter(|_| !self.is_due()) {
@@ -495,6 +501,32 @@ fn is_replacement(path: &Path, serial: Option<u64>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_journal_is_not_replaced_while_an_array_is_half_set() {
+        let folder = std::env::temp_dir().join(format!("p4jet-whole-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("state");
+        let program = p4jet_ir::text::parse(include_str!("../tests/common/sample.ir")).unwrap();
+        let control = Control::new(p4jet_dataplane::Switch::new(program).unwrap());
+        let (mut journal, _) = Journal::open(&control, &file, |_, _| Ok(None)).unwrap();
+        let changes = || {
+            let mut changes = Changes::default();
+            changes.add(control.schema(), &crate::Update::Reset, &crate::made::Made::default());
+            changes.done(None);
+            changes
+        };
+        let serial = |journal: &Journal| journal.header.as_ref().unwrap().serial;
+        let first = serial(&journal);
+        // The rest of the file is a hole.
+        journal.journal_bytes = JOURNAL_BYTES_MIN.max(2 * journal.snapshot_bytes) + 1;
+        journal.note(&control, changes(), false).unwrap();
+        assert_eq!(serial(&journal), first);
+        journal.note(&control, changes(), true).unwrap();
+        assert_ne!(serial(&journal), first);
+        drop(journal);
+        fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn a_failed_replacement_names_the_files_that_were_kept() {

@@ -127,9 +127,9 @@ impl Kept {
 
     /// Records changes. Returns a description of a failure.
     fn note(&mut self, changes: Option<Changes>) -> Option<String> {
-        let Kept { control, journal: Some(journal), .. } = self else { return None };
+        let Kept { control, journal: Some(journal), array } = self else { return None };
         let changes = changes.filter(|changes| !changes.is_empty())?;
-        journal.note(control, changes).err().map(unkept)
+        journal.note(control, changes, array.is_none()).err().map(unkept)
     }
 
     /// Writes a new snapshot of the configuration.
@@ -468,8 +468,7 @@ impl SharedControl {
     }
 
     /// Applies an update that sets all cells of a large array. Batches that do not touch the array come between the steps. As
-    /// they change other things, the journal may have them first. If the switch is killed in between, a state file that they
-    /// replaced has a part of the array.
+    /// they change other things, the journal may have them first.
     fn set_array<'s>(
         &'s self,
         mut kept: MutexGuard<'s, Kept>,
