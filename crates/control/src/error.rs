@@ -30,6 +30,8 @@ pub(crate) const BUSY: &str = "BUSY";
 pub(crate) const INTERNAL: &str = "INTERNAL";
 /// The code of a name that the program does not have.
 pub(crate) const UNKNOWN_NAME: &str = "UNKNOWN_NAME";
+/// The code of an index outside an array.
+pub(crate) const INVALID_INDEX: &str = "INVALID_INDEX";
 /// The code of an unsupported request.
 const UNSUPPORTED: &str = "UNSUPPORTED";
 /// The code of a request about a port, trace or capture that does not exist.
@@ -41,7 +43,7 @@ const LIMIT: &str = "LIMIT";
 /// The code of a file or interface that the client may not open.
 pub(crate) const DENIED: &str = "DENIED";
 /// The code of a request that a stopped or stuck switch cannot carry out.
-const UNAVAILABLE: &str = "UNAVAILABLE";
+pub(crate) const UNAVAILABLE: &str = "UNAVAILABLE";
 /// The code of a failure of the operating system.
 const SYSTEM: &str = "SYSTEM";
 /// The code of a cancelled compilation.
@@ -94,8 +96,17 @@ pub enum Subject {
 impl CommandError {
     /// The error of a file that cannot be opened or read: `DENIED` if the client may not, otherwise `SYSTEM`.
     pub fn of_file(path: &Path, error: &io::Error) -> CommandError {
-        let refused = CommandError::system(format!("{}: {error}", path.display())).field("file");
-        if error.kind() == io::ErrorKind::PermissionDenied { refused.code(DENIED) } else { refused }
+        let message = format!("{}: {error}", path.display());
+        CommandError { message, ..CommandError::of_named_file(error) }
+    }
+
+    /// Like [`Self::of_file`], for an error that names the file where that is necessary.
+    pub(crate) fn of_named_file(error: &io::Error) -> CommandError {
+        let refused = CommandError::system(error.to_string()).field("file");
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => refused.code(DENIED),
+            _ => refused,
+        }
     }
 
     /// An error with the code `INVALID_ARGUMENT`.

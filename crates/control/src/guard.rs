@@ -101,7 +101,7 @@ pub(crate) fn claim_for_places(update: &Update) -> Result<Option<MemoryClaim>, C
     // The list grows in steps of two.
     let bytes = 2 * size_of::<u32>() * places;
     (bytes > FREE_BYTES_PER_LINE / 2)
-        .then(|| MemoryClaim::new(bytes, || format!("a group of {places} places")))
+        .then(|| MemoryClaim::new(bytes, || format!("a group of weight {places}")))
         .transpose()
 }
 

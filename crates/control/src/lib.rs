@@ -67,7 +67,7 @@ pub use p4jet_externs::{CounterValue, CrcParams, Rates, Replica};
 pub use p4jet_ir::{InstanceId, MatchKind, TableId};
 pub use p4jet_tables::{Action, KeyMatch};
 pub use queues::{Queue, QueueUpdate, WEIGHT_MAX};
-pub use read::{Entity, EntryState, PAGE_MAX, Page, Selector};
+pub use read::{Entity, EntryState, GroupState, PAGE_MAX, Page, Selector};
 pub use restore::ReadCommand;
 pub use rights::{Opened, Rights};
 pub use schema::{Cells, ObjectKind, RegisterCells, Schema};

@@ -655,6 +655,15 @@ impl Schema {
         self.resolve_with(named, &mut Names::for_one(self, true))
     }
 
+    /// An object that can have a note.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such table or action profile.
+    pub(crate) fn resolve_noted(&self, of: &NamedNoted) -> Result<Noted> {
+        resolve_noted(of, &mut Names::for_one(self, true))
+    }
+
     /// An object that can have a note, in this program; `None` if the program lacks it.
     pub(crate) fn find_noted(&self, of: &NamedNoted) -> Option<Noted> {
         resolve_noted(of, &mut Names::for_one(self, false)).ok()
@@ -748,13 +757,13 @@ impl Schema {
             NamedUpdate::ResetRegister { register } => Update::ResetRegister(names.register(register)?),
             NamedUpdate::SetMeter { meter, cell, rates } => {
                 let meter = names.meter(meter)?;
-                let rates = rates.as_ref().map(resolve_rates).transpose()?;
+                let rates = self.resolve_rates(meter, rates.as_ref())?;
                 Update::SetMeter { meter, cell: self.resolve_cell(meter, cell)?, rates }
             }
-            NamedUpdate::SetMeterArray { meter, rates } => Update::SetMeterArray {
-                meter: names.meter(meter)?,
-                rates: rates.as_ref().map(resolve_rates).transpose()?,
-            },
+            NamedUpdate::SetMeterArray { meter, rates } => {
+                let meter = names.meter(meter)?;
+                Update::SetMeterArray { meter, rates: self.resolve_rates(meter, rates.as_ref())? }
+            }
             NamedUpdate::SetCrc(crc) => Update::SetCrc {
                 crc: names.crc(&crc.name)?,
                 params: CrcParams {
@@ -797,8 +806,10 @@ impl Schema {
                 Update::SetMulticastGroup { group: *group, replicas: replicas.as_deref().map(replicas_of) }
             }
             NamedUpdate::Note { of, note } => {
-                let note = note.as_deref().map(hex_bytes).transpose()?.map(Vec::into_boxed_slice);
-                Update::Note { of: resolve_noted(of, names)?, note }
+                let of = resolve_noted(of, names)?;
+                let note = note.as_deref().map(hex_bytes).transpose();
+                let note = note.map_err(|error| self.of_noted(error, &of))?.map(Vec::into_boxed_slice);
+                Update::Note { of, note }
             }
             NamedUpdate::SetSession(Session {
                 number,
@@ -822,7 +833,8 @@ impl Schema {
                         let message = format!(
                             "found {found} of `port` and `group` for session {number}, expected one of them"
                         );
-                        return Err(CommandError::new(message).field("port"));
+                        let choices = ["port", "group"].into_iter();
+                        return Err(CommandError::new(message).field("port").choices(choices));
                     }
                 };
                 Update::SetSession { session: *number, to, bytes_max: *bytes }
@@ -993,14 +1005,17 @@ impl Schema {
         })
     }
 
+    fn resolve_rates(&self, meter: InstanceId, words: Option<&[String; 2]>) -> Result<Option<Rates>> {
+        let rates = words.map(resolve_rates).transpose();
+        rates.map_err(|error| error.entity(self.instance_name(meter)))
+    }
+
     fn resolve_cell(&self, of: InstanceId, cell: &NamedCell) -> Result<Cell> {
         Ok(match (cell, self.direct_table(of)) {
             (NamedCell::Index(index), _) => Cell::Index(*index),
             (NamedCell::Entry(entry), Some(table)) => Cell::Entry(self.resolve_entry(table, entry)?),
             (NamedCell::Entry(_), None) => {
-                let name = self.instance_name(of);
-                let message = format!("found an entry, expected an index: `{name}` is not direct");
-                return Err(CommandError::new(message).entity(name).field("index"));
+                return Err(self.not_direct(of));
             }
         })
     }

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 pub struct NameIndex {
     /// The singular noun for the objects, such as `table`.
     kind: &'static str,
+    /// What has the objects, such as `program`.
+    owner: &'static str,
     names: Vec<(String, u32)>,
     /// Sorted: loading a file looks up two names per line, and this is faster than hashing.
     by_suffix: Vec<(String, Found)>,
@@ -48,8 +50,17 @@ impl From<UnknownName> for CommandError {
 const LISTED_MAX: usize = 10;
 
 impl NameIndex {
-    /// `names`, each with the index of its object.
+    /// The objects of a program: `names`, each with the index of its object.
     pub fn new(kind: &'static str, names: impl IntoIterator<Item = (String, u32)>) -> NameIndex {
+        NameIndex::of(kind, "program", names)
+    }
+
+    /// The objects of a program, table or the like, which `owner` names in messages.
+    pub(crate) fn of(
+        kind: &'static str,
+        owner: &'static str,
+        names: impl IntoIterator<Item = (String, u32)>,
+    ) -> NameIndex {
         let mut names: Vec<_> = names.into_iter().collect();
         names.sort();
         let mut by_suffix = BTreeMap::new();
@@ -65,7 +76,7 @@ impl NameIndex {
         for (name, index) in &names {
             by_suffix.insert(name.clone(), Found::One(*index));
         }
-        NameIndex { kind, names, by_suffix: by_suffix.into_iter().collect() }
+        NameIndex { kind, owner, names, by_suffix: by_suffix.into_iter().collect() }
     }
 
     /// The object with the name `text`; otherwise a message with the candidates.
@@ -117,10 +128,17 @@ impl NameIndex {
     }
 
     fn choices(&self, text: &str) -> String {
+        let NameIndex { kind, owner, .. } = self;
         if self.names.is_empty() {
-            return format!("the program has no {}", self.kind);
+            return format!("the {owner} has no {kind}");
         }
-        unknown(text, self.names(), &format!("{}s of the program are", self.kind))
+        unknown(text, self.names(), &format!("{kind}s of the {owner} are"))
+    }
+
+    /// The error for an index that no object has.
+    pub(crate) fn no_such(&self) -> CommandError {
+        let NameIndex { kind, owner, .. } = self;
+        CommandError::new(format!("the {owner} has no such {kind}")).field(*kind).choices(self.names())
     }
 
     /// The full name of an object, empty if there is none.

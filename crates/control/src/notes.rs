@@ -1,7 +1,8 @@
 //! Notes of clients about objects: bytes that mean nothing here, such as P4Runtime's metadata.
 //!
-//! A note is deleted when its object is deleted or gets other contents.
-//! A client that changes the contents sets the note again afterwards.
+//! A note is deleted when its object is deleted or gets other contents. A client that changes the contents sets the note again
+//! afterwards; if another client changes only a part, the owner of the notes says what the note becomes
+//! ([`NoteOwner::after`](crate::NoteOwner::after)).
 
 use p4jet_ir::{InstanceId, TableId};
 use std::collections::BTreeMap;

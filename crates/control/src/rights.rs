@@ -28,11 +28,10 @@ impl Rights {
     /// # Errors
     ///
     /// One of them cannot be opened.
-    pub fn beneath(directories: &[PathBuf]) -> io::Result<Rights> {
-        let granted = directories.iter().map(|path| {
-            Granted::new(path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))
-        });
-        Ok(Rights::Granted(granted.collect::<io::Result<Vec<_>>>()?.into()))
+    pub fn beneath(directories: &[PathBuf]) -> Result<Rights, CommandError> {
+        let granted =
+            directories.iter().map(|path| Granted::new(path).map_err(|e| CommandError::of_file(path, &e)));
+        Ok(Rights::Granted(granted.collect::<Result<Vec<_>, _>>()?.into()))
     }
 
     /// Refuses an interface, a device or an inherited descriptor unless the client has all rights.

@@ -2,7 +2,7 @@
 
 use crate::changes::Changes;
 use crate::control::Control;
-use crate::error::{CommandError, NO_MEMORY, Result, Subject, count};
+use crate::error::{CommandError, NO_MEMORY, Result, Subject, UNAVAILABLE, count};
 use crate::event::Subscription;
 use crate::guard::{MemoryClaim, guarded};
 use crate::host::{Host, Keep, Program, Ready, Swap, Swapped};
@@ -301,10 +301,10 @@ impl SharedControl {
     /// # Errors
     ///
     /// The file cannot be used.
-    pub fn keep(&self, path: &Path, read_command: ReadCommand) -> io::Result<Vec<String>> {
+    pub fn keep(&self, path: &Path, read_command: ReadCommand) -> Result<Vec<String>> {
         let mut kept = lock(&self.0.kept);
-        let opened = guarded(|| Ok(Journal::open(&kept.control, path, read_command)));
-        let (journal, mut lost) = opened.map_err(|error: CommandError| io::Error::other(error.message))??;
+        let open = || Journal::open(&kept.control, path, read_command);
+        let (journal, mut lost) = guarded(|| open().map_err(|error| CommandError::of_named_file(&error)))?;
         kept.journal = Some(journal);
         drop(kept);
         lost.extend(self.make_queues().and_then(std::result::Result::err));
@@ -316,7 +316,7 @@ impl SharedControl {
     /// # Errors
     ///
     /// The file cannot be written, or a batch is still being applied, which the file does not have then.
-    pub fn write_state_file(&self) -> io::Result<()> {
+    pub fn write_state_file(&self) -> Result<()> {
         let start = Instant::now();
         let mut kept = loop {
             match self.0.kept.try_lock() {
@@ -326,14 +326,13 @@ impl SharedControl {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(TryLockError::WouldBlock) => {
-                    return Err(io::Error::other(
-                        "a batch of updates has not ended: neither its updates nor the latest register values are saved",
-                    ));
+                    let why = "a batch of updates has not ended: neither its updates nor the latest register values are saved";
+                    return Err(CommandError::new(why).code(UNAVAILABLE));
                 }
             }
         };
         let Kept { control, journal: Some(journal) } = &mut *kept else { return Ok(()) };
-        journal.replace(control).map(drop)
+        journal.replace(control).map(drop).map_err(|error| CommandError::of_named_file(&error))
     }
 
     /// Returns the whole configuration at one moment: one JSON record per line.

@@ -119,8 +119,8 @@ pub enum Update {
     Note { of: Noted, note: Option<Note> },
     /// Changes the output queues.
     Queue(QueueUpdate),
-    /// Restores the initial state: undoes all changes except the constants of CRCs, and clears registers and
-    /// counters.
+    /// Restores the initial state: undoes all changes except the constants of CRCs and the settings of output queues, and
+    /// clears registers and counters.
     Reset,
 }
 

@@ -3,7 +3,9 @@
 mod common;
 
 use common::{control, set_up};
-use p4jet_control::{Control, Description, Entity, NamedSelector, PAGE_MAX, Selector};
+use p4jet_control::{
+    Control, Description, Entity, GroupState, NamedSelector, Noted, PAGE_MAX, Selector, Share,
+};
 
 /// All that a selector chooses, in pages of this size.
 fn all(control: &Control, selector: &Selector, max: usize) -> Vec<Entity> {
@@ -72,27 +74,58 @@ fn pages_have_a_maximum_size() {
     assert_eq!(all(&control, &cells, usize::MAX).len(), 65_537);
 }
 
+/// A group has its weights, whether they were set or not.
 #[test]
-fn reads_of_absent_objects_are_refused() {
+fn groups_have_weights() {
     let control = control();
-    let schema = control.schema();
-    let l2 = schema.table("l2").unwrap();
-    let (hits, set) = (schema.counter("hits").unwrap(), schema.value_set("pairs").unwrap());
-    for (selector, field) in [
-        (Selector::Entry(l2, 9), "handle"),
-        (Selector::Entries(p4jet_ir::TableId(999)), "table"),
-        (Selector::Entries(set), "table"),
-        (Selector::ValueSet(l2), "table"),
-        (Selector::Counter(hits), "counter"),
-        (Selector::Counter(p4jet_ir::InstanceId(999)), "counter"),
-        (Selector::Register(hits), "register"),
-        (Selector::Meter(hits), "meter"),
-        (Selector::Session(3), "session"),
-    ] {
-        let error = control.read(&selector, 0, 1).unwrap_err();
-        assert_eq!(error.field.as_deref(), Some(field), "{selector:?}: {error}");
-    }
-    assert!(control.read(&Selector::Members(hits), 0, 1).is_err());
+    set_up(
+        &control,
+        r#"{"create_member":{"profile":"ecmp","do":{"action":"deny"}}}
+{"create_member":{"profile":"ecmp","do":{"action":"deny"}}}
+{"create_group":{"profile":"ecmp"}}
+{"create_group":{"profile":"ecmp"}}
+{"add_to_group":{"profile":"ecmp","group":0,"member":1}}
+{"set_group":{"profile":"ecmp","group":1,"members":[[0,3],[1,0]]}}"#,
+    );
+    let group = |handle, members: &[(u32, u32)], weighted| {
+        let members = members.iter().map(|(member, weight)| Share { member: *member, weight: *weight });
+        Entity::Group(handle, GroupState { members: members.collect(), weighted })
+    };
+    let ecmp = control.schema().profile("ecmp").unwrap();
+    let expected = [group(0, &[(1, 1)], false), group(1, &[(0, 3), (1, 0)], true)];
+    assert_eq!(all(&control, &Selector::Groups(ecmp), 1), expected);
+    assert_eq!(
+        records(&control, r#"{"groups":{"profile":"ecmp"}}"#, 1),
+        [
+            r#"{"group":{"profile":"ingress.ecmp","handle":0,"members":[1]}}"#,
+            r#"{"group":{"profile":"ingress.ecmp","handle":1,"members":[0,1],"places":[3,0]}}"#
+        ]
+    );
+}
+
+/// One multicast group, and the note about one object.
+#[test]
+fn single_objects_are_read() {
+    let control = control();
+    set_up(
+        &control,
+        r#"{"create_multicast_group":{"group":1}}
+{"create_multicast_group":{"group":2}}
+{"create_node":{"rid":1,"ports":[1],"lags":[]}}
+{"associate":{"group":2,"node":0}}
+{"note":{"of":{"multicast_group":2},"note":"07ff"}}"#,
+    );
+    assert_eq!(all(&control, &Selector::MulticastGroup(2), 5), [Entity::MulticastGroup(2, vec![0])]);
+    assert_eq!(
+        records(&control, r#"{"multicast_group":{"group":2}}"#, 5),
+        [r#"{"multicast":{"groups":{"2":[0]},"nodes":{},"lags":{}}}"#]
+    );
+    let of = Noted::MulticastGroup(2);
+    assert_eq!(all(&control, &Selector::Note(of.clone()), 5), [Entity::Note(of, Box::new([7, 255]))]);
+    let note = r#"{"note":{"of":{"multicast_group":2},"note":"07ff"}}"#;
+    assert_eq!(records(&control, r#"{"note":{"of":{"multicast_group":2}}}"#, 5), [note]);
+    assert!(control.dump(true).lines().any(|line| line == note));
+    assert!(all(&control, &Selector::Note(Noted::MulticastGroup(1)), 5).is_empty());
 }
 
 /// All records that a selector by name chooses, in pages of this size.

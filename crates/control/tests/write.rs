@@ -146,47 +146,6 @@ fn entries_by_key_and_their_cells() {
     assert_eq!(error.entity.as_deref(), Some("ingress.l2"));
 }
 
-#[test]
-fn errors_name_code_entity_and_field() {
-    let control = control();
-    let schema = control.schema();
-    let error = schema.table("l3").unwrap_err();
-    assert_eq!((&*error.code, error.field.as_deref()), ("UNKNOWN_NAME", Some("table")));
-    assert!(error.choices.contains(&"ingress.l2".to_string()), "{:?}", error.choices);
-    let (l2_table, acl) = (schema.table("l2").unwrap(), schema.table("acl").unwrap());
-    let act = || out(&control, "l2", 1);
-    let insert = |table, key, priority, act| Update::Insert { table, key, priority, act };
-    let exact = |value: u64| vec![KeyMatch::Exact(value.into())];
-    let wide = vec![KeyMatch::Exact(num_bigint::BigUint::from(1u32) << 200)];
-    let cases = [
-        (insert(l2_table, wide, 0, act()), "BAD_MATCH_KEY", "key "),
-        (insert(l2_table, Vec::new(), 0, act()), "BAD_MATCH_KEY", "key"),
-        (insert(l2_table, exact(1), 3, act()), "INVALID_ARGUMENT", "priority"),
-        (insert(l2_table, exact(1), 0, Act::Member(0.into())), "WRONG_TABLE_TYPE", "action"),
-        (
-            insert(l2_table, exact(1), 0, Act::Action(Action { action: 99, data: Vec::new() })),
-            "INVALID_ACTION_NAME",
-            "action",
-        ),
-        (Update::SetDefault { table: acl, act: out(&control, "acl", 1) }, "INVALID_ACTION_NAME", "action"),
-        (Update::Delete { table: l2_table, entry: 7.into() }, "INVALID_HANDLE", "handle"),
-        (Update::DestroyNode(4.into()), "INVALID_L1_HANDLE", "node"),
-        (Update::CreateMulticastGroup(0), "INVALID_ARGUMENT", "group"),
-        (Update::DeleteSession(3), "SESSION_NOT_FOUND", "session"),
-        (
-            Update::SetSession { session: 40_000, to: Mirror::Port(1), bytes_max: None },
-            "INVALID_ARGUMENT",
-            "session",
-        ),
-    ];
-    for (update, code, field) in cases {
-        let text = format!("{update:?}");
-        let error = refused(&control, update);
-        assert_eq!(&*error.code, code, "{text}: {error}");
-        assert!(error.field.as_deref().is_some_and(|found| found.starts_with(field)), "{text}: {error:?}");
-    }
-}
-
 /// What a batch changed is kept, whatever handles it named; what was taken back is not.
 #[test]
 fn batches_are_kept() {

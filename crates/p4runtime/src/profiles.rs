@@ -97,8 +97,9 @@ pub(crate) fn check_one_shots(control: &Control, update: &Update) -> std::result
     };
     let Some(profile) = profile else { return Ok(()) };
     let store = control.profile(control.schema().profile_table(profile)?)?;
-    let has_one_shots = |group: &(u32, Vec<u32>)| is_one_shot_of(control, profile, group.0);
-    if !store.groups_from(0, 1).0.first().is_some_and(has_one_shots) {
+    let has_one_shots =
+        store.groups_from(0, 1).0.first().is_some_and(|(group, _)| is_one_shot_of(control, profile, *group));
+    if !has_one_shots {
         return Ok(());
     }
     let name = &program.instances[profile.index()].name;
@@ -626,10 +627,16 @@ pub(crate) fn show_group(
     control: &Control,
     id: u32,
     profile: &Profile,
-    (handle, members): (u32, Vec<u32>),
+    handle: u32,
+    members: &[Share],
 ) -> v1::ActionProfileGroup {
     let note = group_note(control, profile, handle);
-    let plain = |member: &u32| GroupMember { member_id: id_of_handle(*member), weight: 1, watch_kind: None };
+    // Set by another client.
+    let plain = |share: &Share| GroupMember {
+        member_id: id_of_handle(share.member),
+        weight: share.weight as i32,
+        watch_kind: None,
+    };
     let max_size = note.as_ref().map_or(0, |note| note.max_size);
     v1::ActionProfileGroup {
         action_profile_id: id,

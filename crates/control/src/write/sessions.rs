@@ -34,8 +34,12 @@ pub(crate) fn session_update(session: u32, was: Option<&Session>) -> Update {
 }
 
 impl Control {
-    pub(crate) fn set_session(&self, number: u32, session: Option<Session>) {
+    /// Creates, replaces or deletes a clone session. Returns the former one.
+    pub(crate) fn set_session(&self, number: u32, session: Option<Session>) -> Option<Arc<Session>> {
+        let state = self.switch.state();
+        let old = state.destinations().sessions.get(number).cloned();
         let session = session.map(Arc::new);
-        self.switch.state().change_destinations(|destinations| destinations.sessions.set(number, session));
+        state.change_destinations(|destinations| destinations.sessions.set(number, session));
+        old
     }
 }

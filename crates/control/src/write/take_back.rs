@@ -56,17 +56,17 @@ impl Control {
                 }
                 UndoOther::GroupMembers(profile, group, members, weighted) => {
                     let again = || {
-                        let (table, of) = self.profile_of(profile)?;
-                        of.set_group(group, &members, weighted).map_err(self.refused(table))
+                        let (of, refused) = self.profile_of(profile)?;
+                        of.set_group(group, &members, weighted).map_err(refused)
                     };
                     retries.run(|| again().map(drop));
                 }
                 UndoOther::MemberOfWeighted(profile, group, member) => {
                     let again = || {
-                        let (table, of) = self.profile_of(profile)?;
+                        let (of, refused) = self.profile_of(profile)?;
                         let (mut members, weighted) = of.group_places(group).unwrap_or_default();
                         members.push(member);
-                        of.set_group(group, &members, weighted).map_err(self.refused(table))
+                        of.set_group(group, &members, weighted).map_err(refused)
                     };
                     retries.run(|| again().map(drop));
                 }

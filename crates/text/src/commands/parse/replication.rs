@@ -39,7 +39,7 @@ impl<'a> LineParser<'_, 'a> {
             Ok::<_, LineError>(group)
         };
         let node = |at| self.handle(line.get(at, "a node handle")?, "a node handle");
-        let session = || word(line, 1, "a mirroring session", u64::from(SESSION_MAX));
+        let session = || word(line, 1, "a clone session", u64::from(SESSION_MAX));
         let port_max = multicast_port_max(self.program);
         let (update, end) = match line.spec.name {
             "mc_mgrp_create" => (Update::CreateMulticastGroup(group(1)?), 2),
