@@ -74,7 +74,7 @@ pub use schema::{Cells, ObjectKind, RegisterCells, Schema};
 pub use shared::{Loaded, Published, SharedControl, Transaction};
 pub use stats::{PortStats, Stats};
 pub use update::{
-    Act, Atomicity, Cell, DEFAULT_CELL, Direct, EntryKey, EntryRef, Mirror, Ref, Share, Update,
+    Act, Atomicity, Cell, CloneDestination, DEFAULT_CELL, Direct, EntryKey, EntryRef, Ref, Share, Update,
 };
 pub use value::parse_value;
 pub use write::{Batch, Mark, Written, no_session};

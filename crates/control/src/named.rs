@@ -9,7 +9,7 @@ use crate::made::Made;
 use crate::notes::Noted;
 use crate::queues::{Queue, QueueUpdate};
 use crate::schema::{ObjectKind, PRIORITY_MAX, Schema};
-use crate::update::{Act, Cell, EntryKey, EntryRef, Mirror, Ref, Share, Update};
+use crate::update::{Act, Cell, CloneDestination, EntryKey, EntryRef, Ref, Share, Update};
 use crate::value::{KeyWord, NumberWord, key_match, key_word, number_word, parse_rate, parse_value};
 use num_bigint::BigUint;
 use p4jet_dataplane::Rate;
@@ -580,8 +580,8 @@ impl Schema {
             Update::SetLag { lag, ports } => NamedUpdate::SetLag { lag: *lag, ports: ports.clone() },
             Update::SetSession { session, to, bytes_max } => {
                 let (port, group) = match to {
-                    Mirror::Port(port) => (Some(*port), None),
-                    Mirror::Group(group) => (None, Some(*group)),
+                    CloneDestination::Port(port) => (Some(*port), None),
+                    CloneDestination::Group(group) => (None, Some(*group)),
                 };
                 let (replicas, class) = (None, None);
                 NamedUpdate::SetSession(Session {
@@ -826,8 +826,8 @@ impl Schema {
             },
             NamedUpdate::SetSession(Session { number, port, group, bytes, .. }) => {
                 let to = match (port, group) {
-                    (Some(port), None) => Mirror::Port(*port),
-                    (None, Some(group)) => Mirror::Group(*group),
+                    (Some(port), None) => CloneDestination::Port(*port),
+                    (None, Some(group)) => CloneDestination::Group(*group),
                     _ => {
                         let found = if port.is_some() { "both" } else { "neither" };
                         let message = format!(

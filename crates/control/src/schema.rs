@@ -5,7 +5,7 @@ use crate::error::{CommandError, INVALID_INDEX, Subject};
 use crate::fields::KeyField;
 use crate::names::NameIndex;
 use crate::notes::{NOTE_BYTES_MAX, Noted};
-use crate::update::{Act, Cell, Mirror, Update};
+use crate::update::{Act, Cell, CloneDestination, Update};
 use p4jet_dataplane::QUEUES_MAX;
 use p4jet_externs::{Rates, Replica};
 use p4jet_ir::{
@@ -527,8 +527,8 @@ impl Schema {
             Update::SetSession { session, to, bytes_max } => {
                 check_session(*session)?;
                 match to {
-                    Mirror::Port(port) => check_range("port", *port, program.port_max())?,
-                    Mirror::Group(group) => check_group(*group)?,
+                    CloneDestination::Port(port) => check_range("port", *port, program.port_max())?,
+                    CloneDestination::Group(group) => check_group(*group)?,
                 }
                 check_bytes(*bytes_max)
             }

@@ -105,7 +105,7 @@ pub enum Update {
     /// Creates or replaces a clone session.
     SetSession {
         session: u32,
-        to: Mirror,
+        to: CloneDestination,
         /// The length to which copies are cut, in bytes: 1 to 65535; `None` for whole packets.
         bytes_max: Option<u32>,
     },
@@ -249,7 +249,7 @@ pub struct Direct {
 
 /// The destination of the copies of a clone session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mirror {
+pub enum CloneDestination {
     /// To a port.
     Port(u32),
     /// To a multicast group.

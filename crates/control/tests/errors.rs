@@ -4,8 +4,8 @@ mod common;
 
 use common::{control, set_up};
 use p4jet_control::{
-    Act, Action, Atomicity, Cell, CommandError, Control, CounterValue, CrcParams, EntryKey, EntryRef,
-    InstanceId, KeyMatch, Mirror, NOTE_BYTES_MAX, NamedUpdate, Noted, Queue, QueueUpdate, Ref, Replica,
+    Act, Action, Atomicity, Cell, CloneDestination, CommandError, Control, CounterValue, CrcParams, EntryKey,
+    EntryRef, InstanceId, KeyMatch, NOTE_BYTES_MAX, NamedUpdate, Noted, Queue, QueueUpdate, Ref, Replica,
     Selector, Share, TableId, Update,
 };
 use p4jet_externs::Rate;
@@ -335,9 +335,9 @@ fn wrong_updates(control: &Control) -> Vec<(Update, Expected)> {
         (Update::Dissociate { group: 1, node: 0.into() }, ("ERROR", "", "node", NONE)),
         (Update::DestroyNode(7.into()), ("INVALID_L1_HANDLE", "", "node", NONE)),
         (Update::SetLag { lag: 65_536, ports: [1].into() }, (INVALID, "", "lag", NONE)),
-        (session(40_000, Mirror::Port(1)), (INVALID, "", "session", NONE)),
-        (session(1, Mirror::Port(512)), (INVALID, "", "port", NONE)),
-        (session(1, Mirror::Group(0)), (INVALID, "", "group", NONE)),
+        (session(40_000, CloneDestination::Port(1)), (INVALID, "", "session", NONE)),
+        (session(1, CloneDestination::Port(512)), (INVALID, "", "port", NONE)),
+        (session(1, CloneDestination::Group(0)), (INVALID, "", "group", NONE)),
         (replicas(vec![replica(512, 1)], 0, None), (INVALID, "", "port", NONE)),
         (replicas(vec![replica(1, 1)], 8, None), (INVALID, "", "class of service", NONE)),
         (replicas(vec![replica(1, 1)], 0, Some(0)), (INVALID, "", "length", NONE)),

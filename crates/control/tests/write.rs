@@ -5,8 +5,8 @@ mod common;
 use common::{control, set_up};
 use p4jet_control::schema::REPLICAS_MAX;
 use p4jet_control::{
-    Act, Atomicity, Cell, CommandError, Control, Entity, EntryKey, EntryRef, Mirror, NamedUpdate, ObjectKind,
-    Queue, QueueUpdate, Ref, Replica, Selector, SharedControl, Update,
+    Act, Atomicity, Cell, CloneDestination, CommandError, Control, Entity, EntryKey, EntryRef, NamedUpdate,
+    ObjectKind, Queue, QueueUpdate, Ref, Replica, Selector, SharedControl, Update,
 };
 use p4jet_externs::CounterValue;
 use p4jet_tables::{Action, KeyMatch};
@@ -425,7 +425,7 @@ fn limits_hold_for_typed_updates() {
     for (update, field, found) in [
         (acl(1 << 31), "priority", "2147483648"),
         (acl(u32::MAX), "priority", "4294967295"),
-        (session(Mirror::Port(512)), "port", "512"),
+        (session(CloneDestination::Port(512)), "port", "512"),
         (replicas(&[(512, 0)], 0), "port", "512"),
         (replicas(&[(1, 0), (1, 0)], 0), "replicas", "port 1 with replication id 0 twice"),
         (replicas(&[(1, 0)], 8), "class of service", "8"),
@@ -444,7 +444,7 @@ fn limits_hold_for_typed_updates() {
     }
     for update in [
         acl(i32::MAX as u32),
-        session(Mirror::Port(511)),
+        session(CloneDestination::Port(511)),
         replicas(&[(1, 0), (1, 1), (2, 0), (511, 0)], 7),
         group(&[(1, 0), (1, 1), (511, 65_535)]),
         node(511),

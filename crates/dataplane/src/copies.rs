@@ -5,7 +5,7 @@ use crate::packet_log::Logged;
 use crate::queues::{Refusal, Serving};
 use p4jet_interp::{Outcome, Ran};
 use p4jet_ir::turns::COPIES_MAX;
-use p4jet_ir::{Begin, DropReason, Queued};
+use p4jet_ir::{DropReason, PipelineHalf, Queued};
 use p4jet_packet::{Batch, Pool, PushError};
 use std::collections::VecDeque;
 
@@ -44,8 +44,8 @@ pub(crate) struct Step<C> {
 /// A copy and its origin.
 pub(crate) struct Made<C> {
     /// The half of the pipeline that created it.
-    pub made_in: Begin,
-    pub begin: Begin,
+    pub made_in: PipelineHalf,
+    pub begin: PipelineHalf,
     /// The output queue in which it waits.
     pub queue: Option<(u32, u32)>,
     /// Bytes of its frame.
@@ -74,17 +74,17 @@ pub(crate) fn copied(program: &p4jet_ir::Program, ran: Ran) -> Step<p4jet_interp
 pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> Processed {
     enum Queued<C> {
         /// The half that created the copy, the half with which it begins, and the copy.
-        Copy(Begin, Begin, C),
+        Copy(PipelineHalf, PipelineHalf, C),
         /// A packet that has run: its outcome, and the copies that it created in egress.
-        Done(Processed, Vec<(Begin, C)>),
+        Done(Processed, Vec<(PipelineHalf, C)>),
     }
     /// Returns the items that a packet adds to the queue after ingress.
     fn split<C>(generation: u32, step: Step<C>) -> Vec<(u32, Queued<C>)> {
         let (mut queue, mut later) = (Vec::new(), Vec::new());
         for Made { made_in, begin, copy, .. } in step.copies {
             match made_in {
-                Begin::Ingress => queue.push((generation + 1, Queued::Copy(made_in, begin, copy))),
-                Begin::Egress => later.push((begin, copy)),
+                PipelineHalf::Ingress => queue.push((generation + 1, Queued::Copy(made_in, begin, copy))),
+                PipelineHalf::Egress => later.push((begin, copy)),
             }
         }
         queue.push((generation, Queued::Done(step.processed, later)));
@@ -101,11 +101,11 @@ pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> P
             Queued::Copy(made_in, begin, copy) => {
                 made += 1;
                 let step = run(copy);
-                if begin == Begin::Ingress {
+                if begin == PipelineHalf::Ingress {
                     let queued = split(generation, step);
                     match made_in {
-                        Begin::Ingress => queued.into_iter().rev().for_each(|q| queue.push_front(q)),
-                        Begin::Egress => queue.extend(queued),
+                        PipelineHalf::Ingress => queued.into_iter().rev().for_each(|q| queue.push_front(q)),
+                        PipelineHalf::Egress => queue.extend(queued),
                     }
                     continue;
                 }
@@ -116,7 +116,9 @@ pub(crate) fn run_out<C>(first: Step<C>, mut run: impl FnMut(C) -> Step<C>) -> P
         all.sent.extend(processed.sent);
         all.dropped.extend(processed.dropped);
         let copies = copies.into_iter();
-        queue.extend(copies.map(|(begin, copy)| (generation + 1, Queued::Copy(Begin::Egress, begin, copy))));
+        queue.extend(
+            copies.map(|(begin, copy)| (generation + 1, Queued::Copy(PipelineHalf::Egress, begin, copy))),
+        );
         if made >= COPIES_MAX {
             queue.retain(|(_, queued)| matches!(queued, Queued::Done(..)));
             if !all.dropped.iter().any(|why| why == TOO_MANY_COPIES) {
@@ -178,7 +180,7 @@ pub(crate) fn run_queued<C>(
                         }
                         continue;
                     }
-                    None if made_in == Begin::Egress => {
+                    None if made_in == PipelineHalf::Egress => {
                         again.push_back(travelling);
                         continue;
                     }
@@ -205,8 +207,8 @@ pub(crate) fn run_queued<C>(
 
 /// Returns the difference between the generations of a copy and its maker: 0 for a packet that continues in egress,
 /// as it is still the same packet.
-pub(crate) fn generations(made_in: Begin, begin: Begin) -> u32 {
-    u32::from((made_in, begin) != (Begin::Ingress, Begin::Egress))
+pub(crate) fn generations(made_in: PipelineHalf, begin: PipelineHalf) -> u32 {
+    u32::from((made_in, begin) != (PipelineHalf::Ingress, PipelineHalf::Egress))
 }
 
 /// Joins the outcomes of a packet and its copies.
@@ -247,14 +249,14 @@ impl Copied {
         matches!(self, Copied::Interp(_))
     }
 
-    pub fn begin(&self) -> Begin {
+    pub fn begin(&self) -> PipelineHalf {
         match self {
             Copied::Jit(copy) => copy.begin(),
             Copied::Interp(made) => made.copy.begin,
         }
     }
 
-    pub fn made_in(&self) -> Begin {
+    pub fn made_in(&self) -> PipelineHalf {
         match self {
             Copied::Jit(copy) => copy.made_in(),
             Copied::Interp(made) => made.copy.made_in,

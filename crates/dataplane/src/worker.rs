@@ -15,7 +15,7 @@ use p4jet_externs::{Apart, Env};
 use p4jet_interp::{Arrival, Machine, Outcome, Ran, Trace, TraceEvent};
 use p4jet_ir::tallies::Tallies;
 use p4jet_ir::turns::COPIES_MAX;
-use p4jet_ir::{Begin, DropReason, Queued};
+use p4jet_ir::{DropReason, PipelineHalf, Queued};
 use p4jet_jit::{COPIES_WAITING_BYTES_MAX, COPIES_WAITING_MAX, Compiled, Engine, Flight, StageTime};
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Packet, Pool, PushError, REASON_DONE};
 use p4jet_tables::{View, ViewHandle};
@@ -1078,7 +1078,7 @@ fn logged_copies(logged: &Logged, trace: &Trace) -> Vec<Logged> {
     for event in &trace.events {
         match event {
             // The same packet after its output queue.
-            TraceEvent::Copied { begin: Begin::Egress, to: None, .. } => copies.push(logged.clone()),
+            TraceEvent::Copied { begin: PipelineHalf::Egress, to: None, .. } => copies.push(logged.clone()),
             TraceEvent::Copied { to: None, .. } => copies.push(logged.copied()),
             TraceEvent::Copied { to: Some((_, _, ports)), .. } => {
                 copies.extend(ports.iter().map(|_| logged.copied()));

@@ -3,8 +3,8 @@
 
 use num_bigint::BigUint;
 use p4jet_ir::{
-    ActionId, Begin, BlockId, BlockKind, FieldId, FieldKind, Key, Loc, MatchKind, Program, ReplicaList,
-    TableId,
+    ActionId, BlockId, BlockKind, FieldId, FieldKind, Key, Loc, MatchKind, PipelineHalf, Program,
+    ReplicaList, TableId,
 };
 use p4jet_tables::{Entry, EntryHandle, KeyMatch};
 
@@ -85,7 +85,7 @@ impl Trace {
             write,
             block: None,
             state: None,
-            half: Begin::Ingress,
+            half: PipelineHalf::Ingress,
             entry: None,
         };
         self.events.iter().for_each(|event| writer.event(event));
@@ -109,7 +109,7 @@ struct Writer<'a, 't> {
     block: Option<BlockId>,
     /// The parser state, and true once it has selected the next one.
     state: Option<(String, bool)>,
-    half: Begin,
+    half: PipelineHalf,
     /// The matching entry; its lines end with its action.
     entry: Option<String>,
 }
@@ -183,7 +183,7 @@ impl Writer<'_, '_> {
         self.end_block();
         self.block = Some(block);
         if self.p.egress.contains(&block) {
-            self.half = Begin::Egress;
+            self.half = PipelineHalf::Egress;
         }
         match self.role() {
             Role::Parser => self.debug("Parser 'parser': start"),
@@ -276,8 +276,8 @@ impl Writer<'_, '_> {
                     _ if causes.is_empty() => {
                         self.debug(&format!("Dropping packet: {}", reason.text(p)));
                     }
-                    Begin::Ingress => self.debug("Dropping packet at the end of ingress"),
-                    Begin::Egress => self.debug("Dropping packet at the end of egress"),
+                    PipelineHalf::Ingress => self.debug("Dropping packet at the end of ingress"),
+                    PipelineHalf::Egress => self.debug("Dropping packet at the end of egress"),
                 }
             }
             TraceEvent::Done => self.end_block(),
@@ -390,13 +390,15 @@ impl Writer<'_, '_> {
         }
     }
 
-    fn copied(&mut self, begin: Begin, to: Option<&(ReplicaList, BigUint, Vec<u32>)>) {
+    fn copied(&mut self, begin: PipelineHalf, to: Option<&(ReplicaList, BigUint, Vec<u32>)>) {
         let half = self.half;
         match (to, begin) {
             // It continues in its output queue.
-            (None, Begin::Egress) => {}
-            (None, Begin::Ingress) if half == Begin::Ingress => self.debug("Resubmitting packet"),
-            (None, Begin::Ingress) => self.debug("Recirculating packet"),
+            (None, PipelineHalf::Egress) => {}
+            (None, PipelineHalf::Ingress) if half == PipelineHalf::Ingress => {
+                self.debug("Resubmitting packet")
+            }
+            (None, PipelineHalf::Ingress) => self.debug("Recirculating packet"),
             (Some((ReplicaList::Session, _, ports)), _) => {
                 let half = half.name();
                 self.debug(&format!("Cloning packet at {half}"));

@@ -10,9 +10,9 @@ use p4jet_externs::Env;
 use p4jet_ir::eval::{eval, wrap};
 use p4jet_ir::turns::{COPIES_MAX, TURNS_MAX};
 use p4jet_ir::{
-    ActionId, Begin, Block, BlockId, BlockKind, Cfg, CopyFrame, DropReason, Effect, Expr, FieldId, FieldKind,
-    HeaderId, Intrinsic, Keep, Loc, NodeId, Op, PacketCopy, Program, QUEUE_MAX, Queued, ReplicaList,
-    SourceLoc, Stmt, TableId, Terminator,
+    ActionId, Block, BlockId, BlockKind, Cfg, CopyFrame, DropReason, Effect, Expr, FieldId, FieldKind,
+    HeaderId, Intrinsic, Keep, Loc, NodeId, Op, PacketCopy, PipelineHalf, Program, QUEUE_MAX, Queued,
+    ReplicaList, SourceLoc, Stmt, TableId, Terminator,
 };
 use p4jet_tables::{Resolved, Table};
 
@@ -85,9 +85,9 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
     /// The pipeline half with which it starts.
-    pub begin: Begin,
+    pub begin: PipelineHalf,
     /// The pipeline half that created it.
-    pub made_in: Begin,
+    pub made_in: PipelineHalf,
     /// The ingress port of the first packet.
     pub port: u32,
     /// Its bytes.
@@ -178,8 +178,8 @@ impl<'a> Machine<'a> {
             trace.events.push(TraceEvent::Arrived { port: packet.port, length: packet.frame.len() });
         }
         let start = Copied {
-            begin: Begin::Ingress,
-            made_in: Begin::Ingress,
+            begin: PipelineHalf::Ingress,
+            made_in: PipelineHalf::Ingress,
             port: packet.port,
             frame: packet.frame.to_vec(),
             queue: None,
@@ -220,7 +220,7 @@ impl<'a> Machine<'a> {
         let program = self.program;
         let mut run = Run {
             program,
-            whole: start.set.is_empty() && start.begin == Begin::Ingress,
+            whole: start.set.is_empty() && start.begin == PipelineHalf::Ingress,
             calls: &self.calls,
             emitted_bytes_max: &self.emitted_bytes_max,
             finds_fast: self.finds_fast,
@@ -228,7 +228,7 @@ impl<'a> Machine<'a> {
             tables: &|table, look| tables.with(table, look),
             env,
             fields: start.fields,
-            arrived: if start.begin == Begin::Ingress { start.frame.clone() } else { Vec::new() },
+            arrived: if start.begin == PipelineHalf::Ingress { start.frame.clone() } else { Vec::new() },
             frame: Frame { bytes: start.frame, cursor: start.cursor },
             output: Output::default(),
             port: start.port,
@@ -242,7 +242,7 @@ impl<'a> Machine<'a> {
         };
         run.env.set_now(now_us);
         let mut gone = None;
-        if start.begin == Begin::Ingress {
+        if start.begin == PipelineHalf::Ingress {
             for (intrinsic, field) in &program.intrinsics {
                 if start.set.contains(field) {
                     continue;
@@ -255,13 +255,13 @@ impl<'a> Machine<'a> {
                 }
             }
             gone = run.blocks(0, &program.ingress);
-            run.half = Begin::Egress;
+            run.half = PipelineHalf::Egress;
         }
         let queued = start.queued.unwrap_or(Queued { enqueued_us: now_us, ..Queued::default() });
         let gone = gone.or_else(|| {
             for (intrinsic, field) in &program.intrinsics {
-                let set = start.begin == Begin::Egress && start.set.contains(field);
-                if intrinsic.begin() == Begin::Egress && !set {
+                let set = start.begin == PipelineHalf::Egress && start.set.contains(field);
+                if intrinsic.begin() == PipelineHalf::Egress && !set {
                     run.put(*field, queued.value(*intrinsic, now_us).into());
                 }
             }
@@ -343,7 +343,7 @@ struct Run<'a, 'e, 't> {
     output: Output,
     /// The ingress port of the first packet.
     port: u32,
-    half: Begin,
+    half: PipelineHalf,
     copies: Vec<Copied>,
     refused_copies: u64,
     applied: Vec<(TableId, u32, bool)>,
@@ -650,7 +650,7 @@ impl Run<'_, '_, '_> {
             CopyFrame::Arrived => (self.arrived.clone(), 0),
             CopyFrame::Current => (self.frame.bytes.clone(), self.frame.cursor),
         };
-        if copy.begin == Begin::Ingress {
+        if copy.begin == PipelineHalf::Ingress {
             cursor = 0;
         }
         let mut fields = match &copy.keep {
@@ -971,7 +971,7 @@ impl Run<'_, '_, '_> {
 
     /// Returns what determines the egress port of a copy: the number of its group or session, or its port.
     fn causes_of_copy(&self, copy: &PacketCopy) -> Vec<Cause> {
-        if self.recorder.is_none() || copy.begin == Begin::Ingress {
+        if self.recorder.is_none() || copy.begin == PipelineHalf::Ingress {
             return Vec::new();
         }
         let set_port = || copy.set.iter().find(|(field, _)| Some(*field) == self.program.egress_port);

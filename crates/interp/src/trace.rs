@@ -2,8 +2,8 @@
 
 use num_bigint::BigUint;
 use p4jet_ir::{
-    ActionId, Begin, BlockId, DropReason, Expr, FieldId, HeaderId, InstanceId, Loc, Queued, ReplicaList,
-    TableId,
+    ActionId, BlockId, DropReason, Expr, FieldId, HeaderId, InstanceId, Loc, PipelineHalf, Queued,
+    ReplicaList, TableId,
 };
 use p4jet_tables::{Entry, EntryHandle, HitReason, Near};
 
@@ -214,7 +214,7 @@ pub enum TraceEvent {
     /// Copies were created.
     Copied {
         /// The pipeline half with which they start.
-        begin: Begin,
+        begin: PipelineHalf,
         /// For replicas: the list, its number and the ports in it.
         to: Option<(ReplicaList, BigUint, Vec<u32>)>,
         /// Source place.
@@ -232,7 +232,7 @@ pub enum TraceEvent {
     /// A copy starts; the following steps concern it.
     CopyBegins {
         /// The pipeline half with which it starts.
-        begin: Begin,
+        begin: PipelineHalf,
         /// Number of bytes.
         length: usize,
         /// The output queue that it leaves: the port, the queue metadata, and the time.

@@ -243,10 +243,12 @@ impl Intrinsic {
     }
 
     /// Returns the pipeline half in which it is set.
-    pub fn begin(self) -> Begin {
+    pub fn begin(self) -> PipelineHalf {
         match self {
-            Intrinsic::IngressPort | Intrinsic::PacketLength | Intrinsic::IngressTimestamp => Begin::Ingress,
-            _ => Begin::Egress,
+            Intrinsic::IngressPort | Intrinsic::PacketLength | Intrinsic::IngressTimestamp => {
+                PipelineHalf::Ingress
+            }
+            _ => PipelineHalf::Egress,
         }
     }
 }
@@ -693,7 +695,7 @@ pub enum Op {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PacketCopy {
     /// The pipeline half with which they start.
-    pub begin: Begin,
+    pub begin: PipelineHalf,
     /// Their frame.
     pub frame: CopyFrame,
     /// The fields that keep the packet's values; the others are 0. Intrinsics are set at `begin`, even if they are kept.
@@ -721,7 +723,7 @@ pub const QUEUE_MAX: u32 = 7;
 
 /// The pipeline half with which a copy starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Begin {
+pub enum PipelineHalf {
     /// The first block of [`Program::ingress`]: the cursor is at the start and all intrinsics of arrival are set, with the
     /// ingress port by which the frame entered the switch.
     Ingress,

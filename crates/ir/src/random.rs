@@ -939,7 +939,7 @@ impl Maker {
                 class_of_service,
             }
         });
-        let begin = *self.rng.pick(&Begin::ALL);
+        let begin = *self.rng.pick(&PipelineHalf::ALL);
         let frame = *self.rng.pick(&CopyFrame::ALL);
         Op::Copy(Box::new(PacketCopy { begin, frame, keep, set, replicas, queue: None }))
     }

@@ -234,15 +234,15 @@ impl BlockKind {
     }
 }
 
-impl Begin {
+impl PipelineHalf {
     /// All variants.
-    pub const ALL: [Begin; 2] = [Begin::Ingress, Begin::Egress];
+    pub const ALL: [PipelineHalf; 2] = [PipelineHalf::Ingress, PipelineHalf::Egress];
 
     /// Returns its name in the text form.
     pub fn name(self) -> &'static str {
         match self {
-            Begin::Ingress => "ingress",
-            Begin::Egress => "egress",
+            PipelineHalf::Ingress => "ingress",
+            PipelineHalf::Egress => "egress",
         }
     }
 }
@@ -1854,7 +1854,7 @@ impl Parser<'_> {
 
     /// Reads what follows `copy`.
     fn copy(&mut self) -> Parsed<PacketCopy> {
-        let begin = self.one_of(&Begin::ALL, Begin::name)?;
+        let begin = self.one_of(&PipelineHalf::ALL, PipelineHalf::name)?;
         let frame = self.one_of(&CopyFrame::ALL, CopyFrame::name)?;
         self.expect_word("keep")?;
         let keep = match self.is_mark("(") {

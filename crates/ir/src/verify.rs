@@ -661,7 +661,7 @@ impl Verifier<'_> {
                 if let Some(queue) = &copy.queue {
                     self.expr(&queue.port, owner);
                     self.expr(&queue.number, owner);
-                    let egress = copy.begin == Begin::Egress;
+                    let egress = copy.begin == PipelineHalf::Egress;
                     self.check(egress, || "a copy that begins with ingress waits in a queue".to_string());
                 }
             }

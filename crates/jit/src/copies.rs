@@ -6,7 +6,7 @@ use crate::graph::Graph;
 use crate::plan::PhvLayout;
 use p4jet_externs::Destinations;
 use p4jet_ir::turns::COPIES_MAX;
-use p4jet_ir::{Begin, CopyFrame, Intrinsic, QUEUE_MAX, Queued, ReplicaList};
+use p4jet_ir::{CopyFrame, Intrinsic, PipelineHalf, QUEUE_MAX, Queued, ReplicaList};
 use p4jet_packet::{BATCH_MAX, Batch, Packet, Pool, PushError};
 
 /// The maximum number of copies that wait in one worker, those of the running batch included.
@@ -34,9 +34,9 @@ impl Cell {
 
 /// The constant properties of the copies that a statement makes.
 pub struct CopySite {
-    pub begin: Begin,
+    pub begin: PipelineHalf,
     /// The half of the pipeline that has the statement.
-    pub made_in: Begin,
+    pub made_in: PipelineHalf,
     pub frame: CopyFrame,
     /// Intrinsics that the copies have with values of their own, by [`intrinsic_bit`].
     pub set: u16,
@@ -65,7 +65,7 @@ pub struct CopyLayout {
     /// Limbs of the fields, and of the machine's own variables, that copies inherit.
     pub image_limbs: usize,
     /// Intrinsics that some copy may inherit: set when a copy begins, unless that one has them.
-    intrinsics: Vec<(Begin, Intrinsic, Cell)>,
+    intrinsics: Vec<(PipelineHalf, Intrinsic, Cell)>,
     /// True if frames must be kept as they arrived.
     keep_arrived: bool,
     pub sites: Vec<CopySite>,
@@ -74,7 +74,7 @@ pub struct CopyLayout {
 impl CopyLayout {
     pub fn new(graph: &Graph, memory: &PhvLayout, sites: Vec<CopySite>) -> CopyLayout {
         let mut intrinsics = Vec::new();
-        for begin in Begin::ALL {
+        for begin in PipelineHalf::ALL {
             for &(intrinsic, field) in &graph.program.intrinsics {
                 if let Some(cell) = memory.cell(graph, begin, graph.slots.field(field))
                     && intrinsic.begin() == begin
@@ -102,8 +102,8 @@ struct Content {
 
 #[derive(Clone, Copy, Debug)]
 struct About {
-    begin: Begin,
-    made_in: Begin,
+    begin: PipelineHalf,
+    made_in: PipelineHalf,
     maker: u32,
     port: u32,
     /// Bytes of the frame.
@@ -117,12 +117,12 @@ struct About {
 
 impl Copied {
     /// The half of the pipeline where the copy begins.
-    pub fn begin(&self) -> Begin {
+    pub fn begin(&self) -> PipelineHalf {
         self.0.about.begin
     }
 
     /// The half of the pipeline that created the copy.
-    pub fn made_in(&self) -> Begin {
+    pub fn made_in(&self) -> PipelineHalf {
         self.0.about.made_in
     }
 
@@ -184,7 +184,7 @@ pub struct Copies {
     /// Bytes of memory for frames in `spare`.
     spare_bytes: usize,
     /// The half of the pipeline where the running batch began.
-    began_with: Begin,
+    began_with: PipelineHalf,
     /// The frames of the running batch as they arrived, if copies need them.
     arrived: Vec<Vec<u8>>,
     /// If the packets of the batch are copies: the address of their bytes, and the number of bytes before a session's truncation.
@@ -200,7 +200,7 @@ impl Copies {
             refused: RefusedCopies::default(),
             spare: Vec::new(),
             spare_bytes: 0,
-            began_with: Begin::Ingress,
+            began_with: PipelineHalf::Ingress,
             arrived: vec![Vec::new(); BATCH_MAX],
             whole: Vec::with_capacity(BATCH_MAX),
         }
@@ -210,13 +210,13 @@ impl Copies {
     ///
     /// # Safety
     /// The packets' frames are readable.
-    pub unsafe fn begin(&mut self, layout: &CopyLayout, began_with: Begin, packets: &[Packet]) {
+    pub unsafe fn begin(&mut self, layout: &CopyLayout, began_with: PipelineHalf, packets: &[Packet]) {
         self.began_with = began_with;
         self.whole.clear();
         if layout.keep_arrived {
             for (packet, arrived) in packets.iter().zip(&mut self.arrived) {
                 arrived.clear();
-                if began_with == Begin::Ingress {
+                if began_with == PipelineHalf::Ingress {
                     // SAFETY: as the caller promises.
                     arrived.extend_from_slice(unsafe { packet.bytes() });
                 }
@@ -269,7 +269,7 @@ impl Copies {
         let kept = std::mem::take(&mut self.arrived[maker]);
         let frame: &[u8] = match site.frame {
             CopyFrame::Arrived if layout.keep_arrived => &kept,
-            CopyFrame::Arrived if self.began_with == Begin::Egress => &[],
+            CopyFrame::Arrived if self.began_with == PipelineHalf::Egress => &[],
             // SAFETY: packets of the running batch lie in its pool.
             CopyFrame::Arrived | CopyFrame::Current => unsafe { packet.bytes() },
         };

@@ -11,8 +11,8 @@ use crate::slots::Slots;
 use cranelift_codegen::entity::{EntityRef, PrimaryMap, entity_impl};
 use p4jet_ir::columns::Columns;
 use p4jet_ir::{
-    ActionId, Begin, Block, BlockKind, CopyFrame, HeaderId, Keep, Node, NodeId, Op, PacketCopy, Program,
-    Terminator,
+    ActionId, Block, BlockKind, CopyFrame, HeaderId, Keep, Node, NodeId, Op, PacketCopy, PipelineHalf,
+    Program, Terminator,
 };
 
 /// A node of one of the blocks that run, or its copy on a hot path.
@@ -118,7 +118,7 @@ pub struct Graph<'a> {
     /// The places that packets can reach, in reverse post-order.
     reached: Vec<Place>,
     in_cycle: PerPlace<bool>,
-    /// True if packets other than arriving ones begin there, by [`Begin`].
+    /// True if packets other than arriving ones begin there, by [`PipelineHalf`].
     has_copies: [bool; 2],
 }
 
@@ -172,7 +172,7 @@ impl<'a> Graph<'a> {
         graph.successors = graph.places().map(|place| graph.find_successors(place)).collect();
         let start = graph.start();
         graph.number(start.into_iter());
-        if graph.has_copies(Begin::Egress) {
+        if graph.has_copies(PipelineHalf::Egress) {
             // The last root gets the lowest numbers.
             let roots = graph.egress_start().into_iter().chain(start);
             graph.number(roots);
@@ -237,8 +237,8 @@ impl<'a> Graph<'a> {
     }
 
     /// The half of the pipeline that a place belongs to.
-    pub fn half(&self, place: Place) -> Begin {
-        if self.step(place) < self.egress_step() { Begin::Ingress } else { Begin::Egress }
+    pub fn half(&self, place: Place) -> PipelineHalf {
+        if self.step(place) < self.egress_step() { PipelineHalf::Ingress } else { PipelineHalf::Egress }
     }
 
     /// The node at a place.
@@ -273,15 +273,15 @@ impl<'a> Graph<'a> {
     }
 
     /// The place where copies begin.
-    pub fn entry(&self, begin: Begin) -> Option<Place> {
+    pub fn entry(&self, begin: PipelineHalf) -> Option<Place> {
         match begin {
-            Begin::Ingress => self.start(),
-            Begin::Egress => self.egress_start(),
+            PipelineHalf::Ingress => self.start(),
+            PipelineHalf::Egress => self.egress_start(),
         }
     }
 
     /// True if packets other than arriving ones can begin there.
-    pub fn has_copies(&self, begin: Begin) -> bool {
+    pub fn has_copies(&self, begin: PipelineHalf) -> bool {
         self.has_copies[begin as usize]
     }
 
@@ -421,7 +421,7 @@ impl<'a> Graph<'a> {
     /// True if the frame of a copy still has the headers where the copy's offsets say, with the values that the packet
     /// had when they were extracted, if no statement set them.
     pub fn keeps_headers(&self, place: Place, copy: &PacketCopy) -> bool {
-        copy.begin == Begin::Egress
+        copy.begin == PipelineHalf::Egress
             && copy.frame == CopyFrame::Current
             && copy.keep == Keep::All
             && !self.deparsed_before(place)
@@ -569,7 +569,7 @@ impl<'a> Graph<'a> {
             self.order[place] = Some(number);
         }
         self.reached = postorder;
-        self.has_copies = Begin::ALL.map(|begin| self.copies().any(|(_, copy)| copy.begin == begin));
+        self.has_copies = PipelineHalf::ALL.map(|begin| self.copies().any(|(_, copy)| copy.begin == begin));
     }
 
     fn find_cycles(&mut self) {

@@ -70,7 +70,9 @@ use graph::{Graph, Stops, ThreadId};
 use memo_cells::MemoCells;
 use p4jet_externs::{Apart, CallSite, Env, State};
 use p4jet_ir::tallies::Tallies;
-use p4jet_ir::{Access, Begin, InstanceId, InstanceKind, Loc, Node, Program, SourceLoc, Table, Terminator};
+use p4jet_ir::{
+    Access, InstanceId, InstanceKind, Loc, Node, PipelineHalf, Program, SourceLoc, Table, Terminator,
+};
 use p4jet_packet::{BATCH_MAX, Packet};
 use p4jet_tables::{TableSpec, View, select_batch};
 use plan::{BatchWork, Entry, Mode, ModeLimits, Plan, Shapes, StageId};
@@ -828,8 +830,8 @@ impl Engine {
     ) {
         // SAFETY: as the caller promises.
         unsafe {
-            self.copies.begin(&self.compiled.copies, Begin::Ingress, packets);
-            self.go(packets, Begin::Ingress, false, views, env, now_us);
+            self.copies.begin(&self.compiled.copies, PipelineHalf::Ingress, packets);
+            self.go(packets, PipelineHalf::Ingress, false, views, env, now_us);
         }
     }
 
@@ -846,7 +848,7 @@ impl Engine {
         env: &mut Env<'_>,
         now_us: u64,
     ) {
-        let mut begin = Begin::Ingress;
+        let mut begin = PipelineHalf::Ingress;
         for (phv, copied) in self.flight.phv.chunks_mut(self.compiled.phv_stride / 8).zip(copies.clone()) {
             begin = copied.begin();
             // SAFETY: a PHV begins with room for the image.
@@ -924,15 +926,15 @@ impl Engine {
     unsafe fn go(
         &mut self,
         packets: &mut [Packet],
-        begin: Begin,
+        begin: PipelineHalf,
         of_copies: bool,
         views: &[*const View],
         env: &mut Env<'_>,
         now_us: u64,
     ) {
         let (number, first) = match begin {
-            Begin::Ingress => (0, self.compiled.stages[0]),
-            Begin::Egress => {
+            PipelineHalf::Ingress => (0, self.compiled.stages[0]),
+            PipelineHalf::Egress => {
                 let code = self.compiled.egress.expect("copies begin there, so the code exists");
                 (self.compiled.stages.len(), code)
             }

@@ -1048,7 +1048,7 @@ fn mc_10_groups_of_commands_are_read() {
         Update::CreateMulticastGroup(3),
         node,
         Update::Associate { group: 3, node: p4jet_control::Ref::Made(1) },
-        Update::SetSession { session: 6, to: p4jet_control::Mirror::Port(4), bytes_max: Some(100) },
+        Update::SetSession { session: 6, to: p4jet_control::CloneDestination::Port(4), bytes_max: Some(100) },
     ];
     assert!(f.switch.write(updates, p4jet_control::Atomicity::AllOrNothing).0.in_effect);
     assert_eq!(f.read(multicast(0, &[])), [multicast(3, &[(1, 5), (2, 5)])]);

@@ -2,7 +2,7 @@
 
 use p4jet_analysis::typed::Type;
 use p4jet_ir::{
-    Begin, BinaryOp, BlockKind, CopyFrame, Expr, FieldId, Intrinsic, Keep, Op, PacketCopy, Queue,
+    BinaryOp, BlockKind, CopyFrame, Expr, FieldId, Intrinsic, Keep, Op, PacketCopy, PipelineHalf, Queue,
     ReplicaList, Replicas, Terminator,
 };
 use p4jet_lower::{BlockArg, Lowered, Lowerer, ObjectId, Role, Storage, build};
@@ -185,7 +185,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     let replication = cx.glue("packet_replication", |cx| {
         cx.when(Expr::Field(clone), |cx| {
             let set = vec![(egress_path, number(cx, egress_path, path::CLONE_I2E))];
-            let copy = copy(Begin::Egress, CopyFrame::Arrived, &clone_i2e, set, Some(i2e));
+            let copy = copy(PipelineHalf::Egress, CopyFrame::Arrived, &clone_i2e, set, Some(i2e));
             enqueue(cx, copy, None, None);
             Ok(())
         })?;
@@ -193,7 +193,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
         cx.when(Expr::Field(resubmits), |cx| {
             let kind = number(cx, ingress_path, path::RESUBMIT);
             let set = vec![(ingress_path, kind), (ingress_port, Expr::Field(ingress_port))];
-            cx.emit(Op::Copy(copy(Begin::Ingress, CopyFrame::Arrived, &resubmit, set, None)));
+            cx.emit(Op::Copy(copy(PipelineHalf::Ingress, CopyFrame::Arrived, &resubmit, set, None)));
             cx.terminate(Terminator::Done);
             Ok(())
         })?;
@@ -208,7 +208,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
                 instance: Some(instance),
                 class_of_service: None,
             };
-            let copy = copy(Begin::Egress, CopyFrame::Current, &normal, set, Some(replicas));
+            let copy = copy(PipelineHalf::Egress, CopyFrame::Current, &normal, set, Some(replicas));
             enqueue(cx, copy, None, Some(wanted_class));
             cx.terminate(Terminator::Done);
             Ok(())
@@ -220,7 +220,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
         ];
         match cx.queued {
             true => {
-                let copy = copy(Begin::Egress, CopyFrame::Current, &normal, set, None);
+                let copy = copy(PipelineHalf::Egress, CopyFrame::Current, &normal, set, None);
                 enqueue(cx, copy, Some(wanted_port), Some(wanted_class));
                 cx.terminate(Terminator::Done);
             }
@@ -236,7 +236,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
     let queueing = cx.glue("egress_end", |cx| {
         cx.when(Expr::Field(egress_clone), |cx| {
             let set = vec![(egress_path, number(cx, egress_path, path::CLONE_E2E))];
-            let copy = copy(Begin::Egress, CopyFrame::Current, &clone_e2e, set, Some(e2e));
+            let copy = copy(PipelineHalf::Egress, CopyFrame::Current, &clone_e2e, set, Some(e2e));
             enqueue(cx, copy, None, None);
             Ok(())
         })?;
@@ -245,7 +245,7 @@ pub(super) fn build(cx: &mut Lowerer<'_>, main: ObjectId) -> Lowered<()> {
         cx.when(build::eq(Expr::Field(egress_port), port.clone()), |cx| {
             let kind = number(cx, ingress_path, path::RECIRCULATE);
             let set = vec![(ingress_path, kind), (ingress_port, number(cx, ingress_port, PORT_RECIRCULATE))];
-            cx.emit(Op::Copy(copy(Begin::Ingress, CopyFrame::Current, &recirculate, set, None)));
+            cx.emit(Op::Copy(copy(PipelineHalf::Ingress, CopyFrame::Current, &recirculate, set, None)));
             cx.terminate(Terminator::Done);
             Ok(())
         })
@@ -271,7 +271,7 @@ fn clear(cx: &mut Lowerer<'_>, storage: &Storage) {
 
 /// Creates a copy that keeps only metadata set for it.
 fn copy(
-    begin: Begin,
+    begin: PipelineHalf,
     frame: CopyFrame,
     metadata: &Storage,
     set: Vec<(FieldId, Expr)>,

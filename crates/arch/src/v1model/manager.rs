@@ -3,8 +3,8 @@
 //! It adds only what the program may need: a program that never clones has no code for cloning.
 
 use p4jet_ir::{
-    Begin, BinaryOp, BlockId, CopyFrame, Expr, FieldId, FieldKind, Keep, Op, PacketCopy, Queue, ReplicaList,
-    Replicas, Terminator,
+    BinaryOp, BlockId, CopyFrame, Expr, FieldId, FieldKind, Keep, Op, PacketCopy, PipelineHalf, Queue,
+    ReplicaList, Replicas, Terminator,
 };
 use p4jet_lower::{Lowered, Lowerer, build};
 
@@ -105,7 +105,7 @@ impl Manager {
     /// Puts the packet, with all its state, into the queue of its port.
     fn enqueue(&self, cx: &mut Lowerer<'_>, set: Vec<(FieldId, Expr)>) {
         cx.emit(Op::Copy(Box::new(PacketCopy {
-            begin: Begin::Egress,
+            begin: PipelineHalf::Egress,
             frame: CopyFrame::Current,
             keep: Keep::All,
             set,
@@ -152,7 +152,7 @@ impl Manager {
                         let number = priority.map_or_else(|| build::zero(1), Expr::Field);
                         let queue = cx.queued.then(|| Queue { port: build::zero(1), number });
                         cx.emit(Op::Copy(Box::new(PacketCopy {
-                            begin: Begin::Egress,
+                            begin: PipelineHalf::Egress,
                             frame: CopyFrame::Current,
                             keep: Keep::Fields(keep),
                             set,
@@ -218,7 +218,7 @@ impl Manager {
                 keep.retain(|f| *f != self.port && set.iter().all(|(s, _)| s != f));
                 let id = Expr::Field(request.session);
                 cx.emit(Op::Copy(Box::new(PacketCopy {
-                    begin: Begin::Ingress,
+                    begin: PipelineHalf::Ingress,
                     frame: CopyFrame::Arrived,
                     keep: Keep::Fields(keep),
                     set,
@@ -263,7 +263,7 @@ impl Manager {
                 }
             }
             cx.emit(Op::Copy(Box::new(PacketCopy {
-                begin: Begin::Egress,
+                begin: PipelineHalf::Egress,
                 frame: CopyFrame::Current,
                 keep: Keep::All,
                 set,
@@ -292,7 +292,7 @@ impl Manager {
         }
         keep.retain(|f| set.iter().all(|(s, _)| s != f));
         cx.emit(Op::Copy(Box::new(PacketCopy {
-            begin: Begin::Ingress,
+            begin: PipelineHalf::Ingress,
             frame,
             keep: Keep::Fields(keep),
             set,

@@ -7,7 +7,7 @@ use crate::error::{CommandError, Result, Subject, taken};
 use crate::guard::{HEAP_BLOCK_BYTES, claim_for_undo, collect_claimed, guarded};
 use crate::made::{Kind, Made};
 use crate::schema::{ObjectKind, check_entry_open, instances, tables};
-use crate::update::{Act, Cell, DEFAULT_CELL, Direct, Mirror, Update};
+use crate::update::{Act, Cell, CloneDestination, DEFAULT_CELL, Direct, Update};
 use num_bigint::BigUint;
 use p4jet_externs::{Multicast, Pages, Replica, Session};
 use p4jet_ir::InstanceKind;
@@ -285,11 +285,13 @@ impl Control {
             }
             Update::SetSession { session, to, bytes_max } => {
                 let new = match to {
-                    Mirror::Port(port) => {
+                    CloneDestination::Port(port) => {
                         let replicas = vec![Replica { port, replication_id: 0 }];
                         Session { replicas, bytes_max, ..Session::default() }
                     }
-                    Mirror::Group(group) => Session { group: Some(group), bytes_max, ..Session::default() },
+                    CloneDestination::Group(group) => {
+                        Session { group: Some(group), bytes_max, ..Session::default() }
+                    }
                 };
                 let old = self.set_session(session, Some(new));
                 note(&|| session_update(session, old.as_deref()).into());

@@ -2,7 +2,7 @@
 
 use crate::control::Control;
 use crate::error::{CommandError, Subject};
-use crate::update::{Mirror, Update};
+use crate::update::{CloneDestination, Update};
 use p4jet_externs::{Replica, Session};
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub(crate) fn session_update(session: u32, was: Option<&Session>) -> Update {
         return Update::SetReplicas { session, replicas, class_of_service, bytes_max };
     }
     let to = match (was.replicas.first(), was.group) {
-        (Some(replica), _) => Mirror::Port(replica.port),
-        (None, group) => Mirror::Group(group.unwrap_or(0)),
+        (Some(replica), _) => CloneDestination::Port(replica.port),
+        (None, group) => CloneDestination::Group(group.unwrap_or(0)),
     };
     Update::SetSession { session, to, bytes_max: was.bytes_max }
 }

@@ -18,7 +18,7 @@
 //! is read; where a packet is dropped, nothing is. An emit reads all fields of a header. Unused results of `Apply` are
 //! removed too. Extern calls, extracts and lookaheads remain, because they have other effects.
 
-use crate::{Begin, BlockId, Cfg, FieldId, Keep, Node, Op, Program, Terminator};
+use crate::{BlockId, Cfg, FieldId, Keep, Node, Op, PipelineHalf, Program, Terminator};
 
 /// Maximum number of nodes, times fields: 32 MiB for the live ones, which each round reads. Larger programs keep their dead sets.
 const LIVENESS_BITS_MAX: usize = 1 << 28;
@@ -258,8 +258,8 @@ impl Liveness<'_> {
             && copy.keep == Keep::All
         {
             live.add_all(match copy.begin {
-                Begin::Ingress => &ends.ingress,
-                Begin::Egress => &ends.egress,
+                PipelineHalf::Ingress => &ends.ingress,
+                PipelineHalf::Egress => &ends.egress,
             });
         }
     }

@@ -13,7 +13,7 @@ use crate::widths::ones;
 use cranelift_codegen::entity::EntityRef;
 use num_traits::ToPrimitive;
 use p4jet_ir::{
-    ActionId, Begin, BinaryOp, BlockKind, Expr, FieldId, FieldKind, HeaderId, Op, Program, Terminator,
+    ActionId, BinaryOp, BlockKind, Expr, FieldId, FieldKind, HeaderId, Op, PipelineHalf, Program, Terminator,
     UnaryOp,
 };
 use std::collections::{BTreeSet, HashMap};
@@ -602,7 +602,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The constant facts where packets or copies begin: fields that copies do not inherit are 0.
-    fn facts_at(&self, begin: Begin, inherited: &Inherited) -> Facts {
+    fn facts_at(&self, begin: PipelineHalf, inherited: &Inherited) -> Facts {
         let mut facts = self.nothing();
         if self.tracked.bit.iter().any(Option::is_some) {
             facts.valid = Combinations::none_valid();
@@ -629,8 +629,8 @@ impl<'a> Evaluator<'a> {
         };
         let mut before: PerPlace<Option<Facts>> = graph.per_place(None);
         let mut entries = BTreeSet::new();
-        for begin in Begin::ALL {
-            if (begin == Begin::Ingress || graph.has_copies(begin))
+        for begin in PipelineHalf::ALL {
+            if (begin == PipelineHalf::Ingress || graph.has_copies(begin))
                 && let Some(place) = graph.entry(begin)
             {
                 join(&mut before[place], &Some(self.facts_at(begin, inherited)));

@@ -3,7 +3,7 @@
 use super::extracts::Extracts;
 use crate::graph::{Graph, PerPlace, Place};
 use crate::solver::{self, Budget};
-use p4jet_ir::{Begin, BlockKind, CopyFrame, Expr, HeaderId, Op, Terminator};
+use p4jet_ir::{BlockKind, CopyFrame, Expr, HeaderId, Op, PipelineHalf, Terminator};
 
 /// The cursor at a program point, as far as the analysis knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,10 +45,12 @@ pub fn extracts(graph: &Graph) -> Extracts {
         before[start] = Cursor::Bits(0);
     }
     if let Some(start) = graph.egress_start()
-        && graph.has_copies(Begin::Egress)
+        && graph.has_copies(PipelineHalf::Egress)
     {
         let moved = graph.copies().any(|(place, copy)| {
-            copy.begin == Begin::Egress && copy.frame == CopyFrame::Current && !graph.just_deparsed(place)
+            copy.begin == PipelineHalf::Egress
+                && copy.frame == CopyFrame::Current
+                && !graph.just_deparsed(place)
         });
         let cursor = if moved { Cursor::Varying } else { Cursor::Bits(0) };
         before[start] = before[start].join(cursor);

@@ -9,7 +9,9 @@ use super::written::Written;
 use crate::graph::{Graph, PerPlace, Place, Step};
 use crate::solver::{self, Budget};
 use cranelift_codegen::entity::{EntityRef, PrimaryMap};
-use p4jet_ir::{Begin, BlockKind, CopyFrame, FieldKind, HeaderId, Op, PacketCopy, ReplicaList, Terminator};
+use p4jet_ir::{
+    BlockKind, CopyFrame, FieldKind, HeaderId, Op, PacketCopy, PipelineHalf, ReplicaList, Terminator,
+};
 use std::cell::Cell;
 
 /// How a deparser builds the frame.
@@ -114,7 +116,7 @@ fn is_always_in_place(graph: &Graph, written: &Written, step: Step, emits: &[Hea
         let session =
             |copy: &PacketCopy| copy.replicas.as_ref().is_some_and(|r| r.list == ReplicaList::Session);
         let fits = |(place, copy): (Place, &PacketCopy)| {
-            copy.begin == Begin::Ingress
+            copy.begin == PipelineHalf::Ingress
                 || copy.frame == CopyFrame::Arrived
                 || graph.just_deparsed(place)
                 || (before.is_none() && graph.keeps_headers(place, copy) && !session(copy))

@@ -3,26 +3,26 @@
 use super::effects::copy_sets;
 use crate::graph::{Graph, Place};
 use crate::slots::{Slot, SlotKind, SlotSet};
-use p4jet_ir::{Begin, CopyFrame, FieldId, Keep, PacketCopy};
+use p4jet_ir::{CopyFrame, FieldId, Keep, PacketCopy, PipelineHalf};
 
 /// Slots that some copy may inherit, by where the copy begins.
 pub struct Inherited([SlotSet; 2]);
 
 impl Inherited {
     /// Slots that copies which begin there may inherit.
-    pub fn at(&self, begin: Begin) -> &SlotSet {
+    pub fn at(&self, begin: PipelineHalf) -> &SlotSet {
         &self.0[begin as usize]
     }
 
     /// True if any copy may inherit a field.
     pub fn contains(&self, graph: &Graph, field: FieldId) -> bool {
-        Begin::ALL.iter().any(|&begin| graph.has_copies(begin) && self.at(begin).contains_field(field))
+        PipelineHalf::ALL.iter().any(|&begin| graph.has_copies(begin) && self.at(begin).contains_field(field))
     }
 }
 
 /// Finds the slots that copies may inherit.
 pub fn inherited(graph: &Graph) -> Inherited {
-    let mut all = Begin::ALL.map(|_| graph.slots.none());
+    let mut all = PipelineHalf::ALL.map(|_| graph.slots.none());
     for (_, copy) in graph.copies() {
         all[copy.begin as usize].union(&inherited_by(graph, copy));
     }
@@ -37,12 +37,12 @@ pub fn inherited_by(graph: &Graph, copy: &PacketCopy) -> SlotSet {
         Keep::Fields(fields) => fields.iter().for_each(|f| set.insert_field(*f)),
     }
     copy_sets(copy, &mut |f| set.insert_field(f));
-    if copy.begin == Begin::Egress {
+    if copy.begin == PipelineHalf::Egress {
         set.insert(graph.slots.cursor());
         graph.slots.offsets().for_each(|slot| set.insert(slot));
     }
     if copy.queue.is_some() {
-        let given = graph.program.intrinsics.iter().filter(|(i, _)| i.begin() == Begin::Egress);
+        let given = graph.program.intrinsics.iter().filter(|(i, _)| i.begin() == PipelineHalf::Egress);
         given.for_each(|(_, f)| set.insert_field(*f));
     }
     set
@@ -50,7 +50,7 @@ pub fn inherited_by(graph: &Graph, copy: &PacketCopy) -> SlotSet {
 
 /// True if the copies of a statement keep the packet's cursor.
 pub fn keeps_cursor(copy: &PacketCopy) -> bool {
-    copy.begin == Begin::Egress && copy.frame == CopyFrame::Current
+    copy.begin == PipelineHalf::Egress && copy.frame == CopyFrame::Current
 }
 
 /// True if the copies of a statement keep the packet's value of a slot, unless the statement sets it.

@@ -17,7 +17,7 @@ use super::written::Written;
 use crate::graph::{Graph, PerPlace, Place};
 use crate::slots::{Slot, SlotSet};
 use crate::solver::{self, Budget, Exceeded};
-use p4jet_ir::{Begin, FieldId, Op, PacketCopy, Terminator};
+use p4jet_ir::{FieldId, Op, PacketCopy, PipelineHalf, Terminator};
 use std::cell::LazyCell;
 use std::collections::HashMap;
 
@@ -84,7 +84,7 @@ pub fn liveness_in_stages<'a>(
     if ends.is_empty() {
         return Ok(whole);
     }
-    let entries = Begin::ALL.map(|begin| whole.at_begin(begin));
+    let entries = PipelineHalf::ALL.map(|begin| whole.at_begin(begin));
     solve(whole.inputs, ends, Some(entries), budget)
 }
 
@@ -133,12 +133,12 @@ impl<'a> Liveness<'a> {
     }
 
     /// The slots that are live where copies or packets begin, in any stage.
-    pub fn at_begin(&self, begin: Begin) -> SlotSet {
+    pub fn at_begin(&self, begin: PipelineHalf) -> SlotSet {
         self.with(|live| live.at_begin(begin))
     }
 
     /// The slots that copies inherit and that something reads, in order.
-    pub fn entered(&self, begin: Begin) -> Vec<Slot> {
+    pub fn entered(&self, begin: PipelineHalf) -> Vec<Slot> {
         let mut live = self.at_begin(begin);
         live.intersect(self.inputs.inherited.at(begin));
         live.iter().collect()
@@ -168,9 +168,9 @@ impl<'a> Liveness<'a> {
     /// True if ingress or egress needs the time.
     pub fn reads_time(&self) -> bool {
         use p4jet_ir::Intrinsic;
-        let live = Begin::ALL.map(|begin| self.at_begin(begin));
+        let live = PipelineHalf::ALL.map(|begin| self.at_begin(begin));
         let mut stamps = self.inputs.sources.graph.program.intrinsics.iter().filter(|(intrinsic, _)| {
-            *intrinsic == Intrinsic::IngressTimestamp || intrinsic.begin() == Begin::Egress
+            *intrinsic == Intrinsic::IngressTimestamp || intrinsic.begin() == PipelineHalf::Egress
         });
         stamps.any(|(_, field)| live.iter().any(|live| live.contains_field(*field)))
     }
@@ -220,7 +220,7 @@ impl<'s, 'a> Problem<'s, 'a> {
     fn dependents(&self) -> PerPlace<Vec<Place>> {
         let graph = self.inputs.sources.graph;
         let mut dependents = graph.per_place(Vec::new());
-        let entries = Begin::ALL.map(|begin| graph.entry(begin));
+        let entries = PipelineHalf::ALL.map(|begin| graph.entry(begin));
         for place in graph.reached() {
             let mut next = self.inputs.constants.successors(place).to_vec();
             next.extend(self.inputs.constants.jumps.of(place).iter().filter_map(|(_, to)| *to));
@@ -250,7 +250,7 @@ impl<'s, 'a> Live<'s, 'a> {
         self.problem.inputs
     }
 
-    fn at_begin(&self, begin: Begin) -> SlotSet {
+    fn at_begin(&self, begin: PipelineHalf) -> SlotSet {
         let (graph, inputs) = (self.graph(), self.inputs());
         if let Some(entries) = self.problem.entries {
             return entries[begin as usize].clone();

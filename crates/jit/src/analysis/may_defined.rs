@@ -7,7 +7,9 @@ use super::inherited::inherited_by;
 use crate::graph::{Graph, PerPlace, Place};
 use crate::slots::SlotSet;
 use crate::solver::{self, Budget, Exceeded};
-use p4jet_ir::{Action, ActionId, Begin, Expr, FieldId, FieldKind, Intrinsic, Op, Program, Terminator};
+use p4jet_ir::{
+    Action, ActionId, Expr, FieldId, FieldKind, Intrinsic, Op, PipelineHalf, Program, Terminator,
+};
 
 /// The slots that statements may have set before each place.
 pub struct MayDefined(PerPlace<SlotSet>);
@@ -92,7 +94,7 @@ pub fn may_defined(
     budget: &mut Budget,
 ) -> Result<MayDefined, Exceeded> {
     let mut before = graph.per_place(graph.slots.none());
-    for begin in Begin::ALL {
+    for begin in PipelineHalf::ALL {
         if let Some(place) = graph.entry(begin)
             && graph.has_copies(begin)
         {
@@ -102,7 +104,7 @@ pub fn may_defined(
                     before[place].union(&inherited_by(graph, copy));
                 }
             }
-            if begin == Begin::Egress {
+            if begin == PipelineHalf::Egress {
                 // Copies have the intrinsics of arrival only if they keep them; those of queues are set for each copy.
                 let others = graph.program.intrinsics.iter();
                 let others = others.filter(|(i, _)| *i != Intrinsic::EgressTimestamp);

@@ -5,7 +5,7 @@ use super::constants::{Evaluator, Facts};
 use super::extracts::{Extracts, InFrame};
 use crate::graph::{Graph, Place};
 use crate::slots::{Slot, SlotSet};
-use p4jet_ir::{Begin, FieldId, FieldKind, HeaderId, Intrinsic};
+use p4jet_ir::{FieldId, FieldKind, HeaderId, Intrinsic, PipelineHalf};
 
 /// The source of a slot's value where it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,8 @@ impl<'a> Sources<'a> {
         match intrinsic {
             // Loaded when egress begins.
             Some((intrinsic, _))
-                if intrinsic.begin() == Begin::Egress && self.graph.half(place) == Begin::Ingress =>
+                if intrinsic.begin() == PipelineHalf::Egress
+                    && self.graph.half(place) == PipelineHalf::Ingress =>
             {
                 Origin::Zero
             }

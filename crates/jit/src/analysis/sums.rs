@@ -7,7 +7,7 @@ use super::may_defined::{MayDefined, define};
 use crate::graph::{Graph, PerPlace, Place, StatementSite};
 use crate::slots::{Slot, SlotSet, summed};
 use crate::solver::{self, Budget};
-use p4jet_ir::{Begin, Expr, FieldId, FieldKind};
+use p4jet_ir::{Expr, FieldId, FieldKind, PipelineHalf};
 use std::collections::HashMap;
 
 /// A sum over the frame is corrected for at most this many fields; for more, adding up again is as cheap.
@@ -214,7 +214,7 @@ fn changed_in(
 fn missing_before(graph: &Graph, constants: &Constants, gives: impl Fn(Place) -> bool) -> PerPlace<bool> {
     let is_entry = |place: Place| {
         graph.start() == Some(place)
-            || graph.has_copies(Begin::Egress) && graph.entry(Begin::Egress) == Some(place)
+            || graph.has_copies(PipelineHalf::Egress) && graph.entry(PipelineHalf::Egress) == Some(place)
     };
     // A parser error may leave a node before its end.
     let gives_whole =

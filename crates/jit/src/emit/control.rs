@@ -14,7 +14,7 @@ use cranelift_codegen::ir::{Block, InstBuilder, SourceLoc, Value, types};
 use cranelift_frontend::Switch;
 use num_bigint::BigUint;
 use p4jet_ir::turns::TURNS_MAX;
-use p4jet_ir::{Begin, DropReason, Expr, Loc, Node, NodeId, Terminator};
+use p4jet_ir::{DropReason, Expr, Loc, Node, NodeId, PipelineHalf, Terminator};
 use p4jet_packet::Packet;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -155,7 +155,7 @@ impl<'a> Codegen<'a, '_> {
             self.end_deparser(plan);
         }
         if self.graph().ends_ingress(place) {
-            self.load_intrinsics(Begin::Egress);
+            self.load_intrinsics(PipelineHalf::Egress);
         }
         self.follow(place, edge);
     }
@@ -275,7 +275,7 @@ impl<'a> Codegen<'a, '_> {
                 self.b.ins().jump(block, &[]);
             }
             Terminator::Egress => {
-                self.load_intrinsics(Begin::Egress);
+                self.load_intrinsics(PipelineHalf::Egress);
                 self.follow(scope.place(), Edge::End);
             }
         }

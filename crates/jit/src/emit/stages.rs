@@ -13,7 +13,7 @@ use cranelift_codegen::entity::{EntityRef, PrimaryMap, SecondaryMap};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
 use cranelift_frontend::FunctionBuilder;
-use p4jet_ir::{Begin, FieldId, Intrinsic, Terminator};
+use p4jet_ir::{FieldId, Intrinsic, PipelineHalf, Terminator};
 use p4jet_packet::Packet;
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -190,7 +190,7 @@ impl<'a> Codegen<'a, '_> {
             Entry::Start => {
                 self.load_image_of_copies();
                 if self.program().ingress.is_empty() {
-                    self.load_intrinsics(Begin::Egress);
+                    self.load_intrinsics(PipelineHalf::Egress);
                 }
             }
             Entry::Egress => self.load_image(),
@@ -240,7 +240,7 @@ impl<'a> Codegen<'a, '_> {
     }
 
     /// Sets the intrinsic fields of the begin of a half.
-    pub(super) fn load_intrinsics(&mut self, begin: Begin) {
+    pub(super) fn load_intrinsics(&mut self, begin: PipelineHalf) {
         let plan = self.plan;
         for &(intrinsic, field) in &plan.intrinsics[begin as usize] {
             self.load_intrinsic(intrinsic, field);
@@ -273,7 +273,7 @@ impl<'a> Codegen<'a, '_> {
 
     /// Like [`Self::load_image`], in the stage where arriving packets begin too.
     fn load_image_of_copies(&mut self) {
-        if self.plan.memory.entered[Begin::Ingress as usize].is_empty() {
+        if self.plan.memory.entered[PipelineHalf::Ingress as usize].is_empty() {
             return;
         }
         let copies =

@@ -9,7 +9,7 @@ use crate::copies::Cell;
 use crate::graph::Graph;
 use crate::slots::Slot;
 use crate::widths::limb_count;
-use p4jet_ir::{Begin, FieldKind, HeaderId, Terminator};
+use p4jet_ir::{FieldKind, HeaderId, PipelineHalf, Terminator};
 use std::collections::HashMap;
 
 /// The layout of the PHV.
@@ -56,7 +56,7 @@ impl PhvLayout {
             });
             offset
         };
-        let entered = Begin::ALL.map(|begin| live.entered(begin));
+        let entered = PipelineHalf::ALL.map(|begin| live.entered(begin));
         let image_bytes = entered.iter().flatten().map(|&slot| place(slot)).last().unwrap_or(0) as u32;
         for (cut, carried) in cuts {
             for &(slot, origin) in carried {
@@ -99,7 +99,7 @@ impl PhvLayout {
     }
 
     /// The location of a slot in the image of a copy.
-    pub fn cell(&self, graph: &Graph, begin: Begin, slot: Slot) -> Option<Cell> {
+    pub fn cell(&self, graph: &Graph, begin: PipelineHalf, slot: Slot) -> Option<Cell> {
         self.entered[begin as usize].binary_search(&slot).ok()?;
         Some(Cell { limb: self.phv[&slot] as usize / 8, width: graph.slot_width(slot) })
     }

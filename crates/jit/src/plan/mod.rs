@@ -45,7 +45,7 @@ use crate::graph::{Graph, Place, StatementSite};
 use crate::slots::{Slot, SlotSet};
 use crate::solver::{Budget, Exceeded};
 use cranelift_codegen::entity::{PrimaryMap, SecondaryMap};
-use p4jet_ir::{Begin, FieldId, Intrinsic, TableId};
+use p4jet_ir::{FieldId, Intrinsic, PipelineHalf, TableId};
 use std::collections::HashMap;
 
 /// The location of a slot.
@@ -134,7 +134,7 @@ impl<'a> Plan<'a> {
         let (ends, emits) = deparse::plans(&analyses);
         let copies = copies::copies(graph, &nodes, &memory);
         let dispatches = dispatch::dispatches(graph, &shapes, options.is_counted);
-        let intrinsics = Begin::ALL.map(|begin| intrinsics(graph, begin, &live.at_begin(begin)));
+        let intrinsics = PipelineHalf::ALL.map(|begin| intrinsics(graph, begin, &live.at_begin(begin)));
         let planner =
             stages::Planner { analyses: &analyses, memory: &memory, homes: &homes, intrinsics: &intrinsics };
         let stages = planner.stages(&live, &cuts);
@@ -189,7 +189,7 @@ impl<'a> Plan<'a> {
 }
 
 /// The intrinsics that are set where a half begins, if these slots are live there.
-fn intrinsics(graph: &Graph, begin: Begin, live: &SlotSet) -> Vec<(Intrinsic, FieldId)> {
+fn intrinsics(graph: &Graph, begin: PipelineHalf, live: &SlotSet) -> Vec<(Intrinsic, FieldId)> {
     let all = graph.program.intrinsics.iter().copied();
     all.filter(|(intrinsic, field)| intrinsic.begin() == begin && live.contains_field(*field)).collect()
 }

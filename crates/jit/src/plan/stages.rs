@@ -11,7 +11,7 @@ use crate::analysis::sources::Origin;
 use crate::graph::{Graph, Place};
 use crate::slots::Slot;
 use cranelift_codegen::entity::{PrimaryMap, SecondaryMap};
-use p4jet_ir::{Begin, FieldId, HeaderId, Intrinsic, TableId, Terminator};
+use p4jet_ir::{FieldId, HeaderId, Intrinsic, PipelineHalf, TableId, Terminator};
 use std::collections::BTreeMap;
 
 /// The packets that a stage processes.
@@ -145,15 +145,15 @@ impl Planner<'_> {
         live: &Liveness,
         cuts: &PrimaryMap<CutId, (Cut, Vec<Carried>)>,
     ) -> PrimaryMap<StageId, StagePlan> {
-        let has_egress = self.analyses.graph.has_copies(Begin::Egress);
-        std::iter::once(self.entry(Begin::Ingress, live))
+        let has_egress = self.analyses.graph.has_copies(PipelineHalf::Egress);
+        std::iter::once(self.entry(PipelineHalf::Ingress, live))
             .chain(cuts.iter().map(|(id, (cut, carried))| self.at_cut(id, *cut, carried, live)))
-            .chain(has_egress.then(|| self.entry(Begin::Egress, live)))
+            .chain(has_egress.then(|| self.entry(PipelineHalf::Egress, live)))
             .collect()
     }
 
     /// The stage where packets or copies begin.
-    fn entry(&self, begin: Begin, live: &Liveness) -> StagePlan {
+    fn entry(&self, begin: PipelineHalf, live: &Liveness) -> StagePlan {
         let graph = self.analyses.graph;
         let live = live.at_begin(begin);
         // In memory only what may be read before it is set.
@@ -168,8 +168,8 @@ impl Planner<'_> {
             .map(|(intrinsic, field)| (graph.slots.field(*field), Restore::Intrinsic(*intrinsic, *field)));
         StagePlan {
             entry: match begin {
-                Begin::Ingress => Entry::Start,
-                Begin::Egress => Entry::Egress,
+                PipelineHalf::Ingress => Entry::Start,
+                PipelineHalf::Egress => Entry::Egress,
             },
             begin: graph.entry(begin),
             clears_arrays: true,
@@ -177,7 +177,8 @@ impl Planner<'_> {
             restored: intrinsics.collect(),
             inherited: inherited.filter(is_used).map(|slot| (slot, self.memory.phv[&slot])).collect(),
             reloads: Vec::new(),
-            begins_hot: begin == Begin::Ingress && graph.start().is_some_and(|place| !graph.is_cold(place)),
+            begins_hot: begin == PipelineHalf::Ingress
+                && graph.start().is_some_and(|place| !graph.is_cold(place)),
         }
     }
 

@@ -8,7 +8,7 @@ use p4jet_externs::{CallSite, State};
 use p4jet_ir::eval::{eval, ones, wrap};
 use p4jet_ir::passes::fold_expr;
 use p4jet_ir::{
-    ActionId, Begin, BinaryOp, BlockId, Expr, Field, FieldId, FieldKind, HeaderId, NodeId, Program,
+    ActionId, BinaryOp, BlockId, Expr, Field, FieldId, FieldKind, HeaderId, NodeId, PipelineHalf, Program,
     ReplicaList, Replicas, TableId,
 };
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -127,7 +127,7 @@ pub(super) struct Frame {
 
 /// A copy that has not started.
 pub(super) struct Pending {
-    pub begin: Begin,
+    pub begin: PipelineHalf,
     pub frame: Frame,
     pub cursor: u64,
     pub fields: Rc<Fields>,

@@ -10,8 +10,8 @@ use p4jet_dataplane::Switch;
 use p4jet_externs::CallSite;
 use p4jet_ir::eval::ones;
 use p4jet_ir::{
-    ActionId, Begin, BinaryOp, BlockId, BlockKind, Cfg, CopyFrame, Effect, Expr, FieldId, HeaderField,
-    HeaderId, InstanceKind, Intrinsic, Keep, Node, NodeId, Op, PacketCopy, Program, ReplicaList, TableId,
+    ActionId, BinaryOp, BlockId, BlockKind, Cfg, CopyFrame, Effect, Expr, FieldId, HeaderField, HeaderId,
+    InstanceKind, Intrinsic, Keep, Node, NodeId, Op, PacketCopy, PipelineHalf, Program, ReplicaList, TableId,
     Terminator,
 };
 use p4jet_tables::KeyMatch;
@@ -166,8 +166,8 @@ impl<'a> Map<'a> {
             self.replicate(trail, replicas, id);
         }
         match copy.begin {
-            Begin::Ingress => self.arrive(walker, &set),
-            Begin::Egress => self.depart(walker, &set),
+            PipelineHalf::Ingress => self.arrive(walker, &set),
+            PipelineHalf::Egress => self.depart(walker, &set),
         }
         true
     }
@@ -248,7 +248,7 @@ impl<'a> Map<'a> {
     fn depart(&self, walker: &mut Walker, set: &[FieldId]) {
         // No packet waited in a queue.
         for (intrinsic, field) in &self.program.intrinsics {
-            if intrinsic.begin() == Begin::Egress && !set.contains(field) {
+            if intrinsic.begin() == PipelineHalf::Egress && !set.contains(field) {
                 walker.trail.set(*field, Expr::constant(0u32, self.program.width(*field)));
             }
         }
