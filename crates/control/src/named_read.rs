@@ -59,6 +59,8 @@ pub enum NamedSelector {
     Crc { name: String },
     /// The note about an object; no record if it has none.
     Note { of: NamedNoted },
+    /// The notes about all objects.
+    Notes {},
 }
 
 /// One page of records.
@@ -131,6 +133,7 @@ impl Schema {
             NamedSelector::Queues {} => Selector::Queues,
             NamedSelector::Crcs {} => Selector::Crcs,
             NamedSelector::Crc { name } => Selector::Crc(self.crc(name)?),
+            NamedSelector::Notes {} => Selector::Notes,
             NamedSelector::Note { of } => Selector::Note(self.resolve_noted(of)?),
         })
     }

@@ -59,6 +59,8 @@ pub enum Selector {
     Crc(u32),
     /// The note about an object; nothing if it has none.
     Note(Noted),
+    /// The notes about all objects, in the order of the objects.
+    Notes,
 }
 
 /// An object that was read.
@@ -318,6 +320,10 @@ impl Control {
                 Some(_) => Page::all(vec![Entity::Crc(*crc, self.crc(*crc))]),
                 None => return Err(unknown(ObjectKind::Crc)),
             },
+            Selector::Notes => {
+                let (notes, next) = self.notes.page(from, max);
+                Page { entities: notes.into_iter().map(|(of, note)| Entity::Note(of, note)).collect(), next }
+            }
             Selector::Note(of) => {
                 let note = self.note(of).map(|note| Entity::Note(of.clone(), note));
                 Page::all(note.into_iter().collect())

@@ -4,7 +4,8 @@ mod common;
 
 use common::{control, set_up};
 use p4jet_control::{
-    Control, Description, Entity, GroupState, NamedSelector, Noted, PAGE_MAX, Selector, Share,
+    Atomicity, Control, Description, Entity, GroupState, NOTE_BYTES_MAX, NamedSelector, Noted, PAGE_MAX,
+    Selector, Share, Update,
 };
 
 /// All that a selector chooses, in pages of this size.
@@ -126,6 +127,55 @@ fn single_objects_are_read() {
     assert_eq!(records(&control, r#"{"note":{"of":{"multicast_group":2}}}"#, 5), [note]);
     assert!(control.dump(true).lines().any(|line| line == note));
     assert!(all(&control, &Selector::Note(Noted::MulticastGroup(1)), 5).is_empty());
+}
+
+/// The notes about objects of all kinds, in pages of any size.
+#[test]
+fn notes_are_read_in_pages() {
+    let control = control();
+    set_up(
+        &control,
+        r#"{"insert":{"table":"l2","key":["1"],"do":{"action":"deny"}}}
+{"insert":{"table":"l2","key":["2"],"do":{"action":"deny"}}}
+{"create_group":{"profile":"ecmp"}}
+{"create_multicast_group":{"group":1}}
+{"set_session":{"number":5,"port":1}}
+{"note":{"of":{"own":"b"},"note":"01"}}
+{"note":{"of":{"own":"a"},"note":"02"}}
+{"note":{"of":{"digest":"c"},"note":"03"}}
+{"note":{"of":{"session":5},"note":"04"}}
+{"note":{"of":{"multicast_group":1},"note":"05"}}
+{"note":{"of":{"group":{"profile":"ecmp","group":0}},"note":"06"}}
+{"note":{"of":{"default":{"table":"acl"}},"note":"07"}}
+{"note":{"of":{"entry":{"table":"l2","handle":1}},"note":"08"}}
+{"note":{"of":{"entry":{"table":"l2","handle":0}},"note":"09"}}"#,
+    );
+    let expected: Vec<_> = control.notes().into_iter().map(|(of, note)| Entity::Note(of, note)).collect();
+    assert_eq!(expected.len(), 9);
+    for max in [1, 2, 3, 4, 7, 9, 100] {
+        assert_eq!(all(&control, &Selector::Notes, max), expected, "by {max}");
+    }
+    // Others are not missed if a note is deleted between two pages.
+    let page = control.read(&Selector::Notes, 0, 2).unwrap();
+    set_up(&control, r#"{"delete":{"table":"l2","entry":0}}"#);
+    assert_eq!(control.read(&Selector::Notes, page.next.unwrap(), 100).unwrap().entities, expected[2..]);
+    assert!(control.read(&Selector::Notes, u64::MAX, 100).unwrap().entities.is_empty());
+    let named = records(&control, r#"{"notes":{}}"#, 3);
+    let dump = control.dump(true);
+    assert!(
+        named.len() == 8 && named.iter().all(|record| dump.lines().any(|line| line == record)),
+        "{named:?}"
+    );
+    // Long notes come one by one.
+    let long = |name: &str| {
+        let of = Noted::Own(name.into());
+        Update::Note { of, note: Some(vec![0; NOTE_BYTES_MAX].into()) }
+    };
+    assert!(control.write(vec![long("x"), long("y"), long("z")], Atomicity::AllOrNothing).in_effect);
+    let from = page.next.unwrap();
+    let page = control.read(&Selector::Notes, from, 100).unwrap();
+    assert_eq!(page.entities.len(), 8);
+    assert_eq!(control.read(&Selector::Notes, page.next.unwrap(), 100).unwrap().entities.len(), 1);
 }
 
 /// All records that a selector by name chooses, in pages of this size.

@@ -13,9 +13,9 @@ pub use p4jet_control::describe::{ArrayInfo, CrcInfo, DigestInfo, ProfileInfo};
 pub use p4jet_control::{
     Act, ActionInfo, Atomicity, Batch, Call, Cell, CloneDestination, CommandError, Control, Crc,
     DEFAULT_CELL, Description, Direct, DryRun, Entity, EntryKey, EntryRef, EntryState, ErrorKind, Event,
-    Host, Keep, KeyField, Loaded, Mark, NOTE_BYTES_MAX, NamedCell, NamedEntry, NamedNoted, NamedPage,
-    NamedSelector, NamedUpdate, Note, Noted, PAGE_MAX, Page, Param, PortChange, PortStats, Program,
-    Published, Queue, QueueUpdate, RateRecord, ReadCommand, Ready, Ref, Rights, Schema, Selector,
+    GroupState, Host, Keep, KeyField, Loaded, Mark, NOTE_BYTES_MAX, NamedCell, NamedEntry, NamedNoted,
+    NamedPage, NamedSelector, NamedUpdate, Note, Noted, PAGE_MAX, Page, Param, PortChange, PortStats,
+    Program, Published, Queue, QueueUpdate, RateRecord, ReadCommand, Ready, Ref, Rights, Schema, Selector,
     Session as NamedSession, Share, SharedControl, Source, Stats, Subject, Subscription, Swap, Swapped,
     TableInfo, Topics, Transaction, Update, WEIGHT_MAX, Written,
 };

@@ -537,6 +537,12 @@ fn z_18_a_command_keeps_the_rest_of_a_group() {
     ]));
     assert_eq!(f.switch.restore(&dump), Ok(None));
     shown(&[given.members[0].clone(), added]);
+    // Weights that another client sets are shown.
+    let members = vec![p4jet_control::Share { member: 2, weight: 4 }];
+    assert!(write(vec![Update::SetGroup { profile, group: 1.into(), members }]));
+    let members = vec![GroupMember { member_id: 2, weight: 4, watch_kind: None }];
+    let group = ActionProfileGroup { members, max_size: 0, ..given };
+    assert_eq!(groups(&f), [EntityKind::ActionProfileGroup(group)]);
 }
 
 /// The sizes of all groups and one-shots of a selector are at most its size.
