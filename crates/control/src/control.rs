@@ -1,6 +1,6 @@
 //! Control of a switch, and access to its objects.
 
-use crate::error::{BUSY, CommandError, NO_MEMORY, Result, Subject};
+use crate::error::{BUSY, ControlError, NO_MEMORY, Result, Subject};
 use crate::fields::param_names;
 use crate::notes::{Note, Noted, Notes, PartChange};
 use crate::schema::{Schema, tables};
@@ -73,7 +73,7 @@ impl Control {
         // bmv2's code if no entry has the key.
         found.ok_or_else(|| {
             let name = &self.program().tables[id.index()].name;
-            CommandError::refused(Subject::Table, "BAD_MATCH_KEY", "no entry has this key")
+            ControlError::refused(Subject::Table, "BAD_MATCH_KEY", "no entry has this key")
                 .entity(name)
                 .field("key")
         })
@@ -93,11 +93,11 @@ impl Control {
     pub(crate) fn profile_of(
         &self,
         profile: InstanceId,
-    ) -> Result<(ActionProfile, impl Fn(TableError) -> CommandError + '_)> {
+    ) -> Result<(ActionProfile, impl Fn(TableError) -> ControlError + '_)> {
         let table = self.schema.profile_table(profile)?;
         let name = self.schema.instance_name(profile);
         let refused = self.refused(table);
-        let refused = move |error| CommandError { entity: Some(name.into()), ..refused(error) };
+        let refused = move |error| ControlError { entity: Some(name.into()), ..refused(error) };
         Ok((self.profile(table)?, refused))
     }
 
@@ -116,7 +116,7 @@ impl Control {
                 let why = format!(
                     "found {more} more members for `{name}`, expected at most {room}: {used} of its {size} exist"
                 );
-                Err(CommandError::limit(why).entity(name))
+                Err(ControlError::limit(why).entity(name))
             }
             _ => Ok(()),
         }
@@ -138,13 +138,13 @@ impl Control {
     }
 
     /// Converts the refusal of a table to an error that names it.
-    pub fn refused(&self, id: TableId) -> impl Fn(TableError) -> CommandError + '_ {
+    pub fn refused(&self, id: TableId) -> impl Fn(TableError) -> ControlError + '_ {
         move |error| refused(self.program(), id, &error)
     }
 }
 
 /// The error of an operation of a table or value set, with the field that is wrong.
-fn refused(program: &Program, id: TableId, error: &TableError) -> CommandError {
+fn refused(program: &Program, id: TableId, error: &TableError) -> ControlError {
     let table = &program.tables[id.index()];
     let (subject, why) = match error {
         TableError::Full { size } if table.hidden => {
@@ -153,7 +153,7 @@ fn refused(program: &Program, id: TableId, error: &TableError) -> CommandError {
         error if table.hidden => (Subject::ValueSet, error.to_string()),
         error => (Subject::Table, error.to_string()),
     };
-    let refused = CommandError::refused(subject, error.code(), why).entity(&table.name);
+    let refused = ControlError::refused(subject, error.code(), why).entity(&table.name);
     let key = |field: usize| format!("key {}", table.keys.get(field).map_or("", |key| key.name.as_str()));
     match error {
         TableError::KeyKind { field, .. }

@@ -51,11 +51,11 @@ const CANCELLED: &str = "CANCELLED";
 /// The code of a program that does not compile or cannot run here.
 const PROGRAM_REFUSED: &str = "PROGRAM_REFUSED";
 
-pub(crate) type Result<T> = std::result::Result<T, CommandError>;
+pub(crate) type Result<T> = std::result::Result<T, ControlError>;
 
 /// The refusal of a change, a read or a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommandError {
+pub struct ControlError {
     /// What was found, what was expected and which choices exist, in one line. Only a refused program has several lines, the
     /// compiler's diagnostics.
     pub message: String,
@@ -93,16 +93,16 @@ pub enum Subject {
     Program,
 }
 
-impl CommandError {
+impl ControlError {
     /// The error of a file that cannot be opened or read: `DENIED` if the client may not, otherwise `SYSTEM`.
-    pub fn of_file(path: &Path, error: &io::Error) -> CommandError {
+    pub fn of_file(path: &Path, error: &io::Error) -> ControlError {
         let message = format!("{}: {error}", path.display());
-        CommandError { message, ..CommandError::of_named_file(error) }
+        ControlError { message, ..ControlError::of_named_file(error) }
     }
 
     /// Like [`Self::of_file`], for an error that names the file where that is necessary.
-    pub(crate) fn of_named_file(error: &io::Error) -> CommandError {
-        let refused = CommandError::system(error.to_string()).field("file");
+    pub(crate) fn of_named_file(error: &io::Error) -> ControlError {
+        let refused = ControlError::system(error.to_string()).field("file");
         match error.kind() {
             io::ErrorKind::PermissionDenied => refused.code(DENIED),
             _ => refused,
@@ -110,8 +110,8 @@ impl CommandError {
     }
 
     /// An error with the code `INVALID_ARGUMENT`.
-    pub fn new(message: impl Into<String>) -> CommandError {
-        CommandError {
+    pub fn new(message: impl Into<String>) -> ControlError {
+        ControlError {
             message: message.into(),
             code: INVALID_ARGUMENT.into(),
             entity: None,
@@ -122,33 +122,33 @@ impl CommandError {
     }
 
     /// A failure of the operating system.
-    pub fn system(message: impl Into<String>) -> CommandError {
-        CommandError::new(message).code(SYSTEM)
+    pub fn system(message: impl Into<String>) -> ControlError {
+        ControlError::new(message).code(SYSTEM)
     }
 
     /// A request beyond a maximum number.
-    pub fn limit(message: impl Into<String>) -> CommandError {
-        CommandError::new(message).code(LIMIT)
+    pub fn limit(message: impl Into<String>) -> ControlError {
+        ControlError::new(message).code(LIMIT)
     }
 
     /// A program that does not compile: the compiler's diagnostics.
-    pub fn program_refused(diagnostics: impl Into<String>) -> CommandError {
-        CommandError::new(diagnostics).code(PROGRAM_REFUSED)
+    pub fn program_refused(diagnostics: impl Into<String>) -> ControlError {
+        ControlError::new(diagnostics).code(PROGRAM_REFUSED)
     }
 
     /// A compilation that its client cancelled.
-    pub fn cancelled() -> CommandError {
-        CommandError::new("the compilation was cancelled").code(CANCELLED)
+    pub fn cancelled() -> ControlError {
+        ControlError::new("the compilation was cancelled").code(CANCELLED)
     }
 
     /// An error about a feature that p4jet does not support yet.
-    pub fn unsupported(message: impl Into<String>) -> CommandError {
-        CommandError { code: UNSUPPORTED.into(), ..CommandError::new(message) }
+    pub fn unsupported(message: impl Into<String>) -> ControlError {
+        ControlError { code: UNSUPPORTED.into(), ..ControlError::new(message) }
     }
 
     /// A refusal by a part of the switch, with a code that scripts written for bmv2 expect.
-    pub fn refused(subject: Subject, code: &str, why: impl fmt::Display) -> CommandError {
-        CommandError { code: code.into(), subject, ..CommandError::new(why.to_string()) }
+    pub fn refused(subject: Subject, code: &str, why: impl fmt::Display) -> ControlError {
+        ControlError { code: code.into(), subject, ..ControlError::new(why.to_string()) }
     }
 
     /// Returns the kind of the error.
@@ -157,7 +157,7 @@ impl CommandError {
     }
 
     /// Returns the error with this subject, unless it has one.
-    pub fn subject(mut self, subject: Subject) -> CommandError {
+    pub fn subject(mut self, subject: Subject) -> ControlError {
         if self.subject == Subject::Check {
             self.subject = subject;
         }
@@ -165,32 +165,32 @@ impl CommandError {
     }
 
     /// Returns the error with this code.
-    pub fn code(self, code: &str) -> CommandError {
-        CommandError { code: code.into(), ..self }
+    pub fn code(self, code: &str) -> ControlError {
+        ControlError { code: code.into(), ..self }
     }
 
     /// Adds the object, unless the error names one.
-    pub fn entity(mut self, name: &str) -> CommandError {
+    pub fn entity(mut self, name: &str) -> ControlError {
         self.entity.get_or_insert_with(|| name.into());
         self
     }
 
     /// Adds the field, unless the error names one.
-    pub fn field(mut self, field: impl Into<Box<str>>) -> CommandError {
+    pub fn field(mut self, field: impl Into<Box<str>>) -> ControlError {
         self.field.get_or_insert_with(|| field.into());
         self
     }
 
     /// Adds the choices.
-    pub fn choices<'a>(mut self, choices: impl Iterator<Item = &'a str>) -> CommandError {
+    pub fn choices<'a>(mut self, choices: impl Iterator<Item = &'a str>) -> ControlError {
         self.choices = choices.take(CHOICES_MAX).map(str::to_string).collect();
         self
     }
 }
 
-impl From<RunError> for CommandError {
-    fn from(error: RunError) -> CommandError {
-        let refused = CommandError::new(error.to_string());
+impl From<RunError> for ControlError {
+    fn from(error: RunError) -> ControlError {
+        let refused = ControlError::new(error.to_string());
         match error {
             RunError::PortExists(_) => refused.code(ALREADY_EXISTS).field("port"),
             RunError::NoPort(_, there) => {
@@ -206,9 +206,9 @@ impl From<RunError> for CommandError {
     }
 }
 
-impl From<ObserveError> for CommandError {
-    fn from(error: ObserveError) -> CommandError {
-        let refused = CommandError::new(error.to_string());
+impl From<ObserveError> for ControlError {
+    fn from(error: ObserveError) -> ControlError {
+        let refused = ControlError::new(error.to_string());
         match error {
             ObserveError::NoField(_, names) | ObserveError::AmbiguousField(_, names) => {
                 refused.code(UNKNOWN_NAME).field("field").choices(names.iter().map(String::as_str))
@@ -228,13 +228,13 @@ impl From<ObserveError> for CommandError {
 /// Maximum number of choices in an error.
 pub(crate) const CHOICES_MAX: usize = 100;
 
-impl fmt::Display for CommandError {
+impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for CommandError {}
+impl std::error::Error for ControlError {}
 
 /// Formats a count with its noun, given in the singular.
 pub fn count(number: usize, noun: &str) -> String {
@@ -242,6 +242,6 @@ pub fn count(number: usize, noun: &str) -> String {
 }
 
 /// The error for a handle that is in use.
-pub(crate) fn taken(what: &str, handle: u32) -> CommandError {
-    CommandError::new(format!("{what} {handle} already exists")).field("handle")
+pub(crate) fn taken(what: &str, handle: u32) -> ControlError {
+    ControlError::new(format!("{what} {handle} already exists")).field("handle")
 }

@@ -2,7 +2,7 @@
 //!
 //! * [`Control`] changes a switch by batches of typed [`Update`]s ([`Control::write`], [`Batch`]) and reads its objects in pages
 //!   ([`Control::read`]).
-//! * [`Schema`] lists the objects of the program, names them, and holds every check of an update. Refusals are [`CommandError`]s.
+//! * [`Schema`] lists the objects of the program, names them, and holds every check of an update. Refusals are [`ControlError`]s.
 //! * Typed accessors give one value each, and [`Control::read`] uses them too: [`Control::find_entry`],
 //!   [`Control::counter_value`], [`Control::meter_rates`], [`Control::register_value`], [`Control::default_action`],
 //!   [`Control::profile`], [`Control::note`]. Values that [`Entity`] lacks are read from the [switch](Control::switch): the
@@ -52,7 +52,7 @@ mod write;
 pub use call::Call;
 pub use control::{Control, NoteOwner};
 pub use describe::{ActionInfo, Description, TableInfo};
-pub use error::{CommandError, ErrorKind, INVALID_ARGUMENT, Subject, count};
+pub use error::{ControlError, ErrorKind, INVALID_ARGUMENT, Subject, count};
 pub use event::{Event, Subscription};
 pub use fields::{KeyField, Param, param_names};
 pub use guard::{MemoryClaim, claim_for_lines, guarded};

@@ -1,6 +1,6 @@
 //! The objects that the updates of a batch create, and references to them.
 
-use crate::error::{CommandError, Result};
+use crate::error::{ControlError, Result};
 use crate::update::{Ref, Update};
 use p4jet_ir::{InstanceId, Program, TableId};
 
@@ -74,7 +74,7 @@ impl Made {
         };
         let own = self.handles.len();
         let wrong = |why: String| {
-            let error = CommandError::new(why).field("handle");
+            let error = ControlError::new(why).field("handle");
             Err(match kind.owner(program) {
                 Some(owner) => error.entity(owner),
                 None => error,

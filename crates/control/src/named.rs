@@ -3,7 +3,7 @@
 //! Keys and values are texts as runtime commands take them, so their meaning does not depend on the program's ids.
 
 use crate::call::Call;
-use crate::error::{CommandError, Result, count};
+use crate::error::{ControlError, Result, count};
 use crate::fields::Param;
 use crate::made::Made;
 use crate::notes::Noted;
@@ -287,7 +287,7 @@ pub(crate) fn hex_text(bytes: &[u8]) -> String {
 }
 
 fn hex_bytes(text: &str) -> Result<Vec<u8>> {
-    let wrong = || CommandError::new("a note has pairs of hexadecimal digits").field("note");
+    let wrong = || ControlError::new("a note has pairs of hexadecimal digits").field("note");
     let pair = |pair: &[u8]| {
         let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2)?;
         u8::from_str_radix(text, 16).ok()
@@ -687,7 +687,7 @@ impl Schema {
                 Act::Action(action) => Ok((profile, action)),
                 Act::Member(_) | Act::Group(_) => {
                     let message = "found a member or a group, expected an action: a member has an action";
-                    Err(CommandError::new(message).field("action"))
+                    Err(ControlError::new(message).field("action"))
                 }
             });
             action.map_err(|error| error.entity(self.instance_name(profile)))
@@ -750,7 +750,7 @@ impl Schema {
             NamedUpdate::WriteRegister { register, index, value } => {
                 let register = names.register(register)?;
                 let value = parse_value(value, self.register_cells(register)?.width).map_err(|why| {
-                    CommandError::new(why).entity(self.instance_name(register)).field("value")
+                    ControlError::new(why).entity(self.instance_name(register)).field("value")
                 })?;
                 Update::WriteRegister { register, index: *index, value }
             }
@@ -834,7 +834,7 @@ impl Schema {
                             "found {found} of `port` and `group` for session {number}, expected one of them"
                         );
                         let choices = ["port", "group"].into_iter();
-                        return Err(CommandError::new(message).field("port").choices(choices));
+                        return Err(ControlError::new(message).field("port").choices(choices));
                     }
                 };
                 Update::SetSession { session: *number, to, bytes_max: *bytes }
@@ -936,19 +936,19 @@ impl Schema {
                 if fields.len() != params.len() {
                     let (n, found) = (count(fields.len(), "parameter"), params.len());
                     let why = format!("the action `{name}` has {n}, found {found}");
-                    return Err(CommandError::new(why).field("action"));
+                    return Err(ControlError::new(why).field("action"));
                 }
                 let data = fields.iter().zip(params).map(|(Param { name, width }, text)| {
                     parse_value(text, *width).map_err(|why| {
                         let message = format!("parameter {name}: {why}");
-                        CommandError::new(message).field(format!("parameter {name}"))
+                        ControlError::new(message).field(format!("parameter {name}"))
                     })
                 });
                 Ok(Act::Action(Action { action: index, data: data.collect::<Result<_>>()? }))
             }
             _ => {
                 let why = "expected an action with its parameters, a member or a group";
-                Err(CommandError::new(why).field("action"))
+                Err(ControlError::new(why).field("action"))
             }
         }
     }
@@ -963,12 +963,12 @@ impl Schema {
         if words.len() != fields.len() {
             let (n, found) = (fields.len(), words.len());
             let why = format!("the key has {}, found {found}", count(n, "field"));
-            return Err(CommandError::new(why).entity(self.table_name(id)).field("key"));
+            return Err(ControlError::new(why).entity(self.table_name(id)).field("key"));
         }
         let fields = fields.iter().zip(words).map(|(field, text)| {
             key_match(field, text).map_err(|why| {
                 let message = format!("key field {}: {why}", field.name);
-                CommandError::new(message).entity(self.table_name(id)).field(format!("key {}", field.name))
+                ControlError::new(message).entity(self.table_name(id)).field(format!("key {}", field.name))
             })
         });
         fields.collect()
@@ -982,7 +982,7 @@ impl Schema {
     ) -> Result<(Vec<KeyMatch>, u32)> {
         let key = self.matches(id, key)?;
         let name = self.table_name(id);
-        let wrong = |why: String| Err(CommandError::new(why).entity(name).field("priority"));
+        let wrong = |why: String| Err(ControlError::new(why).entity(name).field("priority"));
         match (self.shape(id).needs_priority, priority) {
             (true, Some(priority)) => Ok((key, priority)),
             (false, None | Some(0)) => Ok((key, 0)),
@@ -1119,7 +1119,7 @@ pub(crate) fn rates_words(rates: &Rates) -> [String; 2] {
 }
 
 pub(crate) fn resolve_rates(words: &[String; 2]) -> Result<Rates> {
-    let wrong = || CommandError::new("expected rates such as 0.125:9000").field("rate");
+    let wrong = || ControlError::new("expected rates such as 0.125:9000").field("rate");
     let [committed, peak] = words.each_ref().map(|text| parse_rate(text).ok_or_else(wrong));
     Ok([committed?, peak?])
 }

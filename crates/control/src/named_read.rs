@@ -1,7 +1,7 @@
 //! Reads by name, as JSON: what control connections carry. Answers are the records of dumps.
 
 use crate::control::Control;
-use crate::error::{CommandError, Result};
+use crate::error::{ControlError, Result};
 use crate::make_record::session_record;
 use crate::named::{NamedEntry, NamedNoted, hex_text, rates_words};
 use crate::read::{Entity, EntryState, GroupState, Selector};
@@ -111,7 +111,7 @@ impl Schema {
                     EntryRef::Handle(Ref::Handle(handle)) => Selector::Entry(id, handle),
                     EntryRef::Handle(Ref::Made(_)) => {
                         return Err(
-                            CommandError::new("expected the handle or the key of an entry").field("entry")
+                            ControlError::new("expected the handle or the key of an entry").field("entry")
                         );
                     }
                     EntryRef::Key(of) => Selector::EntryByKey(id, of.key, of.priority),

@@ -1,6 +1,6 @@
 //! Objects named by any unambiguous dotted suffix of their full names.
 
-use crate::error::{CHOICES_MAX, CommandError, UNKNOWN_NAME};
+use crate::error::{CHOICES_MAX, ControlError, UNKNOWN_NAME};
 use p4jet_suggest::{distance, nearest};
 use std::collections::BTreeMap;
 
@@ -36,13 +36,13 @@ pub struct UnknownName {
     pub choices: Vec<String>,
 }
 
-impl From<UnknownName> for CommandError {
-    fn from(error: UnknownName) -> CommandError {
+impl From<UnknownName> for ControlError {
+    fn from(error: UnknownName) -> ControlError {
         let UnknownName { kind, name, is_ambiguous, hint, choices } = error;
         let state = if is_ambiguous { "ambiguous" } else { "unknown" };
         let colon = if hint.is_empty() { "" } else { ": " };
         let message = format!("the {kind} name `{name}` is {state}{colon}{hint}");
-        CommandError::new(message).code(UNKNOWN_NAME).field(kind).choices(choices.iter().map(String::as_str))
+        ControlError::new(message).code(UNKNOWN_NAME).field(kind).choices(choices.iter().map(String::as_str))
     }
 }
 
@@ -136,9 +136,9 @@ impl NameIndex {
     }
 
     /// The error for an index that no object has.
-    pub(crate) fn no_such(&self) -> CommandError {
+    pub(crate) fn no_such(&self) -> ControlError {
         let NameIndex { kind, owner, .. } = self;
-        CommandError::new(format!("the {owner} has no such {kind}")).field(*kind).choices(self.names())
+        ControlError::new(format!("the {owner} has no such {kind}")).field(*kind).choices(self.names())
     }
 
     /// The full name of an object, empty if there is none.
@@ -231,7 +231,7 @@ mod tests {
             ("ipv4_lmp", "the table name `ipv4_lmp` is unknown"),
             ("acl", "the table name `acl` is ambiguous"),
         ] {
-            let error = CommandError::from(index.find_briefly(name).unwrap_err());
+            let error = ControlError::from(index.find_briefly(name).unwrap_err());
             assert_eq!((error.message.as_str(), error.choices.len()), (message, 0));
         }
     }
@@ -239,11 +239,11 @@ mod tests {
     #[test]
     fn tells_the_candidates() {
         assert_eq!(
-            CommandError::from(index().find("acl").unwrap_err()).message,
+            ControlError::from(index().find("acl").unwrap_err()).message,
             "the table name `acl` is ambiguous: candidates are `egress.acl`, `ingress.acl`"
         );
         assert_eq!(
-            CommandError::from(index().find("ipv4_lmp").unwrap_err()).message,
+            ControlError::from(index().find("ipv4_lmp").unwrap_err()).message,
             "the table name `ipv4_lmp` is unknown: did you mean `ingress.ipv4_lpm`? tables of the program are \
              `ingress.ipv4_lpm`, `acl2`, `egress.acl`, `ingress.acl`, `x.y.acl2`"
         );

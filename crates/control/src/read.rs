@@ -1,7 +1,7 @@
 //! Reads the objects of a switch in pages.
 
 use crate::control::Control;
-use crate::error::{CommandError, Result};
+use crate::error::{ControlError, Result};
 use crate::notes::{Note, Noted};
 use crate::schema::ObjectKind;
 use crate::update::Share;
@@ -275,7 +275,7 @@ impl Control {
             }
             Selector::MulticastGroup(number) => state.with_multicast(|multicast| {
                 let group = multicast.groups().get(number).ok_or(MulticastError::InvalidGroup(*number))?;
-                Ok::<_, CommandError>(Page::all(vec![multicast_group(*number, group)]))
+                Ok::<_, ControlError>(Page::all(vec![multicast_group(*number, group)]))
             })?,
             Selector::Nodes => {
                 let entity = |handle, node: &Node| Entity::Node(handle, node.clone());
@@ -331,10 +331,10 @@ impl Control {
         })
     }
 
-    fn direct(&self, id: InstanceId, kind: &str) -> CommandError {
+    fn direct(&self, id: InstanceId, kind: &str) -> ControlError {
         let name = self.schema.instance_name(id);
         let message = format!("`{name}` is a direct {kind}: read it with its table's entries");
-        CommandError::new(message).entity(name).field(kind)
+        ControlError::new(message).entity(name).field(kind)
     }
 
     /// The constants of a custom CRC: those of the ordinary CRC unless others are set.

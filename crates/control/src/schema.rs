@@ -1,7 +1,7 @@
 //! The control interface of a program: its objects by name, the shape of its tables, and the legal changes.
 
 use crate::describe::{ActionInfo, CrcInfo, Description, TableInfo, describe_instances, table_info};
-use crate::error::{CommandError, INVALID_INDEX, Subject};
+use crate::error::{ControlError, INVALID_INDEX, Subject};
 use crate::fields::KeyField;
 use crate::names::NameIndex;
 use crate::notes::{NOTE_BYTES_MAX, Noted};
@@ -208,7 +208,7 @@ impl Schema {
     /// The table has no such action, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn action(&self, table: TableId, name: &str) -> Result<u32> {
         let found = self.shapes[table.index()].actions.find(name);
-        found.map_err(|error| CommandError::from(error).entity(self.table_name(table)))
+        found.map_err(|error| ControlError::from(error).entity(self.table_name(table)))
     }
 
     /// The counter of this name, direct or not.
@@ -392,7 +392,7 @@ impl Schema {
             if name.is_empty() {
                 return self.profiles.no_such();
             }
-            CommandError::new(format!("no table has the action profile `{name}`"))
+            ControlError::new(format!("no table has the action profile `{name}`"))
                 .entity(name)
                 .field("action profile")
         })
@@ -442,7 +442,7 @@ impl Schema {
                 let mut tables = program.tables.iter().filter(|table| table.profile == Some(*profile));
                 let checked = tables.try_for_each(|table| check_entry_action(program, table, action.action));
                 let name = self.instance_name(*profile);
-                checked.map_err(|error| CommandError { entity: Some(name.into()), ..error })
+                checked.map_err(|error| ControlError { entity: Some(name.into()), ..error })
             }
             Update::DeleteMember { profile, .. } => self.profile_table(*profile).map(drop),
             Update::CreateGroup { profile }
@@ -469,7 +469,7 @@ impl Schema {
                 if value.bits() > u64::from(width) {
                     let message = format!("found a value of {} bits, expected bit<{width}>", value.bits());
                     let name = self.instance_name(*register);
-                    return Err(CommandError::new(message).entity(name).field("value"));
+                    return Err(ControlError::new(message).entity(name).field("value"));
                 }
                 Ok(())
             }
@@ -489,7 +489,7 @@ impl Schema {
                 if params.width != width {
                     let message =
                         format!("found constants of {} bits, expected {width} for `{name}`", params.width);
-                    return Err(CommandError::new(message).entity(name).field("width"));
+                    return Err(ControlError::new(message).entity(name).field("width"));
                 }
                 let constants = [("polynomial", params.poly), ("initial", params.init), ("xor", params.xor)];
                 match constants.into_iter().find(|(_, value)| value >> width != 0) {
@@ -497,7 +497,7 @@ impl Schema {
                         let message = format!(
                             "found {field} value {value:#x} of `{name}`, expected at most {width} bits"
                         );
-                        Err(CommandError::new(message).entity(name).field(field))
+                        Err(ControlError::new(message).entity(name).field(field))
                     }
                     None => Ok(()),
                 }
@@ -546,7 +546,7 @@ impl Schema {
                 Some(note) if note.len() > NOTE_BYTES_MAX => {
                     let (found, max) = (note.len(), NOTE_BYTES_MAX);
                     let message = format!("found a note of {found} bytes, expected at most {max}");
-                    Err(self.of_noted(CommandError::new(message), of).field("note"))
+                    Err(self.of_noted(ControlError::new(message), of).field("note"))
                 }
                 _ => Ok(()),
             },
@@ -579,18 +579,18 @@ impl Schema {
             Cells::Array(size) if index >= size => format!("found index {index}, expected 0 to {}", size - 1),
             Cells::Array(_) | Cells::Direct(_) => return Ok(()),
         };
-        Err(CommandError::refused(kind, INVALID_INDEX, why).entity(self.instance_name(id)).field("index"))
+        Err(ControlError::refused(kind, INVALID_INDEX, why).entity(self.instance_name(id)).field("index"))
     }
 
     /// The error for an entry in place of an index.
-    pub(crate) fn not_direct(&self, id: InstanceId) -> CommandError {
+    pub(crate) fn not_direct(&self, id: InstanceId) -> ControlError {
         let name = self.instance_name(id);
         let message = format!("found an entry, expected an index: `{name}` is not direct");
-        CommandError::new(message).code(INVALID_INDEX).entity(name).field("index")
+        ControlError::new(message).code(INVALID_INDEX).entity(name).field("index")
     }
 
     /// Adds the object of a note to an error, if it has a name.
-    pub(crate) fn of_noted(&self, error: CommandError, of: &Noted) -> CommandError {
+    pub(crate) fn of_noted(&self, error: ControlError, of: &Noted) -> ControlError {
         match of {
             Noted::Entry(table, _) | Noted::Default(table) => error.entity(self.table_name(*table)),
             Noted::Group(profile, _) => error.entity(self.instance_name(*profile)),
@@ -615,7 +615,7 @@ impl Schema {
             false if priority == 0 => return Ok(()),
             false => format!("found priority {priority}, expected 0: entries of `{name}` have no priority"),
         };
-        Err(CommandError::new(message).entity(name).field("priority"))
+        Err(ControlError::new(message).entity(name).field("priority"))
     }
 
     fn check_entry_act(&self, program: &Program, id: TableId, act: &Act) -> Result<()> {
@@ -641,7 +641,7 @@ impl Schema {
     }
 }
 
-type Result<T> = std::result::Result<T, CommandError>;
+type Result<T> = std::result::Result<T, ControlError>;
 
 /// The tables of a program, value sets included, with their ids.
 pub(crate) fn tables(program: &Program) -> impl Iterator<Item = (TableId, &Table)> {
@@ -658,14 +658,14 @@ pub fn check_direct(program: &Program, table: &Table) -> Result<()> {
     let Some(profile) = table.profile else { return Ok(()) };
     let profile = &program.instances[profile.index()].name;
     let why = format!("the entries of `{}` are members and groups of `{profile}`", table.name);
-    Err(CommandError::refused(Subject::Table, "WRONG_TABLE_TYPE", why).entity(&table.name).field("action"))
+    Err(ControlError::refused(Subject::Table, "WRONG_TABLE_TYPE", why).entity(&table.name).field("action"))
 }
 
 /// Refuses tables without an action profile, whose entries are actions. Returns the action profile.
 pub fn check_indirect(table: &Table) -> Result<InstanceId> {
     table.profile.ok_or_else(|| {
         let why = format!("`{}` has no action profile", table.name);
-        CommandError::refused(Subject::Table, "WRONG_TABLE_TYPE", why).entity(&table.name).field("action")
+        ControlError::refused(Subject::Table, "WRONG_TABLE_TYPE", why).entity(&table.name).field("action")
     })
 }
 
@@ -680,7 +680,7 @@ fn check_entries_open(table: &Table) -> Result<()> {
         return Ok(());
     }
     let why = format!("`{}` has const entries", table.name);
-    Err(CommandError::refused(Subject::Table, "IMMUTABLE_TABLE_ENTRIES", why)
+    Err(ControlError::refused(Subject::Table, "IMMUTABLE_TABLE_ENTRIES", why)
         .entity(&table.name)
         .field("table"))
 }
@@ -692,7 +692,7 @@ pub(crate) fn check_entry_open(table: &Table, handle: u32) -> Result<()> {
         return Ok(());
     }
     let why = format!("entry {handle} of `{}` is const in the program", table.name);
-    Err(CommandError::refused(Subject::Table, "IMMUTABLE_TABLE_ENTRIES", why)
+    Err(ControlError::refused(Subject::Table, "IMMUTABLE_TABLE_ENTRIES", why)
         .entity(&table.name)
         .field("handle"))
 }
@@ -718,7 +718,7 @@ fn check_action(
         Some(listed) => unfit(name(listed), &table.name),
         None => format!("`{}` has no action number {action}", table.name),
     };
-    Err(CommandError::refused(Subject::Table, "INVALID_ACTION_NAME", why)
+    Err(ControlError::refused(Subject::Table, "INVALID_ACTION_NAME", why)
         .entity(&table.name)
         .field("action")
         .choices(table.actions.iter().filter(|listed| fits(listed)).map(name)))
@@ -744,9 +744,9 @@ fn check_default_action(program: &Program, table: &Table, action: u32) -> Result
     check_action(program, table, action, |listed| !listed.table_only, unfit)
 }
 
-fn const_default(table: &Table, code: &str) -> CommandError {
+fn const_default(table: &Table, code: &str) -> ControlError {
     let why = format!("`{}` has a const default_action", table.name);
-    CommandError::refused(Subject::Table, code, why).entity(&table.name).field("action")
+    ControlError::refused(Subject::Table, code, why).entity(&table.name).field("action")
 }
 
 /// Refuses tables whose entries do not age.
@@ -758,7 +758,7 @@ fn check_timeouts(table: &Table) -> Result<()> {
         "table {} does not support entry timeouts: the program does not declare `support_timeout`",
         table.name
     );
-    Err(CommandError::new(message).entity(&table.name).field("table"))
+    Err(ControlError::new(message).entity(&table.name).field("table"))
 }
 
 /// Refuses action profiles without groups.
@@ -771,7 +771,7 @@ pub fn check_selector(program: &Program, profile: InstanceId) -> Result<()> {
     }
     let selectors = program.instances.iter().filter(|instance| is_selector(instance));
     let message = format!("this needs an action profile with a selector: `{}` has no groups", instance.name);
-    Err(CommandError::new(message)
+    Err(ControlError::new(message)
         .entity(&instance.name)
         .field("action profile")
         .choices(selectors.map(|instance| instance.name.as_str())))
@@ -781,11 +781,11 @@ pub fn check_selector(program: &Program, profile: InstanceId) -> Result<()> {
 pub fn check_rates(rates: Option<&Rates>) -> Result<()> {
     let Some(rates) = rates else { return Ok(()) };
     if rates.iter().any(|rate| !rate.per_us.is_finite() || rate.per_us < 0.0) {
-        return Err(CommandError::new("expected rates of 0 or more").field("rate"));
+        return Err(ControlError::new("expected rates of 0 or more").field("rate"));
     }
     if rates[0].per_us > rates[1].per_us {
         let why = "the committed rate is above the peak rate: the smaller comes first";
-        return Err(CommandError::refused(Subject::Meter, "INVALID_INFO_RATE_VALUE", why).field("rate"));
+        return Err(ControlError::refused(Subject::Meter, "INVALID_INFO_RATE_VALUE", why).field("rate"));
     }
     Ok(())
 }
@@ -793,7 +793,7 @@ pub fn check_rates(rates: Option<&Rates>) -> Result<()> {
 fn check_range(what: &str, found: u32, max: u32) -> Result<()> {
     match found <= max {
         true => Ok(()),
-        false => Err(CommandError::new(format!("found {what} {found}, expected 0 to {max}")).field(what)),
+        false => Err(ControlError::new(format!("found {what} {found}, expected 0 to {max}")).field(what)),
     }
 }
 
@@ -806,7 +806,7 @@ pub fn check_places(places: u64) -> Result<()> {
         true => Ok(()),
         false => {
             let message = format!("found weights of {places} together, expected at most {PLACES_MAX}");
-            Err(CommandError::new(message).field("weight"))
+            Err(ControlError::new(message).field("weight"))
         }
     }
 }
@@ -835,7 +835,7 @@ impl CopyCheck {
             }
             false => {
                 let message = format!("found {copies} replicas, expected at most {REPLICAS_MAX}");
-                Err(CommandError::limit(message).field("replicas"))
+                Err(ControlError::limit(message).field("replicas"))
             }
         }
     }
@@ -854,7 +854,7 @@ impl CopyCheck {
                 let message = format!(
                     "found port {port} with replication id {replication_id} twice, expected different copies"
                 );
-                Err(CommandError::new(message).field("replicas"))
+                Err(ControlError::new(message).field("replicas"))
             }
         }
     }
@@ -881,7 +881,7 @@ fn check_bytes(bytes_max: Option<u32>) -> Result<()> {
         Some(0) => {
             let message =
                 format!("copies of 0 bytes: expected 1 to {SESSION_BYTES_MAX}, or none for all bytes");
-            Err(CommandError::new(message).field("length"))
+            Err(ControlError::new(message).field("length"))
         }
         Some(bytes) => check_range("length", bytes, SESSION_BYTES_MAX),
         None => Ok(()),
@@ -897,12 +897,12 @@ pub fn check_group(group: u32) -> Result<()> {
     match group {
         0 => {
             let message = format!("found multicast group 0, which means none: expected 1 to {MULTICAST_MAX}");
-            Err(CommandError::new(message).field("group"))
+            Err(ControlError::new(message).field("group"))
         }
         1..=MULTICAST_MAX => Ok(()),
         _ => {
             let message = format!("found group {group}, expected 1 to {MULTICAST_MAX}");
-            Err(CommandError::new(message).field("group"))
+            Err(ControlError::new(message).field("group"))
         }
     }
 }

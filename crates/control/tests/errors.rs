@@ -4,7 +4,7 @@ mod common;
 
 use common::{control, set_up};
 use p4jet_control::{
-    Act, Action, Atomicity, Cell, CloneDestination, CommandError, Control, CounterValue, CrcParams, EntryKey,
+    Act, Action, Atomicity, Cell, CloneDestination, Control, ControlError, CounterValue, CrcParams, EntryKey,
     EntryRef, InstanceId, KeyMatch, NOTE_BYTES_MAX, NamedUpdate, Noted, Queue, QueueUpdate, Ref, Replica,
     Selector, Share, TableId, Update,
 };
@@ -36,7 +36,7 @@ const INVALID: &str = "INVALID_ARGUMENT";
 /// Code, entity, field and choices; an empty text for none.
 type Expected = (&'static str, &'static str, &'static str, &'static [&'static str]);
 
-fn check(what: &str, error: &CommandError, (code, entity, field, choices): Expected) {
+fn check(what: &str, error: &ControlError, (code, entity, field, choices): Expected) {
     assert_eq!(&*error.code, code, "{what}: {error}");
     assert_eq!(error.entity.as_deref().unwrap_or(""), entity, "{what}: {error}");
     assert_eq!(error.field.as_deref().unwrap_or(""), field, "{what}: {error}");

@@ -223,7 +223,7 @@ fn a_refused_batch_leaves_no_trace() {
             match round % 3 {
                 0 => drop(batch),
                 1 => {
-                    let error = batch.take_back(p4jet_control::CommandError::new("refused"));
+                    let error = batch.take_back(p4jet_control::ControlError::new("refused"));
                     assert_eq!(error.message, "refused", "seed {seed}: {done:?}");
                 }
                 _ => {

@@ -5,14 +5,14 @@ mod common;
 use common::{control, set_up};
 use p4jet_control::schema::REPLICAS_MAX;
 use p4jet_control::{
-    Act, Atomicity, Cell, CloneDestination, CommandError, Control, Entity, EntryKey, EntryRef, NamedUpdate,
+    Act, Atomicity, Cell, CloneDestination, Control, ControlError, Entity, EntryKey, EntryRef, NamedUpdate,
     ObjectKind, Queue, QueueUpdate, Ref, Replica, Selector, SharedControl, Update,
 };
 use p4jet_externs::CounterValue;
 use p4jet_tables::{Action, KeyMatch};
 
 /// No journal here has runtime commands.
-fn no_commands(_: &Control, line: &str) -> Result<Option<Update>, CommandError> {
+fn no_commands(_: &Control, line: &str) -> Result<Option<Update>, ControlError> {
     panic!("{line}")
 }
 
@@ -68,7 +68,7 @@ fn dump(control: &Control) -> String {
     format!("{}{:?}", control.dump(true), sets.collect::<Vec<_>>())
 }
 
-fn refused(control: &Control, update: Update) -> CommandError {
+fn refused(control: &Control, update: Update) -> ControlError {
     let before = dump(control);
     let mut written = control.write(vec![update], Atomicity::AllOrNothing);
     assert!(!written.in_effect);
@@ -99,7 +99,7 @@ fn updates_refer_to_objects_of_their_batch() {
 #[test]
 fn a_refused_update_ends_a_batch_or_is_left_out() {
     let batch = |control: &Control| vec![l2(control, 1, 2), l2(control, 1, 3), l2(control, 2, 4)];
-    let codes = |results: Vec<Result<_, CommandError>>| {
+    let codes = |results: Vec<Result<_, ControlError>>| {
         results.into_iter().map(|result| result.map_err(|error| error.code.to_string())).collect::<Vec<_>>()
     };
     let one = control();

@@ -11,7 +11,7 @@ use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::table_entry::{handle_of_id, id_of_handle};
 use crate::write::Writer;
 use p4jet_control::schema::check_places;
-use p4jet_control::{Act, CommandError, Control, INVALID_ARGUMENT, Noted, Ref, Share, Subject, Update};
+use p4jet_control::{Act, Control, ControlError, INVALID_ARGUMENT, Noted, Ref, Share, Subject, Update};
 use p4jet_ir::{InstanceId, TableId};
 use p4jet_p4info::proto::v1::{
     self, ActionSelectionMode, GroupMember, SizeSemantics, TableActionType, UpdateType,
@@ -64,7 +64,7 @@ fn members_of_one_shots(control: &Control, profile: InstanceId) -> HashSet<u32> 
 /// Refuses an update by a runtime command that would change the members or the group of a one-shot, or refer to them; they have no
 /// ids, and belong to one entry. While a selector has one-shots, it takes no other members and groups (OS-6). A group whose entry
 /// is gone can be deleted.
-pub(crate) fn check_one_shots(control: &Control, update: &Update) -> std::result::Result<(), CommandError> {
+pub(crate) fn check_one_shots(control: &Control, update: &Update) -> std::result::Result<(), ControlError> {
     use Update::*;
     let program = control.program();
     let of_table = |table: &TableId| program.tables[table.index()].profile;
@@ -104,7 +104,7 @@ pub(crate) fn check_one_shots(control: &Control, update: &Update) -> std::result
     }
     let name = &program.instances[profile.index()].name;
     let refuse = |field: &str, why: String| {
-        Err(CommandError::refused(Subject::Table, INVALID_ARGUMENT, why).entity(name).field(field))
+        Err(ControlError::refused(Subject::Table, INVALID_ARGUMENT, why).entity(name).field(field))
     };
     if is_new {
         let why = format!(

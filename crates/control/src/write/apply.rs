@@ -3,7 +3,7 @@
 use super::sessions::{no_session, session_update};
 use super::undo::{Undo, UndoOther};
 use crate::control::Control;
-use crate::error::{CommandError, Result, Subject, taken};
+use crate::error::{ControlError, Result, Subject, taken};
 use crate::guard::{HEAP_BLOCK_BYTES, claim_for_undo, collect_claimed, guarded};
 use crate::made::{Kind, Made};
 use crate::schema::{ObjectKind, check_entry_open, instances, tables};
@@ -179,7 +179,7 @@ impl Control {
             }
             Update::Note { of, note: text } => {
                 if text.is_some() && !self.is_there(&of) {
-                    let error = CommandError::new("the object of the note does not exist");
+                    let error = ControlError::new("the object of the note does not exist");
                     return Err(self.schema.of_noted(error, &of).field("of"));
                 }
                 let old = self.set_note(of.clone(), text);

@@ -1,7 +1,7 @@
 //! Counters, registers and meters.
 
 use crate::control::Control;
-use crate::error::{CommandError, INVALID_INDEX, Result, Subject};
+use crate::error::{ControlError, INVALID_INDEX, Result, Subject};
 use crate::schema::{Cells, RegisterCells};
 use crate::update::DEFAULT_CELL;
 use num_bigint::BigUint;
@@ -11,9 +11,9 @@ use p4jet_tables::{EntryHandle, TableError};
 
 impl Control {
     /// Converts the refusal of a counter, meter or register to an error that names it.
-    pub(crate) fn no_cell(&self, kind: Subject, id: InstanceId) -> impl Fn(StateError) -> CommandError + '_ {
+    pub(crate) fn no_cell(&self, kind: Subject, id: InstanceId) -> impl Fn(StateError) -> ControlError + '_ {
         let name = self.schema.instance_name(id);
-        move |error| CommandError::refused(kind, INVALID_INDEX, error).entity(name).field("index")
+        move |error| ControlError::refused(kind, INVALID_INDEX, error).entity(name).field("index")
     }
 
     /// The cell behind an index of a counter or meter; for a direct one the index is an entry's handle, or [`DEFAULT_CELL`].

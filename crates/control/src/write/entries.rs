@@ -2,7 +2,7 @@
 
 use super::undo::{Removed, Retries, Undo, UndoOther, with_rest};
 use crate::control::Control;
-use crate::error::{CommandError, Result};
+use crate::error::{ControlError, Result};
 use crate::guard::{HEAP_BLOCK_BYTES, guarded};
 use crate::schema::is_const_entry;
 use crate::update::Direct;
@@ -58,7 +58,7 @@ impl Control {
             let why = format!(
                 "handle {handle}: another entry has its place, or `{name}` has no such place: its size is {size}"
             );
-            return Err(CommandError::new(why).entity(name).field("handle"));
+            return Err(ControlError::new(why).entity(name).field("handle"));
         }
         if let Some(log) = log {
             log.push(Undo::Insert(table, got, generation));

@@ -1,15 +1,15 @@
 //! Clone sessions.
 
 use crate::control::Control;
-use crate::error::{CommandError, Subject};
+use crate::error::{ControlError, Subject};
 use crate::update::{CloneDestination, Update};
 use p4jet_externs::{Replica, Session};
 use std::sync::Arc;
 
 /// The error for a clone session that does not exist.
-pub fn no_session(session: u32) -> CommandError {
+pub fn no_session(session: u32) -> ControlError {
     let why = format!("there is no session {session}");
-    CommandError::refused(Subject::CloneSessions, "SESSION_NOT_FOUND", why).field("session")
+    ControlError::refused(Subject::CloneSessions, "SESSION_NOT_FOUND", why).field("session")
 }
 
 /// True if a session has a group, or one copy of class 0 and replication id 0.

@@ -2,7 +2,7 @@
 
 use super::undo::{Retries, Undo, UndoOther, with_rest};
 use crate::control::Control;
-use crate::error::{CommandError, Result};
+use crate::error::{ControlError, Result};
 use crate::guard::guarded;
 use crate::made::Made;
 
@@ -91,7 +91,7 @@ impl Control {
     }
 
     /// Undoes the changes before an error. Returns the error, with the changes that remain.
-    pub(crate) fn without(&self, log: Vec<Undo>, error: CommandError) -> CommandError {
+    pub(crate) fn without(&self, log: Vec<Undo>, error: ControlError) -> ControlError {
         with_rest(error, guarded(|| self.take_back(log)))
     }
 }

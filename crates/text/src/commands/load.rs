@@ -2,7 +2,7 @@
 
 use super::{Answerer, Command, LineParser, Reply, Result};
 use crate::error::{LineError, LoadError};
-use p4jet_control::{CommandError, Control, MemoryClaim, Update, claim_for_lines, count, each_held, guarded};
+use p4jet_control::{Control, ControlError, MemoryClaim, Update, claim_for_lines, count, each_held, guarded};
 use std::fmt::Write;
 
 /// The result of a file of commands.
@@ -70,7 +70,7 @@ pub(crate) fn carry_out(
     control: &Control,
     prepared: Prepared<'_>,
     hold: impl FnMut(&mut dyn FnMut()),
-    mut write: impl FnMut(Update) -> std::result::Result<Option<u32>, CommandError>,
+    mut write: impl FnMut(Update) -> std::result::Result<Option<u32>, ControlError>,
 ) -> std::result::Result<(LoadSummary, usize), (usize, LineError)> {
     let mut summary = LoadSummary { note: prepared.note, ..LoadSummary::default() };
     let mut last = 1;

@@ -9,7 +9,7 @@ use crate::commands::{execute_quietly, write_one};
 use crate::error::{LineError, invalid_data, invalid_key};
 use p4jet_control::names::{NameIndex, unknown};
 use p4jet_control::schema::PRIORITY_MAX;
-use p4jet_control::{Act, CommandError, Control, ObjectKind, Update, count, param_names};
+use p4jet_control::{Act, Control, ControlError, ObjectKind, Update, count, param_names};
 use p4jet_dataplane::{Processed, Worker};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, EntryHandle};
@@ -124,8 +124,8 @@ struct Wrong {
     goes_on: bool,
 }
 
-impl From<CommandError> for Wrong {
-    fn from(error: CommandError) -> Wrong {
+impl From<ControlError> for Wrong {
+    fn from(error: ControlError) -> Wrong {
         LineError::from(error).into()
     }
 }

@@ -19,7 +19,7 @@ use p4jet_control::value::{
     bytes_of, describe_key, hex_bytes, key_match_masked, parse_int, parse_u64, parse_value,
 };
 use p4jet_control::{
-    Act, Cell, Cells, CommandError, EntryRef, KeyField, ObjectKind, Param, Ref, Subject, Update, count,
+    Act, Cell, Cells, ControlError, EntryRef, KeyField, ObjectKind, Param, Ref, Subject, Update, count,
 };
 use p4jet_externs::{CounterValue, CrcParams};
 use p4jet_ir::{InstanceId, Program, TableId};
@@ -470,7 +470,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
     fn check_direct(&self, line: &Line<'_, 'a>, table: TableId) -> Parsed<()> {
         check_direct(self.program, &self.program.tables[table.index()]).map_err(|error| {
             let message = format!("{error}: expected the table_indirect_ commands");
-            LineError::from(CommandError { message, ..error }).at(line.tokens[1].span())
+            LineError::from(ControlError { message, ..error }).at(line.tokens[1].span())
         })
     }
 
