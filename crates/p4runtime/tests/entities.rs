@@ -178,7 +178,7 @@ fn refusals_of_unknown_members_name_the_field_and_the_choices() {
     assert_eq!(error.message, "`I.paths` has no member 6: expected 3, 5");
     // This refusal comes from p4jet-control.
     let error = f.update(Delete, EntityKind::ActionProfileMember(member(&f, 3, 1)));
-    assert!(error.message.starts_with("`I.spread`, member: "), "{}", error.message);
+    assert!(error.message.starts_with("`I.paths`, member: "), "{}", error.message);
 }
 
 #[test]
