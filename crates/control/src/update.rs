@@ -51,8 +51,8 @@ pub enum Update {
     /// Removes a member from a group.
     RemoveFromGroup { profile: InstanceId, group: Ref, member: Ref },
 
-    /// Replaces the members of a group. A member with two places is chosen twice as often
-    /// as a member with one, and a member without places never. Entries may refer to the group even if it is empty.
+    /// Replaces the members of a group. A member with weight 2 is chosen twice as often as one with weight 1, and a member with
+    /// weight 0 never. Entries may refer to the group even if it is empty.
     SetGroup { profile: InstanceId, group: Ref, members: Vec<Share> },
 
     /// Sets one cell of a counter.

@@ -110,7 +110,7 @@ pub(crate) fn check_one_shots(control: &Control, update: &Update) -> std::result
         let why = format!(
             "`{name}` has one-shots of P4Runtime now, and takes members and groups when they are gone"
         );
-        return refuse("profile", why);
+        return refuse("action profile", why);
     }
     // An object created by the same batch does not belong to a one-shot.
     let handle = |of: Ref| match of {
