@@ -2,7 +2,7 @@
 
 use crate::common::chain::{Outcome, compile};
 use crate::common::{self, TempDir};
-use p4jet_control::{CommandError, Control, Host, PortStats, Program, Rights, SharedControl, Swap};
+use p4jet_control::{Control, ControlError, Host, PortStats, Program, Rights, SharedControl, Swap};
 use p4jet_dataplane::{
     Cancel, DigestCounts, EngineKind, NewPort, Notice, RunOptions, Running, Subscription, Switch, Topics,
     WAITING_MAX,
@@ -186,29 +186,29 @@ fn only_slow_subscribers_lose_messages() {
 struct Bare(Arc<Running>);
 
 impl Host for Bare {
-    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
-        Err(CommandError::new("not here"))
+    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, ControlError> {
+        Err(ControlError::new("not here"))
     }
 
-    fn prepare_queues(&self) -> Result<Swap, CommandError> {
-        Err(CommandError::new("not here"))
+    fn prepare_queues(&self) -> Result<Swap, ControlError> {
+        Err(ControlError::new("not here"))
     }
 
-    fn subscribe(&self, topics: Topics) -> Result<Subscription, CommandError> {
-        self.0.subscribe(topics).map_err(CommandError::from)
+    fn subscribe(&self, topics: Topics) -> Result<Subscription, ControlError> {
+        self.0.subscribe(topics).map_err(ControlError::from)
     }
 
     fn ports(&self) -> Vec<PortStats> {
         Vec::new()
     }
 
-    fn add_port(&self, number: u32, spec: &str, _: &Rights) -> Result<(), CommandError> {
+    fn add_port(&self, number: u32, spec: &str, _: &Rights) -> Result<(), ControlError> {
         let port = NewPort { number, spec: spec.into(), handles: vec![Box::new(MemoryPort::new().0)] };
-        self.0.add_ports(vec![port]).map_err(CommandError::from)
+        self.0.add_ports(vec![port]).map_err(ControlError::from)
     }
 
-    fn remove_port(&self, number: u32) -> Result<(), CommandError> {
-        self.0.remove_port(number).map(drop).map_err(CommandError::from)
+    fn remove_port(&self, number: u32) -> Result<(), ControlError> {
+        self.0.remove_port(number).map(drop).map_err(ControlError::from)
     }
 
     fn stop(&self) {}

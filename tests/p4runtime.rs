@@ -361,7 +361,7 @@ fn memory_for_groups_and_reads_is_checked() {
     let errors = errors(&status);
     let refused = errors.iter().find(|error| error.canonical_code != 0).expect("an update is refused");
     assert_eq!(refused.canonical_code, Code::ResourceExhausted as i32, "{refused:?}");
-    assert!(refused.message.contains("no memory: a group of 65536 places may need"), "{refused:?}");
+    assert!(refused.message.contains("no memory: a group of weight 65536 may need"), "{refused:?}");
     address_space(Some(8));
     expect(client.read(&all_entries()), Code::ResourceExhausted, "no memory: a Read may need 17 MiB");
     address_space(None);

@@ -9,7 +9,7 @@ use super::mutate::Vocabulary;
 use bytes::Bytes;
 use num_bigint::BigUint;
 use p4jet_control::{
-    Atomicity, CommandError, Control, Host, Keep, NamedUpdate, PortStats, Ready, Rights, SharedControl, Swap,
+    Atomicity, Control, ControlError, Host, Keep, NamedUpdate, PortStats, Ready, Rights, SharedControl, Swap,
     Swapped, Update,
 };
 use p4jet_dataplane::{Cancel, EngineKind, Processed, Switch, Worker};
@@ -297,35 +297,35 @@ impl Hosted {
 }
 
 impl Host for Hosted {
-    fn prepare(&self, _: &p4jet_control::Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
-        Err(CommandError::new("there are no files"))
+    fn prepare(&self, _: &p4jet_control::Program<'_>, _: &Cancel) -> Result<Swap, ControlError> {
+        Err(ControlError::new("there are no files"))
     }
 
-    fn prepare_queues(&self) -> Result<Swap, CommandError> {
-        Err(CommandError::new("there are no queues"))
+    fn prepare_queues(&self) -> Result<Swap, ControlError> {
+        Err(ControlError::new("there are no queues"))
     }
 
     fn prepare_pipeline(
         &self,
         program: Option<&p4jet_control::Program<'_>>,
         _: &Cancel,
-    ) -> Result<Ready, CommandError> {
+    ) -> Result<Ready, ControlError> {
         let (switch, p4info) = match program {
             Some(p4jet_control::Program::Whole(source)) => {
                 let text = source.texts.get(&source.path).map_or("", String::as_str);
-                let (program, p4info) = with_p4info(text).map_err(CommandError::new)?;
-                (Switch::new(program).map_err(CommandError::new)?, p4info.encode())
+                let (program, p4info) = with_p4info(text).map_err(ControlError::new)?;
+                (Switch::new(program).map_err(ControlError::new)?, p4info.encode())
             }
             _ => {
                 let now = self.lock();
-                let again = Switch::new(now.0.program().clone()).map_err(CommandError::new)?;
+                let again = Switch::new(now.0.program().clone()).map_err(ControlError::new)?;
                 (again, now.1.clone())
             }
         };
         let (now, new) = (Arc::clone(&self.0), (Arc::clone(&switch), p4info.clone()));
         let run = Box::new(move |keep| {
             if keep == Keep::Old {
-                return Err(CommandError::new("the state is not kept here"));
+                return Err(ControlError::new("the state is not kept here"));
             }
             let switch = Arc::clone(&new.0);
             *now.lock().unwrap_or_else(PoisonError::into_inner) = new;
@@ -334,27 +334,27 @@ impl Host for Hosted {
         Ok(Ready { switch, p4info, run })
     }
 
-    fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>), CommandError> {
+    fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>), ControlError> {
         Ok(self.lock().clone())
     }
 
-    fn subscribe(&self, _: p4jet_control::Topics) -> Result<p4jet_dataplane::Subscription, CommandError> {
-        Err(CommandError::new("there are no events"))
+    fn subscribe(&self, _: p4jet_control::Topics) -> Result<p4jet_dataplane::Subscription, ControlError> {
+        Err(ControlError::new("there are no events"))
     }
 
     fn ports(&self) -> Vec<PortStats> {
         Vec::new()
     }
 
-    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), CommandError> {
-        Err(CommandError::new("there are no ports"))
+    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), ControlError> {
+        Err(ControlError::new("there are no ports"))
     }
 
-    fn remove_port(&self, _: u32) -> Result<(), CommandError> {
-        Err(CommandError::new("there are no ports"))
+    fn remove_port(&self, _: u32) -> Result<(), ControlError> {
+        Err(ControlError::new("there are no ports"))
     }
 
-    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), ControlError> {
         change();
         Ok(())
     }

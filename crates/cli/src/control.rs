@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::log::{Level, Voice};
 use crate::stats::{Meter, port_stats};
 use p4jet_control::{
-    CommandError, DryRun, Host, Keep, PortStats, Program, Ready, Rights, SharedControl, Stats, Swap, Swapped,
+    ControlError, DryRun, Host, Keep, PortStats, Program, Ready, Rights, SharedControl, Stats, Swap, Swapped,
 };
 use p4jet_dataplane::{
     Cancel, CaptureInfo, CaptureSpec, Carried, Injected, NewPort, Observer, RunError, Running, Subscription,
@@ -163,7 +163,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Process {
-    fn check_port(&self, port: u32) -> Result<(), CommandError> {
+    fn check_port(&self, port: u32) -> Result<(), ControlError> {
         let ports: Vec<u32> = self.running.ports().iter().map(|p| p.number).collect();
         match ports.contains(&port) {
             true => Ok(()),
@@ -178,15 +178,15 @@ impl Process {
     }
 
     /// Compiles a program; a failure is also logged.
-    fn compile(&self, program: &Program<'_>) -> Result<Compiled, CommandError> {
+    fn compile(&self, program: &Program<'_>) -> Result<Compiled, ControlError> {
         let path = program.path();
         let (path, files) = match program {
             Program::File(_, Rights::All) => {
-                (bmv2_json::source_of(path).map_err(CommandError::new)?, Files::System)
+                (bmv2_json::source_of(path).map_err(ControlError::new)?, Files::System)
             }
             Program::File(_, rights @ Rights::Granted(_)) => {
                 let texts = sources::collect(path, |file| rights.open(file));
-                let texts = texts.map_err(|e| CommandError::of_file(path, &e))?;
+                let texts = texts.map_err(|e| ControlError::of_file(path, &e))?;
                 (sources::normalised(path), Files::Given { texts: Arc::new(texts), and_system: false })
             }
             Program::Texts(_, texts, rights) => {
@@ -209,7 +209,7 @@ impl Process {
         path: &Path,
         is_of_prompt: bool,
         compiled: Result<Compiled, Failure>,
-    ) -> Result<Compiled, CommandError> {
+    ) -> Result<Compiled, ControlError> {
         compiled.map_err(|failure| {
             let error = of_compiler(failure);
             if is_of_prompt && self.voice.0.is_for_people() {
@@ -226,7 +226,7 @@ impl Process {
     fn for_engine(
         &self,
         compiled: &Compiled,
-    ) -> Result<(p4jet_ir::Program, Arc<p4jet_ir::Program>), CommandError> {
+    ) -> Result<(p4jet_ir::Program, Arc<p4jet_ir::Program>), ControlError> {
         let program = compiled.for_engine(self.engine.into());
         let queued = match self.running.switch().queues().are_needed_by(&program) {
             true => Some(compiled.queued().map_err(of_compiler)?),
@@ -242,7 +242,7 @@ impl Process {
         compiled: Compiled,
         of: Option<Arc<Switch>>,
         cancel: &Cancel,
-    ) -> Result<Swap, CommandError> {
+    ) -> Result<Swap, ControlError> {
         let (program, lowered) = self.for_engine(&compiled)?;
         // Other commands run while machine code is generated.
         let mut next = self.running.prepare(program, cancel)?;
@@ -252,7 +252,7 @@ impl Process {
         Ok(Box::new(move || {
             if of.is_some_and(|of| !Arc::ptr_eq(&of, &running.switch())) {
                 let why = "another program or other code was loaded meanwhile: try again";
-                return Err(CommandError::new(why).code("ABORTED"));
+                return Err(ControlError::new(why).code("ABORTED"));
             }
             // Readers see the switch and its program either both old or both new.
             let mut now = lock(&now);
@@ -267,10 +267,10 @@ impl Process {
 }
 
 impl Host for Process {
-    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, CommandError> {
+    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, ControlError> {
         let compiled = self.compile(program)?;
         if cancel.is_cancelled() {
-            return Err(CommandError::cancelled());
+            return Err(ControlError::cancelled());
         }
         self.swap_to(compiled, None, cancel)
     }
@@ -279,14 +279,14 @@ impl Host for Process {
         &self,
         program: Option<&Program<'_>>,
         cancel: &Cancel,
-    ) -> Result<Ready, CommandError> {
+    ) -> Result<Ready, ControlError> {
         let compiled = match program {
             Some(program) => self.compile(program)?,
             None => lock(&self.compiled).clone(),
         };
         let p4info = compiled.p4info().map_err(of_compiler)?.p4info.encode();
         if cancel.is_cancelled() {
-            return Err(CommandError::cancelled());
+            return Err(ControlError::cancelled());
         }
         let (program, lowered) = self.for_engine(&compiled)?;
         let mut next = self.running.prepare(program, cancel)?;
@@ -315,14 +315,14 @@ impl Host for Process {
         Ok(Ready { switch, p4info, run })
     }
 
-    fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>), CommandError> {
+    fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>), ControlError> {
         let compiled = lock(&self.compiled);
         let switch = self.running.switch();
         let p4info = compiled.p4info().map_err(of_compiler)?.p4info;
         Ok((switch, p4info.encode()))
     }
 
-    fn prepare_queues(&self) -> Result<Swap, CommandError> {
+    fn prepare_queues(&self) -> Result<Swap, ControlError> {
         let (switch, compiled) = {
             let compiled = lock(&self.compiled);
             (self.running.switch(), compiled.clone())
@@ -330,7 +330,7 @@ impl Host for Process {
         self.swap_to(compiled, Some(switch), &Cancel::default())
     }
 
-    fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Swap>, CommandError> {
+    fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Swap>, ControlError> {
         let next = self.running.prepare_counted(counted, cancel)?;
         Ok(next.map(|next| -> Swap {
             let running = Arc::clone(&self.running);
@@ -341,32 +341,32 @@ impl Host for Process {
         }))
     }
 
-    fn stats(&self) -> Result<Stats, CommandError> {
+    fn stats(&self) -> Result<Stats, ControlError> {
         Ok(self.meter.read(&self.running))
     }
 
-    fn inject(&self, port: u32, frame: Vec<u8>, wait: Duration) -> Result<Injected, CommandError> {
+    fn inject(&self, port: u32, frame: Vec<u8>, wait: Duration) -> Result<Injected, ControlError> {
         Ok(self.running.inject_and_wait(port, frame, wait)?)
     }
 
-    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), ControlError> {
         Ok(self.running.hold_packets(change)?)
     }
 
-    fn trace_packet(&self, port: u32, frame: &[u8]) -> Result<DryRun, CommandError> {
+    fn trace_packet(&self, port: u32, frame: &[u8]) -> Result<DryRun, ControlError> {
         let max = self.running.frame_max();
         if frame.len() > max {
             return Err(RunError::TooLong(frame.len(), max).into());
         }
         let switch = self.running.switch();
-        let wrong_port = |failure: Failure| CommandError::new(failure.text()).field("port");
+        let wrong_port = |failure: Failure| ControlError::new(failure.text()).field("port");
         compile::check_port(&switch, port).map_err(wrong_port)?;
         let (trace, outcome) =
-            switch.trace_dry(port, frame, switch.now_us()).map_err(CommandError::program_refused)?;
+            switch.trace_dry(port, frame, switch.now_us()).map_err(ControlError::program_refused)?;
         Ok(DryRun { switch, trace, outcome })
     }
 
-    fn add_trace(&self, spec: TraceSpec) -> Result<u32, CommandError> {
+    fn add_trace(&self, spec: TraceSpec) -> Result<u32, ControlError> {
         if let Some(port) = spec.port {
             self.check_port(port)?;
         }
@@ -377,21 +377,21 @@ impl Host for Process {
         self.observer.traces()
     }
 
-    fn traced(&self, id: u32) -> Result<Vec<Arc<Traced>>, CommandError> {
+    fn traced(&self, id: u32) -> Result<Vec<Arc<Traced>>, ControlError> {
         Ok(self.observer.traced(id)?)
     }
 
-    fn remove_trace(&self, id: u32) -> Result<(), CommandError> {
+    fn remove_trace(&self, id: u32) -> Result<(), ControlError> {
         Ok(self.observer.remove_trace(id)?)
     }
 
-    fn field_width(&self, field: &str) -> Result<u32, CommandError> {
+    fn field_width(&self, field: &str) -> Result<u32, ControlError> {
         Ok(self.observer.field_width(field)?)
     }
 
-    fn start_capture(&self, spec: CaptureSpec, rights: &Rights) -> Result<(), CommandError> {
+    fn start_capture(&self, spec: CaptureSpec, rights: &Rights) -> Result<(), ControlError> {
         let (port, file) = (Some(spec.port), spec.path.display().to_string());
-        let begin = || -> Result<(), CommandError> {
+        let begin = || -> Result<(), ControlError> {
             self.check_port(spec.port)?;
             p4jet_ports::check_capture(&spec.path, &self.specs_except(None)).map_err(of_port)?;
             let opened = rights.output(&spec.path)?;
@@ -409,11 +409,11 @@ impl Host for Process {
         self.observer.captures()
     }
 
-    fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, CommandError> {
+    fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, ControlError> {
         Ok(self.observer.stop_captures(port)?)
     }
 
-    fn subscribe(&self, topics: Topics) -> Result<Subscription, CommandError> {
+    fn subscribe(&self, topics: Topics) -> Result<Subscription, ControlError> {
         Ok(self.running.subscribe(topics)?)
     }
 
@@ -421,7 +421,7 @@ impl Host for Process {
         self.running.ports().into_iter().map(port_stats).collect()
     }
 
-    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), CommandError> {
+    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), ControlError> {
         let spec: PortSpec = format!("{number}@{spec}").parse().map_err(of_port)?;
         let mut specs = self.specs_except(Some(number));
         specs.push(spec.clone());
@@ -459,7 +459,7 @@ impl Host for Process {
             let mut names: Vec<(String, String)> = opened.zip(given).collect();
             names.sort_by_key(|(opened, _)| std::cmp::Reverse(opened.len()));
             let text = names.iter().fold(failure.text(), |text, (opened, given)| text.replace(opened, given));
-            CommandError::system(text).field("port")
+            ControlError::system(text).field("port")
         })?;
         port.spec = spec_text(&spec);
         self.running.add_ports(vec![port])?;
@@ -467,11 +467,11 @@ impl Host for Process {
         Ok(())
     }
 
-    fn remove_port(&self, number: u32) -> Result<(), CommandError> {
+    fn remove_port(&self, number: u32) -> Result<(), ControlError> {
         self.ports_changed.store(true, Ordering::Relaxed);
         let (_, failed) = self.running.remove_port(number)?;
         self.voice.report(Level::Info, "port_removed", Some(number), "it is closed");
-        failed.map_or(Ok(()), |error| Err(CommandError::system(error.to_string())))
+        failed.map_or(Ok(()), |error| Err(ControlError::system(error.to_string())))
     }
 
     fn stop(&self) {
@@ -484,16 +484,16 @@ impl Host for Process {
 }
 
 /// The error of a program that does not compile.
-fn of_compiler(failure: Failure) -> CommandError {
+fn of_compiler(failure: Failure) -> ControlError {
     match failure {
-        Failure::Diagnosed(text) => CommandError::program_refused(plain(&text)),
-        Failure::Environment(text) => CommandError::system(plain(&text)),
-        other => CommandError::new(plain(&other.text())),
+        Failure::Diagnosed(text) => ControlError::program_refused(plain(&text)),
+        Failure::Environment(text) => ControlError::system(plain(&text)),
+        other => ControlError::new(plain(&other.text())),
     }
 }
 
-fn of_port(error: PortError) -> CommandError {
-    CommandError::new(error.to_string()).field("port")
+fn of_port(error: PortError) -> ControlError {
+    ControlError::new(error.to_string()).field("port")
 }
 
 /// Describes what a reload kept and what it did not.

@@ -4,7 +4,7 @@
 //! are queried only a few times per second, however often clients ask.
 
 use crate::stats::prometheus;
-use p4jet_control::{CommandError, Host};
+use p4jet_control::{ControlError, Host};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn text(&self) -> Result<Arc<str>, CommandError> {
+    fn text(&self) -> Result<Arc<str>, ControlError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
             Some((when, text)) if when.elapsed() < FRESH => Ok(Arc::clone(text)),

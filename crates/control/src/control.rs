@@ -1,13 +1,13 @@
 //! Control of a switch, and access to its objects.
 
-use crate::error::{BUSY, CommandError, NO_MEMORY, Result, Subject};
+use crate::error::{BUSY, ControlError, NO_MEMORY, Result, Subject};
 use crate::fields::param_names;
 use crate::notes::{Note, Noted, Notes, PartChange};
-use crate::schema::Schema;
+use crate::schema::{Schema, tables};
 use crate::update::Update;
 use p4jet_dataplane::Switch;
 use p4jet_externs::CrcParams;
-use p4jet_ir::{InstanceId, Program, TableId};
+use p4jet_ir::{InstanceId, Program, TableAction, TableId};
 use p4jet_tables::{ActionProfile, EntryHandle, KeyMatch, TableError};
 use std::sync::{Arc, OnceLock};
 
@@ -73,7 +73,7 @@ impl Control {
         // bmv2's code if no entry has the key.
         found.ok_or_else(|| {
             let name = &self.program().tables[id.index()].name;
-            CommandError::refused(Subject::Table, "BAD_MATCH_KEY", "no entry has this key")
+            ControlError::refused(Subject::Table, "BAD_MATCH_KEY", "no entry has this key")
                 .entity(name)
                 .field("key")
         })
@@ -89,10 +89,16 @@ impl Control {
         profile.ok_or_else(|| self.refused(table)(TableError::NoProfile))
     }
 
-    /// A table that has an action profile, and the profile.
-    pub(crate) fn profile_of(&self, profile: InstanceId) -> Result<(TableId, ActionProfile)> {
+    /// An action profile, and a function that converts its refusals to errors that name it.
+    pub(crate) fn profile_of(
+        &self,
+        profile: InstanceId,
+    ) -> Result<(ActionProfile, impl Fn(TableError) -> ControlError + '_)> {
         let table = self.schema.profile_table(profile)?;
-        Ok((table, self.profile(table)?))
+        let name = self.schema.instance_name(profile);
+        let refused = self.refused(table);
+        let refused = move |error| ControlError { entity: Some(name.into()), ..refused(error) };
+        Ok((self.profile(table)?, refused))
     }
 
     /// Refuses this many more members of an action profile if it has no room for them.
@@ -101,7 +107,7 @@ impl Control {
     ///
     /// The program has no such action profile, or the profile has no room: the code is `LIMIT`.
     pub fn check_room(&self, profile: InstanceId, more: usize) -> Result<()> {
-        let (_, of) = self.profile_of(profile)?;
+        let (of, _) = self.profile_of(profile)?;
         let used = of.members_count();
         match self.schema.profile_size(profile) {
             Some(size) if used.saturating_add(more) > size as usize => {
@@ -110,7 +116,7 @@ impl Control {
                 let why = format!(
                     "found {more} more members for `{name}`, expected at most {room}: {used} of its {size} exist"
                 );
-                Err(CommandError::limit(why).entity(name))
+                Err(ControlError::limit(why).entity(name))
             }
             _ => Ok(()),
         }
@@ -118,7 +124,7 @@ impl Control {
 
     /// The number of entries of all tables.
     pub fn entries(&self) -> usize {
-        (0..self.program().tables.len() as u32).map(|id| self.switch.table(TableId(id)).len()).sum()
+        tables(self.program()).map(|(id, _)| self.switch.table(id).len()).sum()
     }
 
     /// The constants of a custom CRC before it is set.
@@ -128,21 +134,26 @@ impl Control {
 
     /// Called after many changes.
     pub(crate) fn publish(&self) {
-        for table in 0..self.program().tables.len() as u32 {
-            self.switch.table(TableId(table)).publish();
-        }
+        tables(self.program()).for_each(|(id, _)| self.switch.table(id).publish());
     }
 
     /// Converts the refusal of a table to an error that names it.
-    pub fn refused(&self, id: TableId) -> impl Fn(TableError) -> CommandError + '_ {
+    pub fn refused(&self, id: TableId) -> impl Fn(TableError) -> ControlError + '_ {
         move |error| refused(self.program(), id, &error)
     }
 }
 
-/// The error of a table operation, with the field that is wrong.
-fn refused(program: &Program, id: TableId, error: &TableError) -> CommandError {
+/// The error of an operation of a table or value set, with the field that is wrong.
+fn refused(program: &Program, id: TableId, error: &TableError) -> ControlError {
     let table = &program.tables[id.index()];
-    let refused = CommandError::refused(Subject::Table, error.code(), error).entity(&table.name);
+    let (subject, why) = match error {
+        TableError::Full { size } if table.hidden => {
+            (Subject::ValueSet, format!("the value set is full: its size is {size}"))
+        }
+        error if table.hidden => (Subject::ValueSet, error.to_string()),
+        error => (Subject::Table, error.to_string()),
+    };
+    let refused = ControlError::refused(subject, error.code(), why).entity(&table.name);
     let key = |field: usize| format!("key {}", table.keys.get(field).map_or("", |key| key.name.as_str()));
     match error {
         TableError::KeyKind { field, .. }
@@ -153,9 +164,11 @@ fn refused(program: &Program, id: TableId, error: &TableError) -> CommandError {
             refused.field("key")
         }
         TableError::InvalidHandle(_) | TableError::ExpiredHandle { .. } => refused.field("handle"),
-        TableError::UnknownAction { .. } | TableError::NoProfile | TableError::DataCount { .. } => {
-            refused.field("action")
+        TableError::UnknownAction { .. } => {
+            let name = |listed: &TableAction| program.actions[listed.action.index()].control_name.as_str();
+            refused.field("action").choices(table.actions.iter().map(name))
         }
+        TableError::NoProfile | TableError::DataCount { .. } => refused.field("action"),
         TableError::DataWidth { action, param, .. } => {
             let listed = table.actions.get(*action as usize);
             let names = listed.map(|listed| param_names(program, listed.action));

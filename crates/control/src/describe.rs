@@ -2,8 +2,9 @@
 
 use crate::call::Call;
 use crate::fields::{KeyField, Param, param_names};
+use crate::schema::instances;
 use crate::value::number_word;
-use p4jet_ir::{CounterUnit, InstanceKind, Program, TableId};
+use p4jet_ir::{CounterUnit, InstanceId, InstanceKind, Program, TableId};
 use serde::{Deserialize, Serialize};
 
 /// An action in a table's list.
@@ -182,7 +183,7 @@ pub(crate) fn table_info(program: &Program, id: TableId, needs_priority: bool) -
 /// Fills in the objects other than tables.
 pub(crate) fn describe_instances(program: &Program, into: &mut Description) {
     let unit = |unit: &CounterUnit| Some(unit.name().to_string());
-    for (instance, id) in program.instances.iter().zip(0..) {
+    for (InstanceId(id), instance) in instances(program) {
         let name = instance.name.clone();
         let array = |size: Option<u32>| ArrayInfo { name, size, table: None, width: None, unit: None };
         let of = |table: &TableId| Some(program.tables[table.index()].name.clone());

@@ -109,8 +109,8 @@ impl Control {
             for (handle, action) in of.members() {
                 out.put(&names.member_record(profile, handle, &action))?;
             }
-            for (handle, members) in of.groups() {
-                out.put(&names.group_record(profile, &of, handle, members))?;
+            for (handle, (members, weighted)) in of.groups_from(0, usize::MAX).0 {
+                out.put(&names.group_record(profile, handle, &members, weighted))?;
             }
         }
         for id in names.names(ObjectKind::Table).sorted().map(TableId) {

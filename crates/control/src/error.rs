@@ -30,6 +30,8 @@ pub(crate) const BUSY: &str = "BUSY";
 pub(crate) const INTERNAL: &str = "INTERNAL";
 /// The code of a name that the program does not have.
 pub(crate) const UNKNOWN_NAME: &str = "UNKNOWN_NAME";
+/// The code of an index outside an array.
+pub(crate) const INVALID_INDEX: &str = "INVALID_INDEX";
 /// The code of an unsupported request.
 const UNSUPPORTED: &str = "UNSUPPORTED";
 /// The code of a request about a port, trace or capture that does not exist.
@@ -41,7 +43,7 @@ const LIMIT: &str = "LIMIT";
 /// The code of a file or interface that the client may not open.
 pub(crate) const DENIED: &str = "DENIED";
 /// The code of a request that a stopped or stuck switch cannot carry out.
-const UNAVAILABLE: &str = "UNAVAILABLE";
+pub(crate) const UNAVAILABLE: &str = "UNAVAILABLE";
 /// The code of a failure of the operating system.
 const SYSTEM: &str = "SYSTEM";
 /// The code of a cancelled compilation.
@@ -49,11 +51,11 @@ const CANCELLED: &str = "CANCELLED";
 /// The code of a program that does not compile or cannot run here.
 const PROGRAM_REFUSED: &str = "PROGRAM_REFUSED";
 
-pub(crate) type Result<T> = std::result::Result<T, CommandError>;
+pub(crate) type Result<T> = std::result::Result<T, ControlError>;
 
 /// The refusal of a change, a read or a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommandError {
+pub struct ControlError {
     /// What was found, what was expected and which choices exist, in one line. Only a refused program has several lines, the
     /// compiler's diagnostics.
     pub message: String,
@@ -91,16 +93,25 @@ pub enum Subject {
     Program,
 }
 
-impl CommandError {
+impl ControlError {
     /// The error of a file that cannot be opened or read: `DENIED` if the client may not, otherwise `SYSTEM`.
-    pub fn of_file(path: &Path, error: &io::Error) -> CommandError {
-        let refused = CommandError::system(format!("{}: {error}", path.display())).field("file");
-        if error.kind() == io::ErrorKind::PermissionDenied { refused.code(DENIED) } else { refused }
+    pub fn of_file(path: &Path, error: &io::Error) -> ControlError {
+        let message = format!("{}: {error}", path.display());
+        ControlError { message, ..ControlError::of_named_file(error) }
+    }
+
+    /// Like [`Self::of_file`], for an error that names the file where that is necessary.
+    pub(crate) fn of_named_file(error: &io::Error) -> ControlError {
+        let refused = ControlError::system(error.to_string()).field("file");
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => refused.code(DENIED),
+            _ => refused,
+        }
     }
 
     /// An error with the code `INVALID_ARGUMENT`.
-    pub fn new(message: impl Into<String>) -> CommandError {
-        CommandError {
+    pub fn new(message: impl Into<String>) -> ControlError {
+        ControlError {
             message: message.into(),
             code: INVALID_ARGUMENT.into(),
             entity: None,
@@ -111,38 +122,38 @@ impl CommandError {
     }
 
     /// A failure of the operating system.
-    pub fn system(message: impl Into<String>) -> CommandError {
-        CommandError::new(message).code(SYSTEM)
+    pub fn system(message: impl Into<String>) -> ControlError {
+        ControlError::new(message).code(SYSTEM)
     }
 
     /// A request beyond a maximum number.
-    pub fn limit(message: impl Into<String>) -> CommandError {
-        CommandError::new(message).code(LIMIT)
+    pub fn limit(message: impl Into<String>) -> ControlError {
+        ControlError::new(message).code(LIMIT)
     }
 
     /// A program that does not compile: the compiler's diagnostics.
-    pub fn program_refused(diagnostics: impl Into<String>) -> CommandError {
-        CommandError::new(diagnostics).code(PROGRAM_REFUSED)
+    pub fn program_refused(diagnostics: impl Into<String>) -> ControlError {
+        ControlError::new(diagnostics).code(PROGRAM_REFUSED)
     }
 
     /// A compilation that its client cancelled.
-    pub fn cancelled() -> CommandError {
-        CommandError::new("the compilation was cancelled").code(CANCELLED)
+    pub fn cancelled() -> ControlError {
+        ControlError::new("the compilation was cancelled").code(CANCELLED)
     }
 
     /// The error of a file or batch whose client has left.
-    pub(crate) fn left() -> CommandError {
-        CommandError::new("cancelled: the client has left").code(CANCELLED)
+    pub(crate) fn left() -> ControlError {
+        ControlError::new("cancelled: the client has left").code(CANCELLED)
     }
 
     /// An error about a feature that p4jet does not support yet.
-    pub fn unsupported(message: impl Into<String>) -> CommandError {
-        CommandError { code: UNSUPPORTED.into(), ..CommandError::new(message) }
+    pub fn unsupported(message: impl Into<String>) -> ControlError {
+        ControlError { code: UNSUPPORTED.into(), ..ControlError::new(message) }
     }
 
     /// A refusal by a part of the switch, with a code that scripts written for bmv2 expect.
-    pub fn refused(subject: Subject, code: &str, why: impl fmt::Display) -> CommandError {
-        CommandError { code: code.into(), subject, ..CommandError::new(why.to_string()) }
+    pub fn refused(subject: Subject, code: &str, why: impl fmt::Display) -> ControlError {
+        ControlError { code: code.into(), subject, ..ControlError::new(why.to_string()) }
     }
 
     /// Returns the kind of the error.
@@ -151,7 +162,7 @@ impl CommandError {
     }
 
     /// Returns the error with this subject, unless it has one.
-    pub fn subject(mut self, subject: Subject) -> CommandError {
+    pub fn subject(mut self, subject: Subject) -> ControlError {
         if self.subject == Subject::Check {
             self.subject = subject;
         }
@@ -159,32 +170,32 @@ impl CommandError {
     }
 
     /// Returns the error with this code.
-    pub fn code(self, code: &str) -> CommandError {
-        CommandError { code: code.into(), ..self }
+    pub fn code(self, code: &str) -> ControlError {
+        ControlError { code: code.into(), ..self }
     }
 
     /// Adds the object, unless the error names one.
-    pub fn entity(mut self, name: &str) -> CommandError {
+    pub fn entity(mut self, name: &str) -> ControlError {
         self.entity.get_or_insert_with(|| name.into());
         self
     }
 
     /// Adds the field, unless the error names one.
-    pub fn field(mut self, field: impl Into<Box<str>>) -> CommandError {
+    pub fn field(mut self, field: impl Into<Box<str>>) -> ControlError {
         self.field.get_or_insert_with(|| field.into());
         self
     }
 
     /// Adds the choices.
-    pub fn choices<'a>(mut self, choices: impl Iterator<Item = &'a str>) -> CommandError {
+    pub fn choices<'a>(mut self, choices: impl Iterator<Item = &'a str>) -> ControlError {
         self.choices = choices.take(CHOICES_MAX).map(str::to_string).collect();
         self
     }
 }
 
-impl From<RunError> for CommandError {
-    fn from(error: RunError) -> CommandError {
-        let refused = CommandError::new(error.to_string());
+impl From<RunError> for ControlError {
+    fn from(error: RunError) -> ControlError {
+        let refused = ControlError::new(error.to_string());
         match error {
             RunError::PortExists(_) => refused.code(ALREADY_EXISTS).field("port"),
             RunError::NoPort(_, there) => {
@@ -200,9 +211,9 @@ impl From<RunError> for CommandError {
     }
 }
 
-impl From<ObserveError> for CommandError {
-    fn from(error: ObserveError) -> CommandError {
-        let refused = CommandError::new(error.to_string());
+impl From<ObserveError> for ControlError {
+    fn from(error: ObserveError) -> ControlError {
+        let refused = ControlError::new(error.to_string());
         match error {
             ObserveError::NoField(_, names) | ObserveError::AmbiguousField(_, names) => {
                 refused.code(UNKNOWN_NAME).field("field").choices(names.iter().map(String::as_str))
@@ -222,13 +233,13 @@ impl From<ObserveError> for CommandError {
 /// Maximum number of choices in an error.
 pub(crate) const CHOICES_MAX: usize = 100;
 
-impl fmt::Display for CommandError {
+impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for CommandError {}
+impl std::error::Error for ControlError {}
 
 /// Formats a count with its noun, given in the singular.
 pub fn count(number: usize, noun: &str) -> String {
@@ -236,6 +247,6 @@ pub fn count(number: usize, noun: &str) -> String {
 }
 
 /// The error for a handle that is in use.
-pub(crate) fn taken(what: &str, handle: u32) -> CommandError {
-    CommandError::new(format!("{what} {handle} already exists")).field("handle")
+pub(crate) fn taken(what: &str, handle: u32) -> ControlError {
+    ControlError::new(format!("{what} {handle} already exists")).field("handle")
 }

@@ -1,6 +1,6 @@
 //! If memory runs out in the middle of a batch, or if p4jet itself fails, only that batch fails.
 
-use crate::error::{CommandError, INTERNAL, NO_MEMORY, count};
+use crate::error::{ControlError, INTERNAL, NO_MEMORY, count};
 use crate::update::Update;
 use p4jet_tables::NoMemory;
 use std::any::Any;
@@ -17,17 +17,17 @@ const FREE_BYTES_PER_BYTE: usize = 8;
 const FREE_BYTES_PER_ENTRY: usize = 128;
 
 /// Runs a function. A panic in it becomes an error; the caller undoes what the function has done.
-pub fn guarded<T, E: From<CommandError>>(act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+pub fn guarded<T, E: From<ControlError>>(act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| Err(failed(&*panic).into()))
 }
 
-fn failed(panic: &(dyn Any + Send)) -> CommandError {
+fn failed(panic: &(dyn Any + Send)) -> ControlError {
     if let Some(NoMemory(why)) = panic.downcast_ref::<NoMemory>() {
-        return CommandError::new(format!("no memory: {why}")).code(NO_MEMORY);
+        return ControlError::new(format!("no memory: {why}")).code(NO_MEMORY);
     }
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or(panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
-    CommandError::new(format!("the command failed by a bug of p4jet: {text}")).code(INTERNAL)
+    ControlError::new(format!("the command failed by a bug of p4jet: {text}")).code(INTERNAL)
 }
 
 /// Memory that commands in progress may take.
@@ -45,7 +45,7 @@ impl MemoryClaim {
     /// # Errors
     ///
     /// [`NO_MEMORY`] if the system refuses this memory beside all other claims.
-    pub fn new(bytes: usize, what: impl FnOnce() -> String) -> Result<MemoryClaim, CommandError> {
+    pub fn new(bytes: usize, what: impl FnOnce() -> String) -> Result<MemoryClaim, ControlError> {
         if bytes == 0 {
             return Ok(MemoryClaim(0));
         }
@@ -56,7 +56,7 @@ impl MemoryClaim {
         CLAIMED.fetch_update(Ordering::AcqRel, Ordering::Acquire, with_others).map_err(|_| {
             let mib = bytes.div_ceil(1 << 20);
             let what = what();
-            CommandError::new(format!(
+            ControlError::new(format!(
                 "no memory: {what} may need {mib} MiB, which the system refuses (see ulimit -v)"
             ))
             .code(NO_MEMORY)
@@ -77,7 +77,7 @@ impl Drop for MemoryClaim {
 }
 
 /// Claims memory for a file of commands.
-pub fn claim_for_lines(text: &str, entries: usize) -> Result<MemoryClaim, CommandError> {
+pub fn claim_for_lines(text: &str, entries: usize) -> Result<MemoryClaim, ControlError> {
     let lines = text.bytes().filter(|byte| *byte == b'\n').count() + 1;
     let bytes = FREE_BYTES_MIN
         .saturating_add(FREE_BYTES_PER_LINE.saturating_mul(lines))
@@ -87,7 +87,7 @@ pub fn claim_for_lines(text: &str, entries: usize) -> Result<MemoryClaim, Comman
 }
 
 /// Claims memory for updates of a batch.
-pub(crate) fn claim_for_updates(updates: usize, entries: usize) -> Result<MemoryClaim, CommandError> {
+pub(crate) fn claim_for_updates(updates: usize, entries: usize) -> Result<MemoryClaim, ControlError> {
     let bytes = FREE_BYTES_MIN
         .saturating_add(FREE_BYTES_PER_LINE.saturating_mul(updates))
         .saturating_add(FREE_BYTES_PER_ENTRY.saturating_mul(entries));
@@ -95,18 +95,18 @@ pub(crate) fn claim_for_updates(updates: usize, entries: usize) -> Result<Memory
 }
 
 /// Claims memory for the list of a group, which is replaced. Short lists are counted with their updates.
-pub(crate) fn claim_for_places(update: &Update) -> Result<Option<MemoryClaim>, CommandError> {
+pub(crate) fn claim_for_places(update: &Update) -> Result<Option<MemoryClaim>, ControlError> {
     let Update::SetGroup { members, .. } = update else { return Ok(None) };
     let places: usize = members.iter().map(|share| share.weight as usize).sum();
     // The list grows in steps of two.
     let bytes = 2 * size_of::<u32>() * places;
     (bytes > FREE_BYTES_PER_LINE / 2)
-        .then(|| MemoryClaim::new(bytes, || format!("a group of {places} places")))
+        .then(|| MemoryClaim::new(bytes, || format!("a group of weight {places}")))
         .transpose()
 }
 
 /// Claims memory to undo a change.
-pub(crate) fn claim_for_undo(bytes: usize) -> Result<Option<MemoryClaim>, CommandError> {
+pub(crate) fn claim_for_undo(bytes: usize) -> Result<Option<MemoryClaim>, ControlError> {
     (bytes > 0)
         .then(|| MemoryClaim::new(bytes, || "the former state, to undo this change,".into()))
         .transpose()
@@ -123,7 +123,7 @@ const COLLECTED_MIN: usize = 1024;
 pub(crate) fn collect_claimed<T>(
     values: impl Iterator<Item = T>,
     heap_bytes: usize,
-) -> Result<Vec<T>, CommandError> {
+) -> Result<Vec<T>, ControlError> {
     let mut all = Vec::new();
     let mut memory = None;
     for value in values {
@@ -147,13 +147,13 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_error_of_the_command() {
-        let error = guarded::<(), CommandError>(|| panic!("the {}th entry", 7)).unwrap_err();
+        let error = guarded::<(), ControlError>(|| panic!("the {}th entry", 7)).unwrap_err();
         assert!(error.message.contains("a bug of p4jet: the 7th entry"), "{error}");
         let error =
-            guarded::<(), CommandError>(|| NoMemory::raise(12_345, &std::io::Error::from_raw_os_error(12)))
+            guarded::<(), ControlError>(|| NoMemory::raise(12_345, &std::io::Error::from_raw_os_error(12)))
                 .unwrap_err();
         assert!(error.message.starts_with("no memory: ") && error.message.contains("12345"), "{error}");
-        assert_eq!(guarded(|| Ok::<_, CommandError>(1)).ok(), Some(1));
+        assert_eq!(guarded(|| Ok::<_, ControlError>(1)).ok(), Some(1));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The process around a running switch: ports, statistics, traces, captures, other programs, its end.
 
-use crate::error::CommandError;
+use crate::error::ControlError;
 use crate::rights::Rights;
 use crate::stats::{PortStats, Stats};
 use p4jet_dataplane::{
@@ -48,24 +48,24 @@ impl Program<'_> {
 }
 
 /// The error for a function that a host lacks.
-fn not_offered() -> CommandError {
-    CommandError::unsupported("not supported by this switch")
+fn not_offered() -> ControlError {
+    ControlError::unsupported("not supported by this switch")
 }
 
 /// The process around a running switch. Functions with a body are optional for hosts. Errors carry a stable code, the field and
-/// the valid choices ([`CommandError`]).
+/// the valid choices ([`ControlError`]).
 pub trait Host: Send + Sync {
     /// Compiles a program while the old one runs, unless `cancel` is set meanwhile. The result replaces the old program; if
     /// it is dropped, nothing changes. An error may have several lines of diagnostics.
     /// [`SharedControl::load_program`](crate::SharedControl::load_program) limits how many compile at once.
-    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, CommandError>;
+    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, ControlError>;
 
     /// Like [`Self::prepare`]: recompiles the running program for the configured output queues.
-    fn prepare_queues(&self) -> Result<Swap, CommandError>;
+    fn prepare_queues(&self) -> Result<Swap, ControlError>;
 
     /// Like [`Self::prepare`]: recompiles the running program with or without counts of lookups and actions. `None` if nothing would
     /// change.
-    fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Swap>, CommandError> {
+    fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Swap>, ControlError> {
         let _ = (counted, cancel);
         Err(not_offered())
     }
@@ -75,47 +75,47 @@ pub trait Host: Send + Sync {
         &self,
         program: Option<&Program<'_>>,
         cancel: &Cancel,
-    ) -> Result<Ready, CommandError> {
+    ) -> Result<Ready, ControlError> {
         let _ = (program, cancel);
         Err(not_offered())
     }
 
     /// The P4Info of the running program in binary form, and the switch with that program.
-    fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>), CommandError> {
+    fn p4info(&self) -> Result<(Arc<Switch>, Vec<u8>), ControlError> {
         Err(not_offered())
     }
 
     /// Subscribes to events from now on.
-    fn subscribe(&self, topics: Topics) -> Result<Subscription, CommandError>;
+    fn subscribe(&self, topics: Topics) -> Result<Subscription, ControlError>;
 
     /// All ports, sorted by number.
     fn ports(&self) -> Vec<PortStats>;
 
     /// Opens a port, specified as after `-i N@`.
-    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), CommandError>;
+    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), ControlError>;
 
     /// Closes a port.
-    fn remove_port(&self, number: u32) -> Result<(), CommandError>;
+    fn remove_port(&self, number: u32) -> Result<(), ControlError>;
 
     /// Reads the statistics. Workers answer between two batches.
-    fn stats(&self) -> Result<Stats, CommandError> {
+    fn stats(&self) -> Result<Stats, ControlError> {
         Err(not_offered())
     }
 
     /// Processes a frame as if the port had received it. Waits for its copies, but no longer than `wait`.
-    fn inject(&self, port: u32, frame: Vec<u8>, wait: Duration) -> Result<Injected, CommandError> {
+    fn inject(&self, port: u32, frame: Vec<u8>, wait: Duration) -> Result<Injected, ControlError> {
         let _ = (port, frame, wait);
         Err(not_offered())
     }
 
     /// Traces a packet through the switch; nothing is sent or changed.
-    fn trace_packet(&self, port: u32, frame: &[u8]) -> Result<DryRun, CommandError> {
+    fn trace_packet(&self, port: u32, frame: &[u8]) -> Result<DryRun, ControlError> {
         let _ = (port, frame);
         Err(not_offered())
     }
 
     /// Starts to trace matching packets. Returns the number of the trace.
-    fn add_trace(&self, spec: TraceSpec) -> Result<u32, CommandError> {
+    fn add_trace(&self, spec: TraceSpec) -> Result<u32, ControlError> {
         let _ = spec;
         Err(not_offered())
     }
@@ -126,25 +126,25 @@ pub trait Host: Send + Sync {
     }
 
     /// The packets of a trace.
-    fn traced(&self, id: u32) -> Result<Vec<Arc<Traced>>, CommandError> {
+    fn traced(&self, id: u32) -> Result<Vec<Arc<Traced>>, ControlError> {
         let _ = id;
         Err(not_offered())
     }
 
     /// Ends a trace.
-    fn remove_trace(&self, id: u32) -> Result<(), CommandError> {
+    fn remove_trace(&self, id: u32) -> Result<(), ControlError> {
         let _ = id;
         Err(not_offered())
     }
 
     /// The width of a header field by which traces can filter.
-    fn field_width(&self, field: &str) -> Result<u32, CommandError> {
+    fn field_width(&self, field: &str) -> Result<u32, ControlError> {
         let _ = field;
         Err(not_offered())
     }
 
     /// Starts to write the frames of a port to a file.
-    fn start_capture(&self, spec: CaptureSpec, rights: &Rights) -> Result<(), CommandError> {
+    fn start_capture(&self, spec: CaptureSpec, rights: &Rights) -> Result<(), ControlError> {
         let _ = (spec, rights);
         Err(not_offered())
     }
@@ -155,14 +155,14 @@ pub trait Host: Send + Sync {
     }
 
     /// Ends the captures of a port and returns what they have written.
-    fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, CommandError> {
+    fn stop_captures(&self, port: u32) -> Result<Vec<CaptureInfo>, ControlError> {
         let _ = port;
         Err(not_offered())
     }
 
     /// Calls `change` once while no packets are processed, so that each packet sees all of the change or none of it. `change`
     /// must not use the host. After an error it was not called.
-    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), ControlError> {
         let _ = change;
         Err(not_offered())
     }
@@ -187,7 +187,7 @@ pub struct DryRun {
 }
 
 /// Replaces the running program by a prepared one. No batch is applied meanwhile.
-pub type Swap = Box<dyn FnOnce() -> Result<Swapped, CommandError> + Send>;
+pub type Swap = Box<dyn FnOnce() -> Result<Swapped, ControlError> + Send>;
 
 /// A program that is ready to run, with a state of its own.
 pub struct Ready {
@@ -196,7 +196,7 @@ pub struct Ready {
     /// The P4Info that p4jet generates for the program, in binary form.
     pub p4info: Vec<u8>,
     /// Replaces the running program by this one.
-    pub run: Box<dyn FnOnce(Keep) -> Result<Swapped, CommandError> + Send>,
+    pub run: Box<dyn FnOnce(Keep) -> Result<Swapped, ControlError> + Send>,
 }
 
 /// The initial state of a program that replaces another.

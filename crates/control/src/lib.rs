@@ -2,7 +2,7 @@
 //!
 //! * [`Control`] changes a switch by batches of typed [`Update`]s ([`Control::write`], [`Batch`]) and reads its objects in pages
 //!   ([`Control::read`]).
-//! * [`Schema`] lists the objects of the program, names them, and holds every check of an update. Refusals are [`CommandError`]s.
+//! * [`Schema`] lists the objects of the program, names them, and holds every check of an update. Refusals are [`ControlError`]s.
 //! * Typed accessors give one value each, and [`Control::read`] uses them too: [`Control::find_entry`],
 //!   [`Control::counter_value`], [`Control::meter_rates`], [`Control::register_value`], [`Control::default_action`],
 //!   [`Control::profile`], [`Control::note`]. Values that [`Entity`] lacks are read from the [switch](Control::switch): the
@@ -53,7 +53,7 @@ mod write;
 pub use call::Call;
 pub use control::{Control, NoteOwner};
 pub use describe::{ActionInfo, Description, TableInfo};
-pub use error::{CommandError, ErrorKind, INVALID_ARGUMENT, Subject, count};
+pub use error::{ControlError, ErrorKind, INVALID_ARGUMENT, Subject, count};
 pub use event::{Event, Subscription};
 pub use fields::{KeyField, Param, param_names};
 pub use guard::{MemoryClaim, claim_for_lines, guarded};
@@ -69,14 +69,14 @@ pub use p4jet_ir::{InstanceId, MatchKind, TableId};
 pub use p4jet_tables::{Action, KeyMatch};
 pub use presence::Presence;
 pub use queues::{Queue, QueueUpdate, WEIGHT_MAX};
-pub use read::{Entity, EntryState, PAGE_MAX, Page, Selector};
+pub use read::{Entity, EntryState, GroupState, PAGE_MAX, Page, Selector};
 pub use restore::ReadCommand;
 pub use rights::{Opened, Rights};
 pub use schema::{Cells, ObjectKind, RegisterCells, Schema};
 pub use shared::{Loaded, Published, SharedControl, Transaction};
 pub use stats::{PortStats, Stats};
 pub use update::{
-    Act, Atomicity, Cell, DEFAULT_CELL, Direct, EntryKey, EntryRef, Mirror, Ref, Share, Update,
+    Act, Atomicity, Cell, CloneDestination, DEFAULT_CELL, Direct, EntryKey, EntryRef, Ref, Share, Update,
 };
 pub use value::parse_value;
 pub use write::{Batch, Mark, Written, no_session};

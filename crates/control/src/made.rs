@@ -1,6 +1,6 @@
 //! The objects that the updates of a batch create, and references to them.
 
-use crate::error::{CommandError, Result};
+use crate::error::{ControlError, Result};
 use crate::update::{Ref, Update};
 use p4jet_ir::{InstanceId, Program, TableId};
 
@@ -25,12 +25,21 @@ impl Kind {
         }
     }
 
-    fn describe(self, program: &Program) -> String {
-        let instance = |id: InstanceId| &program.instances[id.index()].name;
+    /// The table or action profile to which the objects belong.
+    fn owner(self, program: &Program) -> Option<&str> {
         match self {
-            Kind::Entry(table) => format!("an entry of `{}`", program.tables[table.index()].name),
-            Kind::Member(profile) => format!("a member of `{}`", instance(profile)),
-            Kind::Group(profile) => format!("a group of `{}`", instance(profile)),
+            Kind::Entry(table) => Some(&program.tables[table.index()].name),
+            Kind::Member(profile) | Kind::Group(profile) => Some(&program.instances[profile.index()].name),
+            Kind::Node => None,
+        }
+    }
+
+    fn describe(self, program: &Program) -> String {
+        let owner = self.owner(program).unwrap_or_default();
+        match self {
+            Kind::Entry(_) => format!("an entry of `{owner}`"),
+            Kind::Member(_) => format!("a member of `{owner}`"),
+            Kind::Group(_) => format!("a group of `{owner}`"),
             Kind::Node => "a multicast node".to_string(),
         }
     }
@@ -64,6 +73,13 @@ impl Made {
             Ref::Made(place) => place,
         };
         let own = self.handles.len();
+        let wrong = |why: String| {
+            let error = ControlError::new(why).field("handle");
+            Err(match kind.owner(program) {
+                Some(owner) => error.entity(owner),
+                None => error,
+            })
+        };
         if place as usize >= own {
             let found = match place as usize == own {
                 true => "itself".to_string(),
@@ -73,18 +89,16 @@ impl Made {
                 0 => "a handle, because no update comes before it".to_string(),
                 _ => format!("a handle or an earlier update, 0 to {}", own - 1),
             };
-            let why = format!("update {own} of the batch refers to {found}: expected {expected}");
-            return Err(CommandError::new(why).field("handle"));
+            return wrong(format!("update {own} of the batch refers to {found}: expected {expected}"));
         }
         match self.get(place) {
             Some((found, handle)) if found == kind => Ok(handle),
             found => {
                 let found = found.map_or("nothing".to_string(), |(found, _)| found.describe(program));
                 let expected = kind.describe(program);
-                let why = format!(
+                wrong(format!(
                     "update {own} of the batch refers to update {place}, which made {found}, expected {expected}"
-                );
-                Err(CommandError::new(why).field("handle"))
+                ))
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::write::is_plain;
 use p4jet_dataplane::{PortSettings, QueueConfig, QueueSettings};
 use p4jet_externs::Node;
 use p4jet_ir::{InstanceId, TableId};
-use p4jet_tables::{Action, ActionProfile, KeyMatch};
+use p4jet_tables::{Action, KeyMatch};
 use std::collections::BTreeMap;
 
 impl Control {
@@ -51,16 +51,16 @@ impl Schema {
         Record::Member(Member { profile: self.name_of(profile), handle, r#do: call })
     }
 
-    /// The record of a group of the action profile `of`, which is `profile` in the program.
+    /// The record of a group. `members` are handles, each with its weight.
     pub(crate) fn group_record(
         &self,
         profile: InstanceId,
-        of: &ActionProfile,
         handle: u32,
-        members: Vec<u32>,
+        members: &[(u32, u32)],
+        weighted: bool,
     ) -> Record {
-        let (set, weighted) = of.group_places(handle).unwrap_or_default();
-        let weights = weighted.then(|| set.into_iter().map(|(_, places)| places).collect());
+        let weights = weighted.then(|| members.iter().map(|(_, weight)| *weight).collect());
+        let members = members.iter().map(|(member, _)| *member).collect();
         Record::Group(Group { profile: self.name_of(profile), handle, members, weights })
     }
 

@@ -3,13 +3,13 @@
 //! Keys and values are texts as runtime commands take them, so their meaning does not depend on the program's ids.
 
 use crate::call::Call;
-use crate::error::{CommandError, Result, count};
+use crate::error::{ControlError, Result, count};
 use crate::fields::Param;
 use crate::made::Made;
 use crate::notes::Noted;
 use crate::queues::{Queue, QueueUpdate};
 use crate::schema::{ObjectKind, PRIORITY_MAX, Schema};
-use crate::update::{Act, Cell, EntryKey, EntryRef, Mirror, Ref, Share, Update};
+use crate::update::{Act, Cell, CloneDestination, EntryKey, EntryRef, Ref, Share, Update};
 use crate::value::{KeyWord, NumberWord, key_match, key_word, number_word, parse_rate, parse_value};
 use num_bigint::BigUint;
 use p4jet_dataplane::Rate;
@@ -287,7 +287,7 @@ pub(crate) fn hex_text(bytes: &[u8]) -> String {
 }
 
 fn hex_bytes(text: &str) -> Result<Vec<u8>> {
-    let wrong = || CommandError::new("a note has pairs of hexadecimal digits").field("note");
+    let wrong = || ControlError::new("a note has pairs of hexadecimal digits").field("note");
     let pair = |pair: &[u8]| {
         let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2)?;
         u8::from_str_radix(text, 16).ok()
@@ -580,8 +580,8 @@ impl Schema {
             Update::SetLag { lag, ports } => NamedUpdate::SetLag { lag: *lag, ports: ports.clone() },
             Update::SetSession { session, to, bytes_max } => {
                 let (port, group) = match to {
-                    Mirror::Port(port) => (Some(*port), None),
-                    Mirror::Group(group) => (None, Some(*group)),
+                    CloneDestination::Port(port) => (Some(*port), None),
+                    CloneDestination::Group(group) => (None, Some(*group)),
                 };
                 let (replicas, class) = (None, None);
                 NamedUpdate::SetSession(Session {
@@ -655,6 +655,15 @@ impl Schema {
         self.resolve_with(named, &mut Names::for_one(self, true))
     }
 
+    /// An object that can have a note.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such table or action profile.
+    pub(crate) fn resolve_noted(&self, of: &NamedNoted) -> Result<Noted> {
+        resolve_noted(of, &mut Names::for_one(self, true))
+    }
+
     /// An object that can have a note, in this program; `None` if the program lacks it.
     pub(crate) fn find_noted(&self, of: &NamedNoted) -> Option<Noted> {
         resolve_noted(of, &mut Names::for_one(self, false)).ok()
@@ -678,7 +687,7 @@ impl Schema {
                 Act::Action(action) => Ok((profile, action)),
                 Act::Member(_) | Act::Group(_) => {
                     let message = "found a member or a group, expected an action: a member has an action";
-                    Err(CommandError::new(message).field("action"))
+                    Err(ControlError::new(message).field("action"))
                 }
             });
             action.map_err(|error| error.entity(self.instance_name(profile)))
@@ -741,20 +750,20 @@ impl Schema {
             NamedUpdate::WriteRegister { register, index, value } => {
                 let register = names.register(register)?;
                 let value = parse_value(value, self.register_cells(register)?.width).map_err(|why| {
-                    CommandError::new(why).entity(self.instance_name(register)).field("value")
+                    ControlError::new(why).entity(self.instance_name(register)).field("value")
                 })?;
                 Update::WriteRegister { register, index: *index, value }
             }
             NamedUpdate::ResetRegister { register } => Update::ResetRegister(names.register(register)?),
             NamedUpdate::SetMeter { meter, cell, rates } => {
                 let meter = names.meter(meter)?;
-                let rates = rates.as_ref().map(resolve_rates).transpose()?;
+                let rates = self.resolve_rates(meter, rates.as_ref())?;
                 Update::SetMeter { meter, cell: self.resolve_cell(meter, cell)?, rates }
             }
-            NamedUpdate::SetMeterArray { meter, rates } => Update::SetMeterArray {
-                meter: names.meter(meter)?,
-                rates: rates.as_ref().map(resolve_rates).transpose()?,
-            },
+            NamedUpdate::SetMeterArray { meter, rates } => {
+                let meter = names.meter(meter)?;
+                Update::SetMeterArray { meter, rates: self.resolve_rates(meter, rates.as_ref())? }
+            }
             NamedUpdate::SetCrc(crc) => Update::SetCrc {
                 crc: names.crc(&crc.name)?,
                 params: CrcParams {
@@ -797,8 +806,10 @@ impl Schema {
                 Update::SetMulticastGroup { group: *group, replicas: replicas.as_deref().map(replicas_of) }
             }
             NamedUpdate::Note { of, note } => {
-                let note = note.as_deref().map(hex_bytes).transpose()?.map(Vec::into_boxed_slice);
-                Update::Note { of: resolve_noted(of, names)?, note }
+                let of = resolve_noted(of, names)?;
+                let note = note.as_deref().map(hex_bytes).transpose();
+                let note = note.map_err(|error| self.of_noted(error, &of))?.map(Vec::into_boxed_slice);
+                Update::Note { of, note }
             }
             NamedUpdate::SetSession(Session {
                 number,
@@ -815,14 +826,15 @@ impl Schema {
             },
             NamedUpdate::SetSession(Session { number, port, group, bytes, .. }) => {
                 let to = match (port, group) {
-                    (Some(port), None) => Mirror::Port(*port),
-                    (None, Some(group)) => Mirror::Group(*group),
+                    (Some(port), None) => CloneDestination::Port(*port),
+                    (None, Some(group)) => CloneDestination::Group(*group),
                     _ => {
                         let found = if port.is_some() { "both" } else { "neither" };
                         let message = format!(
                             "found {found} of `port` and `group` for session {number}, expected one of them"
                         );
-                        return Err(CommandError::new(message).field("port"));
+                        let choices = ["port", "group"].into_iter();
+                        return Err(ControlError::new(message).field("port").choices(choices));
                     }
                 };
                 Update::SetSession { session: *number, to, bytes_max: *bytes }
@@ -924,19 +936,19 @@ impl Schema {
                 if fields.len() != params.len() {
                     let (n, found) = (count(fields.len(), "parameter"), params.len());
                     let why = format!("the action `{name}` has {n}, found {found}");
-                    return Err(CommandError::new(why).field("action"));
+                    return Err(ControlError::new(why).field("action"));
                 }
                 let data = fields.iter().zip(params).map(|(Param { name, width }, text)| {
                     parse_value(text, *width).map_err(|why| {
                         let message = format!("parameter {name}: {why}");
-                        CommandError::new(message).field(format!("parameter {name}"))
+                        ControlError::new(message).field(format!("parameter {name}"))
                     })
                 });
                 Ok(Act::Action(Action { action: index, data: data.collect::<Result<_>>()? }))
             }
             _ => {
                 let why = "expected an action with its parameters, a member or a group";
-                Err(CommandError::new(why).field("action"))
+                Err(ControlError::new(why).field("action"))
             }
         }
     }
@@ -951,12 +963,12 @@ impl Schema {
         if words.len() != fields.len() {
             let (n, found) = (fields.len(), words.len());
             let why = format!("the key has {}, found {found}", count(n, "field"));
-            return Err(CommandError::new(why).entity(self.table_name(id)).field("key"));
+            return Err(ControlError::new(why).entity(self.table_name(id)).field("key"));
         }
         let fields = fields.iter().zip(words).map(|(field, text)| {
             key_match(field, text).map_err(|why| {
                 let message = format!("key field {}: {why}", field.name);
-                CommandError::new(message).entity(self.table_name(id)).field(format!("key {}", field.name))
+                ControlError::new(message).entity(self.table_name(id)).field(format!("key {}", field.name))
             })
         });
         fields.collect()
@@ -970,7 +982,7 @@ impl Schema {
     ) -> Result<(Vec<KeyMatch>, u32)> {
         let key = self.matches(id, key)?;
         let name = self.table_name(id);
-        let wrong = |why: String| Err(CommandError::new(why).entity(name).field("priority"));
+        let wrong = |why: String| Err(ControlError::new(why).entity(name).field("priority"));
         match (self.shape(id).needs_priority, priority) {
             (true, Some(priority)) => Ok((key, priority)),
             (false, None | Some(0)) => Ok((key, 0)),
@@ -993,14 +1005,17 @@ impl Schema {
         })
     }
 
+    fn resolve_rates(&self, meter: InstanceId, words: Option<&[String; 2]>) -> Result<Option<Rates>> {
+        let rates = words.map(resolve_rates).transpose();
+        rates.map_err(|error| error.entity(self.instance_name(meter)))
+    }
+
     fn resolve_cell(&self, of: InstanceId, cell: &NamedCell) -> Result<Cell> {
         Ok(match (cell, self.direct_table(of)) {
             (NamedCell::Index(index), _) => Cell::Index(*index),
             (NamedCell::Entry(entry), Some(table)) => Cell::Entry(self.resolve_entry(table, entry)?),
             (NamedCell::Entry(_), None) => {
-                let name = self.instance_name(of);
-                let message = format!("found an entry, expected an index: `{name}` is not direct");
-                return Err(CommandError::new(message).entity(name).field("index"));
+                return Err(self.not_direct(of));
             }
         })
     }
@@ -1104,7 +1119,7 @@ pub(crate) fn rates_words(rates: &Rates) -> [String; 2] {
 }
 
 pub(crate) fn resolve_rates(words: &[String; 2]) -> Result<Rates> {
-    let wrong = || CommandError::new("expected rates such as 0.125:9000").field("rate");
+    let wrong = || ControlError::new("expected rates such as 0.125:9000").field("rate");
     let [committed, peak] = words.each_ref().map(|text| parse_rate(text).ok_or_else(wrong));
     Ok([committed?, peak?])
 }

@@ -1,11 +1,11 @@
 //! Reads by name, as JSON: what control connections carry. Answers are the records of dumps.
 
 use crate::control::Control;
-use crate::error::{CommandError, Result};
+use crate::error::{ControlError, Result};
 use crate::make_record::session_record;
-use crate::named::{NamedEntry, rates_words};
-use crate::read::{Entity, EntryState, Selector};
-use crate::record::{Groups, Record};
+use crate::named::{NamedEntry, NamedNoted, hex_text, rates_words};
+use crate::read::{Entity, EntryState, GroupState, Selector};
+use crate::record::{Groups, NoteRecord, Record};
 use crate::schema::Schema;
 use crate::update::{EntryRef, Ref};
 use crate::value::{key_word, number_word};
@@ -41,6 +41,8 @@ pub enum NamedSelector {
     ValueSet { set: String },
     /// The multicast groups with the handles of their nodes.
     MulticastGroups {},
+    /// One multicast group.
+    MulticastGroup { group: u32 },
     /// The multicast nodes.
     Nodes {},
     /// The link aggregation groups.
@@ -55,6 +57,10 @@ pub enum NamedSelector {
     Crcs {},
     /// The constants of one custom CRC.
     Crc { name: String },
+    /// The note about an object; no record if it has none.
+    Note { of: NamedNoted },
+    /// The notes about all objects.
+    Notes {},
 }
 
 /// One page of records.
@@ -105,7 +111,7 @@ impl Schema {
                     EntryRef::Handle(Ref::Handle(handle)) => Selector::Entry(id, handle),
                     EntryRef::Handle(Ref::Made(_)) => {
                         return Err(
-                            CommandError::new("expected the handle or the key of an entry").field("entry")
+                            ControlError::new("expected the handle or the key of an entry").field("entry")
                         );
                     }
                     EntryRef::Key(of) => Selector::EntryByKey(id, of.key, of.priority),
@@ -119,6 +125,7 @@ impl Schema {
             NamedSelector::Meter { meter } => Selector::Meter(self.meter(meter)?),
             NamedSelector::ValueSet { set } => Selector::ValueSet(self.value_set(set)?),
             NamedSelector::MulticastGroups {} => Selector::MulticastGroups,
+            NamedSelector::MulticastGroup { group } => Selector::MulticastGroup(*group),
             NamedSelector::Nodes {} => Selector::Nodes,
             NamedSelector::Lags {} => Selector::Lags,
             NamedSelector::Sessions {} => Selector::Sessions,
@@ -126,6 +133,8 @@ impl Schema {
             NamedSelector::Queues {} => Selector::Queues,
             NamedSelector::Crcs {} => Selector::Crcs,
             NamedSelector::Crc { name } => Selector::Crc(self.crc(name)?),
+            NamedSelector::Notes {} => Selector::Notes,
+            NamedSelector::Note { of } => Selector::Note(self.resolve_noted(of)?),
         })
     }
 }
@@ -158,11 +167,9 @@ impl Records<'_> {
             (Entity::Member(handle, action), Selector::Members(id)) => {
                 self.records.push(schema.member_record(*id, handle, &action));
             }
-            (Entity::Group(handle, members), Selector::Groups(id)) => {
-                let of = schema.profile_table(*id).and_then(|table| control.profile(table));
-                if let Ok(of) = of {
-                    self.records.push(schema.group_record(*id, &of, handle, members));
-                }
+            (Entity::Group(handle, GroupState { members, weighted }), Selector::Groups(id)) => {
+                let members: Vec<_> = members.iter().map(|share| (share.member, share.weight)).collect();
+                self.records.push(schema.group_record(*id, handle, &members, weighted));
             }
             (Entity::Counter(index, value), Selector::Counter(id)) => self.counter_cell(*id, index, value),
             (Entity::Register(index, value), Selector::Register(id)) if !value.is_zero() => {
@@ -203,6 +210,10 @@ impl Records<'_> {
             }
             (Entity::Crc(crc, params), _) => {
                 self.records.push(Record::Crc(control.schema().crc_record(crc, &params)))
+            }
+            (Entity::Note(of, note), _) => {
+                let (of, note) = (schema.named_noted(&of), hex_text(&note));
+                self.records.push(Record::Note(NoteRecord { of, note }));
             }
             // Cells that are 0; nothing else comes with another selector.
             _ => {}

@@ -1,6 +1,6 @@
 //! Objects named by any unambiguous dotted suffix of their full names.
 
-use crate::error::{CHOICES_MAX, CommandError, UNKNOWN_NAME};
+use crate::error::{CHOICES_MAX, ControlError, UNKNOWN_NAME};
 use p4jet_suggest::{distance, nearest};
 use std::collections::BTreeMap;
 
@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 pub struct NameIndex {
     /// The singular noun for the objects, such as `table`.
     kind: &'static str,
+    /// What has the objects, such as `program`.
+    owner: &'static str,
     names: Vec<(String, u32)>,
     /// Sorted: loading a file looks up two names per line, and this is faster than hashing.
     by_suffix: Vec<(String, Found)>,
@@ -34,13 +36,13 @@ pub struct UnknownName {
     pub choices: Vec<String>,
 }
 
-impl From<UnknownName> for CommandError {
-    fn from(error: UnknownName) -> CommandError {
+impl From<UnknownName> for ControlError {
+    fn from(error: UnknownName) -> ControlError {
         let UnknownName { kind, name, is_ambiguous, hint, choices } = error;
         let state = if is_ambiguous { "ambiguous" } else { "unknown" };
         let colon = if hint.is_empty() { "" } else { ": " };
         let message = format!("the {kind} name `{name}` is {state}{colon}{hint}");
-        CommandError::new(message).code(UNKNOWN_NAME).field(kind).choices(choices.iter().map(String::as_str))
+        ControlError::new(message).code(UNKNOWN_NAME).field(kind).choices(choices.iter().map(String::as_str))
     }
 }
 
@@ -48,8 +50,17 @@ impl From<UnknownName> for CommandError {
 const LISTED_MAX: usize = 10;
 
 impl NameIndex {
-    /// `names`, each with the index of its object.
+    /// The objects of a program: `names`, each with the index of its object.
     pub fn new(kind: &'static str, names: impl IntoIterator<Item = (String, u32)>) -> NameIndex {
+        NameIndex::of(kind, "program", names)
+    }
+
+    /// The objects of a program, table or the like, which `owner` names in messages.
+    pub(crate) fn of(
+        kind: &'static str,
+        owner: &'static str,
+        names: impl IntoIterator<Item = (String, u32)>,
+    ) -> NameIndex {
         let mut names: Vec<_> = names.into_iter().collect();
         names.sort();
         let mut by_suffix = BTreeMap::new();
@@ -65,7 +76,7 @@ impl NameIndex {
         for (name, index) in &names {
             by_suffix.insert(name.clone(), Found::One(*index));
         }
-        NameIndex { kind, names, by_suffix: by_suffix.into_iter().collect() }
+        NameIndex { kind, owner, names, by_suffix: by_suffix.into_iter().collect() }
     }
 
     /// The object with the name `text`; otherwise a message with the candidates.
@@ -117,10 +128,17 @@ impl NameIndex {
     }
 
     fn choices(&self, text: &str) -> String {
+        let NameIndex { kind, owner, .. } = self;
         if self.names.is_empty() {
-            return format!("the program has no {}", self.kind);
+            return format!("the {owner} has no {kind}");
         }
-        unknown(text, self.names(), &format!("{}s of the program are", self.kind))
+        unknown(text, self.names(), &format!("{kind}s of the {owner} are"))
+    }
+
+    /// The error for an index that no object has.
+    pub(crate) fn no_such(&self) -> ControlError {
+        let NameIndex { kind, owner, .. } = self;
+        ControlError::new(format!("the {owner} has no such {kind}")).field(*kind).choices(self.names())
     }
 
     /// The full name of an object, empty if there is none.
@@ -213,7 +231,7 @@ mod tests {
             ("ipv4_lmp", "the table name `ipv4_lmp` is unknown"),
             ("acl", "the table name `acl` is ambiguous"),
         ] {
-            let error = CommandError::from(index.find_briefly(name).unwrap_err());
+            let error = ControlError::from(index.find_briefly(name).unwrap_err());
             assert_eq!((error.message.as_str(), error.choices.len()), (message, 0));
         }
     }
@@ -221,11 +239,11 @@ mod tests {
     #[test]
     fn tells_the_candidates() {
         assert_eq!(
-            CommandError::from(index().find("acl").unwrap_err()).message,
+            ControlError::from(index().find("acl").unwrap_err()).message,
             "the table name `acl` is ambiguous: candidates are `egress.acl`, `ingress.acl`"
         );
         assert_eq!(
-            CommandError::from(index().find("ipv4_lmp").unwrap_err()).message,
+            ControlError::from(index().find("ipv4_lmp").unwrap_err()).message,
             "the table name `ipv4_lmp` is unknown: did you mean `ingress.ipv4_lpm`? tables of the program are \
              `ingress.ipv4_lpm`, `acl2`, `egress.acl`, `ingress.acl`, `x.y.acl2`"
         );

@@ -1,7 +1,8 @@
 //! Notes of clients about objects: bytes that mean nothing here, such as P4Runtime's metadata.
 //!
-//! A note is deleted when its object is deleted or gets other contents.
-//! A client that changes the contents sets the note again afterwards.
+//! A note is deleted when its object is deleted or gets other contents. A client that changes the contents sets the note again
+//! afterwards; if another client changes only a part, the owner of the notes says what the note becomes
+//! ([`NoteOwner::after`](crate::NoteOwner::after)).
 
 use p4jet_ir::{InstanceId, TableId};
 use std::collections::BTreeMap;
@@ -25,6 +26,38 @@ pub enum Noted {
     Digest(Box<str>),
     /// Something of the client's own, by its name. It is always there.
     Own(Box<str>),
+}
+
+/// Where the places of objects without a number begin: each has its position among them.
+const NAMED: u64 = 5 << 61;
+
+impl Noted {
+    /// The place of the object in the order of all, if it has a number.
+    fn place(&self) -> Option<u64> {
+        // A program has fewer than 2^29 tables and instances.
+        let place = |kind: u64, of: u32, number: u32| kind << 61 | u64::from(of) << 32 | u64::from(number);
+        match *self {
+            Noted::Entry(table, handle) => Some(place(0, table.0, handle)),
+            Noted::Default(table) => Some(place(1, table.0, 0)),
+            Noted::Group(profile, group) => Some(place(2, profile.0, group)),
+            Noted::MulticastGroup(group) => Some(place(3, 0, group)),
+            Noted::Session(session) => Some(place(4, 0, session)),
+            Noted::Digest(_) | Noted::Own(_) => None,
+        }
+    }
+
+    /// The object at a place; the first one without a number from [`NAMED`] on.
+    fn at(place: u64) -> Noted {
+        let (of, number) = ((place >> 32) as u32 & 0x1fff_ffff, place as u32);
+        match place >> 61 {
+            0 => Noted::Entry(TableId(of), number),
+            1 => Noted::Default(TableId(of)),
+            2 => Noted::Group(InstanceId(of), number),
+            3 => Noted::MulticastGroup(number),
+            4 => Noted::Session(number),
+            _ => Noted::Digest(Box::default()),
+        }
+    }
 }
 
 /// A note.
@@ -67,6 +100,23 @@ impl Notes {
     /// Looks at the notes.
     pub fn with<T>(&self, look: impl FnOnce(&BTreeMap<Noted, Note>) -> T) -> T {
         look(&self.lock())
+    }
+
+    /// Up to `max` notes from a place on, and the place of the next one. Long notes come in shorter lists.
+    pub fn page(&self, from: u64, max: usize) -> (Vec<(Noted, Note)>, Option<u64>) {
+        let mut before = from.saturating_sub(NAMED);
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        self.with(|all| {
+            for (of, note) in all.range(Noted::at(from)..).skip(before as usize) {
+                if found.len() == max || bytes >= NOTE_BYTES_MAX {
+                    return (found, Some(of.place().unwrap_or(NAMED + before)));
+                }
+                before += u64::from(of.place().is_none());
+                bytes += note.len();
+                found.push((of.clone(), note.clone()));
+            }
+            (found, None)
+        })
     }
 
     /// Changes the notes.

@@ -1,6 +1,6 @@
 //! Work for a client that may leave before it is done.
 
-use crate::error::{CommandError, Result};
+use crate::error::{ControlError, Result};
 use crate::update::Update;
 
 /// Number of commands after which p4jet looks whether the client is still there. An update of a whole array may take as long as
@@ -34,7 +34,7 @@ impl<'c> Presence<'c> {
             self.left = self.left || (self.has_left)();
         }
         match self.left {
-            true => Err(CommandError::left()),
+            true => Err(ControlError::left()),
             false => Ok(()),
         }
     }

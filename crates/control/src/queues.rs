@@ -1,6 +1,6 @@
 //! Changes of the output queues.
 
-use crate::error::CommandError;
+use crate::error::ControlError;
 use p4jet_dataplane::{QUEUES_MAX, QueueConfig, QueueSettings, Rate};
 use p4jet_ir::Program;
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ pub(crate) fn limit(rate: Option<Rate>) -> Option<Rate> {
 }
 
 /// Refuses a port to which the program cannot send.
-pub(crate) fn check_port(program: &Program, port: u32) -> Result<(), CommandError> {
+pub(crate) fn check_port(program: &Program, port: u32) -> Result<(), ControlError> {
     let max = program.port_max();
     // The highest number drops packets, except in programs with 32-bit ports.
     let last = if max < u32::MAX - 1 { max.saturating_sub(1) } else { max };
@@ -57,25 +57,25 @@ pub(crate) fn check_port(program: &Program, port: u32) -> Result<(), CommandErro
         false => {
             let message =
                 format!("found port {port}, expected 0 to {last}: the program sends to no other port");
-            Err(CommandError::new(message).field("port"))
+            Err(ControlError::new(message).field("port"))
         }
     }
 }
 
 /// Refuses a weight that no queue has.
-pub(crate) fn check_weight(weight: u32) -> Result<(), CommandError> {
+pub(crate) fn check_weight(weight: u32) -> Result<(), ControlError> {
     match weight <= WEIGHT_MAX {
         true => Ok(()),
         false => {
             let message = format!("found weight {weight}, expected 0 to {WEIGHT_MAX}");
-            Err(CommandError::new(message).field("weight"))
+            Err(ControlError::new(message).field("weight"))
         }
     }
 }
 
 impl QueueUpdate {
     /// Refuses a weight or priority that no switch has, and a port that the program does not have.
-    pub(crate) fn check(&self, program: &Program) -> Result<(), CommandError> {
+    pub(crate) fn check(&self, program: &Program) -> Result<(), ControlError> {
         if let Some(port) = self.port() {
             check_port(program, port)?;
         }
@@ -96,7 +96,7 @@ impl QueueUpdate {
     }
 
     /// Refuses a priority that ports do not have.
-    pub(crate) fn check_queue(&self, queues: usize) -> Result<(), CommandError> {
+    pub(crate) fn check_queue(&self, queues: usize) -> Result<(), ControlError> {
         let (QueueUpdate::Depth { of, .. } | QueueUpdate::Rate { of, .. } | QueueUpdate::Weight { of, .. }) =
             self
         else {
@@ -105,7 +105,7 @@ impl QueueUpdate {
         let Some(queue) = of.queue.filter(|queue| *queue >= queues) else { return Ok(()) };
         let message =
             format!("found priority {queue}, expected 0 to {}: a port has {queues} queues", queues - 1);
-        Err(CommandError::new(message).field("priority"))
+        Err(ControlError::new(message).field("priority"))
     }
 
     pub(crate) fn apply(&self, config: &mut QueueConfig) {

@@ -1,14 +1,16 @@
 //! Reads the objects of a switch in pages.
 
 use crate::control::Control;
-use crate::error::{CommandError, Result};
+use crate::error::{ControlError, Result};
+use crate::notes::{Note, Noted};
 use crate::schema::ObjectKind;
+use crate::update::Share;
 use crate::write::no_session;
 use num_bigint::BigUint;
 use p4jet_dataplane::PortSettings;
-use p4jet_externs::{CounterValue, CrcParams, Group, Node, Rates, Session};
+use p4jet_externs::{CounterValue, CrcParams, Group, MulticastError, Node, Rates, Session};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
-use p4jet_tables::{Action, EntryHandle, KeyMatch, Life};
+use p4jet_tables::{Action, EntryHandle, GroupPlaces, KeyMatch, Life};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of entities in a page. A lock is held while one page is read.
@@ -39,6 +41,8 @@ pub enum Selector {
     ValueSet(TableId),
     /// The multicast groups.
     MulticastGroups,
+    /// One multicast group.
+    MulticastGroup(u32),
     /// The multicast nodes, in the order of their handles.
     Nodes,
     /// The link aggregation groups.
@@ -53,6 +57,10 @@ pub enum Selector {
     Crcs,
     /// The constants of one custom CRC, by its number in the schema.
     Crc(u32),
+    /// The note about an object; nothing if it has none.
+    Note(Noted),
+    /// The notes about all objects, in the order of the objects.
+    Notes,
 }
 
 /// An object that was read.
@@ -64,8 +72,8 @@ pub enum Entity {
     Default(Option<Action>),
     /// A member of an action profile: its handle and its action.
     Member(u32, Action),
-    /// A group: its handle, and the handles of its members.
-    Group(u32, Vec<u32>),
+    /// A group, by handle.
+    Group(u32, GroupState),
     /// A cell of a counter, by index.
     Counter(u32, CounterValue),
     /// A cell of a register, by index.
@@ -86,6 +94,17 @@ pub enum Entity {
     Queues(Option<u32>, Box<PortSettings>),
     /// The constants of a custom CRC, by its number in the schema.
     Crc(u32, CrcParams),
+    /// The note about an object.
+    Note(Noted, Note),
+}
+
+/// The members of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupState {
+    /// The members with their weights, in the order of their handles.
+    pub members: Vec<Share>,
+    /// True if [`Update::SetGroup`](crate::Update::SetGroup) set them; otherwise every weight is 1.
+    pub weighted: bool,
 }
 
 /// An entry with its direct counters, meters and age.
@@ -169,13 +188,13 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// The program has no such table, counter, register or the like; there is no such entry or session; or the cells are those of a
+    /// The program has no such table, counter, register or the like; there is no such entry, multicast group or session; or the cells are those of a
     /// direct counter or meter, which are part of their entries.
     pub fn read(&self, selector: &Selector, from: u64, max: usize) -> Result<Page> {
         let max = max.clamp(1, PAGE_MAX);
         let state = self.switch.state();
-        let unknown = |kind: &str| CommandError::new(format!("the program has no such {kind}")).field(kind);
-        let instance = |id: &InstanceId, kind: &'static str| {
+        let unknown = |kind| self.schema.names(kind).no_such();
+        let instance = |id: &InstanceId, kind| {
             self.program()
                 .instances
                 .get(id.index())
@@ -184,7 +203,7 @@ impl Control {
         };
         let table = |id: &TableId, hidden: bool| match self.program().tables.get(id.index()) {
             Some(table) if table.hidden == hidden => Ok(()),
-            _ => Err(unknown("table")),
+            _ => Err(unknown(if hidden { ObjectKind::ValueSet } else { ObjectKind::Table })),
         };
         Ok(match selector {
             Selector::Entries(id) => {
@@ -218,28 +237,32 @@ impl Control {
             }
             Selector::Groups(profile) => {
                 let profile = self.profile(self.schema.profile_table(*profile)?)?;
-                let entity = |(handle, members)| Entity::Group(handle, members);
+                let share = |(member, weight)| Share { member, weight };
+                let entity = |(handle, (members, weighted)): (u32, GroupPlaces)| {
+                    let members = members.into_iter().map(share).collect();
+                    Entity::Group(handle, GroupState { members, weighted })
+                };
                 Page::from_handle(from, |from| profile.groups_from(from, max), entity)
             }
-            Selector::Counter(id) => match instance(id, "counter")? {
+            Selector::Counter(id) => match instance(id, ObjectKind::Counter)? {
                 InstanceKind::Counter { size, .. } => Page::of_cells(*size, from, max, |index| {
                     Ok(Entity::Counter(index, self.counter_value(*id, index)?))
                 })?,
-                InstanceKind::DirectCounter { .. } => return Err(direct("counter")),
-                _ => return Err(unknown("counter")),
+                InstanceKind::DirectCounter { .. } => return Err(self.direct(*id, "counter")),
+                _ => return Err(unknown(ObjectKind::Counter)),
             },
-            Selector::Register(id) => match instance(id, "register")? {
+            Selector::Register(id) => match instance(id, ObjectKind::Register)? {
                 InstanceKind::Register { size, .. } => Page::of_cells(*size, from, max, |index| {
                     Ok(Entity::Register(index, self.register_value(*id, index)?))
                 })?,
-                _ => return Err(unknown("register")),
+                _ => return Err(unknown(ObjectKind::Register)),
             },
-            Selector::Meter(id) => match instance(id, "meter")? {
+            Selector::Meter(id) => match instance(id, ObjectKind::Meter)? {
                 InstanceKind::Meter { size, .. } => Page::of_cells(*size, from, max, |index| {
                     Ok(Entity::Meter(index, self.meter_rates(*id, index)?))
                 })?,
-                InstanceKind::DirectMeter { .. } => return Err(direct("meter")),
-                _ => return Err(unknown("meter")),
+                InstanceKind::DirectMeter { .. } => return Err(self.direct(*id, "meter")),
+                _ => return Err(unknown(ObjectKind::Meter)),
             },
             Selector::ValueSet(id) => {
                 table(id, true)?;
@@ -248,9 +271,12 @@ impl Control {
                 Page { entities: entries.map(|(_, entry)| Entity::Value(entry.key)).collect(), next }
             }
             Selector::MulticastGroups => {
-                let entity = |number, group: &Group| Entity::MulticastGroup(number, group.nodes().collect());
-                state.with_multicast(|multicast| Page::of(multicast.groups(), from, max, entity))
+                state.with_multicast(|multicast| Page::of(multicast.groups(), from, max, multicast_group))
             }
+            Selector::MulticastGroup(number) => state.with_multicast(|multicast| {
+                let group = multicast.groups().get(number).ok_or(MulticastError::InvalidGroup(*number))?;
+                Ok::<_, ControlError>(Page::all(vec![multicast_group(*number, group)]))
+            })?,
             Selector::Nodes => {
                 let entity = |handle, node: &Node| Entity::Node(handle, node.clone());
                 state.with_multicast(|multicast| Page::of(multicast.nodes(), from, max, entity))
@@ -292,9 +318,23 @@ impl Control {
             }
             Selector::Crc(crc) => match self.schema.crc_width(*crc) {
                 Some(_) => Page::all(vec![Entity::Crc(*crc, self.crc(*crc))]),
-                None => return Err(unknown("custom CRC")),
+                None => return Err(unknown(ObjectKind::Crc)),
             },
+            Selector::Notes => {
+                let (notes, next) = self.notes.page(from, max);
+                Page { entities: notes.into_iter().map(|(of, note)| Entity::Note(of, note)).collect(), next }
+            }
+            Selector::Note(of) => {
+                let note = self.note(of).map(|note| Entity::Note(of.clone(), note));
+                Page::all(note.into_iter().collect())
+            }
         })
+    }
+
+    fn direct(&self, id: InstanceId, kind: &str) -> ControlError {
+        let name = self.schema.instance_name(id);
+        let message = format!("`{name}` is a direct {kind}: read it with its table's entries");
+        ControlError::new(message).entity(name).field(kind)
     }
 
     /// The constants of a custom CRC: those of the ordinary CRC unless others are set.
@@ -336,8 +376,8 @@ impl Control {
     }
 }
 
-fn direct(kind: &str) -> CommandError {
-    CommandError::new(format!("this is a direct {kind}: read it with its table's entries")).field(kind)
+fn multicast_group(number: u32, group: &Group) -> Entity {
+    Entity::MulticastGroup(number, group.nodes().collect())
 }
 
 /// The default action, member or group of a table. As in bmv2, a table with an action profile has none until a member or group

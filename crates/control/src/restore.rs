@@ -4,7 +4,7 @@
 
 use crate::call::Call;
 use crate::control::Control;
-use crate::error::{CommandError, Result, count};
+use crate::error::{ControlError, Result, count};
 use crate::guard::{claim_for_lines, guarded};
 use crate::made::Made;
 use crate::named::{NamedUpdate, Names, resolve_rates};
@@ -65,7 +65,7 @@ impl Control {
                 true => Ok(()),
                 false => {
                     let lost = lost.join("; ");
-                    Err(CommandError::new(format!("the state does not fit: {lost}")))
+                    Err(ControlError::new(format!("the state does not fit: {lost}")))
                 }
             }
         });
@@ -84,11 +84,11 @@ impl Control {
 
 /// Dumps contain no runtime commands.
 fn no_command(_: &Control, _: &str) -> Result<Option<Update>> {
-    Err(CommandError::new("this line belongs in another file"))
+    Err(ControlError::new("this line belongs in another file"))
 }
 
-fn unreadable(error: io::Error) -> CommandError {
-    CommandError::new(error.to_string())
+fn unreadable(error: io::Error) -> ControlError {
+    ControlError::new(error.to_string())
 }
 
 /// Parses a runtime command from the journal of an earlier version. Returns its update, if it has one.
@@ -455,9 +455,9 @@ impl<'c> Restoring<'c, '_> {
 
     fn put(&mut self, record: Record) {
         let (of, done) = match record {
-            Record::State(_) => ("state".to_string(), Err(CommandError::new("the first line occurs twice"))),
+            Record::State(_) => ("state".to_string(), Err(ControlError::new("the first line occurs twice"))),
             Record::End(_) | Record::Journal(_) => {
-                ("journal".to_string(), Err(CommandError::new("this line belongs in another file")))
+                ("journal".to_string(), Err(ControlError::new("this line belongs in another file")))
             }
             Record::Table(shape) => return self.compare(shape, false),
             Record::Profile(shape) => return self.compare(shape, true),
@@ -552,7 +552,7 @@ impl<'c> Restoring<'c, '_> {
             && !self.other_actions.is_empty()
             && self.other_actions.contains(&(of.to_string(), name.clone()))
         {
-            return Err(CommandError::new(format!("the parameters of the action `{name}` have changed")));
+            return Err(ControlError::new(format!("the parameters of the action `{name}` have changed")));
         }
         self.control.schema.resolve_act(id, call, &mut self.names())
     }
@@ -561,7 +561,7 @@ impl<'c> Restoring<'c, '_> {
         let profile = self.names().profile(name)?;
         let table = self.control.schema.profile_table(profile)?;
         let Act::Action(action) = self.act(name, table, call)? else {
-            return Err(CommandError::new("a member has an action"));
+            return Err(ControlError::new("a member has an action"));
         };
         self.write(Update::CreateMember { profile, action }, Some(*handle))
     }
@@ -572,7 +572,7 @@ impl<'c> Restoring<'c, '_> {
         self.control.check(&create)?;
         let of = self.control.profile(self.control.schema.profile_table(profile)?)?;
         if let Some(member) = members.iter().find(|member| of.member(**member).is_none()) {
-            return Err(CommandError::new(format!("group {handle}: there is no member {member}")));
+            return Err(ControlError::new(format!("group {handle}: there is no member {member}")));
         }
         let group = (*handle).into();
         let Some(weights) = weights else {
@@ -584,7 +584,7 @@ impl<'c> Restoring<'c, '_> {
         if weights.len() != members.len() {
             let (found, expected) = (count(weights.len(), "weight"), members.len());
             let why = format!("group {handle}: found {found}, expected {expected}");
-            return Err(CommandError::new(why));
+            return Err(ControlError::new(why));
         }
         self.apply(create, Some(*handle))?;
         let members =
@@ -600,7 +600,7 @@ impl<'c> Restoring<'c, '_> {
             return Ok(());
         }
         let table = self.names().table(name)?;
-        let named = |error: CommandError| CommandError {
+        let named = |error: ControlError| ControlError {
             message: format!("entry {handle}: {}", error.message),
             ..error
         };
@@ -623,7 +623,7 @@ impl<'c> Restoring<'c, '_> {
     fn value_set(&mut self, ValueSet { name, key, values }: &ValueSet) -> Result<()> {
         let set = self.names().value_set(name)?;
         if *key != self.control.schema.key(set) {
-            return Err(CommandError::new("its fields have changed"));
+            return Err(ControlError::new("its fields have changed"));
         }
         for value in values {
             let key = self.control.schema.matches(set, value)?;
@@ -636,10 +636,10 @@ impl<'c> Restoring<'c, '_> {
         let id = self.names().register(name)?;
         let now = self.control.schema.register_cells(id)?.width;
         if now != *width {
-            return Err(CommandError::new(format!("its cells had {width} bits, and now have {now}")));
+            return Err(ControlError::new(format!("its cells had {width} bits, and now have {now}")));
         }
         for (index, text) in cells {
-            let value = parse_value(text, now).map_err(CommandError::new)?;
+            let value = parse_value(text, now).map_err(ControlError::new)?;
             self.control.write_register(id, *index, &value)?;
         }
         Ok(())
@@ -703,7 +703,7 @@ impl<'c> Restoring<'c, '_> {
 
     fn queues(&mut self, QueueRecord { per_port, others, ports }: &QueueRecord) -> Result<()> {
         if !(1..=QUEUES_MAX).contains(per_port) {
-            return Err(CommandError::new(format!(
+            return Err(ControlError::new(format!(
                 "found {per_port} queues per port, expected 1 to {QUEUES_MAX}"
             )));
         }
@@ -713,7 +713,7 @@ impl<'c> Restoring<'c, '_> {
         for PortRecord { queues, .. } in ports.values().chain([others]) {
             if queues.len() != QUEUES_MAX {
                 let found = count(queues.len(), "queue");
-                return Err(CommandError::new(format!("found {found} per port, expected {QUEUES_MAX}")));
+                return Err(ControlError::new(format!("found {found} per port, expected {QUEUES_MAX}")));
             }
             queues.iter().try_for_each(|queue| check_weight(queue.weight))?;
         }

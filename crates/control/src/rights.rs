@@ -1,6 +1,6 @@
 //! The files and interfaces that the switch may open for a client.
 
-use crate::error::{CommandError, DENIED};
+use crate::error::{ControlError, DENIED};
 use p4jet_files::Granted;
 use std::fs::File;
 use std::io;
@@ -28,11 +28,10 @@ impl Rights {
     /// # Errors
     ///
     /// One of them cannot be opened.
-    pub fn beneath(directories: &[PathBuf]) -> io::Result<Rights> {
-        let granted = directories.iter().map(|path| {
-            Granted::new(path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))
-        });
-        Ok(Rights::Granted(granted.collect::<io::Result<Vec<_>>>()?.into()))
+    pub fn beneath(directories: &[PathBuf]) -> Result<Rights, ControlError> {
+        let granted =
+            directories.iter().map(|path| Granted::new(path).map_err(|e| ControlError::of_file(path, &e)));
+        Ok(Rights::Granted(granted.collect::<Result<Vec<_>, _>>()?.into()))
     }
 
     /// Refuses an interface, a device or an inherited descriptor unless the client has all rights.
@@ -40,14 +39,14 @@ impl Rights {
     /// # Errors
     ///
     /// The client may not open it; the text names who may.
-    pub fn check_interface(&self, spec: &str) -> Result<(), CommandError> {
+    pub fn check_interface(&self, spec: &str) -> Result<(), ControlError> {
         match self {
             Rights::All => Ok(()),
             Rights::Granted(_) => {
                 let why = format!(
                     "`{spec}` is refused over TCP, where no command opens an interface: use the Unix socket of the switch"
                 );
-                Err(CommandError::new(why).code(DENIED).field("port"))
+                Err(ControlError::new(why).code(DENIED).field("port"))
             }
         }
     }
@@ -57,10 +56,10 @@ impl Rights {
     /// # Errors
     ///
     /// The client has no right to it, or it is not a regular file.
-    pub fn input(&self, path: &Path) -> Result<Opened, CommandError> {
+    pub fn input(&self, path: &Path) -> Result<Opened, ControlError> {
         match self {
             Rights::All => {
-                p4jet_files::open(path).map_err(|e| CommandError::of_file(path, &e))?;
+                p4jet_files::open(path).map_err(|e| ControlError::of_file(path, &e))?;
                 Ok(Opened { path: path.to_path_buf(), file: None })
             }
             Rights::Granted(granted) => first(granted, path, |granted| granted.open(path)),
@@ -72,10 +71,10 @@ impl Rights {
     /// # Errors
     ///
     /// The client has no right to it, or it is not a regular file.
-    pub fn output(&self, path: &Path) -> Result<Opened, CommandError> {
+    pub fn output(&self, path: &Path) -> Result<Opened, ControlError> {
         match self {
             Rights::All => {
-                p4jet_files::check_output(path).map_err(|e| CommandError::of_file(path, &e))?;
+                p4jet_files::check_output(path).map_err(|e| ControlError::of_file(path, &e))?;
                 Ok(Opened { path: path.to_path_buf(), file: None })
             }
             Rights::Granted(granted) => first(granted, path, |granted| granted.create(path)),
@@ -107,8 +106,8 @@ fn first(
     granted: &[Granted],
     path: &Path,
     open: impl Fn(&Granted) -> io::Result<File>,
-) -> Result<Opened, CommandError> {
-    let file = try_each(granted, open).map_err(|e| CommandError::of_file(path, &e))?;
+) -> Result<Opened, ControlError> {
+    let file = try_each(granted, open).map_err(|e| ControlError::of_file(path, &e))?;
     Ok(Opened { path: format!("/proc/self/fd/{}", file.as_raw_fd()).into(), file: Some(file) })
 }
 

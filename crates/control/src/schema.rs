@@ -1,14 +1,16 @@
 //! The control interface of a program: its objects by name, the shape of its tables, and the legal changes.
 
 use crate::describe::{ActionInfo, CrcInfo, Description, TableInfo, describe_instances, table_info};
-use crate::error::{CommandError, Subject};
+use crate::error::{ControlError, INVALID_INDEX, Subject};
 use crate::fields::KeyField;
 use crate::names::NameIndex;
-use crate::notes::NOTE_BYTES_MAX;
-use crate::update::{Act, Cell, Mirror, Update};
+use crate::notes::{NOTE_BYTES_MAX, Noted};
+use crate::update::{Act, Cell, CloneDestination, Update};
 use p4jet_dataplane::QUEUES_MAX;
 use p4jet_externs::{Rates, Replica};
-use p4jet_ir::{Function, Instance, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableId};
+use p4jet_ir::{
+    Function, Instance, InstanceId, InstanceKind, MatchKind, Op, Program, Table, TableAction, TableId,
+};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The largest priority of an entry: bmv2's is a signed 32-bit number.
@@ -115,16 +117,18 @@ pub struct RegisterCells {
 impl Schema {
     /// The schema of a program.
     pub fn new(program: &Program) -> Schema {
-        let tables =
-            program.tables.iter().zip(0..).filter(|(t, _)| !t.hidden).map(|(t, i)| (t.name.clone(), i));
+        let named = |hidden: bool| {
+            let of_kind = tables(program).filter(move |(_, table)| table.hidden == hidden);
+            of_kind.map(|(id, table)| (table.name.clone(), id.0))
+        };
         // The first of those that share a name represents all of them; names such as `$member` are the compiler's.
         let mut actions = BTreeMap::new();
         for (a, i) in program.actions.iter().zip(0..).filter(|(a, _)| !a.control_name.starts_with('$')) {
             actions.entry(a.control_name.clone()).or_insert(i);
         }
-        let instances = |wanted: fn(&InstanceKind) -> bool| {
-            let all = program.instances.iter().zip(0..).filter(move |(i, _)| wanted(&i.kind));
-            all.map(|(i, id)| (i.name.clone(), id)).collect::<Vec<_>>()
+        let of_kind = |wanted: fn(&InstanceKind) -> bool| {
+            let all = instances(program).filter(move |(_, instance)| wanted(&instance.kind));
+            all.map(|(id, instance)| (instance.name.clone(), id.0))
         };
         let is_register = |k: &InstanceKind| matches!(k, InstanceKind::Register { .. });
         let is_counter =
@@ -132,18 +136,17 @@ impl Schema {
         let is_meter =
             |k: &InstanceKind| matches!(k, InstanceKind::Meter { .. } | InstanceKind::DirectMeter { .. });
         let is_profile = |k: &InstanceKind| matches!(k, InstanceKind::ActionProfile { .. });
-        let sets = program.tables.iter().zip(0..).filter(|(t, _)| t.hidden).map(|(t, i)| (t.name.clone(), i));
         let crcs = custom_crcs(program);
         let mut profile_tables = BTreeMap::new();
-        for (table, id) in program.tables.iter().zip(0..) {
+        for (id, table) in tables(program) {
             if let Some(profile) = table.profile {
-                profile_tables.entry(profile).or_insert(TableId(id));
+                profile_tables.entry(profile).or_insert(id);
             }
         }
         let mut description = Description { program: program.name.clone(), ..Description::default() };
         let mut places = Vec::with_capacity(program.tables.len());
-        for (table, id) in program.tables.iter().zip(0..) {
-            let info = table_info(program, TableId(id), needs_priority(table));
+        for (id, table) in tables(program) {
+            let info = table_info(program, id, needs_priority(table));
             if table.hidden {
                 places.push(Place::ValueSet(description.value_sets.len()));
                 description.value_sets.push(info);
@@ -161,21 +164,16 @@ impl Schema {
             places,
             instances: program.instances.clone(),
             updated_registers: program.updated_registers(),
-            tables: NameIndex::new("table", tables),
+            tables: NameIndex::new("table", named(false)),
             actions: NameIndex::new("action", actions),
-            counters: NameIndex::new("counter", instances(is_counter)),
-            registers: NameIndex::new("register", instances(is_register)),
-            meters: NameIndex::new("meter", instances(is_meter)),
-            profiles: NameIndex::new("action profile", instances(is_profile)),
-            value_sets: NameIndex::new("parser value set", sets),
+            counters: NameIndex::new("counter", of_kind(is_counter)),
+            registers: NameIndex::new("register", of_kind(is_register)),
+            meters: NameIndex::new("meter", of_kind(is_meter)),
+            profiles: NameIndex::new("action profile", of_kind(is_profile)),
+            value_sets: NameIndex::new("parser value set", named(true)),
             crc_widths: crcs.values().copied().collect(),
             crcs: NameIndex::new("custom CRC", crcs.into_keys().zip(0..)),
-            shapes: program
-                .tables
-                .iter()
-                .zip(0..)
-                .map(|(table, id)| shape(program, TableId(id), table))
-                .collect(),
+            shapes: tables(program).map(|(id, table)| shape(program, id, table)).collect(),
         }
     }
 
@@ -209,7 +207,8 @@ impl Schema {
     ///
     /// The table has no such action, or the name is ambiguous: the code is `UNKNOWN_NAME`.
     pub fn action(&self, table: TableId, name: &str) -> Result<u32> {
-        Ok(self.shapes[table.index()].actions.find(name)?)
+        let found = self.shapes[table.index()].actions.find(name);
+        found.map_err(|error| ControlError::from(error).entity(self.table_name(table)))
     }
 
     /// The counter of this name, direct or not.
@@ -305,7 +304,7 @@ impl Schema {
     ///
     /// The program has no such counter.
     pub fn counter_cells(&self, counter: InstanceId) -> Result<Cells> {
-        instance(&self.instances, counter, "counter", |kind| match kind {
+        self.instance(counter, ObjectKind::Counter, |kind| match kind {
             InstanceKind::Counter { size, .. } => Some(Cells::Array(*size)),
             InstanceKind::DirectCounter { table, .. } => Some(Cells::Direct(*table)),
             _ => None,
@@ -318,7 +317,7 @@ impl Schema {
     ///
     /// The program has no such meter.
     pub fn meter_cells(&self, meter: InstanceId) -> Result<Cells> {
-        instance(&self.instances, meter, "meter", |kind| match kind {
+        self.instance(meter, ObjectKind::Meter, |kind| match kind {
             InstanceKind::Meter { size, .. } => Some(Cells::Array(*size)),
             InstanceKind::DirectMeter { table, .. } => Some(Cells::Direct(*table)),
             _ => None,
@@ -356,7 +355,7 @@ impl Schema {
     ///
     /// The program has no such register.
     pub fn register_cells(&self, register: InstanceId) -> Result<RegisterCells> {
-        instance(&self.instances, register, "register", |kind| match kind {
+        self.instance(register, ObjectKind::Register, |kind| match kind {
             InstanceKind::Register { width, size, .. } => Some(RegisterCells { width: *width, size: *size }),
             _ => None,
         })
@@ -386,12 +385,17 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// No table uses it.
+    /// The program has no such action profile, or no table uses it.
     pub fn profile_table(&self, profile: InstanceId) -> Result<TableId> {
-        self.profile_tables
-            .get(&profile)
-            .copied()
-            .ok_or_else(|| CommandError::new("no table has this action profile").field("action profile"))
+        self.profile_tables.get(&profile).copied().ok_or_else(|| {
+            let name = self.profiles.name(profile.0);
+            if name.is_empty() {
+                return self.profiles.no_such();
+            }
+            ControlError::new(format!("no table has the action profile `{name}`"))
+                .entity(name)
+                .field("action profile")
+        })
     }
 
     /// Refuses updates that the program never allows. Tables check keys and action data themselves.
@@ -402,27 +406,26 @@ impl Schema {
     pub fn check(&self, program: &Program, update: &Update) -> Result<()> {
         match update {
             Update::Insert { table: id, priority, act, .. } => {
-                let table = visible(program, *id)?;
-                check_entries_open(table)?;
+                check_entries_open(self.visible(program, *id)?)?;
                 self.check_priority(program, *id, *priority)?;
                 self.check_entry_act(program, *id, act)
             }
             Update::Modify { table: id, act, .. } => {
-                check_entries_open(visible(program, *id)?)?;
+                check_entries_open(self.visible(program, *id)?)?;
                 self.check_entry_act(program, *id, act)
             }
             Update::Delete { table, .. } | Update::Clear(table) => {
-                check_entries_open(visible(program, *table)?)
+                check_entries_open(self.visible(program, *table)?)
             }
             Update::SetDefault { table: id, act } => {
-                let table = visible(program, *id)?;
+                let table = self.visible(program, *id)?;
                 match act {
                     Act::Action(action) => {
-                        self.check_direct(program, table)?;
+                        check_direct(program, table)?;
                         check_default_action(program, table, action.action)
                     }
                     Act::Member(_) | Act::Group(_) => {
-                        self.check_indirect(program, table, matches!(act, Act::Group(_)))?;
+                        check_member_or_group(program, table, act)?;
                         match table.const_default {
                             true => Err(const_default(table, "DEFAULT_ENTRY_IS_CONST")),
                             false => Ok(()),
@@ -430,14 +433,16 @@ impl Schema {
                     }
                 }
             }
-            Update::ResetDefault(table) => visible(program, *table).map(drop),
-            Update::SetTimeout { table, .. } => check_timeouts(visible(program, *table)?),
+            Update::ResetDefault(table) => self.visible(program, *table).map(drop),
+            Update::SetTimeout { table, .. } => check_timeouts(self.visible(program, *table)?),
 
             Update::CreateMember { profile, action } | Update::ModifyMember { profile, action, .. } => {
                 self.profile_table(*profile)?;
                 // Entries of every table that uses the profile may refer to the member.
                 let mut tables = program.tables.iter().filter(|table| table.profile == Some(*profile));
-                tables.try_for_each(|table| check_entry_action(program, table, action.action))
+                let checked = tables.try_for_each(|table| check_entry_action(program, table, action.action));
+                let name = self.instance_name(*profile);
+                checked.map_err(|error| ControlError { entity: Some(name.into()), ..error })
             }
             Update::DeleteMember { profile, .. } => self.profile_table(*profile).map(drop),
             Update::CreateGroup { profile }
@@ -450,7 +455,8 @@ impl Schema {
             Update::SetGroup { profile, members, .. } => {
                 self.profile_table(*profile)?;
                 check_selector(program, *profile)?;
-                check_places(members.iter().map(|share| u64::from(share.weight)).sum())
+                let weight = members.iter().map(|share| u64::from(share.weight)).sum();
+                check_places(weight).map_err(|error| error.entity(self.instance_name(*profile)))
             }
 
             Update::WriteCounter { counter, cell, .. } => {
@@ -459,31 +465,41 @@ impl Schema {
             Update::ResetCounter(counter) => self.counter_cells(*counter).map(drop),
             Update::WriteRegister { register, index, value } => {
                 let RegisterCells { width, size } = self.register_cells(*register)?;
-                check_index(self.instance_name(*register), Subject::Register, &Cell::Index(*index), size)?;
+                self.check_index(Subject::Register, *register, Cells::Array(size), *index)?;
                 if value.bits() > u64::from(width) {
                     let message = format!("found a value of {} bits, expected bit<{width}>", value.bits());
                     let name = self.instance_name(*register);
-                    return Err(CommandError::new(message).entity(name).field("value"));
+                    return Err(ControlError::new(message).entity(name).field("value"));
                 }
                 Ok(())
             }
             Update::ResetRegister(register) => self.register_cells(*register).map(drop),
             Update::SetMeter { meter, cell, rates } => {
-                check_rates(rates.as_ref())?;
-                self.check_cell(Subject::Meter, *meter, self.meter_cells(*meter)?, cell)
+                let cells = self.meter_cells(*meter)?;
+                check_rates(rates.as_ref()).map_err(|error| error.entity(self.instance_name(*meter)))?;
+                self.check_cell(Subject::Meter, *meter, cells, cell)
             }
             Update::SetMeterArray { meter, rates } => {
-                check_rates(rates.as_ref())?;
-                self.meter_cells(*meter).map(drop)
+                self.meter_cells(*meter)?;
+                check_rates(rates.as_ref()).map_err(|error| error.entity(self.instance_name(*meter)))
             }
             Update::SetCrc { crc, params } => {
-                let Some(width) = self.crc_widths.get(*crc as usize) else {
-                    return Err(CommandError::new("the program has no such custom CRC").field("custom CRC"));
-                };
-                let wide = [params.poly, params.init, params.xor].iter().any(|v| v >> width != 0);
-                match wide || params.width != *width {
-                    true => Err(CommandError::new(format!("expected constants of {width} bits"))),
-                    false => Ok(()),
+                let width = self.crc_width(*crc).ok_or_else(|| self.crcs.no_such())?;
+                let name = self.crcs.name(*crc);
+                if params.width != width {
+                    let message =
+                        format!("found constants of {} bits, expected {width} for `{name}`", params.width);
+                    return Err(ControlError::new(message).entity(name).field("width"));
+                }
+                let constants = [("polynomial", params.poly), ("initial", params.init), ("xor", params.xor)];
+                match constants.into_iter().find(|(_, value)| value >> width != 0) {
+                    Some((field, value)) => {
+                        let message = format!(
+                            "found {field} value {value:#x} of `{name}`, expected at most {width} bits"
+                        );
+                        Err(ControlError::new(message).entity(name).field(field))
+                    }
+                    None => Ok(()),
                 }
             }
 
@@ -491,7 +507,7 @@ impl Schema {
             | Update::RemoveFromValueSet { set, .. }
             | Update::ClearValueSet(set) => match program.tables.get(set.index()).is_some_and(|t| t.hidden) {
                 true => Ok(()),
-                false => Err(CommandError::new("the program has no such parser value set")),
+                false => Err(self.value_sets.no_such()),
             },
 
             Update::CreateMulticastGroup(group) => check_group(*group),
@@ -511,8 +527,8 @@ impl Schema {
             Update::SetSession { session, to, bytes_max } => {
                 check_session(*session)?;
                 match to {
-                    Mirror::Port(port) => check_range("port", *port, program.port_max())?,
-                    Mirror::Group(group) => check_group(*group)?,
+                    CloneDestination::Port(port) => check_range("port", *port, program.port_max())?,
+                    CloneDestination::Group(group) => check_group(*group)?,
                 }
                 check_bytes(*bytes_max)
             }
@@ -526,10 +542,11 @@ impl Schema {
                 check_group(*group)?;
                 check_replicas(program, replicas.as_deref().unwrap_or_default())
             }
-            Update::Note { note, .. } => match note {
+            Update::Note { of, note } => match note {
                 Some(note) if note.len() > NOTE_BYTES_MAX => {
                     let (found, max) = (note.len(), NOTE_BYTES_MAX);
-                    Err(CommandError::new(format!("a note of {found} bytes, expected at most {max}")))
+                    let message = format!("found a note of {found} bytes, expected at most {max}");
+                    Err(self.of_noted(ControlError::new(message), of).field("note"))
                 }
                 _ => Ok(()),
             },
@@ -544,10 +561,48 @@ impl Schema {
     }
 
     fn check_cell(&self, kind: Subject, id: InstanceId, cells: Cells, cell: &Cell) -> Result<()> {
-        match cells {
-            Cells::Array(size) => check_index(self.instance_name(id), kind, cell, size),
-            Cells::Direct(_) => Ok(()),
+        match (cell, cells) {
+            (Cell::Index(index), _) => self.check_index(kind, id, cells, *index),
+            (Cell::Entry(_), Cells::Direct(_)) => Ok(()),
+            (Cell::Entry(_), Cells::Array(_)) => Err(self.not_direct(id).subject(kind)),
         }
+    }
+
+    /// Refuses an index outside an array. The index of a direct cell is the handle of an entry.
+    ///
+    /// # Errors
+    ///
+    /// The array has fewer cells.
+    pub fn check_index(&self, kind: Subject, id: InstanceId, cells: Cells, index: u32) -> Result<()> {
+        let why = match cells {
+            Cells::Array(0) => "the array has no cells".to_string(),
+            Cells::Array(size) if index >= size => format!("found index {index}, expected 0 to {}", size - 1),
+            Cells::Array(_) | Cells::Direct(_) => return Ok(()),
+        };
+        Err(ControlError::refused(kind, INVALID_INDEX, why).entity(self.instance_name(id)).field("index"))
+    }
+
+    /// The error for an entry in place of an index.
+    pub(crate) fn not_direct(&self, id: InstanceId) -> ControlError {
+        let name = self.instance_name(id);
+        let message = format!("found an entry, expected an index: `{name}` is not direct");
+        ControlError::new(message).code(INVALID_INDEX).entity(name).field("index")
+    }
+
+    /// Adds the object of a note to an error, if it has a name.
+    pub(crate) fn of_noted(&self, error: ControlError, of: &Noted) -> ControlError {
+        match of {
+            Noted::Entry(table, _) | Noted::Default(table) => error.entity(self.table_name(*table)),
+            Noted::Group(profile, _) => error.entity(self.instance_name(*profile)),
+            Noted::Digest(name) | Noted::Own(name) => error.entity(name),
+            Noted::MulticastGroup(_) | Noted::Session(_) => error,
+        }
+    }
+
+    /// Returns a table that is not a value set.
+    fn visible<'p>(&self, program: &'p Program, id: TableId) -> Result<&'p Table> {
+        let table = program.tables.get(id.index()).filter(|table| !table.hidden);
+        table.ok_or_else(|| self.tables.no_such())
     }
 
     fn check_priority(&self, program: &Program, id: TableId, priority: u32) -> Result<()> {
@@ -560,71 +615,84 @@ impl Schema {
             false if priority == 0 => return Ok(()),
             false => format!("found priority {priority}, expected 0: entries of `{name}` have no priority"),
         };
-        Err(CommandError::new(message).entity(name).field("priority"))
+        Err(ControlError::new(message).entity(name).field("priority"))
     }
 
     fn check_entry_act(&self, program: &Program, id: TableId, act: &Act) -> Result<()> {
         let table = &program.tables[id.index()];
         match act {
             Act::Action(action) => {
-                self.check_direct(program, table)?;
+                check_direct(program, table)?;
                 check_entry_action(program, table, action.action)
             }
-            Act::Member(_) => self.check_indirect(program, table, false),
-            Act::Group(_) => self.check_indirect(program, table, true),
+            Act::Member(_) | Act::Group(_) => check_member_or_group(program, table, act),
         }
     }
 
-    fn check_direct(&self, program: &Program, table: &Table) -> Result<()> {
-        let Some(profile) = table.profile else { return Ok(()) };
-        let profile = &program.instances[profile.index()].name;
-        let why = format!("the entries of `{}` are members and groups of `{profile}`", table.name);
-        Err(CommandError::refused(Subject::Table, "WRONG_TABLE_TYPE", why)
-            .entity(&table.name)
-            .field("action"))
-    }
-
-    fn check_indirect(&self, program: &Program, table: &Table, group: bool) -> Result<()> {
-        match table.profile {
-            None => {
-                let why = format!("`{}` has no action profile", table.name);
-                Err(CommandError::refused(Subject::Table, "WRONG_TABLE_TYPE", why)
-                    .entity(&table.name)
-                    .field("action"))
-            }
-            Some(profile) if group => check_selector(program, profile),
-            Some(_) => Ok(()),
-        }
+    /// The result of `of` for an instance of this kind.
+    fn instance<T>(
+        &self,
+        id: InstanceId,
+        kind: ObjectKind,
+        of: impl Fn(&InstanceKind) -> Option<T>,
+    ) -> Result<T> {
+        let found = self.instances.get(id.index()).and_then(|instance| of(&instance.kind));
+        found.ok_or_else(|| self.names(kind).no_such())
     }
 }
 
-type Result<T> = std::result::Result<T, CommandError>;
+type Result<T> = std::result::Result<T, ControlError>;
 
-/// Returns a table that is not a value set.
-fn visible(program: &Program, id: TableId) -> Result<&Table> {
-    let table = program.tables.get(id.index()).filter(|table| !table.hidden);
-    table.ok_or_else(|| CommandError::new("the program has no such table").field("table"))
+/// The tables of a program, value sets included, with their ids.
+pub(crate) fn tables(program: &Program) -> impl Iterator<Item = (TableId, &Table)> {
+    (0..).map(TableId).zip(&program.tables)
+}
+
+/// The instances of a program with their ids.
+pub(crate) fn instances(program: &Program) -> impl Iterator<Item = (InstanceId, &Instance)> {
+    (0..).map(InstanceId).zip(&program.instances)
+}
+
+/// Refuses tables whose entries are members and groups of an action profile.
+pub fn check_direct(program: &Program, table: &Table) -> Result<()> {
+    let Some(profile) = table.profile else { return Ok(()) };
+    let profile = &program.instances[profile.index()].name;
+    let why = format!("the entries of `{}` are members and groups of `{profile}`", table.name);
+    Err(ControlError::refused(Subject::Table, "WRONG_TABLE_TYPE", why).entity(&table.name).field("action"))
+}
+
+/// Refuses tables without an action profile, whose entries are actions. Returns the action profile.
+pub fn check_indirect(table: &Table) -> Result<InstanceId> {
+    table.profile.ok_or_else(|| {
+        let why = format!("`{}` has no action profile", table.name);
+        ControlError::refused(Subject::Table, "WRONG_TABLE_TYPE", why).entity(&table.name).field("action")
+    })
+}
+
+fn check_member_or_group(program: &Program, table: &Table, act: &Act) -> Result<()> {
+    let profile = check_indirect(table)?;
+    if matches!(act, Act::Group(_)) { check_selector(program, profile) } else { Ok(()) }
 }
 
 /// Refuses changes to the entries of a table with const entries only.
-pub fn check_entries_open(table: &Table) -> Result<()> {
+fn check_entries_open(table: &Table) -> Result<()> {
     if !table.const_entries {
         return Ok(());
     }
     let why = format!("`{}` has const entries", table.name);
-    Err(CommandError::refused(Subject::Table, "IMMUTABLE_TABLE_ENTRIES", why)
+    Err(ControlError::refused(Subject::Table, "IMMUTABLE_TABLE_ENTRIES", why)
         .entity(&table.name)
         .field("table"))
 }
 
 /// Refuses to change or delete a const entry.
-pub fn check_entry_open(table: &Table, handle: u32) -> Result<()> {
+pub(crate) fn check_entry_open(table: &Table, handle: u32) -> Result<()> {
     check_entries_open(table)?;
     if !is_const_entry(table, handle) {
         return Ok(());
     }
     let why = format!("entry {handle} of `{}` is const in the program", table.name);
-    Err(CommandError::refused(Subject::Table, "IMMUTABLE_TABLE_ENTRIES", why)
+    Err(ControlError::refused(Subject::Table, "IMMUTABLE_TABLE_ENTRIES", why)
         .entity(&table.name)
         .field("handle"))
 }
@@ -635,49 +703,54 @@ pub fn is_const_entry(table: &Table, handle: u32) -> bool {
     table.entries.get(handle as usize).is_some_and(|e| e.is_const)
 }
 
-/// The name of an action, given by its index in a table's list.
-fn action_name<'p>(program: &'p Program, table: &Table, action: u32) -> Result<&'p str> {
-    let listed = table.actions.get(action as usize).ok_or_else(|| {
-        let why = format!("`{}` has no action number {action}", table.name);
-        CommandError::refused(Subject::Table, "INVALID_ACTION_NAME", why).entity(&table.name).field("action")
-    })?;
-    Ok(&program.actions[listed.action.index()].control_name)
+/// Refuses an action, given by its index in a table's list, unless it is there and `fits`. `unfit` is the reason, given the
+/// names of the action and of the table.
+fn check_action(
+    program: &Program,
+    table: &Table,
+    action: u32,
+    fits: impl Fn(&TableAction) -> bool,
+    unfit: impl Fn(&str, &str) -> String,
+) -> Result<()> {
+    let name = |listed: &TableAction| program.actions[listed.action.index()].control_name.as_str();
+    let why = match table.actions.get(action as usize) {
+        Some(listed) if fits(listed) => return Ok(()),
+        Some(listed) => unfit(name(listed), &table.name),
+        None => format!("`{}` has no action number {action}", table.name),
+    };
+    Err(ControlError::refused(Subject::Table, "INVALID_ACTION_NAME", why)
+        .entity(&table.name)
+        .field("action")
+        .choices(table.actions.iter().filter(|listed| fits(listed)).map(name)))
 }
 
 /// Refuses entries with an action that is for defaults only.
-pub fn check_entry_action(program: &Program, table: &Table, action: u32) -> Result<()> {
-    let name = action_name(program, table, action)?;
-    if !table.actions[action as usize].default_only {
-        return Ok(());
-    }
-    let why = format!("`{name}` may only be the default action of `{}` (@defaultonly)", table.name);
-    Err(CommandError::refused(Subject::Table, "INVALID_ACTION_NAME", why).entity(&table.name).field("action"))
+fn check_entry_action(program: &Program, table: &Table, action: u32) -> Result<()> {
+    let unfit = |name: &str, table: &str| {
+        format!("`{name}` may only be the default action of `{table}` (@defaultonly)")
+    };
+    check_action(program, table, action, |listed| !listed.default_only, unfit)
 }
 
 /// Refuses a default action that the program does not allow.
-pub fn check_default_action(program: &Program, table: &Table, action: u32) -> Result<()> {
+fn check_default_action(program: &Program, table: &Table, action: u32) -> Result<()> {
     if table.const_default {
         let same = table.default.action == action;
         let code = if same { "DEFAULT_ENTRY_IS_CONST" } else { "DEFAULT_ACTION_IS_CONST" };
         return Err(const_default(table, code));
     }
-    let name = action_name(program, table, action)?;
-    if table.actions[action as usize].table_only {
-        let why = format!("`{name}` may not be the default action of `{}` (@tableonly)", table.name);
-        return Err(CommandError::refused(Subject::Table, "INVALID_ACTION_NAME", why)
-            .entity(&table.name)
-            .field("action"));
-    }
-    Ok(())
+    let unfit =
+        |name: &str, table: &str| format!("`{name}` may not be the default action of `{table}` (@tableonly)");
+    check_action(program, table, action, |listed| !listed.table_only, unfit)
 }
 
-fn const_default(table: &Table, code: &str) -> CommandError {
+fn const_default(table: &Table, code: &str) -> ControlError {
     let why = format!("`{}` has a const default_action", table.name);
-    CommandError::refused(Subject::Table, code, why).entity(&table.name).field("action")
+    ControlError::refused(Subject::Table, code, why).entity(&table.name).field("action")
 }
 
 /// Refuses tables whose entries do not age.
-pub fn check_timeouts(table: &Table) -> Result<()> {
+fn check_timeouts(table: &Table) -> Result<()> {
     if table.idle_timeout {
         return Ok(());
     }
@@ -685,56 +758,34 @@ pub fn check_timeouts(table: &Table) -> Result<()> {
         "table {} does not support entry timeouts: the program does not declare `support_timeout`",
         table.name
     );
-    Err(CommandError::new(message).entity(&table.name).field("table"))
+    Err(ControlError::new(message).entity(&table.name).field("table"))
 }
 
 /// Refuses action profiles without groups.
 pub fn check_selector(program: &Program, profile: InstanceId) -> Result<()> {
+    let is_selector =
+        |instance: &Instance| matches!(instance.kind, InstanceKind::ActionProfile { selector: true, .. });
     let instance = &program.instances[profile.index()];
-    if matches!(instance.kind, InstanceKind::ActionProfile { selector: true, .. }) {
+    if is_selector(instance) {
         return Ok(());
     }
+    let selectors = program.instances.iter().filter(|instance| is_selector(instance));
     let message = format!("this needs an action profile with a selector: `{}` has no groups", instance.name);
-    Err(CommandError::new(message).entity(&instance.name).field("table"))
-}
-
-/// Returns the result of `of` for an instance of that kind.
-fn instance<T>(
-    instances: &[Instance],
-    id: InstanceId,
-    kind: &str,
-    of: impl Fn(&InstanceKind) -> Option<T>,
-) -> Result<T> {
-    let found = instances.get(id.index()).and_then(|instance| of(&instance.kind));
-    found.ok_or_else(|| CommandError::new(format!("the program has no such {kind}")).field(kind))
-}
-
-fn check_index(name: &str, kind: Subject, cell: &Cell, size: u32) -> Result<()> {
-    let why = match cell {
-        Cell::Index(index) if *index < size => return Ok(()),
-        Cell::Index(index) => index_error(u64::from(*index), size),
-        Cell::Entry(_) => format!("`{name}` is not direct: expected an index"),
-    };
-    Err(CommandError::refused(kind, "INVALID_INDEX", why).entity(name).field("index"))
-}
-
-/// The error for an index outside an array.
-pub fn index_error(index: u64, size: u32) -> String {
-    match size {
-        0 => "the array has no cells".to_string(),
-        _ => format!("found index {index}, expected 0 to {}", size - 1),
-    }
+    Err(ControlError::new(message)
+        .entity(&instance.name)
+        .field("action profile")
+        .choices(selectors.map(|instance| instance.name.as_str())))
 }
 
 /// Refuses invalid meter rates.
 pub fn check_rates(rates: Option<&Rates>) -> Result<()> {
     let Some(rates) = rates else { return Ok(()) };
     if rates.iter().any(|rate| !rate.per_us.is_finite() || rate.per_us < 0.0) {
-        return Err(CommandError::new("expected rates of 0 or more").field("rate"));
+        return Err(ControlError::new("expected rates of 0 or more").field("rate"));
     }
     if rates[0].per_us > rates[1].per_us {
         let why = "the committed rate is above the peak rate: the smaller comes first";
-        return Err(CommandError::refused(Subject::Meter, "INVALID_INFO_RATE_VALUE", why).field("rate"));
+        return Err(ControlError::refused(Subject::Meter, "INVALID_INFO_RATE_VALUE", why).field("rate"));
     }
     Ok(())
 }
@@ -742,11 +793,11 @@ pub fn check_rates(rates: Option<&Rates>) -> Result<()> {
 fn check_range(what: &str, found: u32, max: u32) -> Result<()> {
     match found <= max {
         true => Ok(()),
-        false => Err(CommandError::new(format!("found {what} {found}, expected 0 to {max}")).field(what)),
+        false => Err(ControlError::new(format!("found {what} {found}, expected 0 to {max}")).field(what)),
     }
 }
 
-/// Maximum number of places in a group.
+/// Maximum sum of the weights in a group: the number of its places.
 pub const PLACES_MAX: u64 = 1 << 16;
 
 /// Refuses groups with too many places.
@@ -754,8 +805,8 @@ pub fn check_places(places: u64) -> Result<()> {
     match places <= PLACES_MAX {
         true => Ok(()),
         false => {
-            let message = format!("found {places} places in a group, expected at most {PLACES_MAX}");
-            Err(CommandError::new(message).field("group"))
+            let message = format!("found weights of {places} together, expected at most {PLACES_MAX}");
+            Err(ControlError::new(message).field("weight"))
         }
     }
 }
@@ -784,7 +835,7 @@ impl CopyCheck {
             }
             false => {
                 let message = format!("found {copies} replicas, expected at most {REPLICAS_MAX}");
-                Err(CommandError::limit(message).field("replicas"))
+                Err(ControlError::limit(message).field("replicas"))
             }
         }
     }
@@ -803,7 +854,7 @@ impl CopyCheck {
                 let message = format!(
                     "found port {port} with replication id {replication_id} twice, expected different copies"
                 );
-                Err(CommandError::new(message).field("replicas"))
+                Err(ControlError::new(message).field("replicas"))
             }
         }
     }
@@ -830,7 +881,7 @@ fn check_bytes(bytes_max: Option<u32>) -> Result<()> {
         Some(0) => {
             let message =
                 format!("copies of 0 bytes: expected 1 to {SESSION_BYTES_MAX}, or none for all bytes");
-            Err(CommandError::new(message).field("length"))
+            Err(ControlError::new(message).field("length"))
         }
         Some(bytes) => check_range("length", bytes, SESSION_BYTES_MAX),
         None => Ok(()),
@@ -846,12 +897,12 @@ pub fn check_group(group: u32) -> Result<()> {
     match group {
         0 => {
             let message = format!("found multicast group 0, which means none: expected 1 to {MULTICAST_MAX}");
-            Err(CommandError::new(message).field("group"))
+            Err(ControlError::new(message).field("group"))
         }
         1..=MULTICAST_MAX => Ok(()),
         _ => {
             let message = format!("found group {group}, expected 1 to {MULTICAST_MAX}");
-            Err(CommandError::new(message).field("group"))
+            Err(ControlError::new(message).field("group"))
         }
     }
 }
@@ -893,15 +944,14 @@ pub fn needs_priority(table: &p4jet_ir::Table) -> bool {
 fn shape(program: &Program, id: TableId, table: &p4jet_ir::Table) -> Shape {
     let name = |a: &p4jet_ir::TableAction| program.actions[a.action.index()].control_name.clone();
     let actions = table.actions.iter().zip(0..).map(|(a, i)| (name(a), i));
-    let instances = |wanted: &dyn Fn(&InstanceKind) -> bool| {
-        let all = program.instances.iter().zip(0..).filter(|(i, _)| wanted(&i.kind));
-        all.map(|(_, id)| InstanceId(id)).collect::<Vec<_>>()
+    let of_kind = |wanted: &dyn Fn(&InstanceKind) -> bool| {
+        instances(program).filter(|(_, instance)| wanted(&instance.kind)).map(|(id, _)| id).collect()
     };
     let direct_counters =
-        instances(&|k| matches!(k, InstanceKind::DirectCounter { table, .. } if *table == id));
-    let direct_meters = instances(&|k| matches!(k, InstanceKind::DirectMeter { table, .. } if *table == id));
+        of_kind(&|k| matches!(k, InstanceKind::DirectCounter { table, .. } if *table == id));
+    let direct_meters = of_kind(&|k| matches!(k, InstanceKind::DirectMeter { table, .. } if *table == id));
     Shape {
-        actions: NameIndex::new("action", actions),
+        actions: NameIndex::of("action", "table", actions),
         needs_priority: needs_priority(table),
         match_kind: match_kind(table),
         direct_counters,

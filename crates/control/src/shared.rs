@@ -2,7 +2,7 @@
 
 use crate::changes::Changes;
 use crate::control::Control;
-use crate::error::{CommandError, NO_MEMORY, Result, Subject, count};
+use crate::error::{ControlError, NO_MEMORY, Result, Subject, UNAVAILABLE, count};
 use crate::event::Subscription;
 use crate::guard::{MemoryClaim, guarded};
 use crate::host::{Host, Keep, Program, Ready, Swap, Swapped};
@@ -48,7 +48,7 @@ struct Shared {
 struct NoQueues {
     switch: Weak<Switch>,
     queues: QueueConfig,
-    why: CommandError,
+    why: ControlError,
 }
 
 /// Maximum number of simultaneous compilations for clients; a refusal names the number. They do not wait for each other, and no
@@ -92,13 +92,13 @@ impl<'s> Compilation<'s> {
                     let message = format!(
                         "no memory: {all} may need {mib} MiB of address space, which the system refuses (see ulimit -v)"
                     );
-                    CommandError::new(message).code(NO_MEMORY)
+                    ControlError::new(message).code(NO_MEMORY)
                 })?;
                 Ok(begun)
             }
             Err(_) => {
                 let text = "four compilations are running, which is the limit; try again later";
-                Err(CommandError::limit(text))
+                Err(ControlError::limit(text))
             }
         }
     }
@@ -218,7 +218,7 @@ impl<'s> Transaction<'s> {
     }
 
     /// Undoes the changes since a mark because of an error, like [`Batch::take_back_to`].
-    pub fn take_back_to(&mut self, mark: Mark, error: CommandError) -> CommandError {
+    pub fn take_back_to(&mut self, mark: Mark, error: ControlError) -> ControlError {
         self.batch.take_back_to(mark, error)
     }
 
@@ -260,7 +260,7 @@ impl<'s> Transaction<'s> {
     }
 
     /// Undoes all changes because of an error, like [`Batch::take_back`].
-    pub fn take_back(self, error: CommandError) -> CommandError {
+    pub fn take_back(self, error: ControlError) -> ControlError {
         self.batch.take_back(error)
     }
 }
@@ -321,10 +321,10 @@ impl SharedControl {
     /// # Errors
     ///
     /// The file cannot be used.
-    pub fn keep(&self, path: &Path, read_command: ReadCommand) -> io::Result<Vec<String>> {
+    pub fn keep(&self, path: &Path, read_command: ReadCommand) -> Result<Vec<String>> {
         let mut kept = self.kept();
-        let opened = guarded(|| Ok(Journal::open(&kept.control, path, read_command)));
-        let (journal, mut lost) = opened.map_err(|error: CommandError| io::Error::other(error.message))??;
+        let open = || Journal::open(&kept.control, path, read_command);
+        let (journal, mut lost) = guarded(|| open().map_err(|error| ControlError::of_named_file(&error)))?;
         kept.journal = Some(journal);
         drop(kept);
         lost.extend(self.make_queues().and_then(std::result::Result::err));
@@ -336,7 +336,7 @@ impl SharedControl {
     /// # Errors
     ///
     /// The file cannot be written, or a batch is still being applied, which the file does not have then.
-    pub fn write_state_file(&self) -> io::Result<()> {
+    pub fn write_state_file(&self) -> Result<()> {
         let start = Instant::now();
         let mut kept = loop {
             let kept = match self.0.kept.try_lock() {
@@ -348,14 +348,13 @@ impl SharedControl {
                 break kept;
             }
             if start.elapsed() >= END_WAIT {
-                return Err(io::Error::other(
-                    "a batch of updates has not ended: neither its updates nor the latest register values are saved",
-                ));
+                let why = "a batch of updates has not ended: neither its updates nor the latest register values are saved";
+                return Err(ControlError::new(why).code(UNAVAILABLE));
             }
             std::thread::sleep(Duration::from_millis(1));
         };
         let Kept { control, journal: Some(journal), .. } = &mut *kept else { return Ok(()) };
-        journal.replace(control).map(drop)
+        journal.replace(control).map(drop).map_err(|error| ControlError::of_named_file(&error))
     }
 
     /// Returns the whole configuration at one moment: one JSON record per line.
@@ -437,7 +436,7 @@ impl SharedControl {
         let (mut change, mut result) = (Some(change), None);
         let mut once = || result = change.take().map(|change| change());
         self.host()?.hold_packets(&mut once)?;
-        result.ok_or_else(|| CommandError::new("the host did not make the change"))
+        result.ok_or_else(|| ControlError::new("the host did not make the change"))
     }
 
     /// Calls `change` once, while no packets are processed if that is possible: without a host nothing holds them, and a worker that
@@ -562,7 +561,7 @@ impl SharedControl {
     /// The switch has no host: the code is `UNSUPPORTED`.
     pub fn host(&self) -> Result<&dyn Host> {
         let none =
-            || CommandError::unsupported("not supported: the ports and program of this switch are fixed");
+            || ControlError::unsupported("not supported: the ports and program of this switch are fixed");
         self.0.host.as_deref().ok_or_else(none)
     }
 
@@ -644,7 +643,7 @@ impl SharedControl {
     pub fn prepare_program(&self, program: &Program<'_>, cancel: &Cancel) -> Result<()> {
         let ongoing = || {
             let why = "a program is already prepared: activate it, or load another in its place";
-            CommandError::refused(Subject::Program, "ONGOING_SWAP", why)
+            ControlError::refused(Subject::Program, "ONGOING_SWAP", why)
         };
         if lock(&self.0.next).is_some() {
             return Err(ongoing());
@@ -665,7 +664,7 @@ impl SharedControl {
     /// No program is prepared, or it cannot replace the running one, which continues.
     pub fn swap_program(&self) -> Result<Loaded> {
         let next = lock(&self.0.next).take();
-        let none = || CommandError::refused(Subject::Program, "NO_ONGOING_SWAP", "no program is prepared");
+        let none = || ControlError::refused(Subject::Program, "NO_ONGOING_SWAP", "no program is prepared");
         let report = self.load(next.ok_or_else(none)?)?;
         // It was prepared for the queues of that time.
         let note = self.make_queues().and_then(std::result::Result::err);
@@ -678,7 +677,7 @@ impl SharedControl {
         let _one_of_few = Compilation::begin(&self.0.compilations)?;
         let swap = host.prepare(program, cancel)?;
         match cancel.is_cancelled() {
-            true => Err(CommandError::cancelled()),
+            true => Err(ControlError::cancelled()),
             false => Ok(swap),
         }
     }
@@ -720,7 +719,7 @@ impl SharedControl {
         let _one_of_few = Compilation::begin(&self.0.compilations)?;
         let ready = host.prepare_pipeline(program, cancel)?;
         match cancel.is_cancelled() {
-            true => Err(CommandError::cancelled()),
+            true => Err(ControlError::cancelled()),
             false => Ok(ready),
         }
     }

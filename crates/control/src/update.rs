@@ -51,8 +51,8 @@ pub enum Update {
     /// Removes a member from a group.
     RemoveFromGroup { profile: InstanceId, group: Ref, member: Ref },
 
-    /// Replaces the members of a group. A member with two places is chosen twice as often
-    /// as a member with one, and a member without places never. Entries may refer to the group even if it is empty.
+    /// Replaces the members of a group. A member with weight 2 is chosen twice as often as one with weight 1, and a member with
+    /// weight 0 never. Entries may refer to the group even if it is empty.
     SetGroup { profile: InstanceId, group: Ref, members: Vec<Share> },
 
     /// Sets one cell of a counter.
@@ -105,7 +105,7 @@ pub enum Update {
     /// Creates or replaces a clone session.
     SetSession {
         session: u32,
-        to: Mirror,
+        to: CloneDestination,
         /// The length to which copies are cut, in bytes: 1 to 65535; `None` for whole packets.
         bytes_max: Option<u32>,
     },
@@ -119,8 +119,8 @@ pub enum Update {
     Note { of: Noted, note: Option<Note> },
     /// Changes the output queues.
     Queue(QueueUpdate),
-    /// Restores the initial state: undoes all changes except the constants of CRCs, and clears registers and
-    /// counters.
+    /// Restores the initial state: undoes all changes except the constants of CRCs and the settings of output queues, and
+    /// clears registers and counters.
     Reset,
 }
 
@@ -269,7 +269,7 @@ pub struct Direct {
 
 /// The destination of the copies of a clone session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mirror {
+pub enum CloneDestination {
     /// To a port.
     Port(u32),
     /// To a multicast group.

@@ -3,7 +3,10 @@
 mod common;
 
 use common::{control, set_up};
-use p4jet_control::{Control, Description, Entity, NamedSelector, PAGE_MAX, Selector};
+use p4jet_control::{
+    Atomicity, Control, Description, Entity, GroupState, NOTE_BYTES_MAX, NamedSelector, Noted, PAGE_MAX,
+    Selector, Share, Update,
+};
 
 /// All that a selector chooses, in pages of this size.
 fn all(control: &Control, selector: &Selector, max: usize) -> Vec<Entity> {
@@ -72,27 +75,107 @@ fn pages_have_a_maximum_size() {
     assert_eq!(all(&control, &cells, usize::MAX).len(), 65_537);
 }
 
+/// A group has its weights, whether they were set or not.
 #[test]
-fn reads_of_absent_objects_are_refused() {
+fn groups_have_weights() {
     let control = control();
-    let schema = control.schema();
-    let l2 = schema.table("l2").unwrap();
-    let (hits, set) = (schema.counter("hits").unwrap(), schema.value_set("pairs").unwrap());
-    for (selector, field) in [
-        (Selector::Entry(l2, 9), "handle"),
-        (Selector::Entries(p4jet_ir::TableId(999)), "table"),
-        (Selector::Entries(set), "table"),
-        (Selector::ValueSet(l2), "table"),
-        (Selector::Counter(hits), "counter"),
-        (Selector::Counter(p4jet_ir::InstanceId(999)), "counter"),
-        (Selector::Register(hits), "register"),
-        (Selector::Meter(hits), "meter"),
-        (Selector::Session(3), "session"),
-    ] {
-        let error = control.read(&selector, 0, 1).unwrap_err();
-        assert_eq!(error.field.as_deref(), Some(field), "{selector:?}: {error}");
+    set_up(
+        &control,
+        r#"{"create_member":{"profile":"ecmp","do":{"action":"deny"}}}
+{"create_member":{"profile":"ecmp","do":{"action":"deny"}}}
+{"create_group":{"profile":"ecmp"}}
+{"create_group":{"profile":"ecmp"}}
+{"add_to_group":{"profile":"ecmp","group":0,"member":1}}
+{"set_group":{"profile":"ecmp","group":1,"members":[[0,3],[1,0]]}}"#,
+    );
+    let group = |handle, members: &[(u32, u32)], weighted| {
+        let members = members.iter().map(|(member, weight)| Share { member: *member, weight: *weight });
+        Entity::Group(handle, GroupState { members: members.collect(), weighted })
+    };
+    let ecmp = control.schema().profile("ecmp").unwrap();
+    let expected = [group(0, &[(1, 1)], false), group(1, &[(0, 3), (1, 0)], true)];
+    assert_eq!(all(&control, &Selector::Groups(ecmp), 1), expected);
+    assert_eq!(
+        records(&control, r#"{"groups":{"profile":"ecmp"}}"#, 1),
+        [
+            r#"{"group":{"profile":"ingress.ecmp","handle":0,"members":[1]}}"#,
+            r#"{"group":{"profile":"ingress.ecmp","handle":1,"members":[0,1],"places":[3,0]}}"#
+        ]
+    );
+}
+
+/// One multicast group, and the note about one object.
+#[test]
+fn single_objects_are_read() {
+    let control = control();
+    set_up(
+        &control,
+        r#"{"create_multicast_group":{"group":1}}
+{"create_multicast_group":{"group":2}}
+{"create_node":{"rid":1,"ports":[1],"lags":[]}}
+{"associate":{"group":2,"node":0}}
+{"note":{"of":{"multicast_group":2},"note":"07ff"}}"#,
+    );
+    assert_eq!(all(&control, &Selector::MulticastGroup(2), 5), [Entity::MulticastGroup(2, vec![0])]);
+    assert_eq!(
+        records(&control, r#"{"multicast_group":{"group":2}}"#, 5),
+        [r#"{"multicast":{"groups":{"2":[0]},"nodes":{},"lags":{}}}"#]
+    );
+    let of = Noted::MulticastGroup(2);
+    assert_eq!(all(&control, &Selector::Note(of.clone()), 5), [Entity::Note(of, Box::new([7, 255]))]);
+    let note = r#"{"note":{"of":{"multicast_group":2},"note":"07ff"}}"#;
+    assert_eq!(records(&control, r#"{"note":{"of":{"multicast_group":2}}}"#, 5), [note]);
+    assert!(control.dump(true).lines().any(|line| line == note));
+    assert!(all(&control, &Selector::Note(Noted::MulticastGroup(1)), 5).is_empty());
+}
+
+/// The notes about objects of all kinds, in pages of any size.
+#[test]
+fn notes_are_read_in_pages() {
+    let control = control();
+    set_up(
+        &control,
+        r#"{"insert":{"table":"l2","key":["1"],"do":{"action":"deny"}}}
+{"insert":{"table":"l2","key":["2"],"do":{"action":"deny"}}}
+{"create_group":{"profile":"ecmp"}}
+{"create_multicast_group":{"group":1}}
+{"set_session":{"number":5,"port":1}}
+{"note":{"of":{"own":"b"},"note":"01"}}
+{"note":{"of":{"own":"a"},"note":"02"}}
+{"note":{"of":{"digest":"c"},"note":"03"}}
+{"note":{"of":{"session":5},"note":"04"}}
+{"note":{"of":{"multicast_group":1},"note":"05"}}
+{"note":{"of":{"group":{"profile":"ecmp","group":0}},"note":"06"}}
+{"note":{"of":{"default":{"table":"acl"}},"note":"07"}}
+{"note":{"of":{"entry":{"table":"l2","handle":1}},"note":"08"}}
+{"note":{"of":{"entry":{"table":"l2","handle":0}},"note":"09"}}"#,
+    );
+    let expected: Vec<_> = control.notes().into_iter().map(|(of, note)| Entity::Note(of, note)).collect();
+    assert_eq!(expected.len(), 9);
+    for max in [1, 2, 3, 4, 7, 9, 100] {
+        assert_eq!(all(&control, &Selector::Notes, max), expected, "by {max}");
     }
-    assert!(control.read(&Selector::Members(hits), 0, 1).is_err());
+    // Others are not missed if a note is deleted between two pages.
+    let page = control.read(&Selector::Notes, 0, 2).unwrap();
+    set_up(&control, r#"{"delete":{"table":"l2","entry":0}}"#);
+    assert_eq!(control.read(&Selector::Notes, page.next.unwrap(), 100).unwrap().entities, expected[2..]);
+    assert!(control.read(&Selector::Notes, u64::MAX, 100).unwrap().entities.is_empty());
+    let named = records(&control, r#"{"notes":{}}"#, 3);
+    let dump = control.dump(true);
+    assert!(
+        named.len() == 8 && named.iter().all(|record| dump.lines().any(|line| line == record)),
+        "{named:?}"
+    );
+    // Long notes come one by one.
+    let long = |name: &str| {
+        let of = Noted::Own(name.into());
+        Update::Note { of, note: Some(vec![0; NOTE_BYTES_MAX].into()) }
+    };
+    assert!(control.write(vec![long("x"), long("y"), long("z")], Atomicity::AllOrNothing).in_effect);
+    let from = page.next.unwrap();
+    let page = control.read(&Selector::Notes, from, 100).unwrap();
+    assert_eq!(page.entities.len(), 8);
+    assert_eq!(control.read(&Selector::Notes, page.next.unwrap(), 100).unwrap().entities.len(), 1);
 }
 
 /// All records that a selector by name chooses, in pages of this size.

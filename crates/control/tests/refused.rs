@@ -4,8 +4,8 @@ mod common;
 
 use common::{control, set_up};
 use p4jet_control::{
-    Act, Atomicity, Cell, Control, EntryRef, Mirror, ObjectKind, Queue, QueueUpdate, Ref, SharedControl,
-    Update,
+    Act, Atomicity, Cell, CloneDestination, Control, EntryRef, ObjectKind, Queue, QueueUpdate, Ref,
+    SharedControl, Update,
 };
 use p4jet_dataplane::Rate;
 use p4jet_externs::{CounterValue, CrcParams};
@@ -188,7 +188,7 @@ impl Random<'_> {
             39 => Update::Dissociate { group: multicast, node },
             40 => Update::SetLag { lag: self.below(3), ports: self.ports() },
             41 => {
-                let to = self.of(&[Mirror::Port(1), Mirror::Group(2)]);
+                let to = self.of(&[CloneDestination::Port(1), CloneDestination::Group(2)]);
                 let bytes_max = self.of(&[None, Some(64)]);
                 match self.below(3) {
                     0 => Update::DeleteSession(multicast),
@@ -223,7 +223,7 @@ fn a_refused_batch_leaves_no_trace() {
             match round % 3 {
                 0 => drop(batch),
                 1 => {
-                    let error = batch.take_back(p4jet_control::CommandError::new("refused"));
+                    let error = batch.take_back(p4jet_control::ControlError::new("refused"));
                     assert_eq!(error.message, "refused", "seed {seed}: {done:?}");
                 }
                 _ => {

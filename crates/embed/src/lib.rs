@@ -11,13 +11,13 @@ pub use num_bigint::BigUint;
 pub use p4jet_control as control;
 pub use p4jet_control::describe::{ArrayInfo, CrcInfo, DigestInfo, ProfileInfo};
 pub use p4jet_control::{
-    Act, ActionInfo, Atomicity, Batch, Call, Cell, CommandError, Control, Crc, DEFAULT_CELL, Description,
-    Direct, DryRun, Entity, EntryKey, EntryRef, EntryState, ErrorKind, Event, Host, Keep, KeyField, Loaded,
-    Mark, Mirror, NOTE_BYTES_MAX, NamedCell, NamedEntry, NamedNoted, NamedPage, NamedSelector, NamedUpdate,
-    Note, Noted, PAGE_MAX, Page, Param, PortChange, PortStats, Program, Published, Queue, QueueUpdate,
-    RateRecord, ReadCommand, Ready, Ref, Rights, Schema, Selector, Session as NamedSession, Share,
-    SharedControl, Source, Stats, Subject, Subscription, Swap, Swapped, TableInfo, Topics, Transaction,
-    Update, WEIGHT_MAX, Written,
+    Act, ActionInfo, Atomicity, Batch, Call, Cell, CloneDestination, Control, ControlError, Crc,
+    DEFAULT_CELL, Description, Direct, DryRun, Entity, EntryKey, EntryRef, EntryState, ErrorKind, Event,
+    GroupState, Host, Keep, KeyField, Loaded, Mark, NOTE_BYTES_MAX, NamedCell, NamedEntry, NamedNoted,
+    NamedPage, NamedSelector, NamedUpdate, Note, Noted, PAGE_MAX, Page, Param, PortChange, PortStats,
+    Program, Published, Queue, QueueUpdate, RateRecord, ReadCommand, Ready, Ref, Rights, Schema, Selector,
+    Session as NamedSession, Share, SharedControl, Source, Stats, Subject, Subscription, Swap, Swapped,
+    TableInfo, Topics, Transaction, Update, WEIGHT_MAX, Written,
 };
 pub use p4jet_control::{record, schema, stats, value};
 pub use p4jet_dataplane as dataplane;
@@ -44,7 +44,7 @@ use std::sync::Arc;
 ///
 /// The program is refused: the code is `PROGRAM_REFUSED`, and the message has the compiler's diagnostics as `p4jet check` prints
 /// them. Or the system refuses memory: the code is `NO_MEMORY`.
-pub fn switch(name: &str, text: &str) -> Result<Arc<Switch>, CommandError> {
+pub fn switch(name: &str, text: &str) -> Result<Arc<Switch>, ControlError> {
     switch_with_workers(name, text, 1)
 }
 
@@ -53,13 +53,13 @@ pub fn switch(name: &str, text: &str) -> Result<Arc<Switch>, CommandError> {
 /// # Errors
 ///
 /// Those of [`switch`], or the number of workers is another.
-pub fn switch_with_workers(name: &str, text: &str, workers: usize) -> Result<Arc<Switch>, CommandError> {
+pub fn switch_with_workers(name: &str, text: &str, workers: usize) -> Result<Arc<Switch>, ControlError> {
     if !(1..=WORKERS_MAX).contains(&workers) {
         let message = format!("found {workers} workers, expected 1 to {WORKERS_MAX}");
-        return Err(CommandError::new(message).field("workers"));
+        return Err(ControlError::new(message).field("workers"));
     }
     let compiled = p4jet_compile::compile(name, text);
-    let compiled = compiled.map_err(|refused| CommandError::program_refused(refused.text()))?;
+    let compiled = compiled.map_err(|refused| ControlError::program_refused(refused.text()))?;
     let switch = Switch::with_options(compiled.program, p4jet_dataplane::Options::default(), workers);
     switch.map_err(|error| RunError::from(error).into())
 }
@@ -71,9 +71,9 @@ pub fn switch_with_workers(name: &str, text: &str, workers: usize) -> Result<Arc
 ///
 /// The program cannot be compiled to machine code: the code is `PROGRAM_REFUSED`. Or the switch has no worker of this index, or that
 /// worker exists: the field is `index`.
-pub fn worker(switch: &Arc<Switch>, engine: EngineKind, index: usize) -> Result<Worker, CommandError> {
+pub fn worker(switch: &Arc<Switch>, engine: EngineKind, index: usize) -> Result<Worker, ControlError> {
     if engine == EngineKind::Jit {
         switch.code().map_err(|error| RunError::from(switch.program_error(&error)))?;
     }
-    switch.worker(engine, index).map_err(|error| CommandError::new(error.message).field("index"))
+    switch.worker(engine, index).map_err(|error| ControlError::new(error.message).field("index"))
 }

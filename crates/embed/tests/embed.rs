@@ -52,28 +52,28 @@ fn refused_updates_carry_their_place_and_the_choices() {
 struct Bare;
 
 impl Host for Bare {
-    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
-        Err(CommandError::unsupported("one program"))
+    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, ControlError> {
+        Err(ControlError::unsupported("one program"))
     }
 
-    fn prepare_queues(&self) -> Result<Swap, CommandError> {
-        Err(CommandError::unsupported("no queues"))
+    fn prepare_queues(&self) -> Result<Swap, ControlError> {
+        Err(ControlError::unsupported("no queues"))
     }
 
-    fn subscribe(&self, _: Topics) -> Result<NoticeSubscription, CommandError> {
-        Err(CommandError::unsupported("no messages"))
+    fn subscribe(&self, _: Topics) -> Result<NoticeSubscription, ControlError> {
+        Err(ControlError::unsupported("no messages"))
     }
 
     fn ports(&self) -> Vec<PortStats> {
         vec![PortStats { port: 7, ..PortStats::default() }]
     }
 
-    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), CommandError> {
-        Err(CommandError::unsupported("fixed ports"))
+    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), ControlError> {
+        Err(ControlError::unsupported("fixed ports"))
     }
 
-    fn remove_port(&self, _: u32) -> Result<(), CommandError> {
-        Err(CommandError::unsupported("fixed ports"))
+    fn remove_port(&self, _: u32) -> Result<(), ControlError> {
+        Err(ControlError::unsupported("fixed ports"))
     }
 
     fn stop(&self) {}
@@ -82,7 +82,7 @@ impl Host for Bare {
 #[test]
 fn a_host_can_be_implemented() {
     let control = Control::new(p4jet_embed::switch("basic_l2.p4", PROGRAM).unwrap());
-    let unsupported = |code: &CommandError| assert_eq!(&*code.code, "UNSUPPORTED");
+    let unsupported = |code: &ControlError| assert_eq!(&*code.code, "UNSUPPORTED");
     let alone = SharedControl::new(control.clone(), None);
     unsupported(&alone.ports().unwrap_err());
     unsupported(&alone.subscribe(Topics::default()).err().unwrap());

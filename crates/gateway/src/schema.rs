@@ -4,7 +4,7 @@ use crate::state::{CRC_CUSTOM, POOLS, PROFILE};
 use num_bigint::BigUint;
 use p4jet_control::value::hex_bytes;
 use p4jet_control::{
-    Action, CommandError, InstanceId, KeyField, KeyMatch, Param, Schema, TableId, TableInfo, Update,
+    Action, ControlError, InstanceId, KeyField, KeyMatch, Param, Schema, TableId, TableInfo, Update,
 };
 use p4jet_text::runtime_command;
 use std::collections::BTreeMap;
@@ -159,7 +159,7 @@ impl Objects {
     /// # Errors
     ///
     /// It is the schema of another program: the error has the first name that it lacks.
-    pub fn new(schema: Schema) -> Result<Objects, CommandError> {
+    pub fn new(schema: Schema) -> Result<Objects, ControlError> {
         let mut tables = [TableId(0); Table::ALL.len()];
         for table in Table::ALL {
             tables[table as usize] = schema.table(table.name())?;

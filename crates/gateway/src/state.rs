@@ -2,7 +2,7 @@
 
 use crate::schema::{Call, Field, Key, Objects, Shape, Table, last};
 use p4jet_control::record::{Groups, Record};
-use p4jet_control::{Act, CommandError, KeyMatch, NamedSelector, Ref, TableId};
+use p4jet_control::{Act, ControlError, KeyMatch, NamedSelector, Ref, TableId};
 use p4jet_text::client::Client;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -136,7 +136,7 @@ impl Reading<'_> {
 
     /// Reads all that the gateway could have set.
     fn read(&mut self, client: &mut Client) -> io::Result<Result<(), String>> {
-        let wrong = |error: CommandError| Ok(Err(error.message));
+        let wrong = |error: ControlError| Ok(Err(error.message));
         let schema = match client.schema()? {
             Ok(schema) => schema,
             Err(error) => return wrong(error),

@@ -6,7 +6,7 @@ use crate::profiles::check_one_shots;
 use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::table_entry::{handle_of_id, id_of_handle};
 use crate::write::Writer;
-use p4jet_control::{CommandError, Control, Note, NoteOwner, Noted, PartChange, Update};
+use p4jet_control::{Control, ControlError, Note, NoteOwner, Noted, PartChange, Update};
 use p4jet_p4info::proto::v1;
 use prost::Message;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ pub const METADATA_BYTES_MAX: usize = 64 * 1024;
 pub struct Owner;
 
 impl NoteOwner for Owner {
-    fn check(&self, control: &Control, update: &Update) -> std::result::Result<(), CommandError> {
+    fn check(&self, control: &Control, update: &Update) -> std::result::Result<(), ControlError> {
         check_one_shots(control, update)
     }
 

@@ -11,7 +11,7 @@ use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::table_entry::{handle_of_id, id_of_handle};
 use crate::write::Writer;
 use p4jet_control::schema::check_places;
-use p4jet_control::{Act, CommandError, Control, INVALID_ARGUMENT, Noted, Ref, Share, Subject, Update};
+use p4jet_control::{Act, Control, ControlError, INVALID_ARGUMENT, Noted, Ref, Share, Subject, Update};
 use p4jet_ir::{InstanceId, TableId};
 use p4jet_p4info::proto::v1::{
     self, ActionSelectionMode, GroupMember, SizeSemantics, TableActionType, UpdateType,
@@ -64,7 +64,7 @@ fn members_of_one_shots(control: &Control, profile: InstanceId) -> HashSet<u32> 
 /// Refuses an update by a runtime command that would change the members or the group of a one-shot, or refer to them; they have no
 /// ids, and belong to one entry. While a selector has one-shots, it takes no other members and groups (OS-6). A group whose entry
 /// is gone can be deleted.
-pub(crate) fn check_one_shots(control: &Control, update: &Update) -> std::result::Result<(), CommandError> {
+pub(crate) fn check_one_shots(control: &Control, update: &Update) -> std::result::Result<(), ControlError> {
     use Update::*;
     let program = control.program();
     let of_table = |table: &TableId| program.tables[table.index()].profile;
@@ -97,19 +97,20 @@ pub(crate) fn check_one_shots(control: &Control, update: &Update) -> std::result
     };
     let Some(profile) = profile else { return Ok(()) };
     let store = control.profile(control.schema().profile_table(profile)?)?;
-    let has_one_shots = |group: &(u32, Vec<u32>)| is_one_shot_of(control, profile, group.0);
-    if !store.groups_from(0, 1).0.first().is_some_and(has_one_shots) {
+    let has_one_shots =
+        store.groups_from(0, 1).0.first().is_some_and(|(group, _)| is_one_shot_of(control, profile, *group));
+    if !has_one_shots {
         return Ok(());
     }
     let name = &program.instances[profile.index()].name;
     let refuse = |field: &str, why: String| {
-        Err(CommandError::refused(Subject::Table, INVALID_ARGUMENT, why).entity(name).field(field))
+        Err(ControlError::refused(Subject::Table, INVALID_ARGUMENT, why).entity(name).field(field))
     };
     if is_new {
         let why = format!(
             "`{name}` has one-shots of P4Runtime now, and takes members and groups when they are gone"
         );
-        return refuse("profile", why);
+        return refuse("action profile", why);
     }
     // An object created by the same batch does not belong to a one-shot.
     let handle = |of: Ref| match of {
@@ -626,10 +627,16 @@ pub(crate) fn show_group(
     control: &Control,
     id: u32,
     profile: &Profile,
-    (handle, members): (u32, Vec<u32>),
+    handle: u32,
+    members: &[Share],
 ) -> v1::ActionProfileGroup {
     let note = group_note(control, profile, handle);
-    let plain = |member: &u32| GroupMember { member_id: id_of_handle(*member), weight: 1, watch_kind: None };
+    // Set by another client.
+    let plain = |share: &Share| GroupMember {
+        member_id: id_of_handle(share.member),
+        weight: share.weight as i32,
+        watch_kind: None,
+    };
     let max_size = note.as_ref().map_or(0, |note| note.max_size);
     v1::ActionProfileGroup {
         action_profile_id: id,

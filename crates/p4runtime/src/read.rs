@@ -492,8 +492,8 @@ impl Pipeline {
                 }
                 let selector = Selector::Groups(profile.instance);
                 read_page(control, &selector, *wanted, from, max, |read| match read {
-                    Read::Group(handle, members) if wanted.is_none_or(|wanted| wanted == handle) => {
-                        let group = profiles::show_group(control, *id, profile, (handle, members));
+                    Read::Group(handle, group) if wanted.is_none_or(|wanted| wanted == handle) => {
+                        let group = profiles::show_group(control, *id, profile, handle, &group.members);
                         out.push(entity(EntityKind::ActionProfileGroup(group)));
                     }
                     _ => {}

@@ -1,6 +1,6 @@
 //! Refusals of updates and reads of entities.
 
-use p4jet_control::CommandError;
+use p4jet_control::ControlError;
 use p4jet_p4info::proto::v1;
 use std::fmt;
 
@@ -117,8 +117,8 @@ impl Refusal {
     }
 }
 
-impl From<CommandError> for Refusal {
-    fn from(error: CommandError) -> Refusal {
+impl From<ControlError> for Refusal {
+    fn from(error: ControlError) -> Refusal {
         let (code, reason) = match &*error.code {
             "DUPLICATE_ENTRY" => (Code::AlreadyExists, Reason::Exists),
             "TABLE_FULL" | "NO_MEMORY" | "LIMIT" => (Code::ResourceExhausted, Reason::Full),

@@ -8,7 +8,7 @@ use crate::links::{Ports, depend_on_ports};
 use crate::pipeline::Pipeline;
 use crate::refusal::{Code, Errors, Reason, Refusal, Result};
 use crate::session::RoleView;
-use p4jet_control::{CommandError, Control, Published, SharedControl, Transaction, Update, each_held};
+use p4jet_control::{Control, ControlError, Published, SharedControl, Transaction, Update, each_held};
 use p4jet_p4info::proto::v1::{self, EntityKind, UpdateType};
 
 /// The outcome of a batch of updates.
@@ -135,10 +135,10 @@ impl<'a> Writer<'a> {
             if all_or_nothing {
                 *self.pipeline.wanted() = wanted_digests;
                 // The text names changes that could not be rolled back.
-                let message = self.batch.take_back(CommandError::new(refusal.message)).message;
+                let message = self.batch.take_back(ControlError::new(refusal.message)).message;
                 return Err(rolled_back(total, place, Refusal { message, ..refusal }));
             }
-            let message = self.batch.take_back_to(mark, CommandError::new(refusal.message)).message;
+            let message = self.batch.take_back_to(mark, ControlError::new(refusal.message)).message;
             errors.put(place, Refusal { message, ..refusal });
         }
         let new_texts = texts.new_ones();

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Around, Fixture, exact, update};
-use p4jet_control::CommandError;
+use p4jet_control::ControlError;
 use p4jet_p4info::proto::v1::{
     Atomicity, EntityKind, MeterConfig, TableEntry, Update, UpdateType, ValueSetEntry, ValueSetMember,
 };
@@ -21,9 +21,9 @@ struct Holding {
 }
 
 impl Around for Holding {
-    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), ControlError> {
         if self.stuck {
-            return Err(CommandError::new("worker 0 is stuck"));
+            return Err(ControlError::new("worker 0 is stuck"));
         }
         self.holds.fetch_add(1, Ordering::SeqCst);
         change();

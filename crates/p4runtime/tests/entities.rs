@@ -178,7 +178,7 @@ fn refusals_of_unknown_members_name_the_field_and_the_choices() {
     assert_eq!(error.message, "`I.paths` has no member 6: expected 3, 5");
     // This refusal comes from p4jet-control.
     let error = f.update(Delete, EntityKind::ActionProfileMember(member(&f, 3, 1)));
-    assert!(error.message.starts_with("`I.spread`, member: "), "{}", error.message);
+    assert!(error.message.starts_with("`I.paths`, member: "), "{}", error.message);
 }
 
 #[test]
@@ -537,6 +537,12 @@ fn z_18_a_command_keeps_the_rest_of_a_group() {
     ]));
     assert_eq!(f.switch.restore(&dump), Ok(None));
     shown(&[given.members[0].clone(), added]);
+    // Weights that another client sets are shown.
+    let members = vec![p4jet_control::Share { member: 2, weight: 4 }];
+    assert!(write(vec![Update::SetGroup { profile, group: 1.into(), members }]));
+    let members = vec![GroupMember { member_id: 2, weight: 4, watch_kind: None }];
+    let group = ActionProfileGroup { members, max_size: 0, ..given };
+    assert_eq!(groups(&f), [EntityKind::ActionProfileGroup(group)]);
 }
 
 /// The sizes of all groups and one-shots of a selector are at most its size.
@@ -1048,7 +1054,7 @@ fn mc_10_groups_of_commands_are_read() {
         Update::CreateMulticastGroup(3),
         node,
         Update::Associate { group: 3, node: p4jet_control::Ref::Made(1) },
-        Update::SetSession { session: 6, to: p4jet_control::Mirror::Port(4), bytes_max: Some(100) },
+        Update::SetSession { session: 6, to: p4jet_control::CloneDestination::Port(4), bytes_max: Some(100) },
     ];
     assert!(f.switch.write(updates, p4jet_control::Atomicity::AllOrNothing).0.in_effect);
     assert_eq!(f.read(multicast(0, &[])), [multicast(3, &[(1, 5), (2, 5)])]);

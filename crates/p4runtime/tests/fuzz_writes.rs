@@ -10,7 +10,7 @@ mod model;
 
 use common::{Around, Fixture, bytes, exact, lpm, optional, range, ternary, text};
 use model::{Kind, Model, TABLES};
-use p4jet_control::{CommandError, PortStats};
+use p4jet_control::{ControlError, PortStats};
 use p4jet_p4info::proto::v1::{
     self, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember, Atomicity,
     BackupReplica, CloneSessionEntry, CounterData, CounterEntry, DigestConfig, DigestEntry,
@@ -55,7 +55,7 @@ impl Around for NoPackets {
         (0..16).map(port).collect()
     }
 
-    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), ControlError> {
         change();
         Ok(())
     }

@@ -4,7 +4,7 @@ mod common;
 
 use UpdateType::{Insert, Modify};
 use common::*;
-use p4jet_control::{CommandError, PortStats};
+use p4jet_control::{ControlError, PortStats};
 use p4jet_p4info::proto::v1::{
     self, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember,
     BackupReplica, CloneSessionEntry, EntityKind, GroupMember, MulticastGroupEntry,
@@ -30,7 +30,7 @@ impl Around for Ports {
         self.0.lock().unwrap().iter().map(info).collect()
     }
 
-    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), ControlError> {
         // Workers that hold packets do not answer.
         let ports = self.0.try_lock();
         change();

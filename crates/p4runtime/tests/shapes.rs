@@ -5,7 +5,7 @@ mod common;
 use UpdateType::{Delete, Insert, Modify};
 use common::*;
 use p4jet_control::Atomicity::AllOrNothing as All;
-use p4jet_control::{CommandError, Update};
+use p4jet_control::{ControlError, Update};
 use p4jet_p4info::proto::v1::{
     ActionProfileGroup, ActionProfileMember, Atomicity, CounterData, CounterEntry, DataValue, Entity,
     EntityKind, GroupMember, Index, MeterConfig, MeterCounterData, MulticastGroupEntry, P4Data,
@@ -582,7 +582,7 @@ fn cell(f: &Fixture, index: i64) -> u64 {
 struct Gate(Mutex<()>);
 
 impl Around for Gate {
-    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), ControlError> {
         let _held = self.0.lock().unwrap();
         change();
         Ok(())

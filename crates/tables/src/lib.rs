@@ -58,7 +58,7 @@ pub use explain::{Difference, Explanation, Hit, HitReason, Near};
 pub use grace::reclaim;
 pub use memory::NoMemory;
 pub use p4jet_ir::{KeyMatch, MatchKind};
-pub use profile::{ActionProfile, Sizes};
+pub use profile::{ActionProfile, GroupPlaces, Sizes};
 pub use table::Table;
 pub use timeouts::{HIT_SHIFT, Idle, Life, SavedTimeout};
 pub use view::{Guard, Structure, View, ViewHandle, lookup_fast, pin, select_batch, structure_of};

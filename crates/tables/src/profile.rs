@@ -126,6 +126,15 @@ struct Group {
     seen: usize,
 }
 
+impl Group {
+    fn places(&self) -> GroupPlaces {
+        (self.members.iter().map(|(member, places)| (*member, *places)).collect(), self.weighted)
+    }
+}
+
+/// The members of a group as [`ActionProfile::set_group`] takes them, handles with numbers of places, and whether that set them.
+pub type GroupPlaces = (Vec<(u32, u32)>, bool);
+
 /// The members of a group: their number, which is never 0; the capacity; then their slots in the order of their handles,
 /// followed by free places, so that a large group can be built by single changes.
 type List = [AtomicU32];
@@ -434,12 +443,13 @@ impl ActionProfile {
         (members.collect(), rest.next().map(|(handle, _)| *handle))
     }
 
-    /// Returns up to `max` groups from the handle `from` on, as [`Self::members_from`] returns members.
-    pub fn groups_from(&self, from: u32, max: usize) -> (Vec<(u32, Vec<u32>)>, Option<u32>) {
+    /// Returns up to `max` groups from the handle `from` on, as [`Self::members_from`] returns members, with what
+    /// [`Self::group_places`] returns.
+    pub fn groups_from(&self, from: u32, max: usize) -> (Vec<(u32, GroupPlaces)>, Option<u32>) {
         let profile = self.lock();
         let mut rest = profile.groups.range(from..);
         let groups = rest.by_ref().take(max);
-        let groups = groups.map(|(handle, group)| (*handle, group.members.keys().copied().collect()));
+        let groups = groups.map(|(handle, group)| (*handle, group.places()));
         (groups.collect(), rest.next().map(|(handle, _)| *handle))
     }
 
@@ -560,10 +570,8 @@ impl ActionProfile {
     }
 
     /// Returns the members of a group as [`Self::set_group`] takes them, and whether that set them.
-    pub fn group_places(&self, handle: u32) -> Option<(Vec<(u32, u32)>, bool)> {
-        let profile = self.lock();
-        let group = profile.groups.get(&handle)?;
-        Some((group.members.iter().map(|(member, places)| (*member, *places)).collect(), group.weighted))
+    pub fn group_places(&self, handle: u32) -> Option<GroupPlaces> {
+        self.lock().groups.get(&handle).map(Group::places)
     }
 
     /// Returns the places of a member in a group that [`Self::set_group`] set with `weighted`.

@@ -8,7 +8,7 @@ use crate::prompt::{Commander, named_state};
 use crate::wire::{Answer, Request};
 use p4jet_control::record::Record;
 use p4jet_control::{
-    Atomicity, CommandError, Description, NamedPage, NamedSelector, NamedUpdate, PAGE_MAX, Stats,
+    Atomicity, ControlError, Description, NamedPage, NamedSelector, NamedUpdate, PAGE_MAX, Stats,
 };
 use p4jet_dataplane::Topics;
 use std::collections::BTreeMap;
@@ -169,22 +169,22 @@ impl Client {
     }
 
     /// Reads the statistics of the switch.
-    pub fn stats(&mut self) -> io::Result<Result<Stats, CommandError>> {
+    pub fn stats(&mut self) -> io::Result<Result<Stats, ControlError>> {
         let answer = self.ask(&Request::Stats)?;
         Ok(match (answer.error, answer.stats) {
             (Some(error), _) => Err(error.into_command_error()),
             (None, Some(stats)) => Ok(*stats),
-            (None, None) => Err(CommandError::new("the switch sent no statistics")),
+            (None, None) => Err(ControlError::new("the switch sent no statistics")),
         })
     }
 
     /// The objects of the program that runs, with their shapes.
-    pub fn schema(&mut self) -> io::Result<Result<Description, CommandError>> {
+    pub fn schema(&mut self) -> io::Result<Result<Description, ControlError>> {
         let answer = self.ask(&Request::Schema)?;
         Ok(match (answer.error, answer.schema) {
             (Some(error), _) => Err(error.into_command_error()),
             (None, Some(schema)) => Ok(*schema),
-            (None, None) => Err(CommandError::new("the switch sent no schema")),
+            (None, None) => Err(ControlError::new("the switch sent no schema")),
         })
     }
 
@@ -195,7 +195,7 @@ impl Client {
         selector: &NamedSelector,
         from: u64,
         max: usize,
-    ) -> io::Result<Result<NamedPage, CommandError>> {
+    ) -> io::Result<Result<NamedPage, ControlError>> {
         let answer = self.ask(&Request::Read { selector: selector.clone(), from, max })?;
         Ok(match answer.error {
             Some(error) => Err(error.into_command_error()),
@@ -204,7 +204,7 @@ impl Client {
     }
 
     /// All objects that a selector chooses, read in pages: changes between two pages may be included or not.
-    pub fn read_all(&mut self, selector: &NamedSelector) -> io::Result<Result<Vec<Record>, CommandError>> {
+    pub fn read_all(&mut self, selector: &NamedSelector) -> io::Result<Result<Vec<Record>, ControlError>> {
         let (mut records, mut from) = (Vec::new(), Some(0));
         while let Some(at) = from {
             match self.read(selector, at, PAGE_MAX)? {
@@ -223,7 +223,7 @@ impl Client {
         &mut self,
         updates: Vec<NamedUpdate>,
         atomicity: Atomicity,
-    ) -> io::Result<Vec<Result<Option<u32>, CommandError>>> {
+    ) -> io::Result<Vec<Result<Option<u32>, ControlError>>> {
         let total = updates.len();
         let answer = self.ask(&Request::Write { updates, atomicity })?;
         if let Some(error) = answer.error {

@@ -1,7 +1,7 @@
 //! Errors in lines of text, and their presentation.
 
 use p4jet_control::names::UnknownName;
-use p4jet_control::{CommandError, ErrorKind, Subject};
+use p4jet_control::{ControlError, ErrorKind, Subject};
 use std::fmt;
 use std::ops::Range;
 
@@ -10,11 +10,11 @@ use std::ops::Range;
 pub struct LineError {
     /// What was found, what was expected and which choices exist, in one line.
     pub message: String,
-    /// A stable code ([`CommandError::code`]).
+    /// A stable code ([`ControlError::code`]).
     pub code: Box<str>,
-    /// The object that refused ([`CommandError::entity`]).
+    /// The object that refused ([`ControlError::entity`]).
     pub entity: Option<Box<str>>,
-    /// The part of the change that is wrong ([`CommandError::field`]).
+    /// The part of the change that is wrong ([`ControlError::field`]).
     pub field: Option<Box<str>>,
     /// The valid choices, if the list is short.
     pub choices: Box<[String]>,
@@ -25,18 +25,18 @@ pub struct LineError {
 impl LineError {
     /// An error with the code `INVALID_ARGUMENT` and exactly this message.
     pub fn new(message: impl Into<String>) -> LineError {
-        let error = CommandError::new("");
+        let error = ControlError::new("");
         LineError { message: message.into(), ..LineError::plain(error) }
     }
 
     /// An error about a feature that p4jet does not support yet.
     pub(crate) fn unsupported(message: impl Into<String>) -> LineError {
-        LineError::plain(CommandError::unsupported(message))
+        LineError::plain(ControlError::unsupported(message))
     }
 
     /// A switch's error, with its message unchanged.
-    fn plain(error: CommandError) -> LineError {
-        let CommandError { message, code, entity, field, choices, .. } = error;
+    fn plain(error: ControlError) -> LineError {
+        let ControlError { message, code, entity, field, choices, .. } = error;
         LineError { message, code, entity, field, choices, span: None }
     }
 
@@ -58,7 +58,7 @@ impl LineError {
 
     /// Adds the choices.
     pub(crate) fn choices<'a>(self, choices: impl Iterator<Item = &'a str>) -> LineError {
-        let choices = CommandError::new("").choices(choices).choices;
+        let choices = ControlError::new("").choices(choices).choices;
         LineError { choices, ..self }
     }
 
@@ -69,7 +69,7 @@ impl LineError {
     }
 
     /// Adds the changes that could not be undone.
-    pub(crate) fn and_not_undone(self, undone: Result<(), CommandError>) -> LineError {
+    pub(crate) fn and_not_undone(self, undone: Result<(), ControlError>) -> LineError {
         let Err(also) = undone else { return self };
         LineError { message: format!("{}; undoing failed: {also}", self.message), ..self }
     }
@@ -83,9 +83,9 @@ impl LineError {
 /// The word with which bmv2's CLI begins messages about requests that it refuses itself.
 const ERROR: &str = "Error: ";
 
-impl From<CommandError> for LineError {
+impl From<ControlError> for LineError {
     /// Adds the words of bmv2's CLI.
-    fn from(error: CommandError) -> LineError {
+    fn from(error: ControlError) -> LineError {
         let operation = match error.subject {
             Subject::Check => None,
             Subject::Table => Some("table"),
@@ -146,10 +146,10 @@ pub(crate) fn invalid_data(parameter: impl fmt::Display) -> String {
     format!("Invalid runtime data: parameter {parameter}")
 }
 
-impl From<LineError> for CommandError {
-    fn from(error: LineError) -> CommandError {
+impl From<LineError> for ControlError {
+    fn from(error: LineError) -> ControlError {
         let LineError { message, code, entity, field, choices, .. } = error;
-        CommandError { code, entity, field, choices, ..CommandError::new(message) }
+        ControlError { code, entity, field, choices, ..ControlError::new(message) }
     }
 }
 

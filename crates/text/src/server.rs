@@ -10,7 +10,7 @@ use crate::shared::answer;
 use crate::wire::{Answer, Request, WireError};
 use crate::{Message, Users};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use p4jet_control::{CommandError, MemoryClaim, PAGE_MAX, Rights, SharedControl, Subscription, Topics};
+use p4jet_control::{ControlError, MemoryClaim, PAGE_MAX, Rights, SharedControl, Subscription, Topics};
 use p4jet_dataplane::Cancel;
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
@@ -508,7 +508,7 @@ enum Unparsed {
     /// The line is not a request.
     Wrong(String),
     /// Its memory is refused.
-    Memory(CommandError),
+    Memory(ControlError),
 }
 
 /// Parses a line, if there is memory for the request.
@@ -522,7 +522,7 @@ fn parsed(line: &[u8]) -> Result<Request, Unparsed> {
 }
 
 /// Claims memory for a request: a little for each, so that none ends the process, and more if the answer may be long.
-fn claim(state: &State, request: &Request) -> Result<MemoryClaim, CommandError> {
+fn claim(state: &State, request: &Request) -> Result<MemoryClaim, ControlError> {
     let answer = match request {
         Request::Command { line, .. } => answer_bytes(&state.control.control(), line),
         Request::Read { max, .. } => (*max).min(PAGE_MAX) * ANSWER_BYTES_PER_OBJECT,
@@ -534,12 +534,12 @@ fn claim(state: &State, request: &Request) -> Result<MemoryClaim, CommandError> 
 }
 
 /// Registers a client as a subscriber, if there is room.
-fn subscribe(state: &State, turn: &Turn, topics: Topics) -> Result<Subscription, CommandError> {
+fn subscribe(state: &State, turn: &Turn, topics: Topics) -> Result<Subscription, ControlError> {
     let clients = state.clients();
     let are = |client: &&Known| client.turn.since_ms.load(Ordering::Relaxed) == Turn::SUBSCRIBER;
     let (there, max) = (clients.values().filter(are).count(), state.limits.subscribers);
     if there >= max {
-        return Err(CommandError::limit(format!("{max} clients have subscribed, and no more may")));
+        return Err(ControlError::limit(format!("{max} clients have subscribed, and no more may")));
     }
     turn.set(Turn::SUBSCRIBER);
     drop(clients);

@@ -7,7 +7,7 @@ use crate::commands::{
 use crate::error::{LineError, LoadError};
 use crate::wire::{Answer, Request, WireError};
 use p4jet_control::{
-    Atomicity, CommandError, Control, MemoryClaim, PortStats, Presence, Program, Rights, SharedControl,
+    Atomicity, Control, ControlError, MemoryClaim, PortStats, Presence, Program, Rights, SharedControl,
     Stats, Subject, Update, guarded,
 };
 use p4jet_dataplane::{Cancel, CaptureSpec};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// # Errors
 ///
 /// The command is wrong for this program.
-pub fn read_command(control: &Control, line: &str) -> Result<Option<Update>, CommandError> {
+pub fn read_command(control: &Control, line: &str) -> Result<Option<Update>, ControlError> {
     Ok(match Answerer::new(control).parse(line)? {
         Command::Change(change) => Some(change.update),
         _ => None,
@@ -186,7 +186,7 @@ fn carry_out_request(
 /// Memory for a trace, a capture or statistics.
 const OBSERVE_BYTES: usize = 8 << 20;
 
-fn stats(shared: &SharedControl) -> Result<Stats, CommandError> {
+fn stats(shared: &SharedControl) -> Result<Stats, ControlError> {
     if !shared.has_host() {
         return Err(set_up_once("stats"));
     }
@@ -288,8 +288,8 @@ fn program_reply(
     Ok(reply)
 }
 
-fn set_up_once(command: &str) -> CommandError {
-    CommandError::unsupported(format!(
+fn set_up_once(command: &str) -> ControlError {
+    ControlError::unsupported(format!(
         "not supported: {command} (the ports and program of this switch are fixed)"
     ))
 }

@@ -19,7 +19,7 @@ use crate::error::{LineError, LoadError};
 use crate::messages::{parse_topics, topic_names};
 use p4jet_control::record::Record;
 use p4jet_control::{
-    Atomicity, CommandError, Description, ErrorKind, INVALID_ARGUMENT, NamedSelector, NamedUpdate, PAGE_MAX,
+    Atomicity, ControlError, Description, ErrorKind, INVALID_ARGUMENT, NamedSelector, NamedUpdate, PAGE_MAX,
     Stats, Written,
 };
 use p4jet_dataplane::Topics;
@@ -388,7 +388,7 @@ pub struct UpdateResult {
 impl From<(Written, Option<String>)> for Answer {
     fn from((written, note): (Written, Option<String>)) -> Answer {
         let ok = written.in_effect && written.results.iter().all(Result::is_ok);
-        let result = |result: Result<Option<u32>, CommandError>| match result {
+        let result = |result: Result<Option<u32>, ControlError>| match result {
             Ok(handle) => UpdateResult { handle, error: None },
             Err(error) => UpdateResult { handle: None, error: Some(error.into()) },
         };
@@ -450,13 +450,13 @@ pub struct WireError {
     pub kind: String,
     /// The message.
     pub text: String,
-    /// A stable code ([`CommandError::code`]), such as `TABLE_FULL`. `None` for `INVALID_ARGUMENT`.
+    /// A stable code ([`ControlError::code`]), such as `TABLE_FULL`. `None` for `INVALID_ARGUMENT`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// The object that refused, by its name in the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entity: Option<String>,
-    /// The part of the change that is wrong ([`CommandError::field`]).
+    /// The part of the change that is wrong ([`ControlError::field`]).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// The valid choices.
@@ -476,12 +476,12 @@ impl WireError {
     }
 
     /// The error of a command.
-    pub(crate) fn into_command_error(self) -> CommandError {
+    pub(crate) fn into_command_error(self) -> ControlError {
         let error = match self.kind.as_str() {
-            "unsupported" => CommandError::unsupported(self.text),
-            _ => CommandError::new(self.text),
+            "unsupported" => ControlError::unsupported(self.text),
+            _ => ControlError::new(self.text),
         };
-        CommandError {
+        ControlError {
             code: self.code.map_or(error.code, Into::into),
             entity: self.entity.map(Into::into),
             field: self.field.map(Into::into),
@@ -493,7 +493,7 @@ impl WireError {
     /// The error of a line of commands.
     pub(crate) fn into_line_error(self) -> LineError {
         let span = self.span.map(|(start, end)| start..end);
-        let CommandError { message, code, entity, field, choices, .. } = self.into_command_error();
+        let ControlError { message, code, entity, field, choices, .. } = self.into_command_error();
         LineError { message, code, entity, field, choices, span }
     }
 }
@@ -501,12 +501,12 @@ impl WireError {
 impl From<LineError> for WireError {
     fn from(error: LineError) -> WireError {
         let span = error.span.clone().map(|span| (span.start, span.end));
-        WireError { span, ..CommandError::from(error).into() }
+        WireError { span, ..ControlError::from(error).into() }
     }
 }
 
-impl From<CommandError> for WireError {
-    fn from(error: CommandError) -> WireError {
+impl From<ControlError> for WireError {
+    fn from(error: ControlError) -> WireError {
         let kind = match error.kind() {
             ErrorKind::Wrong => "wrong",
             ErrorKind::Unsupported => "unsupported",

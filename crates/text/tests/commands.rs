@@ -288,7 +288,7 @@ fn errors_name_what_was_found_and_expected() {
         ),
         (
             "table_add ipv4_lpm nothing 1.2.3.0/24 =>",
-            "Invalid action name (nothing): actions of the program are `NoAction`, `ingress.",
+            "Invalid action name (nothing): actions of the table are `NoAction`, `ingress.",
         ),
         (
             "table_add l2 forward 1 => 1 2",

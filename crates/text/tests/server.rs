@@ -6,7 +6,7 @@ mod common;
 
 use common::control;
 use p4jet_control::{
-    Atomicity, CommandError, Control, Host, NamedSelector, NamedUpdate, PortStats, Program, Rights,
+    Atomicity, Control, ControlError, Host, NamedSelector, NamedUpdate, PortStats, Program, Rights,
     SharedControl, Stats, Swap, Swapped,
 };
 use p4jet_dataplane::{Cancel, CaptureSpec, Subscription, Switch, Topics};
@@ -487,9 +487,9 @@ impl Stub {
 }
 
 impl Host for Stub {
-    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, CommandError> {
+    fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap, ControlError> {
         let (Program::File(_, rights) | Program::Texts(_, _, rights)) = program else {
-            return Err(CommandError::new("no text command loads such a program"));
+            return Err(ControlError::new("no text command loads such a program"));
         };
         self.note(rights);
         let program = program.path();
@@ -499,53 +499,53 @@ impl Host for Stub {
                 std::thread::sleep(Duration::from_millis(1));
             }
             self.compiling.fetch_sub(1, Ordering::SeqCst);
-            return Err(CommandError::new("it was cancelled"));
+            return Err(ControlError::new("it was cancelled"));
         }
         if program.ends_with("broken.p4") {
             panic!("the compiler lost its way");
         }
         if !program.ends_with("good.p4") {
-            return Err(CommandError::program_refused(format!(
+            return Err(ControlError::program_refused(format!(
                 "error: {} does not compile",
                 program.display()
             )));
         }
         let text = common::PROGRAM.replace("ingress.l2", "ingress.renamed");
-        let switch = Switch::new(p4jet_ir::text::parse(&text).unwrap()).map_err(CommandError::new)?;
+        let switch = Switch::new(p4jet_ir::text::parse(&text).unwrap()).map_err(ControlError::new)?;
         Ok(Box::new(move || Ok(Swapped { switch, report: "l2: its entries are gone\n".into() })))
     }
 
-    fn start_capture(&self, _: CaptureSpec, rights: &Rights) -> Result<(), CommandError> {
+    fn start_capture(&self, _: CaptureSpec, rights: &Rights) -> Result<(), ControlError> {
         self.note(rights);
         Ok(())
     }
 
-    fn prepare_counted(&self, _: bool, _: &Cancel) -> Result<Option<Swap>, CommandError> {
+    fn prepare_counted(&self, _: bool, _: &Cancel) -> Result<Option<Swap>, ControlError> {
         Ok(None)
     }
 
-    fn stats(&self) -> Result<Stats, CommandError> {
+    fn stats(&self) -> Result<Stats, ControlError> {
         Ok(Stats { program: "stub".into(), received: 7, ..Stats::default() })
     }
 
-    fn prepare_queues(&self) -> Result<Swap, CommandError> {
+    fn prepare_queues(&self) -> Result<Swap, ControlError> {
         self.queues_tried.fetch_add(1, Ordering::SeqCst);
-        Err(CommandError::new("this one has none"))
+        Err(ControlError::new("this one has none"))
     }
 
-    fn subscribe(&self, _: Topics) -> Result<Subscription, CommandError> {
-        Err(CommandError::new("nothing happens here"))
+    fn subscribe(&self, _: Topics) -> Result<Subscription, ControlError> {
+        Err(ControlError::new("nothing happens here"))
     }
 
     fn ports(&self) -> Vec<PortStats> {
         self.ports.lock().unwrap().clone()
     }
 
-    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), CommandError> {
+    fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), ControlError> {
         self.note(rights);
         let mut ports = self.ports.lock().unwrap();
         if ports.iter().any(|port| port.port == number) {
-            return Err(CommandError::new(format!("port {number} is in use")));
+            return Err(ControlError::new(format!("port {number} is in use")));
         }
         let why_down = Some("no carrier".to_string());
         ports.push(PortStats {
@@ -558,7 +558,7 @@ impl Host for Stub {
         Ok(())
     }
 
-    fn remove_port(&self, number: u32) -> Result<(), CommandError> {
+    fn remove_port(&self, number: u32) -> Result<(), ControlError> {
         self.ports.lock().unwrap().retain(|port| port.port != number);
         Ok(())
     }
@@ -800,7 +800,7 @@ fn batches_of_updates_over_a_connection() {
     assert_eq!(results, [Ok(Some(0)), Ok(Some(1)), Ok(None)]);
     let refused = [insert(3), update(r#"{"clear":{"table":"l7"}}"#), insert(2)];
     let results = client.write(refused.to_vec(), Atomicity::AllOrNothing).unwrap();
-    let codes = |results: Vec<Result<_, CommandError>>| {
+    let codes = |results: Vec<Result<_, ControlError>>| {
         results.into_iter().map(|result| result.map_err(|error| error.code.into_string())).collect::<Vec<_>>()
     };
     let error = |code: &str| Err(code.to_string());

@@ -1,17 +1,16 @@
 //! Applies updates.
 
-use super::cells::no_cell;
 use super::sessions::{no_session, session_update};
 use super::undo::{Undo, UndoOther};
 use crate::control::Control;
-use crate::error::{CommandError, Result, Subject, taken};
+use crate::error::{ControlError, Result, Subject, taken};
 use crate::guard::{HEAP_BLOCK_BYTES, claim_for_undo, collect_claimed, guarded};
 use crate::made::{Kind, Made};
-use crate::schema::{ObjectKind, check_entry_open};
-use crate::update::{Act, Cell, DEFAULT_CELL, Direct, Mirror, Update};
+use crate::schema::{ObjectKind, check_entry_open, instances, tables};
+use crate::update::{Act, Cell, CloneDestination, DEFAULT_CELL, Direct, Update};
 use num_bigint::BigUint;
 use p4jet_externs::{Multicast, Pages, Replica, Session};
-use p4jet_ir::{InstanceId, InstanceKind, TableId};
+use p4jet_ir::InstanceKind;
 use p4jet_tables::{Action, Entry};
 use std::collections::BTreeSet;
 
@@ -119,47 +118,51 @@ impl Control {
                 }
             }
             Update::CreateMember { profile, action } => {
-                let (table, of) = self.profile_of(profile)?;
+                let (of, refused) = self.profile_of(profile)?;
                 let handle = match at {
                     None => of.create_member(action),
-                    Some(handle) if of.member(handle).is_some() => return Err(taken("member", handle)),
+                    Some(handle) if of.member(handle).is_some() => {
+                        return Err(taken("member", handle).entity(self.schema.instance_name(profile)));
+                    }
                     Some(handle) => of.restore_member(handle, action),
                 };
-                let handle = handle.map_err(self.refused(table))?;
+                let handle = handle.map_err(refused)?;
                 note(&|| Update::DeleteMember { profile, member: handle.into() }.into());
                 return Ok(Some(handle));
             }
             Update::ModifyMember { profile, member, action } => {
-                let (table, of) = self.profile_of(profile)?;
+                let (of, refused) = self.profile_of(profile)?;
                 let handle = made.handle(member, Kind::Member(profile), self.program())?;
-                let old = of.modify_member(handle, action).map_err(self.refused(table))?;
+                let old = of.modify_member(handle, action).map_err(refused)?;
                 note(&|| Update::ModifyMember { profile, member: handle.into(), action: old.clone() }.into());
             }
             Update::DeleteMember { profile, member } => {
-                let (table, of) = self.profile_of(profile)?;
+                let (of, refused) = self.profile_of(profile)?;
                 let handle = made.handle(member, Kind::Member(profile), self.program())?;
-                let old = of.delete_member(handle).map_err(self.refused(table))?;
+                let old = of.delete_member(handle).map_err(refused)?;
                 note(&|| {
                     let create = Update::CreateMember { profile, action: old.clone() };
                     UndoOther::Updates(vec![(create, Some(handle))]).into()
                 });
             }
             Update::CreateGroup { profile } => {
-                let (table, of) = self.profile_of(profile)?;
+                let (of, refused) = self.profile_of(profile)?;
                 let handle = match at {
                     None => of.create_group(),
-                    Some(handle) if of.group(handle).is_some() => return Err(taken("group", handle)),
+                    Some(handle) if of.group(handle).is_some() => {
+                        return Err(taken("group", handle).entity(self.schema.instance_name(profile)));
+                    }
                     Some(handle) => of.restore_group(handle),
                 };
-                let handle = handle.map_err(self.refused(table))?;
+                let handle = handle.map_err(refused)?;
                 note(&|| Update::DeleteGroup { profile, group: handle.into() }.into());
                 return Ok(Some(handle));
             }
             Update::DeleteGroup { profile, group } => {
-                let (table, of) = self.profile_of(profile)?;
+                let (of, refused) = self.profile_of(profile)?;
                 let handle = made.handle(group, Kind::Group(profile), self.program())?;
                 let (members, weighted) = of.group_places(handle).unwrap_or_default();
-                of.delete_group(handle).map_err(self.refused(table))?;
+                of.delete_group(handle).map_err(refused)?;
                 // The last one is applied first.
                 note(&|| UndoOther::GroupMembers(profile, handle, members.clone(), weighted).into());
                 note(&|| {
@@ -168,41 +171,42 @@ impl Control {
                 });
             }
             Update::SetGroup { profile, group, members } => {
-                let (table, of) = self.profile_of(profile)?;
+                let (of, refused) = self.profile_of(profile)?;
                 let group = made.handle(group, Kind::Group(profile), self.program())?;
                 let members: Vec<_> = members.iter().map(|share| (share.member, share.weight)).collect();
-                let (old, weighted) = of.set_group(group, &members, true).map_err(self.refused(table))?;
+                let (old, weighted) = of.set_group(group, &members, true).map_err(refused)?;
                 note(&|| UndoOther::GroupMembers(profile, group, old.clone(), weighted).into());
             }
             Update::Note { of, note: text } => {
                 if text.is_some() && !self.is_there(&of) {
-                    return Err(CommandError::new("the object of the note does not exist"));
+                    let error = ControlError::new("the object of the note does not exist");
+                    return Err(self.schema.of_noted(error, &of).field("of"));
                 }
                 let old = self.set_note(of.clone(), text);
                 note(&|| Update::Note { of: of.clone(), note: old.clone() }.into());
             }
             Update::AddToGroup { profile, group, member } => {
-                let (table, of) = self.profile_of(profile)?;
+                let (of, refused) = self.profile_of(profile)?;
                 let group = made.handle(group, Kind::Group(profile), self.program())?;
                 let member = made.handle(member, Kind::Member(profile), self.program())?;
-                of.add_to_group(member, group).map_err(self.refused(table))?;
+                of.add_to_group(member, group).map_err(refused)?;
                 note(&|| {
                     Update::RemoveFromGroup { profile, group: group.into(), member: member.into() }.into()
                 });
             }
             Update::RemoveFromGroup { profile, group, member } => {
-                let (table, of) = self.profile_of(profile)?;
+                let (of, refused) = self.profile_of(profile)?;
                 let group = made.handle(group, Kind::Group(profile), self.program())?;
                 let member = made.handle(member, Kind::Member(profile), self.program())?;
                 let places = of.places_in(member, group);
-                of.remove_from_group(member, group).map_err(self.refused(table))?;
+                of.remove_from_group(member, group).map_err(refused)?;
                 note(&|| match places {
                     Some(places) => UndoOther::MemberOfWeighted(profile, group, (member, places)).into(),
                     None => Update::AddToGroup { profile, group: group.into(), member: member.into() }.into(),
                 });
             }
             Update::WriteCounter { counter, cell, value } => {
-                let index = self.cell(self.schema.direct_table(counter), &cell, made)?;
+                let index = self.cell(counter, &cell, made)?;
                 let old = self.counter_value(counter, index)?;
                 self.write_counter(counter, index, value)?;
                 note(&|| Update::WriteCounter { counter, cell: Cell::Index(index), value: old }.into());
@@ -212,7 +216,7 @@ impl Control {
                     None => Vec::new(),
                     Some(_) => collect_claimed(self.counter_values(id), 0)?,
                 };
-                self.switch.state().counter_reset(id.0).map_err(|e| no_cell(Subject::Counter, e))?;
+                self.switch.state().counter_reset(id.0).map_err(self.no_cell(Subject::Counter, id))?;
                 if let Some(log) = log {
                     log.push(UndoOther::Counters(id, old).into());
                 }
@@ -232,13 +236,13 @@ impl Control {
                         collect_claimed(self.switch.state().register_values(id.0), heap_bytes)?
                     }
                 };
-                self.switch.state().register_reset(id.0).map_err(|e| no_cell(Subject::Register, e))?;
+                self.switch.state().register_reset(id.0).map_err(self.no_cell(Subject::Register, id))?;
                 if let Some(log) = log {
                     log.push(UndoOther::Registers(id, old).into());
                 }
             }
             Update::SetMeter { meter, cell, rates } => {
-                let index = self.cell(self.schema.direct_table(meter), &cell, made)?;
+                let index = self.cell(meter, &cell, made)?;
                 let old = self.meter_rates(meter, index)?;
                 self.set_meter(meter, index, rates)?;
                 note(&|| Update::SetMeter { meter, cell: Cell::Index(index), rates: old }.into());
@@ -266,7 +270,7 @@ impl Control {
                     let action = Action { action: 0, data: Vec::new() };
                     let generation = table.next_generation();
                     let inserted = table.insert(Entry { key, priority: 0, action });
-                    let handle = inserted.map_err(|error| self.refused_by_set(set, &error))?;
+                    let handle = inserted.map_err(self.refused(set))?;
                     if let Some(log) = log {
                         log.push(Undo::Insert(set, handle, generation));
                     }
@@ -276,33 +280,32 @@ impl Control {
                 let found = self.switch.table(set).find(&key, 0);
                 // As in bmv2, removing a missing value is no error.
                 if let Some(handle) = found {
-                    self.delete(set, handle, log).map_err(|error| self.refused_by_set(set, &error))?;
+                    self.delete(set, handle, log).map_err(self.refused(set))?;
                 }
             }
             Update::SetSession { session, to, bytes_max } => {
                 let new = match to {
-                    Mirror::Port(port) => {
+                    CloneDestination::Port(port) => {
                         let replicas = vec![Replica { port, replication_id: 0 }];
                         Session { replicas, bytes_max, ..Session::default() }
                     }
-                    Mirror::Group(group) => Session { group: Some(group), bytes_max, ..Session::default() },
+                    CloneDestination::Group(group) => {
+                        Session { group: Some(group), bytes_max, ..Session::default() }
+                    }
                 };
-                let old = self.switch.state().destinations().sessions.get(session).cloned();
-                self.set_session(session, Some(new));
+                let old = self.set_session(session, Some(new));
                 note(&|| session_update(session, old.as_deref()).into());
             }
             Update::SetReplicas { session, replicas, class_of_service, bytes_max } => {
                 let new = Session { replicas, group: None, class_of_service, bytes_max };
-                let old = self.switch.state().destinations().sessions.get(session).cloned();
-                self.set_session(session, Some(new));
+                let old = self.set_session(session, Some(new));
                 note(&|| session_update(session, old.as_deref()).into());
             }
             Update::DeleteSession(session) => {
-                let old = self.switch.state().destinations().sessions.get(session).cloned();
+                let old = self.set_session(session, None);
                 if old.is_none() {
                     return Err(no_session(session));
                 }
-                self.set_session(session, None);
                 note(&|| session_update(session, old.as_deref()).into());
             }
             Update::Queue(update) => {
@@ -353,14 +356,14 @@ impl Control {
         state.change_destinations(|destinations| destinations.sessions = Pages::default());
     }
 
-    /// Resets the switch: the effects of updates, registers and counters. Const entries and the
-    /// constants of custom CRCs remain.
+    /// Resets the switch: the effects of updates, registers and counters. Const entries, the constants of custom CRCs and the
+    /// settings of output queues remain.
     fn reset_state(&self, mut log: Option<&mut Vec<Undo>>) -> Result<()> {
         // Before anything changes: cells come first, because putting them back takes no memory.
         let memory = claim_for_undo(log.as_ref().map_or(0, |_| self.undo_bytes_of_objects()))?;
         let mut change = |update| self.apply(update, None, &Made::default(), log.as_deref_mut()).map(drop);
         let program = self.program();
-        for (instance, id) in program.instances.iter().zip(0..).map(|(i, id)| (i, InstanceId(id))) {
+        for (id, instance) in instances(program) {
             match instance.kind {
                 InstanceKind::Register { .. } => change(Update::ResetRegister(id))?,
                 InstanceKind::Counter { .. } | InstanceKind::DirectCounter { .. } => {
@@ -376,7 +379,7 @@ impl Control {
         }
         // Each table claims its own.
         drop(memory);
-        for (table, id) in program.tables.iter().zip(0..).map(|(t, id)| (t, TableId(id))) {
+        for (id, table) in tables(program) {
             if table.hidden {
                 change(Update::ClearValueSet(id))?;
                 continue;
@@ -386,7 +389,7 @@ impl Control {
             }
             change(Update::ResetDefault(id))?;
         }
-        for (table, id) in program.tables.iter().zip(0..).map(|(t, id)| (t, TableId(id))) {
+        for (id, table) in tables(program) {
             let (Some(profile), Ok(of)) = (table.profile, self.profile(id)) else { continue };
             for (group, _) in of.groups() {
                 change(Update::DeleteGroup { profile, group: group.into() })?;
@@ -403,7 +406,7 @@ impl Control {
     fn undo_bytes_of_objects(&self) -> usize {
         let program = self.program();
         let mut bytes = 0usize;
-        for (table, id) in program.tables.iter().zip(0..).map(|(t, id)| (t, TableId(id))) {
+        for (id, table) in tables(program) {
             bytes = bytes.saturating_add(self.undo_bytes_of_entries(id));
             if let (Some(_), Ok(of)) = (table.profile, self.profile(id)) {
                 bytes = bytes.saturating_add(of.objects_count() * UNDO_BYTES_PER_OBJECT);

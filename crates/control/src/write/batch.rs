@@ -3,7 +3,7 @@
 use super::undo::Undo;
 use crate::changes::Changes;
 use crate::control::Control;
-use crate::error::{CommandError, Result};
+use crate::error::{ControlError, Result};
 use crate::guard::{MemoryClaim, claim_for_places, claim_for_updates, guarded};
 use crate::held::each_held;
 use crate::made::{Kind, Made};
@@ -22,9 +22,9 @@ pub struct Written {
 
 impl Written {
     /// The result of a batch that was undone because of one of its updates.
-    fn aborted(total: usize, place: usize, error: CommandError) -> Written {
+    fn aborted(total: usize, place: usize, error: ControlError) -> Written {
         let why = format!("not applied: update {place} of the batch was refused");
-        let mut results = vec![Err(CommandError::new(why).code("ABORTED")); total];
+        let mut results = vec![Err(ControlError::new(why).code("ABORTED")); total];
         if let Some(refused) = results.get_mut(place) {
             *refused = Err(error);
         }
@@ -170,7 +170,7 @@ impl Batch {
     }
 
     /// Undoes the changes since a mark because of an error. Returns that error, with the changes that could not be undone.
-    pub fn take_back_to(&mut self, mark: Mark, error: CommandError) -> CommandError {
+    pub fn take_back_to(&mut self, mark: Mark, error: ControlError) -> ControlError {
         if let (Some(changes), Some(mark)) = (&mut self.changes, mark.changes) {
             changes.back_to(mark);
         }
@@ -204,7 +204,7 @@ impl Batch {
             let why = format!(
                 "the batch holds the old values of more than {UNDO_CELLS_MAX} cells: send updates of whole arrays in smaller batches"
             );
-            return Err(CommandError::limit(why));
+            return Err(ControlError::limit(why));
         }
         let steps = log.as_ref().map_or(0, Vec::len);
         // The journal uses the names of the schema.
@@ -300,7 +300,7 @@ impl Batch {
     }
 
     /// Undoes all changes because of an error. Returns that error, with the changes that could not be undone.
-    pub fn take_back(mut self, error: CommandError) -> CommandError {
+    pub fn take_back(mut self, error: ControlError) -> ControlError {
         self.changes = None;
         self.control.without(self.log.take().unwrap_or_default(), error)
     }
@@ -414,7 +414,7 @@ mod tests {
         let mark = batch.mark();
         batch.write(Update::ResetRegister(register)).unwrap();
         assert_eq!(batch.undo_cells, 1);
-        batch.take_back_to(mark, CommandError::new("a later update was refused"));
+        batch.take_back_to(mark, ControlError::new("a later update was refused"));
         assert_eq!(batch.undo_cells, 0);
     }
 }

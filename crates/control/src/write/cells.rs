@@ -1,7 +1,7 @@
 //! Counters, registers and meters.
 
 use crate::control::Control;
-use crate::error::{CommandError, Result, Subject};
+use crate::error::{ControlError, INVALID_INDEX, Result, Subject};
 use crate::schema::{Cells, RegisterCells};
 use crate::update::{DEFAULT_CELL, Update};
 use num_bigint::BigUint;
@@ -10,14 +10,16 @@ use p4jet_ir::{InstanceId, TableId};
 use p4jet_tables::{EntryHandle, TableError};
 use std::ops::Range;
 
-/// The error for a cell that does not exist, the only fault that the checks leave.
-pub(crate) fn no_cell(kind: Subject, error: StateError) -> CommandError {
-    CommandError::refused(kind, "INVALID_INDEX", error).field("index")
-}
-
 impl Control {
+    /// Converts the refusal of a counter, meter or register to an error that names it.
+    pub(crate) fn no_cell(&self, kind: Subject, id: InstanceId) -> impl Fn(StateError) -> ControlError + '_ {
+        let name = self.schema.instance_name(id);
+        move |error| ControlError::refused(kind, INVALID_INDEX, error).entity(name).field("index")
+    }
+
     /// The cell behind an index of a counter or meter; for a direct one the index is an entry's handle, or [`DEFAULT_CELL`].
-    fn cell_at(&self, cells: Cells, index: u32) -> Result<u32> {
+    fn cell_at(&self, kind: Subject, of: InstanceId, cells: Cells, index: u32) -> Result<u32> {
+        self.schema.check_index(kind, of, cells, index)?;
         let Cells::Direct(id) = cells else { return Ok(index) };
         let table = self.switch.table(id);
         let handle = EntryHandle(index);
@@ -42,13 +44,14 @@ impl Control {
     ///
     /// The program has no such counter, the index is outside the counter, or no entry has the handle.
     pub fn counter_value(&self, counter: InstanceId, index: u32) -> Result<CounterValue> {
-        let cell = self.cell_at(self.schema.counter_cells(counter)?, index)?;
-        self.switch.state().counter_read(counter.0, cell).map_err(|e| no_cell(Subject::Counter, e))
+        let cell = self.cell_at(Subject::Counter, counter, self.schema.counter_cells(counter)?, index)?;
+        self.switch.state().counter_read(counter.0, cell).map_err(self.no_cell(Subject::Counter, counter))
     }
 
     pub(crate) fn write_counter(&self, counter: InstanceId, index: u32, value: CounterValue) -> Result<()> {
-        let cell = self.cell_at(self.schema.counter_cells(counter)?, index)?;
-        self.switch.state().counter_write(counter.0, cell, value).map_err(|e| no_cell(Subject::Counter, e))
+        let cell = self.cell_at(Subject::Counter, counter, self.schema.counter_cells(counter)?, index)?;
+        let done = self.switch.state().counter_write(counter.0, cell, value);
+        done.map_err(self.no_cell(Subject::Counter, counter))
     }
 
     /// The values of a counter that are not 0, with their indices.
@@ -106,13 +109,14 @@ impl Control {
     ///
     /// The program has no such meter, the index is outside the meter, or no entry has the handle.
     pub fn meter_rates(&self, meter: InstanceId, index: u32) -> Result<Option<Rates>> {
-        let cell = self.cell_at(self.schema.meter_cells(meter)?, index)?;
-        self.switch.state().meter_rates(meter.0, cell).map_err(|e| no_cell(Subject::Meter, e))
+        let cell = self.cell_at(Subject::Meter, meter, self.schema.meter_cells(meter)?, index)?;
+        self.switch.state().meter_rates(meter.0, cell).map_err(self.no_cell(Subject::Meter, meter))
     }
 
     pub(crate) fn set_meter(&self, meter: InstanceId, index: u32, rates: Option<Rates>) -> Result<()> {
-        let cell = self.cell_at(self.schema.meter_cells(meter)?, index)?;
-        self.switch.state().meter_set_rates(meter.0, cell, rates).map_err(|e| no_cell(Subject::Meter, e))
+        let cell = self.cell_at(Subject::Meter, meter, self.schema.meter_cells(meter)?, index)?;
+        let done = self.switch.state().meter_set_rates(meter.0, cell, rates);
+        done.map_err(self.no_cell(Subject::Meter, meter))
     }
 
     /// Sets the rates of all cells, except that of a direct meter's default action.
@@ -158,12 +162,14 @@ impl Control {
     ///
     /// The program has no such register, or the index is outside the register.
     pub fn register_value(&self, register: InstanceId, cell: u32) -> Result<BigUint> {
-        self.schema.register_cells(register)?;
-        self.switch.state().register_read(register.0, cell).map_err(|e| no_cell(Subject::Register, e))
+        let RegisterCells { size, .. } = self.schema.register_cells(register)?;
+        self.schema.check_index(Subject::Register, register, Cells::Array(size), cell)?;
+        self.switch.state().register_read(register.0, cell).map_err(self.no_cell(Subject::Register, register))
     }
 
     pub(crate) fn write_register(&self, register: InstanceId, cell: u32, value: &BigUint) -> Result<()> {
-        self.switch.state().register_write(register.0, cell, value).map_err(|e| no_cell(Subject::Register, e))
+        let done = self.switch.state().register_write(register.0, cell, value);
+        done.map_err(self.no_cell(Subject::Register, register))
     }
 
     /// The values of all cells of a register.

@@ -2,7 +2,7 @@
 
 use super::undo::{Removed, Retries, Undo, UndoOther, with_rest};
 use crate::control::Control;
-use crate::error::{CommandError, Result, Subject};
+use crate::error::{ControlError, Result};
 use crate::guard::{HEAP_BLOCK_BYTES, guarded};
 use crate::schema::is_const_entry;
 use crate::update::Direct;
@@ -54,10 +54,11 @@ impl Control {
         let got = restored.map_err(self.refused(table))?;
         if got.0 != handle {
             let _ = t.undo_insert(got, next);
-            return Err(CommandError::new(format!(
-                "handle {handle}: another entry has its place, or the table has no such place: its size is {}",
-                t.spec().size
-            )));
+            let (name, size) = (self.schema.table_name(table), t.spec().size);
+            let why = format!(
+                "handle {handle}: another entry has its place, or `{name}` has no such place: its size is {size}"
+            );
+            return Err(ControlError::new(why).entity(name).field("handle"));
         }
         if let Some(log) = log {
             log.push(Undo::Insert(table, got, generation));
@@ -173,15 +174,5 @@ impl Control {
             + shape.direct_meters.len() * size_of::<(InstanceId, Option<Rates>)>()
             + 4 * HEAP_BLOCK_BYTES;
         self.switch.table(id).len().saturating_mul(each)
-    }
-
-    pub(crate) fn refused_by_set(&self, set: TableId, error: &TableError) -> CommandError {
-        // bmv2 has no code for this error: its sets have no maximum size.
-        let why = match error {
-            TableError::Full { size } => format!("the value set is full: its size is {size}"),
-            other => other.to_string(),
-        };
-        let name = &self.program().tables[set.index()].name;
-        CommandError::refused(Subject::ValueSet, "ERROR", why).entity(name)
     }
 }

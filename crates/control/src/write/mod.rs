@@ -1,7 +1,9 @@
 //! Applies changes and undoes them.
 //!
-//! `batch` checks updates and applies them in order; `apply` applies one and records how to undo it (`undo`); `take_back`
-//! executes these steps. `entries`, `cells` and `multicast` hold both directions of what needs other undo steps than updates.
+//! `batch` checks updates and applies them in order; `resolve` finds the objects to which one refers; `apply` applies it and
+//! records how to undo it (`undo`); `take_back` executes these steps. `entries` and `multicast` hold both directions of what
+//! needs other undo steps than updates; `cells` reads and writes counters, meters and registers; `sessions` sets clone
+//! sessions; `notes` keeps, deletes and restores the notes about objects.
 
 mod apply;
 mod batch;

@@ -2,22 +2,22 @@
 
 use super::undo::{Undo, UndoOther};
 use crate::control::Control;
-use crate::error::{CommandError, Result, Subject, taken};
+use crate::error::{ControlError, Result, Subject, taken};
 use crate::made::{Kind, Made};
 use crate::update::{Ref, Update};
 use p4jet_externs::{Group, Multicast, MulticastError, NODES_MAX, Node, Replica};
 use std::collections::BTreeSet;
 
-impl From<MulticastError> for CommandError {
-    fn from(error: MulticastError) -> CommandError {
+impl From<MulticastError> for ControlError {
+    fn from(error: MulticastError) -> ControlError {
         let field = match error {
             MulticastError::InvalidGroup(_) => "group",
             MulticastError::InvalidNode(_) | MulticastError::InGroup(..) | MulticastError::NotInGroup(..) => {
                 "node"
             }
-            MulticastError::Full => return CommandError::refused(Subject::Multicast, error.code(), error),
+            MulticastError::Full => return ControlError::refused(Subject::Multicast, error.code(), error),
         };
-        CommandError::refused(Subject::Multicast, error.code(), error).field(field)
+        ControlError::refused(Subject::Multicast, error.code(), error).field(field)
     }
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn check_node_handle(handle: u32) -> Result<()> {
         true => Ok(()),
         false => {
             let message = format!("found node {handle}, expected 0 to {}", NODES_MAX - 1);
-            Err(CommandError::new(message).field("node"))
+            Err(ControlError::new(message).field("node"))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Notes about the objects of a switch.
+//! Reads and sets notes, deletes those that an update makes void, and asks their owner about the updates of other clients.
 
 use crate::control::{Control, NoteOwner};
 use crate::error::Result;

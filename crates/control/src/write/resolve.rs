@@ -1,10 +1,10 @@
 //! The objects that the references of an update stand for.
 
 use crate::control::Control;
-use crate::error::{CommandError, Result};
+use crate::error::Result;
 use crate::made::{Kind, Made};
 use crate::update::{Act, Cell, EntryRef};
-use p4jet_ir::TableId;
+use p4jet_ir::{InstanceId, TableId};
 use p4jet_tables::{Action, EntryHandle, TableError};
 
 impl Control {
@@ -34,13 +34,11 @@ impl Control {
     }
 
     /// The index of a cell as commands count: a direct cell has the handle of its entry.
-    pub(crate) fn cell(&self, direct: Option<TableId>, cell: &Cell, made: &Made) -> Result<u32> {
-        match (cell, direct) {
+    pub(crate) fn cell(&self, of: InstanceId, cell: &Cell, made: &Made) -> Result<u32> {
+        match (cell, self.schema.direct_table(of)) {
             (Cell::Index(index), _) => Ok(*index),
             (Cell::Entry(entry), Some(table)) => self.entry(table, entry, made).map(|handle| handle.0),
-            (Cell::Entry(_), None) => {
-                Err(CommandError::new("it is not direct: expected an index").field("index"))
-            }
+            (Cell::Entry(_), None) => Err(self.schema.not_direct(of)),
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Clone sessions.
 
 use crate::control::Control;
-use crate::error::{CommandError, Subject};
-use crate::update::{Mirror, Update};
+use crate::error::{ControlError, Subject};
+use crate::update::{CloneDestination, Update};
 use p4jet_externs::{Replica, Session};
 use std::sync::Arc;
 
 /// The error for a clone session that does not exist.
-pub fn no_session(session: u32) -> CommandError {
+pub fn no_session(session: u32) -> ControlError {
     let why = format!("there is no session {session}");
-    CommandError::refused(Subject::CloneSessions, "SESSION_NOT_FOUND", why).field("session")
+    ControlError::refused(Subject::CloneSessions, "SESSION_NOT_FOUND", why).field("session")
 }
 
 /// True if a session has a group, or one copy of class 0 and replication id 0.
@@ -27,15 +27,19 @@ pub(crate) fn session_update(session: u32, was: Option<&Session>) -> Update {
         return Update::SetReplicas { session, replicas, class_of_service, bytes_max };
     }
     let to = match (was.replicas.first(), was.group) {
-        (Some(replica), _) => Mirror::Port(replica.port),
-        (None, group) => Mirror::Group(group.unwrap_or(0)),
+        (Some(replica), _) => CloneDestination::Port(replica.port),
+        (None, group) => CloneDestination::Group(group.unwrap_or(0)),
     };
     Update::SetSession { session, to, bytes_max: was.bytes_max }
 }
 
 impl Control {
-    pub(crate) fn set_session(&self, number: u32, session: Option<Session>) {
+    /// Creates, replaces or deletes a clone session. Returns the former one.
+    pub(crate) fn set_session(&self, number: u32, session: Option<Session>) -> Option<Arc<Session>> {
+        let state = self.switch.state();
+        let old = state.destinations().sessions.get(number).cloned();
         let session = session.map(Arc::new);
-        self.switch.state().change_destinations(|destinations| destinations.sessions.set(number, session));
+        state.change_destinations(|destinations| destinations.sessions.set(number, session));
+        old
     }
 }

@@ -2,7 +2,7 @@
 
 use super::undo::{Retries, Undo, UndoOther, with_rest};
 use crate::control::Control;
-use crate::error::{CommandError, Result};
+use crate::error::{ControlError, Result};
 use crate::guard::guarded;
 use crate::made::Made;
 
@@ -56,17 +56,17 @@ impl Control {
                 }
                 UndoOther::GroupMembers(profile, group, members, weighted) => {
                     let again = || {
-                        let (table, of) = self.profile_of(profile)?;
-                        of.set_group(group, &members, weighted).map_err(self.refused(table))
+                        let (of, refused) = self.profile_of(profile)?;
+                        of.set_group(group, &members, weighted).map_err(refused)
                     };
                     retries.run(|| again().map(drop));
                 }
                 UndoOther::MemberOfWeighted(profile, group, member) => {
                     let again = || {
-                        let (table, of) = self.profile_of(profile)?;
+                        let (of, refused) = self.profile_of(profile)?;
                         let (mut members, weighted) = of.group_places(group).unwrap_or_default();
                         members.push(member);
-                        of.set_group(group, &members, weighted).map_err(self.refused(table))
+                        of.set_group(group, &members, weighted).map_err(refused)
                     };
                     retries.run(|| again().map(drop));
                 }
@@ -91,7 +91,7 @@ impl Control {
     }
 
     /// Undoes the changes before an error. Returns the error, with the changes that remain.
-    pub(crate) fn without(&self, log: Vec<Undo>, error: CommandError) -> CommandError {
+    pub(crate) fn without(&self, log: Vec<Undo>, error: ControlError) -> ControlError {
         with_rest(error, guarded(|| self.take_back(log)))
     }
 }

@@ -5,7 +5,7 @@
 //! for a new entry, by far the most frequent one, is a few bytes, because a batch may have a million of them. One thing is not
 //! restored: a meter whose rates are set has full buckets afterwards.
 
-use crate::error::{BUSY, CommandError, NO_MEMORY, Result, count};
+use crate::error::{BUSY, ControlError, NO_MEMORY, Result, count};
 use crate::notes::{Note, Noted};
 use crate::update::Update;
 use num_bigint::BigUint;
@@ -111,7 +111,7 @@ pub(crate) struct Retries {
     start: Instant,
     delayed: bool,
     stayed: usize,
-    first: Option<CommandError>,
+    first: Option<ControlError>,
 }
 
 impl Retries {
@@ -142,17 +142,17 @@ impl Retries {
     pub(crate) fn end(self) -> Result<()> {
         match self.first {
             None => Ok(()),
-            Some(error) => Err(CommandError::new(format!("{} left: {error}", count(self.stayed, "change")))),
+            Some(error) => Err(ControlError::new(format!("{} left: {error}", count(self.stayed, "change")))),
         }
     }
 }
 
 /// The error because of which changes were undone, with the changes that remain.
-pub(crate) fn with_rest(error: CommandError, undone: Result<()>) -> CommandError {
+pub(crate) fn with_rest(error: ControlError, undone: Result<()>) -> ControlError {
     match undone {
         Ok(()) => error,
         Err(also) => {
-            CommandError { message: format!("{}; undoing failed: {}", error.message, also.message), ..error }
+            ControlError { message: format!("{}; undoing failed: {}", error.message, also.message), ..error }
         }
     }
 }

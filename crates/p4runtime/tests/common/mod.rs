@@ -1,7 +1,7 @@
 //! A switch with one object of every kind, and messages by name.
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
-use p4jet_control::{CommandError, Control, Host, PortStats, Program, Rights, SharedControl, Swap};
+use p4jet_control::{Control, ControlError, Host, PortStats, Program, Rights, SharedControl, Swap};
 use p4jet_dataplane::{Cancel, Subscription, Topics};
 use p4jet_p4info::proto::config::{P4Info, Preamble};
 use p4jet_p4info::proto::v1::{
@@ -51,38 +51,38 @@ pub trait Around: Send + Sync {
         Vec::new()
     }
 
-    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError>;
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), ControlError>;
 }
 
 /// The host made of it.
 struct Hosted<A>(Arc<A>);
 
 impl<A: Around> Host for Hosted<A> {
-    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, CommandError> {
-        Err(CommandError::new("no programs"))
+    fn prepare(&self, _: &Program<'_>, _: &Cancel) -> Result<Swap, ControlError> {
+        Err(ControlError::new("no programs"))
     }
 
-    fn prepare_queues(&self) -> Result<Swap, CommandError> {
-        Err(CommandError::new("no queues"))
+    fn prepare_queues(&self) -> Result<Swap, ControlError> {
+        Err(ControlError::new("no queues"))
     }
 
-    fn subscribe(&self, _: Topics) -> Result<Subscription, CommandError> {
-        Err(CommandError::new("no events"))
+    fn subscribe(&self, _: Topics) -> Result<Subscription, ControlError> {
+        Err(ControlError::new("no events"))
     }
 
     fn ports(&self) -> Vec<PortStats> {
         self.0.ports()
     }
 
-    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), CommandError> {
-        Err(CommandError::new("no ports"))
+    fn add_port(&self, _: u32, _: &str, _: &Rights) -> Result<(), ControlError> {
+        Err(ControlError::new("no ports"))
     }
 
-    fn remove_port(&self, _: u32) -> Result<(), CommandError> {
-        Err(CommandError::new("no ports"))
+    fn remove_port(&self, _: u32) -> Result<(), ControlError> {
+        Err(ControlError::new("no ports"))
     }
 
-    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), CommandError> {
+    fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), ControlError> {
         self.0.hold_packets(change)
     }
 

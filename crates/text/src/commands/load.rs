@@ -3,7 +3,7 @@
 use super::{Answerer, Command, LineParser, Reply, Result};
 use crate::error::{LineError, LoadError};
 use p4jet_control::{
-    CommandError, Control, MemoryClaim, Presence, Update, claim_for_lines, count, each_held, guarded,
+    Control, ControlError, MemoryClaim, Presence, Update, claim_for_lines, count, each_held, guarded,
 };
 use std::fmt::Write;
 
@@ -74,7 +74,7 @@ pub(crate) fn carry_out(
     prepared: Prepared<'_>,
     mut presence: Presence<'_>,
     hold: impl FnMut(&mut dyn FnMut()),
-    mut write: impl FnMut(Update) -> std::result::Result<Option<u32>, CommandError>,
+    mut write: impl FnMut(Update) -> std::result::Result<Option<u32>, ControlError>,
 ) -> std::result::Result<(LoadSummary, usize), (usize, LineError)> {
     let mut summary = LoadSummary { note: prepared.note, ..LoadSummary::default() };
     let mut last = 1;

@@ -27,7 +27,7 @@ pub(crate) use parse::queues::configures_queues;
 pub(crate) use parse::{Command, LineParser};
 
 use crate::error::{LineError, LoadError};
-use p4jet_control::{Atomicity, CommandError, Control, Presence, Update, guarded};
+use p4jet_control::{Atomicity, Control, ControlError, Presence, Update, guarded};
 use serde_json::Value;
 
 type Result<T> = std::result::Result<T, LineError>;
@@ -174,8 +174,8 @@ impl From<String> for Reply {
     }
 }
 
-impl From<CommandError> for Reply {
-    fn from(error: CommandError) -> Reply {
+impl From<ControlError> for Reply {
+    fn from(error: ControlError) -> Reply {
         LineError::from(error).into()
     }
 }

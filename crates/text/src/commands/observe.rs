@@ -2,7 +2,7 @@
 
 use super::Reply;
 use crate::packet;
-use p4jet_control::{CommandError, DryRun, Host, Rights, SharedControl, Stats, parse_value, unknown};
+use p4jet_control::{ControlError, DryRun, Host, Rights, SharedControl, Stats, parse_value, unknown};
 use p4jet_dataplane::{
     BytePattern, Cancel, CaptureInfo, CaptureSpec, FieldPattern, Injected, Outcome, TraceInfo, TraceSpec,
     Traced, Verdict,
@@ -23,13 +23,13 @@ pub(crate) struct Observed {
     pub data: Value,
 }
 
-type Result<T> = std::result::Result<T, CommandError>;
+type Result<T> = std::result::Result<T, ControlError>;
 
 /// Maximum number of lines of `trace packet`.
 const TRACE_LINES_MAX: usize = 4000;
 
-fn wrong(why: impl Into<String>) -> CommandError {
-    CommandError::new(why)
+fn wrong(why: impl Into<String>) -> ControlError {
+    ControlError::new(why)
 }
 
 /// Maximum wait of `inject` for copies of the packet, by default and at all.
@@ -218,7 +218,7 @@ impl Observer<'_> {
     }
 
     /// Adds likely names to the refusal of an unknown field.
-    fn with_choices(&self, name: &str, error: CommandError) -> CommandError {
+    fn with_choices(&self, name: &str, error: ControlError) -> ControlError {
         let is_end = |whole: &String| whole.ends_with(name);
         if error.choices.is_empty() || error.choices.iter().any(is_end) {
             return error;
@@ -234,7 +234,7 @@ impl Observer<'_> {
             }
             hint => format!("{why}: {}", hint.trim_end()),
         };
-        CommandError { message, ..error }
+        ControlError { message, ..error }
     }
 
     /// Traces a packet through the running switch; nothing is sent or changed.

@@ -8,8 +8,8 @@ use super::{Call, CounterCheck, CounterIndex, Match, Name, Pattern, Statement, S
 use crate::commands::{execute_quietly, write_one};
 use crate::error::{LineError, invalid_data, invalid_key};
 use p4jet_control::names::{NameIndex, unknown};
-use p4jet_control::schema::{PRIORITY_MAX, check_entries_open};
-use p4jet_control::{Act, CommandError, Control, ObjectKind, Update, count, param_names};
+use p4jet_control::schema::PRIORITY_MAX;
+use p4jet_control::{Act, Control, ControlError, ObjectKind, Update, count, param_names};
 use p4jet_dataplane::{Processed, Worker};
 use p4jet_ir::{InstanceId, InstanceKind, TableId};
 use p4jet_tables::{Action, EntryHandle};
@@ -124,8 +124,8 @@ struct Wrong {
     goes_on: bool,
 }
 
-impl From<CommandError> for Wrong {
-    fn from(error: CommandError) -> Wrong {
+impl From<ControlError> for Wrong {
+    fn from(error: ControlError) -> Wrong {
         LineError::from(error).into()
     }
 }
@@ -260,7 +260,6 @@ impl<'a, D: Device> Runner<'a, D> {
         call: &'a Call,
     ) -> Result<Update, Wrong> {
         let table = &self.control.program().tables[id.index()];
-        check_entries_open(table)?;
         let mut key: Vec<_> = table.keys.iter().map(|_| None).collect();
         for m in matches {
             let index = find_key(&table.keys, m).map_err(at(m.field.column))?;

@@ -147,7 +147,7 @@ impl<'c> Answerer<'c> {
             Command::MulticastDump => self.multicast_reply(data),
             Command::SessionRead(session) => self.session_reply(session, data)?,
             Command::ShowValueSets => self.value_sets_reply(data),
-            Command::ValueSetRead(set) => self.value_set_reply(set, data),
+            Command::ValueSetRead(set) => self.value_set_reply(set, data)?,
             Command::MeterRead { meter, index } => self.meter_reply(meter, index, data)?,
             Command::Dump { counters } => self.control.dump(counters).into(),
             Command::TimeElapsed => Reply::number(self.switch().now_us(), data),
@@ -196,24 +196,30 @@ impl<'c> Answerer<'c> {
         Some(Reply { note, ..Reply::new(text, data) })
     }
 
-    /// The whole table. Its lock is released between two pages.
+    /// Reads all objects of a selector, in pages, between which locks are released.
+    fn read_all(self, selector: &Selector, mut put: impl FnMut(Entity)) -> Result<()> {
+        let mut from = Some(0);
+        while let Some(at) = from {
+            let page = self.control.read(selector, at, PAGE_MAX)?;
+            page.entities.into_iter().for_each(&mut put);
+            from = page.next;
+        }
+        Ok(())
+    }
+
+    /// The whole table.
     fn dump_table(self, id: TableId, data: bool) -> Result<Reply> {
         let (program, schema) = (self.program(), self.schema());
         let mut text = "==========\nTABLE ENTRIES\n".to_string();
         let mut entries = Vec::new();
-        let mut from = Some(0);
-        while let Some(at) = from {
-            let page = self.control.read(&Selector::Entries(id), at, PAGE_MAX)?;
-            for entity in &page.entities {
-                let Entity::Entry(state) = entity else { continue };
-                text += "**********\n";
-                text += &show::entry(program, schema, id, state);
-                if data {
-                    entries.push(data::entry(program, id, state).into());
-                }
+        self.read_all(&Selector::Entries(id), |entity| {
+            let Entity::Entry(state) = entity else { return };
+            text += "**********\n";
+            text += &show::entry(program, schema, id, &state);
+            if data {
+                entries.push(data::entry(program, id, &state).into());
             }
-            from = page.next;
-        }
+        })?;
         let profile = self.switch().table(id).profile().cloned();
         let default = self.control.default_action(id);
         let (profile, default) = (profile.as_ref(), default.as_ref());

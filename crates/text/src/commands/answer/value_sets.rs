@@ -1,9 +1,8 @@
 //! Output of value set commands.
 
-use super::{Answerer, Reply, data, show};
-use p4jet_control::ObjectKind;
+use super::{Answerer, Reply, Result, data, show};
+use p4jet_control::{Entity, ObjectKind, Selector};
 use p4jet_ir::TableId;
-use p4jet_tables::Entry;
 
 impl Answerer<'_> {
     /// Lists all value sets.
@@ -15,12 +14,16 @@ impl Answerer<'_> {
     }
 
     /// Lists the values of a set.
-    pub(super) fn value_set_reply(self, set: TableId, data: bool) -> Reply {
+    pub(super) fn value_set_reply(self, set: TableId, data: bool) -> Result<Reply> {
         let keys = &self.program().tables[set.index()].keys;
-        let members: Vec<Entry> = self.switch().table(set).entries().map(|(_, entry)| entry).collect();
-        Reply::new(
-            members.iter().map(|entry| show::set_member(keys, &entry.key)).collect(),
-            data.then(|| members.iter().map(|entry| data::set_member(keys, &entry.key)).collect()),
-        )
+        let (mut text, mut values) = (String::new(), Vec::new());
+        self.read_all(&Selector::ValueSet(set), |entity| {
+            let Entity::Value(key) = entity else { return };
+            text += &show::set_member(keys, &key);
+            if data {
+                values.push(data::set_member(keys, &key));
+            }
+        })?;
+        Ok(Reply::new(text, data.then(|| values.into())))
     }
 }

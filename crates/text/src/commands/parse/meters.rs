@@ -1,11 +1,11 @@
 //! Rates of meters.
 
-use super::{Command, Line, LineParser, Named, Parsed, Token, cell, entry_handle, named};
+use super::{Command, Line, LineParser, Named, Parsed, Token, named};
 use crate::error::LineError;
 use p4jet_control::value::parse_rate;
 use p4jet_control::{Cell, ObjectKind, Subject, Update};
 use p4jet_externs::Rate;
-use p4jet_ir::{InstanceId, InstanceKind};
+use p4jet_ir::InstanceId;
 
 fn rate(token: Token<'_>) -> Parsed<Rate> {
     parse_rate(token.text).ok_or_else(|| {
@@ -23,12 +23,8 @@ impl<'a> LineParser<'_, 'a> {
         let Named { id: meter, .. } =
             named(self.schema.names(ObjectKind::Meter), line.get(1, "a meter name")?, InstanceId)?;
         let index = || {
-            let token = line.get(2, "an index")?;
-            match self.program.instances[meter.index()].kind {
-                InstanceKind::Meter { size, .. } => cell(token, Subject::Meter, size),
-                // The index of a direct meter is the handle of an entry.
-                _ => entry_handle(token).map(|handle| handle.0),
-            }
+            let cells = self.schema.meter_cells(meter)?;
+            self.cell(line.get(2, "an index")?, Subject::Meter, meter, cells)
         };
         let rates = |from: usize| {
             let found = line.tokens.len().saturating_sub(from);

@@ -14,18 +14,15 @@ use crate::error::{LineError, invalid_data, invalid_key, invalid_name};
 use num_bigint::BigUint;
 use num_traits::Zero;
 use p4jet_control::names::{NameIndex, unknown};
-use p4jet_control::schema::{
-    PRIORITY_MAX, Schema, check_default_action, check_entries_open, check_entry_action, check_entry_open,
-    check_timeouts, index_error,
-};
+use p4jet_control::schema::{PRIORITY_MAX, RegisterCells, Schema, check_direct};
 use p4jet_control::value::{
     bytes_of, describe_key, hex_bytes, key_match_masked, parse_int, parse_u64, parse_value,
 };
 use p4jet_control::{
-    Act, Cell, CommandError, EntryRef, KeyField, ObjectKind, Param, Ref, Subject, Update, count,
+    Act, Cell, Cells, ControlError, EntryRef, KeyField, ObjectKind, Param, Ref, Subject, Update, count,
 };
 use p4jet_externs::{CounterValue, CrcParams};
-use p4jet_ir::{InstanceId, InstanceKind, Program, Table, TableId};
+use p4jet_ir::{InstanceId, Program, TableId};
 use p4jet_tables::{Action, EntryHandle, KeyMatch};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -300,7 +297,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
             "table_clear" => Update::Clear(self.only_table(&line)?.id).into(),
             "table_reset_default" => {
                 let table = self.only_table(&line)?;
-                self.check_kind(&line, table.id, false)?;
+                self.check_direct(&line, table.id)?;
                 Update::ResetDefault(table.id).into()
             }
             "table_dump_entry" => {
@@ -311,7 +308,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
             }
             "table_delete" => {
                 let (table, handle) = self.table_and_handle(&line)?;
-                self.check_kind(&line, table.id, false)?;
+                self.check_direct(&line, table.id)?;
                 delete(table, handle)
             }
             "counter_read" => {
@@ -334,9 +331,11 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 Update::ResetCounter(counter.id).into()
             }
             "register_read" => {
-                let (register, _, size) = self.register(&line)?;
+                let (register, RegisterCells { size, .. }) = self.register(&line)?;
                 let index = match tokens.get(2) {
-                    Some(token) => Some(cell(*token, Subject::Register, size)?),
+                    Some(token) => {
+                        Some(self.cell(*token, Subject::Register, register.id, Cells::Array(size))?)
+                    }
                     None if size > CELLS_SHOWN_MAX => {
                         let name = register.typed;
                         let message = format!(
@@ -351,8 +350,9 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 Command::RegisterRead { register, index }
             }
             "register_write" => {
-                let (register, width, size) = self.register(&line)?;
-                let index = cell(line.get(2, "an index")?, Subject::Register, size)?;
+                let (register, RegisterCells { width, size }) = self.register(&line)?;
+                let index = line.get(2, "an index")?;
+                let index = self.cell(index, Subject::Register, register.id, Cells::Array(size))?;
                 let token = line.get(3, "a value")?;
                 let value = parse_value(token.text, width)
                     .map_err(|why| LineError::new(format!("Error: {why}")).at(token.span()))?;
@@ -360,7 +360,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 Update::WriteRegister { register: register.id, index, value }.into()
             }
             "register_reset" => {
-                let (register, ..) = self.register(&line)?;
+                let (register, _) = self.register(&line)?;
                 line.ends_after(2)?;
                 Update::ResetRegister(register.id).into()
             }
@@ -370,8 +370,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
                 delete(table, handle)
             }
             "table_indirect_reset_default" => {
-                let table = self.only_table(&line)?;
-                self.check_kind(&line, table.id, true)?;
+                let table = self.indirect_table(&line)?;
+                line.ends_after(2)?;
                 Update::ResetDefault(table.id).into()
             }
             "table_set_timeout" => self.timeout(&line)?,
@@ -466,28 +466,16 @@ impl<'p, 'a> LineParser<'p, 'a> {
         Err(error.at(token.span()))
     }
 
-    /// Refuses a table with an action profile where one without is needed, or the reverse.
-    fn check_kind(&self, line: &Line<'_, 'a>, table: TableId, indirect: bool) -> Parsed<()> {
-        let table = &self.program.tables[table.index()];
-        let why = match (table.profile, indirect) {
-            (Some(profile), false) => {
-                let profile = &self.program.instances[profile.index()].name;
-                format!(
-                    "the entries of `{}` are members and groups of `{profile}`: expected the table_indirect_ commands",
-                    table.name
-                )
-            }
-            (None, true) => format!("`{}` has no action profile", table.name),
-            _ => return Ok(()),
-        };
-        Err(LineError::from(CommandError::refused(Subject::Table, "WRONG_TABLE_TYPE", why))
-            .at(line.tokens[1].span()))
+    /// Refuses a table with an action profile, and names the commands for it.
+    fn check_direct(&self, line: &Line<'_, 'a>, table: TableId) -> Parsed<()> {
+        check_direct(self.program, &self.program.tables[table.index()]).map_err(|error| {
+            let message = format!("{error}: expected the table_indirect_ commands");
+            LineError::from(ControlError { message, ..error }).at(line.tokens[1].span())
+        })
     }
 
     fn timeout(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
         let table = self.table(line)?;
-        check_timeouts(&self.program.tables[table.id.index()])
-            .map_err(|e| LineError::from(e).at(line.tokens[1].span()))?;
         let handle = self.handle(line.get(2, "an entry handle")?, "an entry handle")?;
         // The check makes the cast exact.
         let timeout_ms = number(line.get(3, "a timeout in ms")?, "a timeout", u64::from(u32::MAX))? as u32;
@@ -497,7 +485,7 @@ impl<'p, 'a> LineParser<'p, 'a> {
 
     fn table_add(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
         let table = self.table(line)?;
-        self.check_kind(line, table.id, false)?;
+        self.check_direct(line, table.id)?;
         let action = self.action(line, table.id)?;
         let ir = &self.program.tables[table.id.index()];
         let needs_priority = self.schema.shape(table.id).needs_priority;
@@ -509,10 +497,6 @@ impl<'p, 'a> LineParser<'p, 'a> {
         };
         let words = (ir.keys.len(), expected + usize::from(needs_priority));
         let (key, rest) = key_and_rest(line, 3, words, &of, &takes)?;
-        // Refused before the key is checked.
-        check_entries_open(ir)?;
-        check_entry_action(self.program, ir, action.id)
-            .map_err(|e| LineError::from(e).at(line.tokens[2].span()))?;
         let (key, note) = self.match_key(line, table.id, key.clone(), key.end)?;
         // The last word is the priority. If one word is missing, the error names the priority.
         if needs_priority && rest.len() <= expected {
@@ -552,11 +536,8 @@ impl<'p, 'a> LineParser<'p, 'a> {
 
     fn table_set_default(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
         let table = self.table(line)?;
-        self.check_kind(line, table.id, false)?;
+        self.check_direct(line, table.id)?;
         let action = self.action(line, table.id)?;
-        let ir = &self.program.tables[table.id.index()];
-        check_default_action(self.program, ir, action.id)
-            .map_err(|e| LineError::from(e).at(line.tokens[2].span()))?;
         let call = self.action_data(line, table.id, action, params_after(line, 3))?;
         let update = Update::SetDefault { table: table.id, act: Act::Action(call) };
         Ok(Command::Change(Change { object: table.typed, action: action.typed, ..Change::new(update) }))
@@ -564,13 +545,9 @@ impl<'p, 'a> LineParser<'p, 'a> {
 
     fn table_modify(&self, line: &Line<'_, 'a>) -> Parsed<Command<'a>> {
         let table = self.table(line)?;
-        self.check_kind(line, table.id, false)?;
+        self.check_direct(line, table.id)?;
         let action = self.action(line, table.id)?;
         let handle = self.handle(line.get(3, "an entry handle")?, "an entry handle")?;
-        let ir = &self.program.tables[table.id.index()];
-        check_open(ir, handle)?;
-        check_entry_action(self.program, ir, action.id)
-            .map_err(|e| LineError::from(e).at(line.tokens[2].span()))?;
         let call = self.action_data(line, table.id, action, params_after(line, 4))?;
         let update =
             Update::Modify { table: table.id, entry: EntryRef::Handle(handle), act: Act::Action(call) };
@@ -673,13 +650,21 @@ impl<'p, 'a> LineParser<'p, 'a> {
 
     fn counter_cell(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, InstanceId>, u32)> {
         let counter = self.counter(line)?;
-        let token = line.get(2, "an index")?;
-        let index = match self.program.instances[counter.id.index()].kind {
-            InstanceKind::Counter { size, .. } => cell(token, Subject::Counter, size)?,
-            // The index of a direct counter is the handle of an entry.
-            _ => entry_handle(token)?.0,
-        };
+        let cells = self.schema.counter_cells(counter.id)?;
+        let index = self.cell(line.get(2, "an index")?, Subject::Counter, counter.id, cells)?;
         Ok((counter, index))
+    }
+
+    /// An index into an array. The index of a direct cell is the handle of an entry.
+    pub(super) fn cell(&self, token: Token<'_>, kind: Subject, of: InstanceId, cells: Cells) -> Parsed<u32> {
+        if let Cells::Direct(_) = cells {
+            return entry_handle(token).map(|handle| handle.0);
+        }
+        // The check makes the cast exact.
+        let index = number(token, "an index", u64::from(u32::MAX))? as u32;
+        let checked = self.schema.check_index(kind, of, cells, index);
+        checked.map_err(|error| LineError::from(error).at(token.span()))?;
+        Ok(index)
     }
 
     /// The custom CRC with this name and width in bits.
@@ -718,35 +703,23 @@ impl<'p, 'a> LineParser<'p, 'a> {
     }
 
     /// The register with its width and size.
-    fn register(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, InstanceId>, u32, u32)> {
+    fn register(&self, line: &Line<'_, 'a>) -> Parsed<(Named<'a, InstanceId>, RegisterCells)> {
         let register =
             named(self.schema.names(ObjectKind::Register), line.get(1, "a register name")?, InstanceId)?;
-        let (width, size) = match self.program.instances[register.id.index()].kind {
-            InstanceKind::Register { width, size, .. } => (width, size),
-            _ => unreachable!("the index of registers holds registers"),
-        };
-        Ok((register, width, size))
+        Ok((register, self.schema.register_cells(register.id)?))
     }
 }
 
 /// The span of the word that caused an error.
 fn at_field(error: LineError, tokens: &[Token<'_>]) -> LineError {
     let word = match error.field.as_deref() {
-        Some("table") => 1,
+        Some("table" | "action profile") => 1,
         Some("action") => 2,
         _ => return error,
     };
     match tokens.get(word) {
         Some(token) => error.at(token.span()),
         None => error,
-    }
-}
-
-/// Refuses a handle of a const entry.
-fn check_open(table: &Table, handle: Ref) -> Parsed<()> {
-    match handle {
-        Ref::Handle(handle) => check_entry_open(table, handle).map_err(LineError::from),
-        Ref::Made(_) => Ok(()),
     }
 }
 
@@ -805,20 +778,6 @@ pub(super) fn params_after(line: &Line<'_, '_>, start: usize) -> Range<usize> {
 pub(super) fn entry_handle(token: Token<'_>) -> Parsed<EntryHandle> {
     // The check makes the cast exact.
     number(token, "an entry handle", u64::from(u32::MAX)).map(|handle| EntryHandle(handle as u32))
-}
-
-/// An index into an array of `size` cells.
-pub(super) fn cell(token: Token<'_>, kind: Subject, size: u32) -> Parsed<u32> {
-    let index = number(token, "an index", u64::MAX)?;
-    match u32::try_from(index) {
-        Ok(index) if index < size => Ok(index),
-        _ => {
-            let why = index_error(index, size);
-            Err(LineError::from(CommandError::refused(kind, "INVALID_INDEX", why))
-                .field("index")
-                .at(token.span()))
-        }
-    }
 }
 
 fn flag(token: Token<'_>) -> Parsed<bool> {

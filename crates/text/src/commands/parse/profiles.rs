@@ -3,7 +3,7 @@
 use super::{Change, Command, Line, LineParser, Named, Parsed, Token, key_and_rest, number};
 use crate::error::LineError;
 use p4jet_control::names::unknown;
-use p4jet_control::schema::{check_entries_open, check_selector};
+use p4jet_control::schema::{check_indirect, check_selector};
 use p4jet_control::{Act, ObjectKind, Update};
 use p4jet_ir::{InstanceId, TableId};
 
@@ -91,23 +91,20 @@ impl<'a> LineParser<'_, 'a> {
     fn table_of_profile(&self, line: &Line<'_, 'a>) -> Parsed<TableId> {
         let token = line.get(1, "an action profile name")?;
         let profile = super::named(self.schema.names(ObjectKind::Profile), token, InstanceId)?;
-        self.schema.profile_table(profile.id).map_err(|_| {
-            let message = format!("Error: no table has the action profile `{}`", token.text);
-            LineError::new(message).at(token.span())
-        })
+        self.schema.profile_table(profile.id).map_err(|error| LineError::from(error).at(token.span()))
     }
 
     /// The table named by the first argument, which uses an action profile.
     pub(super) fn indirect_table(&self, line: &Line<'_, 'a>) -> Parsed<Named<'a, TableId>> {
         let table = self.table(line)?;
-        if self.program.tables[table.id.index()].profile.is_none() {
-            let message = format!(
-                "Error: Cannot run this command on non-indirect table: `{}` has no action profile",
-                table.typed
-            );
-            return Err(LineError::new(message).at(line.tokens[1].span()));
+        match check_indirect(&self.program.tables[table.id.index()]) {
+            Ok(_) => Ok(table),
+            Err(error) => {
+                // The words of bmv2.
+                let message = format!("Error: Cannot run this command on non-indirect table: {error}");
+                Err(LineError { message, ..error.into() }.at(line.tokens[1].span()))
+            }
         }
-        Ok(table)
     }
 
     /// The action of a member, as an index in the list of a table that uses the profile.
@@ -175,7 +172,6 @@ impl<'a> LineParser<'_, 'a> {
                 };
                 let words = (ir.keys.len(), 1 + usize::from(needs_priority));
                 let (key, rest) = key_and_rest(line, 2, words, &of, &takes)?;
-                check_entries_open(ir)?;
                 let (key, note) = self.match_key(line, table.id, key.clone(), key.end)?;
                 let act = named(line.get(rest.start, what)?)?;
                 let priority = if needs_priority {

@@ -3,7 +3,7 @@
 use super::{Command, Line, LineParser, Parsed, number};
 use crate::error::LineError;
 use p4jet_control::schema::{MULTICAST_MAX, SESSION_BYTES_MAX, SESSION_MAX, check_group, multicast_port_max};
-use p4jet_control::{Mirror, Update};
+use p4jet_control::{CloneDestination, Update};
 use std::collections::BTreeSet;
 
 fn word(line: &Line<'_, '_>, at: usize, what: &str, max: u64) -> Parsed<u32> {
@@ -39,7 +39,7 @@ impl<'a> LineParser<'_, 'a> {
             Ok::<_, LineError>(group)
         };
         let node = |at| self.handle(line.get(at, "a node handle")?, "a node handle");
-        let session = || word(line, 1, "a mirroring session", u64::from(SESSION_MAX));
+        let session = || word(line, 1, "a clone session", u64::from(SESSION_MAX));
         let port_max = multicast_port_max(self.program);
         let (update, end) = match line.spec.name {
             "mc_mgrp_create" => (Update::CreateMulticastGroup(group(1)?), 2),
@@ -72,7 +72,7 @@ impl<'a> LineParser<'_, 'a> {
                 return Ok(Command::MulticastDump);
             }
             "mirroring_add" => {
-                let to = Mirror::Port(word(line, 2, "a port", u64::from(self.program.port_max()))?);
+                let to = CloneDestination::Port(word(line, 2, "a port", u64::from(self.program.port_max()))?);
                 // As elsewhere, 0 bytes mean no limit.
                 let bytes_max = match line.tokens.len() {
                     ..4 => None,
@@ -82,7 +82,7 @@ impl<'a> LineParser<'_, 'a> {
                 (Update::SetSession { session: session()?, to, bytes_max }, line.tokens.len().clamp(3, 4))
             }
             "mirroring_add_mc" => {
-                let to = Mirror::Group(group(2)?);
+                let to = CloneDestination::Group(group(2)?);
                 (Update::SetSession { session: session()?, to, bytes_max: None }, 3)
             }
             "mirroring_delete" => (Update::DeleteSession(session()?), 2),
