@@ -1099,6 +1099,7 @@ impl Generator<'_> {
                         bitwidth: self.width(&ty, set.span, &what),
                         r#match: Some(matching(kind)),
                         doc: shown.doc,
+                        type_name: self.types.named(&ty, set.span),
                         structured_annotations: shown.structured,
                         ..MatchField::default()
                     });
@@ -1110,6 +1111,7 @@ impl Generator<'_> {
                     id: 1,
                     bitwidth,
                     r#match: Some(matching("exact")),
+                    type_name: self.types.named(&ty, set.span),
                     ..MatchField::default()
                 });
             }
