@@ -107,7 +107,7 @@ pub(crate) fn check_one_shots(control: &Control, update: &Update) -> std::result
     };
     if is_new {
         let why = format!(
-            "`{name}` has one-shots of P4Runtime now, and takes members and groups when they are gone"
+            "`{name}` has one-shots of P4Runtime; delete their entries before you add members or groups"
         );
         return refuse("profile", why);
     }
@@ -231,7 +231,7 @@ impl Writer<'_> {
             Style::OneShots => ("one shots", "members and groups"),
             _ => ("members and groups", "one shots"),
         };
-        let why = format!("`{}` has {now} now, and takes {wanted} when they are gone", profile.name);
+        let why = format!("`{}` has {now}; delete these before you add {wanted}", profile.name);
         Err(Refusal::invalid(Reason::Form, why))
     }
 
@@ -626,15 +626,23 @@ pub(crate) fn show_group(
     control: &Control,
     id: u32,
     profile: &Profile,
-    (handle, members): (u32, Vec<u32>),
+    handle: u32,
 ) -> v1::ActionProfileGroup {
-    let note = group_note(control, profile, handle);
-    let plain = |member: &u32| GroupMember { member_id: id_of_handle(*member), weight: 1, watch_kind: None };
-    let max_size = note.as_ref().map_or(0, |note| note.max_size);
-    v1::ActionProfileGroup {
-        action_profile_id: id,
-        group_id: id_of_handle(handle),
-        members: note.map_or_else(|| members.iter().map(plain).collect(), |note| note.members),
-        max_size,
+    let (mut members, max_size) = match group_note(control, profile, handle) {
+        Some(note) => (note.members, note.max_size),
+        None => {
+            let places = store(control, profile).ok().and_then(|store| store.group_places(handle));
+            let (members, _) = places.unwrap_or_default();
+            let member = |(member, places): (u32, u32)| GroupMember {
+                member_id: id_of_handle(member),
+                weight: places.max(1) as i32,
+                watch_kind: None,
+            };
+            (members.into_iter().map(member).collect(), 0)
+        }
+    };
+    if profile.weights_disallowed {
+        members.iter_mut().for_each(|member| member.weight = 0);
     }
+    v1::ActionProfileGroup { action_profile_id: id, group_id: id_of_handle(handle), members, max_size }
 }

@@ -64,6 +64,7 @@ fn read_one(
     while source.is_some() {
         let piece = switch.at_one_moment(|control| -> Result<Vec<Entity>> {
             pipeline.check_program(control)?;
+            pipeline.follow_restore(control);
             let mut out = Vec::new();
             let (mut left, mut bytes) = (PIECE_MAX, 0);
             while let Some(now) = source.filter(|_| left > 0 && bytes < PIECE_BYTES_MAX) {
@@ -492,8 +493,8 @@ impl Pipeline {
                 }
                 let selector = Selector::Groups(profile.instance);
                 read_page(control, &selector, *wanted, from, max, |read| match read {
-                    Read::Group(handle, members) if wanted.is_none_or(|wanted| wanted == handle) => {
-                        let group = profiles::show_group(control, *id, profile, (handle, members));
+                    Read::Group(handle, _) if wanted.is_none_or(|wanted| wanted == handle) => {
+                        let group = profiles::show_group(control, *id, profile, handle);
                         out.push(entity(EntityKind::ActionProfileGroup(group)));
                     }
                     _ => {}
