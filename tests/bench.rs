@@ -173,6 +173,7 @@ fn p4runtime_rates_are_measured() {
         "read_write_ms",
         "packet_ins_per_second",
         "packet_ins_ratio",
+        "packet_ins_handover_ratio",
         "commit_ms",
     ];
     assert_eq!(keys, expected);

@@ -253,6 +253,37 @@ fn t_4_a_message_over_the_limit_fails_alone() {
     drop(stream);
 }
 
+/// Requests and messages on streams may be compressed. The limits apply to what they expand to.
+#[test]
+fn t_4_compressed_messages_have_the_same_limits() {
+    let switch = Switch::start("gzip");
+    let mut client = switch.client();
+    client.compress();
+    let mut stream = switch.primary(&client);
+    stream.send(packet_out(510, &frame(1, 60))).unwrap();
+    assert!(matches!(stream.next(LONG), Ok(Some(v1::StreamResponse::Packet(_)))));
+    let large = v1::WriteRequest { role: "x".repeat(8 << 20), ..write_request(Vec::new()) };
+    expect(
+        client.write(&large),
+        Code::ResourceExhausted,
+        "the role's name has 8388608 bytes, expected at most 256",
+    );
+    let before = switch.memory();
+    let mut request =
+        v1::GetForwardingPipelineConfigRequest { device_id: 1, response_type: 0 }.encode_to_vec();
+    prost::encoding::bytes::encode(15, &vec![0u8; 128 << 20], &mut request);
+    expect(
+        client.call("GetForwardingPipelineConfig", request.into()),
+        Code::ResourceExhausted,
+        "size limit, of 4194304 bytes, exceeded",
+    );
+    assert!(switch.memory() < before + (32 << 10), "{} and then {} KiB", before, switch.memory());
+    // The connection and the stream stay open.
+    client.write(&write_request(Vec::new())).unwrap();
+    stream.send(packet_out(510, &frame(1, 60))).unwrap();
+    assert!(matches!(stream.next(LONG), Ok(Some(v1::StreamResponse::Packet(_)))));
+}
+
 /// The limit of each method is at least 4 MiB, and that of a stream, too.
 #[test]
 fn t_3_and_se_3_messages_of_4_mib() {

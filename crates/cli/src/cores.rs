@@ -24,12 +24,26 @@ impl Cores {
 
     /// Restricts this thread, and those that it will start, to these processors. A failure only affects precision.
     pub fn keep_to(cpus: &[usize]) {
-        // SAFETY: as in `now`, and the set has room for the numbers.
-        unsafe {
-            let mut set: libc::cpu_set_t = zeroed();
-            cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
-        }
+        restrict(0, cpus);
+    }
+}
+
+/// Restricts each thread of this process to the processors that `of` returns for its name. A failure only affects precision.
+pub fn place_threads(of: impl Fn(&str) -> Vec<usize>) {
+    for thread in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        let name = std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+        let Some(id) = thread.file_name().to_str().and_then(|id| id.parse().ok()) else { continue };
+        restrict(id, &of(name.trim_end()));
+    }
+}
+
+/// Restricts a thread to processors; 0 is this thread.
+fn restrict(thread: libc::pid_t, cpus: &[usize]) {
+    // SAFETY: a set of processors is an array of bits with room for the numbers; the call reads as many bytes as its argument says.
+    unsafe {
+        let mut set: libc::cpu_set_t = zeroed();
+        cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
+        libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &set);
     }
 }
 

@@ -287,7 +287,7 @@ pub(crate) fn hex_text(bytes: &[u8]) -> String {
 }
 
 fn hex_bytes(text: &str) -> Result<Vec<u8>> {
-    let wrong = || ControlError::new("a note has pairs of hexadecimal digits").field("note");
+    let wrong = || ControlError::new("a note consists of pairs of hexadecimal digits").field("note");
     let pair = |pair: &[u8]| {
         let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2)?;
         u8::from_str_radix(text, 16).ok()

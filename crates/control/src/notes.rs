@@ -85,6 +85,8 @@ pub(crate) struct Notes {
     count: AtomicUsize,
     /// See [`Control::changes_of_others`](crate::Control::changes_of_others).
     pub(crate) changes_of_others: AtomicU64,
+    /// See [`Control::restores`](crate::Control::restores).
+    pub(crate) restores: AtomicU64,
 }
 
 impl Notes {

@@ -25,6 +25,7 @@ use p4jet_tables::EntryHandle;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::io::{self, BufRead};
+use std::sync::atomic::Ordering;
 
 /// Maximum number of records that do not fit and are reported one by one.
 const REPORTED_MAX: usize = 20;
@@ -74,6 +75,7 @@ impl Control {
         }
         let done = done.map_err(|error| self.without(log, error));
         self.publish();
+        self.notes.restores.fetch_add(1, Ordering::Relaxed);
         done
     }
 

@@ -307,6 +307,12 @@ impl SharedControl {
         lock(&self.0.current).clone()
     }
 
+    /// The control of the running program, like [`Self::control`], and [`Self::loads`] at the same moment.
+    pub fn control_and_loads(&self) -> (Control, u64) {
+        let current = lock(&self.0.current);
+        (current.clone(), self.loads())
+    }
+
     /// From now on, this control is that of the running program.
     fn set_control(&self, kept: &mut Kept, control: Control) {
         *lock(&self.0.current) = control.clone();
@@ -537,7 +543,7 @@ impl SharedControl {
                 let prepared = host.prepare_queues().inspect_err(|why| {
                     *lock(&self.0.no_queues) = Some(NoQueues { switch, queues, why: why.clone() });
                 })?;
-                self.swap(prepared)
+                self.swap(prepared, 0)
             }),
         };
         match made {
@@ -684,13 +690,7 @@ impl SharedControl {
 
     /// Runs a program that a client has loaded.
     fn load(&self, swap: Swap) -> Result<String> {
-        let counted = || {
-            let swapped = swap()?;
-            // The lock of all changes is held: whoever sees the program sees the number.
-            self.0.loads.fetch_add(1, Ordering::AcqRel);
-            Ok(swapped)
-        };
-        self.swap(counted)
+        self.swap(swap, 1)
     }
 
     /// The number of programs that [`Self::load_program`] and [`Self::swap_program`] have run.
@@ -698,12 +698,16 @@ impl SharedControl {
         self.0.loads.load(Ordering::Acquire)
     }
 
-    /// Runs the prepared program. Returns the report of the swap.
-    fn swap(&self, swap: impl FnOnce() -> Result<Swapped>) -> Result<String> {
+    /// Runs the prepared program, which counts as `loads` loads. Returns the report of the swap.
+    fn swap(&self, swap: impl FnOnce() -> Result<Swapped>, loads: u64) -> Result<String> {
         let mut kept = self.kept();
         let swapped = swap()?;
-        let control = kept.control.succeed(swapped.switch);
-        self.set_control(&mut kept, control);
+        kept.control = kept.control.succeed(swapped.switch);
+        // Whoever sees the program sees the number.
+        let mut current = lock(&self.0.current);
+        self.0.loads.fetch_add(loads, Ordering::AcqRel);
+        current.clone_from(&kept.control);
+        drop(current);
         let unkept = kept.replace().map_or_else(String::new, |why| why + "\n");
         Ok(swapped.report + &unkept)
     }

@@ -1079,6 +1079,7 @@ impl Generator<'_> {
                         bitwidth: self.width(&ty, set.span, &what),
                         r#match: Some(matching(kind)),
                         doc: shown.doc,
+                        type_name: self.types.named(&ty, set.span),
                         structured_annotations: shown.structured,
                         ..MatchField::default()
                     });
@@ -1090,6 +1091,7 @@ impl Generator<'_> {
                     id: 1,
                     bitwidth,
                     r#match: Some(matching("exact")),
+                    type_name: self.types.named(&ty, set.span),
                     ..MatchField::default()
                 });
             }

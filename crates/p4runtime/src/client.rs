@@ -25,6 +25,7 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_stream::StreamExt;
 use tonic::body::Body;
+use tonic::codec::CompressionEncoding;
 use tonic::{Request, Status, Streaming};
 
 /// A connection in the form required by tonic.
@@ -49,6 +50,7 @@ impl tower_service::Service<http::Request<Body>> for Channel {
 pub struct Client {
     handle: Handle,
     channel: Channel,
+    compresses: bool,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -111,12 +113,19 @@ impl Client {
         };
         let channel = handle.block_on(async { tokio::time::timeout(WAIT, connecting).await });
         let channel = channel.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
-        Ok(Client { handle, channel, stop: Some(stop), thread: Some(thread) })
+        Ok(Client { handle, channel, compresses: false, stop: Some(stop), thread: Some(thread) })
     }
 
     fn grpc(&self) -> tonic::client::Grpc<Channel> {
         let origin = http::Uri::from_static("http://localhost");
-        tonic::client::Grpc::with_origin(self.channel.clone(), origin).max_decoding_message_size(usize::MAX)
+        let grpc = tonic::client::Grpc::with_origin(self.channel.clone(), origin);
+        let grpc = grpc.max_decoding_message_size(usize::MAX);
+        if self.compresses { grpc.send_compressed(CompressionEncoding::Gzip) } else { grpc }
+    }
+
+    /// From now on, messages are compressed.
+    pub fn compress(&mut self) {
+        self.compresses = true;
     }
 
     /// Calls a method of P4Runtime, or of another service by its path, with a message in binary form, and returns the answers.

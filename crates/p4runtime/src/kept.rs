@@ -10,6 +10,7 @@ use bytes::Bytes;
 use p4jet_control::{Control, NOTE_BYTES_MAX, Noted, SharedControl, Update};
 use p4jet_p4info::proto::v1;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::Ordering;
 
 /// Prefix of the names of notes about texts; the number of the text and its URI follow.
 const TEXT: &str = "p4runtime text ";
@@ -31,17 +32,18 @@ fn own(control: &Control, prefix: &str) -> Vec<(String, Box<[u8]>)> {
 impl Pipeline {
     /// Restores the numbers of texts and the wanted digests.
     pub(crate) fn take_kept(&self, control: &Control) {
-        for (name, text) in own(control, TEXT) {
-            let known = name.split_once(' ').and_then(|(number, uri)| {
-                let space = self.uris().iter().position(|known| known == uri)?;
-                Some((space, number.parse().ok()?))
-            });
-            let text = std::str::from_utf8(&text).ok().and_then(|text| text.strip_prefix('='));
-            if let (Some((space, number)), Some(text)) = (known, text) {
-                self.texts.know(space, text, number);
-            }
+        let kept = own(control, TEXT).into_iter().filter_map(|(name, text)| {
+            let (number, uri) = name.split_once(' ')?;
+            let space = self.uris().iter().position(|known| known == uri)?;
+            let text = std::str::from_utf8(&text).ok()?.strip_prefix('=')?;
+            Some((space, number.parse().ok()?, text.to_string()))
+        });
+        let mut kept: Vec<(usize, u64, String)> = kept.collect();
+        // A restored dump may give a text another number than it had before. That of the state counts.
+        kept.sort_by_key(|(space, number, _)| !self.texts.is_in_state(*space, *number));
+        for (space, number, text) in kept {
+            self.texts.know(space, &text, number);
         }
-        self.texts.make_stale();
         let kept = |(id, name): (&u32, &String)| {
             let entry: v1::DigestEntry = note(control, &Noted::Digest(name.as_str().into()))?;
             Some((*id, entry.config?))
@@ -49,6 +51,18 @@ impl Pipeline {
         let kept: Wanted = self.digests.iter().filter_map(kept).collect();
         if !kept.is_empty() {
             *self.wanted() = kept;
+        }
+    }
+}
+
+impl Pipeline {
+    /// Restores them again if a dump has been restored since. No change may be made meanwhile.
+    pub(crate) fn follow_restore(&self, control: &Control) {
+        let restores = control.restores();
+        if self.restores.swap(restores, Ordering::Relaxed) != restores {
+            self.texts.forget();
+            self.scan(control);
+            self.take_kept(control);
         }
     }
 }
@@ -69,9 +83,9 @@ impl Writer<'_> {
         Noted::Own(format!("{TEXT}{number} {}", self.pipeline.uris()[space]).into())
     }
 
-    /// Looks which numbers the state has, so that new texts find others.
-    pub(crate) fn look(&mut self) -> Result<()> {
-        for (space, number) in self.pipeline.look(&self.control) {
+    /// Scans the state for the numbers that it has, so that new texts find others.
+    pub(crate) fn scan(&mut self) -> Result<()> {
+        for (space, number) in self.pipeline.scan(&self.control) {
             self.make(Update::Note { of: self.of_text(space, number), note: None })?;
         }
         Ok(())

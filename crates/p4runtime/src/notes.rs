@@ -29,10 +29,8 @@ impl NoteOwner for Owner {
                 let mut group = v1::ActionProfileGroup::decode(note).ok()?;
                 match part {
                     PartChange::Added(member) => {
-                        // A selector that allows no weights has the weight 0 for all.
-                        let weight = i32::from(group.members.iter().all(|member| member.weight != 0));
                         let member_id = id_of_handle(member);
-                        group.members.push(v1::GroupMember { member_id, weight, watch_kind: None });
+                        group.members.push(v1::GroupMember { member_id, weight: 1, watch_kind: None });
                     }
                     PartChange::Removed(gone) => {
                         group.members.retain(|member| handle_of_id(member.member_id) != gone);

@@ -18,6 +18,7 @@ use p4jet_p4info::proto::config::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 /// A P4Info whose ids are resolved to objects of a program.
@@ -27,6 +28,8 @@ pub struct Pipeline {
     shape: u64,
     /// The switch that last ran the program.
     known: Mutex<Weak<Switch>>,
+    /// The number of restored dumps that it has followed ([`Control::restores`]).
+    pub(crate) restores: AtomicU64,
     pub(crate) texts: Texts,
     /// The URIs of the spaces of `texts`.
     uris: Vec<String>,
@@ -197,6 +200,7 @@ impl Pipeline {
         let pipeline = Pipeline {
             shape: shape_of(control.program()),
             known: Mutex::new(std::sync::Arc::downgrade(control.switch())),
+            restores: AtomicU64::new(control.restores()),
             texts,
             uris,
             tables,
@@ -211,10 +215,10 @@ impl Pipeline {
             wanted: Mutex::default(),
             p4info,
         };
-        pipeline.take_kept(control);
         // So that texts of packets get numbers that the state does not have.
         pipeline.texts.begin(control.changes_of_others());
-        pipeline.look(control);
+        pipeline.scan(control);
+        pipeline.take_kept(control);
         Ok(pipeline)
     }
 
@@ -255,9 +259,9 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Looks which numbers of translated types the state has. Returns those that texts have lost, with their space
-    /// ([`Texts::end_look`]).
-    pub(crate) fn look(&self, control: &Control) -> Vec<(usize, u64)> {
+    /// Scans the state for numbers of translated types. Returns those that texts have lost, with their space
+    /// ([`Texts::end_scan`]).
+    pub(crate) fn scan(&self, control: &Control) -> Vec<(usize, u64)> {
         if self.uris.is_empty() {
             return Vec::new();
         }
@@ -267,7 +271,7 @@ impl Pipeline {
             let params = table.actions.iter().flat_map(|listed| &self.actions[&listed.id].params);
             params.into_iter().any(|param| is_text(&param.field))
         };
-        self.texts.begin_look();
+        self.texts.begin_scan();
         // Values are noted when they are shown.
         for table in self.tables.values() {
             let (has_text, acts) = (has_text(&table.keys), acts(table));
@@ -304,7 +308,7 @@ impl Pipeline {
             };
             let has_text = {
                 let texts = Texts::new(self.uris.iter().map(|_| 0));
-                texts.begin_look();
+                texts.begin_scan();
                 show(&texts, &BigUint::ZERO);
                 texts.has_seen()
             };
@@ -312,7 +316,7 @@ impl Pipeline {
                 show(&self.texts, &control.register_value(register.instance, cell).unwrap_or_default());
             }
         }
-        self.texts.end_look()
+        self.texts.end_scan()
     }
 
     /// The table with an id.

@@ -108,7 +108,7 @@ pub(crate) fn check_one_shots(control: &Control, update: &Update) -> std::result
     };
     if is_new {
         let why = format!(
-            "`{name}` has one-shots of P4Runtime now, and takes members and groups when they are gone"
+            "`{name}` has one-shots of P4Runtime; delete their entries before you add members or groups"
         );
         return refuse("action profile", why);
     }
@@ -232,7 +232,7 @@ impl Writer<'_> {
             Style::OneShots => ("one shots", "members and groups"),
             _ => ("members and groups", "one shots"),
         };
-        let why = format!("`{}` has {now} now, and takes {wanted} when they are gone", profile.name);
+        let why = format!("`{}` has {now}; delete these before you add {wanted}", profile.name);
         Err(Refusal::invalid(Reason::Form, why))
     }
 
@@ -630,18 +630,20 @@ pub(crate) fn show_group(
     handle: u32,
     members: &[Share],
 ) -> v1::ActionProfileGroup {
-    let note = group_note(control, profile, handle);
-    // Set by another client.
-    let plain = |share: &Share| GroupMember {
-        member_id: id_of_handle(share.member),
-        weight: share.weight as i32,
-        watch_kind: None,
+    let (mut members, max_size) = match group_note(control, profile, handle) {
+        Some(note) => (note.members, note.max_size),
+        None => {
+            // Set by another client.
+            let plain = |share: &Share| GroupMember {
+                member_id: id_of_handle(share.member),
+                weight: share.weight as i32,
+                watch_kind: None,
+            };
+            (members.iter().map(plain).collect(), 0)
+        }
     };
-    let max_size = note.as_ref().map_or(0, |note| note.max_size);
-    v1::ActionProfileGroup {
-        action_profile_id: id,
-        group_id: id_of_handle(handle),
-        members: note.map_or_else(|| members.iter().map(plain).collect(), |note| note.members),
-        max_size,
+    if profile.weights_disallowed {
+        members.iter_mut().for_each(|member| member.weight = 0);
     }
+    v1::ActionProfileGroup { action_profile_id: id, group_id: id_of_handle(handle), members, max_size }
 }

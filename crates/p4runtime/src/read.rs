@@ -64,6 +64,7 @@ fn read_one(
     while source.is_some() {
         let piece = switch.at_one_moment(|control| -> Result<Vec<Entity>> {
             pipeline.check_program(control)?;
+            pipeline.follow_restore(control);
             let mut out = Vec::new();
             let (mut left, mut bytes) = (PIECE_MAX, 0);
             while let Some(now) = source.filter(|_| left > 0 && bytes < PIECE_BYTES_MAX) {

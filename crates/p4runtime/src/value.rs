@@ -99,13 +99,13 @@ pub(crate) fn ones(width: u32) -> BigUint {
 /// down that neither a text nor the state of the switch has.
 ///
 /// An update that is refused gives its numbers back ([`Texts::mark`], [`Texts::take_back`]). Only one thread at a
-/// time carries out updates; packets and Reads may use the texts at the same time. Which numbers the state has is known from a look
-/// through it ([`Texts::begin_look`], [`Texts::end_look`]); an update whose text finds no number asks for one.
+/// time carries out updates; packets and Reads may use the texts at the same time. Which numbers the state has is known from a scan
+/// of it ([`Texts::begin_scan`], [`Texts::end_scan`]); an update whose text finds no number asks for one.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
     spaces: Vec<Mutex<Space>>,
-    /// The number of changes by others at the last look ([`p4jet_control::Control::changes_of_others`]).
-    looked_at: AtomicU64,
+    /// The number of changes by others at the last scan ([`p4jet_control::Control::changes_of_others`]).
+    scanned_at: AtomicU64,
 }
 
 /// What happens to a text that has no number.
@@ -123,7 +123,7 @@ pub(crate) enum By {
 struct Space {
     numbers: HashMap<Box<str>, u64>,
     texts: HashMap<u64, Box<str>>,
-    /// Numbers without text: those that the state had at the last look, and those that clients have written since.
+    /// Numbers without text: those that the state had at the last scan, and those that clients have written since.
     plain: HashSet<u64>,
     /// How far the search for free numbers has come: from the highest number down to this one, none is free.
     searched: Option<u64>,
@@ -138,8 +138,8 @@ struct Space {
     /// True if the state may have numbers that are unknown.
     is_stale: bool,
     /// True if a text found no number.
-    wants_look: bool,
-    /// During a look, the numbers that have been shown.
+    wants_scan: bool,
+    /// During a scan, the numbers that have been shown.
     seen: Option<HashSet<u64>>,
     /// The width of the narrowest field seen so far bounds the assigned numbers.
     width: u32,
@@ -221,7 +221,7 @@ impl Texts {
     /// Creates a space of numbers with this width.
     pub fn new(widths: impl Iterator<Item = u32>) -> Texts {
         let space = |width: u32| Space { width: width.min(63), ..Space::default() };
-        Texts { spaces: widths.map(space).map(Mutex::new).collect(), looked_at: AtomicU64::new(0) }
+        Texts { spaces: widths.map(space).map(Mutex::new).collect(), scanned_at: AtomicU64::new(0) }
     }
 
     fn space(&self, space: usize) -> MutexGuard<'_, Space> {
@@ -287,10 +287,10 @@ impl Texts {
         if by == By::Search {
             return absent();
         }
-        // Packets do not wait for a look.
-        let must_look = by == By::Update && space.is_stale;
-        let Some(number) = (!must_look).then(|| space.find_free(width)).flatten() else {
-            space.wants_look |= by == By::Update;
+        // Packets do not wait for a scan.
+        let must_scan = by == By::Update && space.is_stale;
+        let Some(number) = (!must_scan).then(|| space.find_free(width)).flatten() else {
+            space.wants_scan |= by == By::Update;
             let given = space.numbers.len();
             let why = format!("{given} texts have numbers, and there is no number left for another one");
             return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
@@ -308,19 +308,37 @@ impl Texts {
             space.texts.insert(0, text.into());
         } else if space.numbers.len() < TEXTS_MAX
             && !space.numbers.contains_key(text)
+            && !space.texts.contains_key(&number)
             && text != number.to_string()
         {
+            space.plain.remove(&number);
             space.insert(text, number);
         }
     }
 
+    /// Forgets the numbers of all texts except those that are not kept yet.
+    pub fn forget(&self) {
+        for mut space in self.each_space() {
+            let space = &mut *space;
+            let new: HashSet<u64> = space.new.iter().copied().collect();
+            space.texts.retain(|number, _| new.contains(number));
+            space.numbers.retain(|_, number| new.contains(number));
+            space.searched = None;
+        }
+    }
+
+    /// True if the state had a number without text at the last scan.
+    pub fn is_in_state(&self, space: usize, number: u64) -> bool {
+        self.space(space).plain.contains(&number)
+    }
+
     /// Begins the updates of a Write. `changes` is the number of changes that others have made so far.
     pub fn begin(&self, changes: u64) {
-        if self.looked_at.swap(changes, Ordering::Relaxed) != changes {
+        if self.scanned_at.swap(changes, Ordering::Relaxed) != changes {
             self.make_stale();
         }
         // Only this Write's own texts count.
-        self.each_space().for_each(|mut space| space.wants_look = false);
+        self.each_space().for_each(|mut space| space.wants_scan = false);
     }
 
     /// Notes that the state may have other numbers than before.
@@ -328,24 +346,24 @@ impl Texts {
         self.each_space().for_each(|mut space| space.is_stale = true);
     }
 
-    /// True if a text found no number, but may find one after a look through the state.
-    pub fn want_look(&self) -> bool {
-        self.each_space().any(|space| space.wants_look)
+    /// True if a text found no number, but may find one after a scan of the state.
+    pub fn want_scan(&self) -> bool {
+        self.each_space().any(|space| space.wants_scan)
     }
 
-    /// Begins a look: until [`Texts::end_look`], notes all numbers that are shown.
-    pub fn begin_look(&self) {
+    /// Begins a scan: until [`Texts::end_scan`], notes all numbers that are shown.
+    pub fn begin_scan(&self) {
         self.each_space().for_each(|mut space| space.seen = Some(HashSet::new()));
     }
 
-    /// True if a look has found a number so far.
+    /// True if a scan has found a number so far.
     pub fn has_seen(&self) -> bool {
         self.each_space().any(|space| space.seen.as_ref().is_some_and(|seen| !seen.is_empty()))
     }
 
-    /// Ends a look. If a space is full, the texts that nothing uses lose their numbers, which are returned with their space.
-    pub fn end_look(&self) -> Vec<(usize, u64)> {
-        let is_full = self.each_space().any(|space| space.wants_look && !space.is_stale);
+    /// Ends a scan. If a space is full, the texts that nothing uses lose their numbers, which are returned with their space.
+    pub fn end_scan(&self) -> Vec<(usize, u64)> {
+        let is_full = self.each_space().any(|space| space.wants_scan && !space.is_stale);
         let mut freed = Vec::new();
         for n in 0..self.spaces.len() {
             let space = &mut *self.space(n);
@@ -354,7 +372,7 @@ impl Texts {
                 freed.extend(space.free_unused(&seen).into_iter().map(|number| (n, number)));
             }
             space.plain = seen.into_iter().filter(|number| !space.texts.contains_key(number)).collect();
-            (space.is_stale, space.wants_look) = (false, false);
+            (space.is_stale, space.wants_scan) = (false, false);
         }
         freed
     }

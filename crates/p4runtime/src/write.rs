@@ -81,8 +81,8 @@ pub fn write(
     }
 }
 
-/// Maximum number of looks for numbers of texts in a Write: one if others have changed the state, and one if no number is free.
-const LOOKS_MAX: usize = 2;
+/// Maximum number of scans of the state for numbers of texts in a Write: one if others have changed the state, and one if no number is free.
+const SCANS_MAX: usize = 2;
 
 /// The outcome of a batch that was rolled back.
 fn rolled_back(total: usize, place: usize, refusal: Refusal) -> Written {
@@ -104,11 +104,12 @@ impl<'a> Writer<'a> {
         updates: Vec<v1::Update>,
         all_or_nothing: bool,
     ) -> std::result::Result<(Published<'a>, Option<Vec<v1::Error>>), Written> {
+        self.pipeline.follow_restore(&self.control);
         let wanted_digests = self.pipeline.wanted().clone();
         let texts = &self.pipeline.texts;
         texts.begin(self.control.changes_of_others());
         texts.mark();
-        let mut looks = LOOKS_MAX;
+        let mut scans = SCANS_MAX;
         let total = updates.len();
         let mut errors = Errors::new(total);
         for (place, update) in updates.into_iter().enumerate() {
@@ -118,9 +119,9 @@ impl<'a> Writer<'a> {
             }
             let mut done = self.update(&update);
             // Updates parse their texts before they change anything.
-            while done.is_err() && looks > 0 && texts.want_look() {
-                looks -= 1;
-                done = self.look().and_then(|()| self.update(&update));
+            while done.is_err() && scans > 0 && texts.want_scan() {
+                scans -= 1;
+                done = self.scan().and_then(|()| self.update(&update));
             }
             let refusal = match done {
                 Ok(()) => {

@@ -12,6 +12,7 @@ use p4jet_p4info::proto::v1::{
     P4StructLike, PacketReplicationEngineEntry, PortKind, RegisterEntry, Replica, ReplicationType,
     TableAction, TableActionType, TableEntry, UpdateType, ValueSetEntry, ValueSetMember,
 };
+use p4jet_p4runtime::pipeline::Pipeline;
 
 fn member(f: &Fixture, id: u32, port: u64) -> ActionProfileMember {
     let action = Some(f.action("forward", &[port]));
@@ -543,6 +544,44 @@ fn z_18_a_command_keeps_the_rest_of_a_group() {
     let members = vec![GroupMember { member_id: 2, weight: 4, watch_kind: None }];
     let group = ActionProfileGroup { members, max_size: 0, ..given };
     assert_eq!(groups(&f), [EntityKind::ActionProfileGroup(group)]);
+}
+
+/// A group that a command sets is read with its weights, and with none if the selector allows none.
+#[test]
+fn z_18_weights_of_groups_of_commands_are_read() {
+    let f = Fixture::new();
+    for id in 1..3 {
+        assert_eq!(write_member(&f, Insert, member(&f, id, id.into())), OK);
+    }
+    let control = f.switch.control();
+    let table = control.schema().table("spread").unwrap();
+    let profile = control.program().tables[table.index()].profile.unwrap();
+    let write = |batch| f.switch.write(batch, p4jet_control::Atomicity::AllOrNothing).0.in_effect;
+    let members = vec![Share { member: 1, weight: 1 }, Share { member: 2, weight: 3 }];
+    assert!(write(vec![
+        Update::CreateGroup { profile },
+        Update::SetGroup { profile, group: 0.into(), members }
+    ]));
+    let shown = |f: &Fixture| match &groups(f)[..] {
+        [EntityKind::ActionProfileGroup(group)] => {
+            group.members.iter().map(|member| (member.member_id, member.weight)).collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(shown(&f), [(1, 1), (2, 3)]);
+    let mut info = p4info(PROGRAM);
+    info.action_profiles.iter_mut().for_each(|profile| profile.weights_disallowed = true);
+    let pipeline = Pipeline::new(info, &control).unwrap_or_else(|_| panic!("it fits"));
+    let f = Fixture { pipeline, ..f };
+    assert_eq!(shown(&f), [(1, 0), (2, 0)]);
+    // The first member of a group without members.
+    assert_eq!(write_group(&f, Insert, group(&f, 7, &[])), OK);
+    let batch = vec![
+        Update::DeleteGroup { profile, group: 0.into() },
+        Update::AddToGroup { profile, group: 7.into(), member: 1.into() },
+    ];
+    assert!(f.switch.write(batch, p4jet_control::Atomicity::AllOrNothing).0.in_effect);
+    assert_eq!(shown(&f), [(1, 0)]);
 }
 
 /// The sizes of all groups and one-shots of a selector are at most its size.

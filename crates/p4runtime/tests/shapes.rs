@@ -8,9 +8,9 @@ use p4jet_control::Atomicity::AllOrNothing as All;
 use p4jet_control::{ControlError, Update};
 use p4jet_p4info::proto::v1::{
     ActionProfileGroup, ActionProfileMember, Atomicity, CounterData, CounterEntry, DataValue, Entity,
-    EntityKind, GroupMember, Index, MeterConfig, MeterCounterData, MulticastGroupEntry, P4Data,
+    EntityKind, FieldMatch, GroupMember, Index, MeterConfig, MeterCounterData, MulticastGroupEntry, P4Data,
     PacketReplicationEngineEntry, PortKind, RegisterEntry, Replica, ReplicationType, TableAction,
-    TableActionType, TableEntry, UpdateType,
+    TableActionType, TableEntry, UpdateType, ValueSetEntry, ValueSetMember,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -651,6 +651,42 @@ fn vs_6_value_sets_of_tuples_are_refused() {
     let text = PROGRAM.replacen("value_set<bit<16>>(2) kinds", "value_set<tuple<bit<16>>>(2) kinds", 1);
     let error = generated(&text).err().unwrap();
     assert!(error.contains("tuple") && error.contains("kinds"), "{error}");
+}
+
+/// A field of a value set can have a type that is translated to texts, and so can the set itself.
+#[test]
+fn vs_2_members_can_be_texts() {
+    let declared = "@p4runtime_translation(\"p4jet.example/vrf\", string) type bit<32> vrf_t;
+        struct of_t { vrf_t vrf; bit<8> kind; }";
+    let states = "value_set<vrf_t>(4) names;
+    value_set<of_t>(4) pairs;
+    state start { p.extract(h.h); transition select((vrf_t) h.h.a) { names: found; default: more; } }
+    state more { transition select((vrf_t) h.h.a, h.h.kind) { pairs: found; default: accept; } }
+    state found { m.flag = true; transition accept; }";
+    let text = v1model(declared, "", "s.egress_spec = m.flag ? 9w7 : 9w8;");
+    let f = Fixture::of(&text.replacen("state start { p.extract(h.h); transition accept; }", states, 1));
+    let set = |name: &str, members: &[Vec<FieldMatch>]| {
+        let members = members.iter().map(|of| ValueSetMember { r#match: of.clone() }).collect();
+        EntityKind::ValueSetEntry(ValueSetEntry { value_set_id: f.value_set(name), members })
+    };
+    let names = set("names", &[vec![common::text(1, "red")], vec![common::text(1, "5")]]);
+    let pairs =
+        set("pairs", &[vec![common::text(1, "red"), exact(2, 3)], vec![common::text(1, ""), exact(2, 4)]]);
+    for entry in [&names, &pairs] {
+        assert_eq!(f.code(Modify, entry.clone()), OK);
+    }
+    assert_eq!(f.read(set("names", &[])), [names]);
+    assert_eq!(f.read(set("pairs", &[])), [pairs]);
+    // Not UTF-8.
+    let wrong = set("names", &[vec![exact(1, 0xff)]]);
+    assert_eq!(f.code(Modify, wrong), INVALID);
+    let mut worker = f.worker(0);
+    // The first text has the highest number.
+    for (vrf, kind, port) in [(u32::MAX, 0, 7), (5, 0, 7), (0, 4, 7), (0, 3, 8), (6, 0, 8)] {
+        let mut frame = frame(vrf, 0);
+        frame[8] = kind;
+        assert_eq!(ports(&mut worker, &frame), [port], "{vrf} {kind}");
+    }
 }
 
 #[test]

@@ -922,6 +922,29 @@ fn tr_4_the_whole_space_of_numbers_is_usable() {
     assert_eq!(vrfs(&Fixture { pipeline, ..again }), now);
 }
 
+/// After a dump is restored, texts have the numbers of the dump, also those that had others before.
+#[test]
+fn tr_4_a_restored_dump_brings_its_texts() {
+    let f = Fixture::new();
+    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    for vrf in ["red", "blue"] {
+        assert_eq!(f.insert(route(vrf)), OK);
+    }
+    let dump = f.switch.dump(false);
+    let other = Fixture::new();
+    for vrf in ["green", "yellow", "red"] {
+        assert_eq!(other.insert(route(vrf)), OK);
+    }
+    assert_eq!(other.switch.restore(&dump), Ok(None));
+    assert_eq!(other.all("routes"), f.all("routes"));
+    for vrf in ["red", "blue"] {
+        assert_eq!(other.insert(route(vrf)), EXISTS, "{vrf}");
+    }
+    assert_eq!(other.insert(route("green")), OK);
+    let all = other.all("routes");
+    assert!(all.len() == 3 && all.contains(&route("green")), "{all:?}");
+}
+
 /// A text keeps its number while an action, a member, a default action or a register has it.
 #[test]
 fn tr_4_texts_that_the_state_has_keep_their_numbers() {

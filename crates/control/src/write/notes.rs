@@ -42,6 +42,7 @@ impl Control {
         let new = Control::new(switch);
         new.adopt_note_owner(self);
         new.notes.changes_of_others.store(self.changes_of_others() + 1, Ordering::Relaxed);
+        new.notes.restores.store(self.restores(), Ordering::Relaxed);
         for (of, note) in self.notes() {
             if let Some(of) = new.schema.find_noted(&self.schema.named_noted(&of))
                 && new.is_there(&of)
@@ -68,6 +69,11 @@ impl Control {
 
     pub(crate) fn count_change_of_others(&self) {
         self.notes.changes_of_others.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of dumps that were restored. Each replaces notes whose owner may know their former contents.
+    pub fn restores(&self) -> u64 {
+        self.notes.restores.load(Ordering::Relaxed)
     }
 
     /// The update of a note that follows an update by another client than its owner, if only a part of the object changes.

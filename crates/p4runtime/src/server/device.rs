@@ -547,7 +547,7 @@ impl Device {
         lock(&self.known).clone()
     }
 
-    /// The configuration of the running program. Waits for a batch in progress.
+    /// The configuration of the running program.
     pub fn running(&self) -> Option<Arc<Configured>> {
         self.running_of(&mut lock(&self.configs))
     }
@@ -568,7 +568,7 @@ impl Device {
     /// If `ctl load` replaced the program, the client's P4Info stays if it fits the new program, without its cookie and program;
     /// otherwise the program's own replaces it.
     fn find_running(&self, configs: &mut Configs) -> Option<Arc<Configured>> {
-        let (control, loads) = self.switch.at_one_moment(|control| (control.clone(), self.switch.loads()));
+        let (control, loads) = self.switch.control_and_loads();
         if std::mem::replace(&mut configs.loads, loads) != loads && kept::config(&control).is_none() {
             if let Some(running) = &mut configs.running {
                 *running = Arc::new(running.of_other_program());
@@ -779,6 +779,7 @@ impl Device {
         let own = config::P4Info::decode(&ready.p4info[..]).unwrap_or_default();
         let loaded = self.switch.run_pipeline(ready, keep, aside, |control| {
             configured.pipeline.take_kept(control);
+            configured.pipeline.texts.make_stale();
             // With the old state, the tables are not those for which the configuration was created.
             refitted = Some(match configured.is_of(control) {
                 true => Ok(Arc::clone(&configured)),

@@ -122,6 +122,10 @@ where
 /// Length of the prefix of a gRPC message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 
+/// The highest ratio of the lengths of a message and of its compressed form: gzip needs at least 2 bits for 258 bytes. The memory of a
+/// compressed message is reserved before it arrives, when only its compressed length is known.
+const EXPANSION_MAX: usize = 258 * 8 / 2;
+
 /// Requests of at most this many bytes need no permit.
 pub const SMALL_BYTES: usize = 16 << 10;
 /// Bytes per permit of larger ones.
@@ -208,20 +212,21 @@ impl<B> Admitted<B> {
                 break;
             }
             self.prefix_len = 0;
-            let [_, length @ ..] = self.prefix;
-            self.announced(u32::from_be_bytes(length) as usize)?;
+            let [is_compressed, length @ ..] = self.prefix;
+            self.announced(u32::from_be_bytes(length) as usize, is_compressed != 0)?;
         }
         Ok(())
     }
 
-    fn announced(&mut self, bytes: usize) -> Result<(), Status> {
+    fn announced(&mut self, bytes: usize, is_compressed: bool) -> Result<(), Status> {
         if bytes > self.bytes_max {
             let text = format!("the message has {bytes} bytes, the limit is {}", self.bytes_max);
             return Err(Status::resource_exhausted(text));
         }
         self.permit = None;
-        if bytes > SMALL_BYTES {
-            let permit = self.budget.take(bytes);
+        let memory = if is_compressed { (EXPANSION_MAX * bytes).min(self.bytes_max) } else { bytes };
+        if memory > SMALL_BYTES {
+            let permit = self.budget.take(memory);
             let none =
                 || Status::resource_exhausted("no room for a large request: others are being received");
             self.permit = Some(permit.ok_or_else(none)?);
@@ -328,6 +333,21 @@ mod tests {
         assert_eq!((body.prefix_len, body.rest), (1, 0));
         let error = body.follow(&[0x40, 0, 0, 0]).unwrap_err();
         assert_eq!(error.code(), tonic::Code::ResourceExhausted);
+    }
+
+    #[test]
+    fn a_compressed_message_reserves_what_it_may_expand_to() {
+        let budget = Budget::new(1 << 20);
+        let mut one = admitted(&budget);
+        // 15 bytes need no permit, 1,000 need nearly all.
+        one.follow(&[1, 0, 0, 0, 15]).unwrap();
+        assert!(one.permit.is_none());
+        one.follow(&[0; 15]).unwrap();
+        one.follow(&[1, 0, 0, 3, 0xe8]).unwrap();
+        let error = admitted(&budget).follow(&[1, 0, 0, 0, 100]).unwrap_err();
+        assert!(error.message().contains("no room"), "{error}");
+        drop(one);
+        admitted(&budget).follow(&[1, 0, 0, 0, 100]).unwrap();
     }
 
     #[test]

@@ -53,6 +53,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tonic::Status;
 use tonic::body::Body;
+use tonic::codec::CompressionEncoding;
 
 /// The version of P4Runtime that the server offers.
 pub const API_VERSION: &str = "1.5.0";
@@ -453,7 +454,9 @@ async fn answer_to(connection: Arc<Connection>, request: Request<Incoming>) -> R
     };
     let is_stream = matches!(method.as_str(), "StreamChannel" | REFLECTION | REFLECTION_ALPHA);
     let request = request.map(|body| Admitted::new(body, shared.budget.clone(), bytes_max, is_stream));
+    // Answers are not compressed: no client requires it.
     let mut grpc = tonic::server::Grpc::new(Raw)
+        .accept_compressed(CompressionEncoding::Gzip)
         .max_decoding_message_size(bytes_max)
         .max_encoding_message_size(usize::MAX);
     match method.as_str() {
