@@ -2,7 +2,7 @@
 
 use p4jet_externs::State;
 use p4jet_ir as ir;
-use p4jet_ir::turns::{SEARCHES_MAX, searches_in_loops};
+use p4jet_ir::turns::{PACKET_WORK_MAX, packet_work};
 use p4jet_jit::{Cancel, Compiled, Engine, ErrorKind, Seen};
 use p4jet_packet::BATCH_MAX;
 use p4jet_tables::{Table, TableSpec};
@@ -170,7 +170,7 @@ impl Switch {
         state: State,
     ) -> Result<Switch, ProgramError> {
         let inboxes = inboxes(workers, &program)?;
-        let batch_max = SEARCHES_MAX / searches_in_loops(&program).max(1);
+        let batch_max = PACKET_WORK_MAX / packet_work(&program).units.max(1);
         Ok(Switch {
             program,
             batch_max: batch_max.clamp(1, BATCH_MAX as u64) as usize,
@@ -237,8 +237,9 @@ impl Switch {
         self.options.counted
     }
 
-    /// Returns the maximum number of packets in a received batch. A worker cannot leave a batch that it has begun. So a batch may
-    /// cause at most [`SEARCHES_MAX`] lookups in searched tables inside loops, or those of one packet if that is more.
+    /// Returns the maximum number of packets in a received batch. A worker cannot leave a batch that it has begun. So the
+    /// [`PacketWork::units`](p4jet_ir::turns::PacketWork) of a batch are at most [`PACKET_WORK_MAX`], or those of one packet if
+    /// that is more.
     pub(crate) fn batch_max(&self) -> usize {
         self.batch_max
     }
@@ -448,6 +449,25 @@ mod tests {
         assert_eq!([batch_max("ternary", 100), batch_max("exact", 5000)], [BATCH_MAX; 2]);
         assert_eq!(batch_max("ternary", 1000), 8);
         assert_eq!(batch_max("ternary", 5000), 1);
+    }
+
+    /// 400 lookups that may each compare many entries, without a loop.
+    #[test]
+    fn batches_are_small_where_a_packet_searches_often_without_a_loop() {
+        let batch_max = |lookups: usize| {
+            let nodes: String =
+                (0..lookups).map(|n| format!("n{n}: apply t(x) next n{0} exit n{0} ", n + 1)).collect();
+            let text = format!(
+                "program searches errors NoError, PacketTooShort error_packet_too_short 1 error_header_too_short 1 \
+                 field x: 8 metadata action a() {{ n0: return }} \
+                 table t {{ key k: 8 ternary action a default a() size 1 }} \
+                 block c control {{ {nodes} n{lookups}: return }} ingress c"
+            );
+            let program = ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+            Switch::new(program).map(|switch| switch.batch_max()).unwrap()
+        };
+        assert_eq!([batch_max(1), batch_max(100)], [BATCH_MAX; 2]);
+        assert_eq!(batch_max(400), 20);
     }
 
     /// The processor time of this thread.

@@ -466,9 +466,10 @@ impl Worker {
         }
         // The first copy determines the engine.
         let in_loop = self.in_loop;
+        let batch_max = self.place.switch().batch_max();
         let has_room = |running: &[Copied]| match running.first() {
             Some(first) if in_loop && first.is_interpreted() => running.len() < INTERPRETED_MAX,
-            _ => running.len() < BATCH_MAX,
+            _ => running.len() < batch_max,
         };
         // All copies of a batch begin in the same pipeline half and run in the same engine.
         let fits = |running: &[Copied], copy: &Copied| {
