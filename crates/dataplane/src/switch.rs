@@ -170,7 +170,13 @@ impl Switch {
         state: State,
     ) -> Result<Switch, ProgramError> {
         let inboxes = inboxes(workers, &program)?;
-        let batch_max = PACKET_WORK_MAX / packet_work(&program).units.max(1);
+        let work = packet_work(&program);
+        if !work.is_bounded {
+            // The verifier finds this, but a release runs it only before the passes.
+            let what = "internal error: a loop is neither bounded nor counted by turns (please report)";
+            return Err(ProgramError::new(ErrorKind::Internal, what));
+        }
+        let batch_max = PACKET_WORK_MAX / work.units.max(1);
         Ok(Switch {
             program,
             batch_max: batch_max.clamp(1, BATCH_MAX as u64) as usize,
@@ -449,6 +455,23 @@ mod tests {
         assert_eq!([batch_max("ternary", 100), batch_max("exact", 5000)], [BATCH_MAX; 2]);
         assert_eq!(batch_max("ternary", 1000), 8);
         assert_eq!(batch_max("ternary", 5000), 1);
+    }
+
+    /// A pass that lost a turn would make packets that never end.
+    #[test]
+    fn a_loop_without_a_bound_is_refused() {
+        let of = |node: &str| {
+            let text = format!(
+                "program loops errors NoError, PacketTooShort error_packet_too_short 1 error_header_too_short 1 \
+                 drop_reasons \"loop ran too long\" field $turns: 32 temp turns $turns \
+                 block c control {{ n0: {node} n1: drop \"loop ran too long\" }} ingress c"
+            );
+            let program = ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+            Switch::new(program).map(|_| ()).map_err(|error| (error.kind, error.message))
+        };
+        assert_eq!(of("turn n0 else n1"), Ok(()));
+        let why = "internal error: a loop is neither bounded nor counted by turns (please report)";
+        assert_eq!(of("goto n0"), Err((ErrorKind::Internal, why.to_string())));
     }
 
     /// 400 lookups that may each compare many entries, without a loop.
