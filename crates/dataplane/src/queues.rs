@@ -542,6 +542,11 @@ impl<C> Serving<C> {
         self.packets
     }
 
+    /// Returns the number of bytes that count towards [`QUEUED_BYTES_MAX`].
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Holds packets until those in queues of earlier programs have left the same ports, and takes over the times
     /// from which the rates allow the next packet.
     pub fn follow<'s>(&mut self, earlier: impl Iterator<Item = &'s Serving<C>>)

@@ -880,6 +880,11 @@ impl Worker {
         self.waiting.copies.len() + self.waiting()
     }
 
+    /// Returns the number of bytes of these copies.
+    pub(crate) fn bytes_waiting(&self) -> usize {
+        self.waiting.bytes + self.queueing.as_ref().map_or(0, |queueing| queueing.serving.bytes())
+    }
+
     /// Returns true if the copies outside output queues must run before the next packets are received, so that a
     /// further batch has room for its copies.
     pub(crate) fn is_behind(&self) -> bool {
