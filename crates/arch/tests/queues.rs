@@ -5,7 +5,7 @@ mod common;
 use common::{lower, lower_queued};
 use p4jet_dataplane::{
     EngineKind, Event, ForwardStats, GENERATIONS_MAX, NewPort, Processed, QueueConfig, QueueSettings,
-    RING_DEFAULT, Rate, RunOptions, Running, Switch, Worker,
+    RING_DEFAULT, Rate, RunError, RunOptions, Running, Switch, Worker,
 };
 use p4jet_externs::{Replica, Session};
 use p4jet_ir::Program;
@@ -674,6 +674,41 @@ fn a_reload_loses_no_waiting_packets() {
     }
 }
 
+/// A program is not replaced while packets of many earlier ones wait: each keeps its buffers, code and queues.
+#[test]
+fn the_number_of_earlier_programs_is_bounded() {
+    let program = lower_queued(&v1model("", ""));
+    for workers in [1, 2] {
+        // No packet leaves a queue while another one waits there.
+        let config = |config: &mut QueueConfig| config.change(None, |port| port.rate = Some(Rate::Bits(1)));
+        let switch = switch(&program, EngineKind::Jit, config, workers);
+        let options = RunOptions { engine: EngineKind::Jit, frame_max: 2048, listener: Arc::new(|_| ()) };
+        let running = Running::start(&switch, options).unwrap();
+        let (port, _handle) = MemoryPort::new();
+        let handles = share(Box::new(port), workers);
+        running.add_ports(vec![NewPort { number: 1, spec: "memory".into(), handles }]).unwrap();
+        let mut reloads = 0;
+        let refused = loop {
+            (0..2).for_each(|i| running.inject(1, frame(1, 0, i)).unwrap());
+            match running.reload(program.clone()) {
+                Ok(_) => reloads += 1,
+                Err(error) => break error,
+            }
+            assert!(reloads < 50, "the number is not bounded");
+        };
+        let RunError::PacketsWait(text) = refused else { panic!("{refused}") };
+        assert!(text.starts_with("packets of 16 earlier programs wait: port 1 queue 0 ("), "{text}");
+        assert_eq!(reloads, 16, "{workers} workers");
+        switch.queues().configure(|config| config.change(None, |port| port.rate = None));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while running.reload(program.clone()).is_err() {
+            assert!(Instant::now() < deadline, "the packets leave");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        running.finish().unwrap();
+    }
+}
+
 /// Packets of an earlier program that wait are not lost, either.
 #[test]
 fn two_reloads_lose_no_waiting_packets() {
@@ -923,8 +958,12 @@ fn reloads_beside_traffic(
                 Instant::now() < deadline,
                 "{what}: {samples:?} samples, {waited:?} while packets waited"
             );
-            running.reload(programs[(number + 1) % 2].clone()).unwrap();
-            // Some programs are loaded while packets of several earlier ones still wait.
+            // Some programs are loaded while packets of several earlier ones still wait, up to the maximum.
+            while let Err(error) = running.reload(programs[(number + 1) % 2].clone()) {
+                assert!(matches!(error, RunError::PacketsWait(_)), "{what}: {error}");
+                assert!(Instant::now() < deadline, "{what}: {error}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
             std::thread::sleep(Duration::from_millis([0, 1, 5][number % 3]));
         }
         flows.stop.store(true, Ordering::SeqCst);
@@ -960,7 +999,7 @@ fn a_reload_beside_traffic_keeps_the_order() {
     reloads_beside_traffic(EngineKind::Jit, 2, 20, "", true, 20_000);
 }
 
-/// Packets of dozens of earlier programs wait at the same time.
+/// Packets of as many earlier programs as may wait do so at the same time.
 #[test]
 fn many_reloads_beside_packets_that_wait_keep_the_order() {
     reloads_beside_traffic(EngineKind::Interp, 2, 300, "", true, 1_000);

@@ -445,6 +445,7 @@ fn run_failure(error: RunError) -> Failure {
         | RunError::PortExists(_)
         | RunError::TooLong(..)
         | RunError::NoPort(..)
+        | RunError::PacketsWait(_)
         | RunError::Stuck(_)
         | RunError::Stopped => Failure::Input(error.to_string()),
     }

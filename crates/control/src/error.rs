@@ -206,6 +206,7 @@ impl From<RunError> for ControlError {
             RunError::Program(error) if error.is_no_memory() => refused.code(NO_MEMORY),
             RunError::Program(_) => refused.code(PROGRAM_REFUSED),
             RunError::System(_) => refused.code(SYSTEM),
+            RunError::PacketsWait(_) => refused.code(LIMIT),
             RunError::Stuck(_) | RunError::Stopped => refused.code(UNAVAILABLE),
         }
     }

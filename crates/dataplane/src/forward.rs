@@ -49,6 +49,10 @@ const HOLD_LOOK: Duration = Duration::from_millis(50);
 /// Maximum number of ports that do not exist for which packets are counted one by one. Programs can invent port numbers.
 pub const NO_PORTS_MAX: usize = 256;
 
+/// Maximum number of earlier programs whose packets wait in a worker. A worker visits all of them in each round, and each has
+/// buffers, machine code and queues of its own.
+pub(crate) const EARLIER_PROGRAMS_MAX: usize = 16;
+
 /// Packet counts of one worker, or of all workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForwardStats {
@@ -424,6 +428,12 @@ impl Forwarder {
         // From the first packet on, the new program lets packets of earlier ones leave first.
         self.worker.follow(self.retiring.iter().map(|retiring| &retiring.worker));
         None
+    }
+
+    /// Returns the number of earlier programs whose packets wait here, and the bytes of all packets that wait.
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        let retiring = self.retiring.iter().map(|retiring| &retiring.worker);
+        (self.retiring.len(), retiring.chain([&self.worker]).map(Worker::bytes_waiting).sum())
     }
 
     /// Converts drop reasons to text before another program's worker runs.

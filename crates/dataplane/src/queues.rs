@@ -292,6 +292,8 @@ struct OutputPort<C> {
     queues: [OutputQueue<C>; QUEUES_MAX],
     /// Bit mask of the queues that hold packets.
     waiting: u32,
+    /// True if it does not serve this program yet, because packets of an earlier program wait there.
+    held: bool,
     /// Bit mask of the queues with a weight.
     weighted: u32,
     /// True if the port or a queue has a rate.
@@ -324,6 +326,7 @@ impl<C> OutputPort<C> {
             settings: PortSettings::default(),
             queues: std::array::from_fn(queue),
             waiting: 0,
+            held: false,
             weighted: 0,
             limited: false,
             free_at: 0,
@@ -458,8 +461,6 @@ pub(crate) struct Serving<C> {
     many: HashMap<u32, usize>,
     /// Indices of the ports that hold packets.
     waiting: Vec<usize>,
-    /// Numbers of the ports that do not serve this program yet, because packets of an earlier program wait there.
-    held: Vec<u32>,
     /// Number of packets in all queues.
     packets: usize,
     /// Bytes of these packets' frames, with [`PACKET_BYTES`] for each.
@@ -493,7 +494,6 @@ impl<C> Serving<C> {
             few: vec![0; Self::FEW].into(),
             many: HashMap::new(),
             waiting: Vec::new(),
-            held: Vec::new(),
             packets: 0,
             bytes: 0,
             earliest: 0,
@@ -542,29 +542,30 @@ impl<C> Serving<C> {
         self.packets
     }
 
+    /// Returns the number of bytes that count towards [`QUEUED_BYTES_MAX`].
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Holds packets until those in queues of earlier programs have left the same ports, and takes over the times
     /// from which the rates allow the next packet.
     pub fn follow<'s>(&mut self, earlier: impl Iterator<Item = &'s Serving<C>>)
     where
         C: 's,
     {
-        self.held.clear();
+        self.ports.iter_mut().for_each(|port| port.held = false);
         self.earliest = 0;
         for earlier in earlier {
-            self.held.extend(earlier.waiting.iter().map(|index| earlier.ports[*index].number));
             for before in &earlier.ports {
                 let Some(index) = self.port(before.number) else { continue };
                 let port = &mut self.ports[index];
+                port.held |= before.waiting != 0;
                 port.free_at = port.free_at.max(before.free_at);
                 for (queue, before) in port.queues.iter_mut().zip(&before.queues) {
                     queue.free_at = queue.free_at.max(before.free_at);
                 }
             }
         }
-    }
-
-    fn is_held(&self, port: usize) -> bool {
-        !self.held.is_empty() && self.held.contains(&self.ports[port].number)
     }
 
     /// Reads the configuration if it has changed.
@@ -659,11 +660,10 @@ impl<C> Serving<C> {
             return None;
         }
         for place in 0..self.waiting.len() {
-            let index = self.waiting[place];
-            if self.is_held(index) {
+            let port = &mut self.ports[self.waiting[place]];
+            if port.held {
                 continue;
             }
-            let port = &mut self.ports[index];
             if let Some((packet, bytes, queued)) = port.next(now) {
                 self.packets -= 1;
                 self.bytes -= PACKET_BYTES + bytes as usize;
@@ -678,8 +678,8 @@ impl<C> Serving<C> {
     }
 
     fn due(&self) -> u128 {
-        let waiting = self.waiting.iter().filter(|index| !self.is_held(**index));
-        waiting.map(|index| self.ports[*index].due()).min().unwrap_or(u128::MAX)
+        let waiting = self.waiting.iter().map(|index| &self.ports[*index]);
+        waiting.filter(|port| !port.held).map(OutputPort::due).min().unwrap_or(u128::MAX)
     }
 
     /// Returns the time from which the next packet may leave, rounded up; `None` if none waits.

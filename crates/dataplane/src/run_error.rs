@@ -16,6 +16,8 @@ pub enum RunError {
     Program(ProgramError),
     /// The system refuses memory, threads or descriptors.
     System(String),
+    /// The packets of too many earlier programs wait, or too many bytes; the text describes them.
+    PacketsWait(String),
     /// A worker does not answer; the text describes what it is doing.
     Stuck(String),
     /// The switch has been stopped.
@@ -35,7 +37,7 @@ impl fmt::Display for RunError {
                 write!(f, "the frame has {bytes} bytes, and the longest that the switch takes has {max}")
             }
             RunError::Program(error) => error.fmt(f),
-            RunError::System(why) => f.write_str(why),
+            RunError::System(why) | RunError::PacketsWait(why) => f.write_str(why),
             RunError::Stuck(what) => write!(f, "a worker does not answer: {what}"),
             RunError::Stopped => f.write_str("the switch has been stopped"),
         }

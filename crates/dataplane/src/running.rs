@@ -8,7 +8,7 @@ use crate::compiling::Compiling;
 use crate::counted::ProgramStats;
 use crate::event::Listener;
 use crate::followed::{Followed, Injected};
-use crate::forward::{ForwardStats, Forwarder};
+use crate::forward::{EARLIER_PROGRAMS_MAX, ForwardStats, Forwarder};
 use crate::gate::Gate;
 use crate::mailbox::Mailbox;
 use crate::mailboxes::Mailboxes;
@@ -16,7 +16,7 @@ use crate::notices::{Hub, Notice, PortChange, Subscription, Topics};
 use crate::pipelined::{self, Load, RING_DEFAULT};
 use crate::program_error::ProgramError;
 use crate::pulse::Stuck;
-use crate::queues::Inbox;
+use crate::queues::{Inbox, QUEUED_BYTES_MAX};
 use crate::reload::{Carried, Successor};
 use crate::run_error::RunError;
 use crate::switch::{EngineKind, Switch};
@@ -588,7 +588,7 @@ impl Running {
                 next
             }
         };
-        self.responds()?;
+        self.can_change_over()?;
         let reloaded = self.change_over(next)?;
         self.reloads.fetch_add(1, Ordering::Relaxed);
         Ok(reloaded)
@@ -603,7 +603,7 @@ impl Running {
     /// batches. If it fails, the old switch keeps running.
     pub fn start_over(&self, new: Arc<Switch>) -> Result<(), RunError> {
         let _one = lock(&self.changing);
-        self.responds()?;
+        self.can_change_over()?;
         self.change_over_to(new)?;
         self.reloads.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -678,8 +678,35 @@ impl Running {
             let why = "another program or other code was loaded meanwhile: try again";
             return Err(ProgramError::unsupported(why).into());
         }
-        self.responds()?;
+        self.can_change_over()?;
         self.change_over(next).map(|(new, _)| new)
+    }
+
+    /// Checks before a change of the program that all workers answer, and that not too many packets of earlier programs wait.
+    fn can_change_over(&self) -> Result<(), RunError> {
+        let waiting = self.ask(|f| f.waiting())?;
+        let programs = waiting.iter().map(|(programs, _)| *programs).max().unwrap_or(0);
+        let bytes = waiting.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+        let what = match (programs >= EARLIER_PROGRAMS_MAX, bytes > QUEUED_BYTES_MAX) {
+            (false, false) => return Ok(()),
+            (true, _) => format!("packets of {programs} earlier programs wait"),
+            (false, true) => format!("{bytes} bytes of packets wait in one worker"),
+        };
+        const NAMED_MAX: usize = 4;
+        let stats = self.switch().queues().stats();
+        let queues = stats.iter().flat_map(|(port, queues)| {
+            let used = queues.iter().zip(0..).filter(|(queue, _)| queue.depth > 0);
+            used.map(move |(queue, number)| format!("port {port} queue {number} ({})", queue.depth))
+        });
+        let mut queues: Vec<String> = queues.take(NAMED_MAX + 1).collect();
+        if queues.len() > NAMED_MAX {
+            queues[NAMED_MAX] = "others".to_string();
+        }
+        let place = if queues.is_empty() { String::new() } else { format!(": {}", queues.join(", ")) };
+        let max = format!("{EARLIER_PROGRAMS_MAX} earlier programs and {QUEUED_BYTES_MAX} bytes");
+        Err(RunError::PacketsWait(format!(
+            "{what}{place}; expected less than {max} (the program can be changed when packets have left)"
+        )))
     }
 
     /// Switches all workers to another program, or none. A worker that gets stuck meanwhile switches when it continues.

@@ -2,7 +2,7 @@
 
 use p4jet_externs::State;
 use p4jet_ir as ir;
-use p4jet_ir::turns::{SEARCHES_MAX, searches_in_loops};
+use p4jet_ir::turns::{PACKET_WORK_MAX, packet_work};
 use p4jet_jit::{Cancel, Compiled, Engine, ErrorKind, Seen};
 use p4jet_packet::BATCH_MAX;
 use p4jet_tables::{Table, TableSpec};
@@ -170,7 +170,13 @@ impl Switch {
         state: State,
     ) -> Result<Switch, ProgramError> {
         let inboxes = inboxes(workers, &program)?;
-        let batch_max = SEARCHES_MAX / searches_in_loops(&program).max(1);
+        let work = packet_work(&program);
+        if !work.is_bounded {
+            // The verifier finds this, but a release runs it only before the passes.
+            let what = "internal error: a loop is neither bounded nor counted by turns (please report)";
+            return Err(ProgramError::new(ErrorKind::Internal, what));
+        }
+        let batch_max = PACKET_WORK_MAX / work.units.max(1);
         Ok(Switch {
             program,
             batch_max: batch_max.clamp(1, BATCH_MAX as u64) as usize,
@@ -237,8 +243,9 @@ impl Switch {
         self.options.counted
     }
 
-    /// Returns the maximum number of packets in a received batch. A worker cannot leave a batch that it has begun. So a batch may
-    /// cause at most [`SEARCHES_MAX`] lookups in searched tables inside loops, or those of one packet if that is more.
+    /// Returns the maximum number of packets in a received batch. A worker cannot leave a batch that it has begun. So the
+    /// [`PacketWork::units`](p4jet_ir::turns::PacketWork) of a batch are at most [`PACKET_WORK_MAX`], or those of one packet if
+    /// that is more.
     pub(crate) fn batch_max(&self) -> usize {
         self.batch_max
     }
@@ -429,6 +436,7 @@ fn inboxes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn batches_are_small_where_each_packet_may_search_often() {
@@ -447,5 +455,133 @@ mod tests {
         assert_eq!([batch_max("ternary", 100), batch_max("exact", 5000)], [BATCH_MAX; 2]);
         assert_eq!(batch_max("ternary", 1000), 8);
         assert_eq!(batch_max("ternary", 5000), 1);
+    }
+
+    /// A pass that lost a turn would make packets that never end.
+    #[test]
+    fn a_loop_without_a_bound_is_refused() {
+        let of = |node: &str| {
+            let text = format!(
+                "program loops errors NoError, PacketTooShort error_packet_too_short 1 error_header_too_short 1 \
+                 drop_reasons \"loop ran too long\" field $turns: 32 temp turns $turns \
+                 block c control {{ n0: {node} n1: drop \"loop ran too long\" }} ingress c"
+            );
+            let program = ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+            Switch::new(program).map(|_| ()).map_err(|error| (error.kind, error.message))
+        };
+        assert_eq!(of("turn n0 else n1"), Ok(()));
+        let why = "internal error: a loop is neither bounded nor counted by turns (please report)";
+        assert_eq!(of("goto n0"), Err((ErrorKind::Internal, why.to_string())));
+    }
+
+    /// 400 lookups that may each compare many entries, without a loop.
+    #[test]
+    fn batches_are_small_where_a_packet_searches_often_without_a_loop() {
+        let batch_max = |lookups: usize| {
+            let nodes: String =
+                (0..lookups).map(|n| format!("n{n}: apply t(x) next n{0} exit n{0} ", n + 1)).collect();
+            let text = format!(
+                "program searches errors NoError, PacketTooShort error_packet_too_short 1 error_header_too_short 1 \
+                 field x: 8 metadata action a() {{ n0: return }} \
+                 table t {{ key k: 8 ternary action a default a() size 1 }} \
+                 block c control {{ {nodes} n{lookups}: return }} ingress c"
+            );
+            let program = ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+            Switch::new(program).map(|switch| switch.batch_max()).unwrap()
+        };
+        assert_eq!([batch_max(1), batch_max(100)], [BATCH_MAX; 2]);
+        assert_eq!(batch_max(400), 20);
+    }
+
+    /// The processor time of this thread.
+    fn time() -> Duration {
+        let text =
+            std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts the time of threads");
+        let ns = text.split(' ').next().and_then(|ns| ns.parse().ok());
+        Duration::from_nanos(ns.expect("the first number is the time in nanoseconds"))
+    }
+
+    /// A loop that calls the function as often as a packet may.
+    fn loop_of(function: &ir::Function, large: bool) -> Arc<Switch> {
+        use ir::Function as F;
+        let on = match function {
+            F::RegisterRead | F::RegisterWrite | F::RegisterLock | F::RegisterUnlock => " on r",
+            F::Count => " on c",
+            F::Meter => " on m",
+            F::SendDigest => " on d",
+            _ => "",
+        };
+        let (datum, count) = if large { ("w", 16) } else { ("x", 1) };
+        let args: Vec<&str> = match function {
+            F::Hash(hash) => {
+                let (length, own) = if large { ("0x800:32", "0x40:32") } else { ("0x8:32", "0x40:32") };
+                let data = [own, "o"].into_iter().chain([length, datum].into_iter().cycle().take(2 * count));
+                let skip = |(i, _): &(usize, &str)| hash.pieces || i % 2 == 1;
+                let data = data.enumerate().filter(skip).map(|(_, arg)| arg);
+                hash.continues.then_some("o").into_iter().chain(data).collect()
+            }
+            F::Random => vec!["0x0:8", datum],
+            F::LogMsg | F::SendDigest => vec![datum; count],
+            F::Assert | F::Assume => vec!["0x1:1"],
+            F::RegisterRead | F::Count | F::Meter => vec!["x"],
+            F::RegisterWrite => vec!["x", datum],
+            _ => vec![],
+        };
+        let text = match function {
+            F::LogMsg if large => format!(" text \"{}{}\"", "{}".repeat(count), "x".repeat(60_000)),
+            F::LogMsg => format!(" text \"{}\"", "{".repeat(60_000)),
+            _ => String::new(),
+        };
+        let wide = matches!(function, F::Random | F::RegisterRead);
+        let out = match function.result_count() {
+            Some(1) if wide => "v = ",
+            Some(1) => "o = ",
+            _ => "",
+        };
+        // Reads the result, so that it is computed.
+        let used = if wide { "v" } else { "o" };
+        let text = format!(
+            "program calls errors NoError, PacketTooShort error_packet_too_short 1 error_header_too_short 1 \
+             field x: 8 metadata field o: 64 metadata field v: 2048 metadata field w: 2048 metadata \
+             instance r register 2048 size 256 instance c counter both size 256 instance m meter packets size 256 \
+             instance d digest {{ x: 8 }} instance kept register 1 size 1 \
+             block c control {{ n0: x = 0xff:8 w = not(0x0:2048) goto n1 \
+             n1: {out}call {function}{on}({args}){text} call register.write on kept(0x0:8, eq({used}, 0x0:{bits})) \
+             goto n1 }} ingress c",
+            args = args.join(", "),
+            bits = if wide { 2048 } else { 64 },
+        );
+        let mut program = ir::text::parse(&text).unwrap_or_else(|e| panic!("{function}: {e}"));
+        ir::turns::count(&mut program);
+        assert_eq!(ir::verify::verify(&program), Ok(()), "{function}");
+        Switch::new(program).unwrap_or_else(|e| panic!("{function}: {e}"))
+    }
+
+    /// The work of each function is estimated so that a batch ends soon, however large its operands and frames are.
+    #[test]
+    fn a_batch_of_any_calls_ends_within_a_second() {
+        let frame = vec![0xa5; 60_000];
+        let mut slow = Vec::new();
+        for function in ir::Function::all() {
+            // These need entries; `Count` and `Meter` do the same.
+            if matches!(function, ir::Function::CountDirect | ir::Function::MeterDirect) {
+                continue;
+            }
+            for large in [false, true] {
+                let switch = loop_of(&function, large);
+                let mut worker =
+                    switch.worker(EngineKind::Jit, 0).unwrap_or_else(|e| panic!("{function}: {e}"));
+                let (start, packets) = (time(), 3);
+                for _ in 0..packets {
+                    let dropped = worker.process_one(0, &frame).dropped;
+                    assert_eq!(dropped, [ir::turns::SPENT], "{function}");
+                }
+                let batch = (time() - start) * switch.batch_max() as u32 / packets;
+                if batch > Duration::from_secs(1) {
+                    slow.push(format!("{function}, large: {large}: {batch:?}"));
+                }
+            }
+        }
+        assert!(slow.is_empty(), "{slow:#?}");
     }
 }

@@ -466,9 +466,10 @@ impl Worker {
         }
         // The first copy determines the engine.
         let in_loop = self.in_loop;
+        let batch_max = self.place.switch().batch_max();
         let has_room = |running: &[Copied]| match running.first() {
             Some(first) if in_loop && first.is_interpreted() => running.len() < INTERPRETED_MAX,
-            _ => running.len() < BATCH_MAX,
+            _ => running.len() < batch_max,
         };
         // All copies of a batch begin in the same pipeline half and run in the same engine.
         let fits = |running: &[Copied], copy: &Copied| {
@@ -877,6 +878,11 @@ impl Worker {
     /// Returns the number of waiting copies, in output queues or outside.
     pub(crate) fn copies_waiting(&self) -> usize {
         self.waiting.copies.len() + self.waiting()
+    }
+
+    /// Returns the number of bytes of these copies.
+    pub(crate) fn bytes_waiting(&self) -> usize {
+        self.waiting.bytes + self.queueing.as_ref().map_or(0, |queueing| queueing.serving.bytes())
     }
 
     /// Returns true if the copies outside output queues must run before the next packets are received, so that a

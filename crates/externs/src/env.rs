@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Maximum number of log lines kept for the reader.
 const LOG_LINES_MAX: usize = 4096;
+/// Maximum number of their bytes.
+const LOG_BYTES_MAX: usize = 1 << 20;
 
 /// Changes that an environment keeps private.
 struct Dry {
@@ -30,6 +32,7 @@ pub struct Env<'a> {
     state: &'a State,
     worker: usize,
     log: Vec<String>,
+    log_bytes: usize,
     log_dropped: usize,
     custom: HashMap<String, Arc<Crc>>,
     custom_version: u64,
@@ -59,6 +62,7 @@ impl<'a> Env<'a> {
             state,
             worker,
             log: Vec::new(),
+            log_bytes: 0,
             log_dropped: 0,
             custom: HashMap::new(),
             custom_version: 0,
@@ -209,7 +213,8 @@ impl<'a> Env<'a> {
 
     /// Appends a line to the log.
     pub fn log(&mut self, line: String) {
-        if self.log.len() < LOG_LINES_MAX {
+        if self.log.len() < LOG_LINES_MAX && self.log_bytes + line.len() <= LOG_BYTES_MAX {
+            self.log_bytes += line.len();
             self.log.push(line);
         } else {
             // A program that logs every packet must not fill memory without a reader.
@@ -220,10 +225,13 @@ impl<'a> Env<'a> {
     /// Returns the lines that `log_msg` and failed assertions wrote since the last call.
     pub fn take_log(&mut self) -> Vec<String> {
         let mut lines = std::mem::take(&mut self.log);
+        self.log_bytes = 0;
         let dropped = std::mem::take(&mut self.log_dropped);
         if dropped > 0 {
             let were = if dropped == 1 { "line was" } else { "lines were" };
-            lines.push(format!("({dropped} more {were} dropped: at most {LOG_LINES_MAX} are kept)"));
+            lines.push(format!(
+                "({dropped} more {were} dropped: at most {LOG_LINES_MAX} lines and {LOG_BYTES_MAX} bytes are kept)"
+            ));
         }
         lines
     }

@@ -52,19 +52,12 @@ fn log_msg(env: &mut Env<'_>, site: &CallSite, args: &[u64], _: &mut [u64]) {
     let mut values = arguments(site, args);
     let mut line = String::new();
     let mut rest = format;
-    // Like bmv2, ignores the text between the braces.
+    // Like bmv2, ignores the text between the braces. Each character is searched once, because the text may be long.
     while let Some((before, inside)) = rest.split_once('{') {
-        line.push_str(before);
-        match (inside.split_once('}'), values.next()) {
-            (Some((_, after)), Some((value, _))) => {
-                write!(line, "{}", number(value)).expect("a String takes everything");
-                rest = after;
-            }
-            _ => {
-                line.push('{');
-                rest = inside;
-            }
-        }
+        let Some((_, after)) = inside.split_once('}') else { break };
+        let Some((value, _)) = values.next() else { break };
+        write!(line, "{before}{}", number(value)).expect("a String takes everything");
+        rest = after;
     }
     line.push_str(rest);
     env.log(line);

@@ -179,6 +179,23 @@ fn messages_and_assertions() {
         say(&mut env, "log_msg", &[], "again");
     }
     assert!(env.take_log()[4096].starts_with("(1 more line was dropped"));
+    // Long lines fill the log by their bytes.
+    let long = "x".repeat(60_000);
+    for _ in 0..100 {
+        say(&mut env, "log_msg", &[], &long);
+    }
+    let log = env.take_log();
+    assert_eq!(log.len(), (1 << 20) / 60_000 + 1);
+    let last = "(83 more lines were dropped: at most 4096 lines and 1048576 bytes are kept)";
+    assert_eq!(log.last().map(String::as_str), Some(last));
+    say(&mut env, "log_msg", &[], &long);
+    assert_eq!(env.take_log(), [long]);
+    // No character is searched twice.
+    let start = std::time::Instant::now();
+    say(&mut env, "log_msg", &[], &"{".repeat(1 << 20));
+    say(&mut env, "log_msg", &[1], &"{".repeat(1 << 20));
+    say(&mut env, "log_msg", &[1], &format!("{{}}{}}}", "{".repeat(1 << 20)));
+    assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
 #[test]

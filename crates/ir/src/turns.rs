@@ -51,8 +51,8 @@ pub const WORK_PER_TURN: u64 = 128;
 /// Maximum work between two advances of a progressing loop, so that a frame of 16 KiB causes as much as all turns.
 pub const PROGRESS_WORK_MAX: u64 = WORK_PER_TURN * TURNS_MAX as u64 / (16 << 10);
 
-/// Maximum number of lookups in searched tables ([`Table::is_searched`]) that the turns of a packet allow.
-pub const SEARCHES_MAX: u64 = TURNS_MAX as u64 * WORK_PER_TURN / SEARCH_UNITS;
+/// The work that the turns of a packet allow.
+pub const PACKET_WORK_MAX: u64 = TURNS_MAX as u64 * WORK_PER_TURN;
 
 /// The drop reason of a packet that has used up its turns.
 pub const SPENT: &str = "loop ran too long";
@@ -207,13 +207,22 @@ pub fn uncounted(program: &Program) -> Vec<Uncounted> {
     examine(program).0
 }
 
-/// Returns at least the number of lookups in searched tables ([`Table::is_searched`]) that the loops of a counted program
-/// cause for one packet.
-pub fn searches_in_loops(program: &Program) -> u64 {
-    if program.tables.iter().any(Table::is_searched) { examine(program).1 } else { 0 }
+/// The work that one packet may cause, for the size of batches.
+pub struct PacketWork {
+    /// At least the work outside loops, and of nodes in loops with as much work as a lookup in a searched table
+    /// ([`Table::is_searched`]). The turns bound the other work in loops.
+    pub units: u64,
+    /// True if [`uncounted`] returns nothing.
+    pub is_bounded: bool,
 }
 
-/// Returns the results of [`uncounted`] and of [`searches_in_loops`].
+/// Returns the work that one packet may cause in a counted program.
+pub fn packet_work(program: &Program) -> PacketWork {
+    let (uncounted, units) = examine(program);
+    PacketWork { units, is_bounded: uncounted.is_empty() }
+}
+
+/// Returns the results of [`uncounted`] and of [`packet_work`].
 fn examine(program: &Program) -> (Vec<Uncounted>, u64) {
     let written: Vec<HashSet<FieldId>> = program
         .actions
@@ -259,7 +268,7 @@ fn examine(program: &Program) -> (Vec<Uncounted>, u64) {
     let work_of_tables: Vec<u64> = program.tables.iter().map(|t| work_of(t).unwrap_or(0)).collect();
     let mut left = u64::from(if program.copies() { COPY_TURNS_MAX } else { TURNS_MAX });
     let mut found = Vec::new();
-    let mut searches = 0;
+    let mut units = 0u64;
     for graph in program.cfgs() {
         let body = program.cfg(graph);
         let runs = match graph {
@@ -269,6 +278,10 @@ fn examine(program: &Program) -> (Vec<Uncounted>, u64) {
         };
         let whole = Part::whole(body);
         let work = works(program, body, &work_of_tables);
+        // The nodes that apply the tables count the work of their actions.
+        if let CfgId::Block(_) = graph {
+            units = units.saturating_add(heaviest_path(&work, &whole));
+        }
         let mut prover = Prover {
             program,
             body,
@@ -278,11 +291,11 @@ fn examine(program: &Program) -> (Vec<Uncounted>, u64) {
             graph,
             left: &mut left,
             found: &mut found,
-            searches: &mut searches,
+            units: &mut units,
         };
         prover.examine(whole, runs);
     }
-    (found, searches)
+    (found, units)
 }
 
 /// Returns the work of each node; `tables` has that of the heaviest action of each table.
@@ -440,8 +453,8 @@ struct Prover<'a> {
     /// Number of turns that bounded loops may still take.
     left: &'a mut u64,
     found: &'a mut Vec<Uncounted>,
-    /// Number of lookups in searched tables that the loops examined so far cause.
-    searches: &'a mut u64,
+    /// See [`PacketWork::units`].
+    units: &'a mut u64,
 }
 
 impl Prover<'_> {
@@ -460,12 +473,12 @@ impl Prover<'_> {
             {
                 *self.left -= weighed;
                 let inner = all + runs;
-                self.count_searches(&part, inner);
+                self.count_heavy(&part, inner);
                 part.cut(guard);
                 work.extend(part.cyclic().into_iter().rev().map(|part| (part, Some(inner))));
                 continue;
             }
-            self.count_searches(&part, SEARCHES_MAX);
+            self.count_heavy(&part, PACKET_WORK_MAX / SEARCH_UNITS);
             let nodes = part.nodes.clone();
             let lightest = self.cut_turns(&mut part);
             let progresses = self.cut_progress(&mut part);
@@ -481,14 +494,11 @@ impl Prover<'_> {
         }
     }
 
-    /// Counts the lookups in searched tables of a part whose nodes run `runs` times.
-    fn count_searches(&mut self, part: &Part, runs: u64) {
-        let searches = |node: &&NodeId| match self.body.nodes[node.index()].terminator {
-            Terminator::Apply { table, .. } => self.program.tables[table.index()].is_searched(),
-            _ => false,
-        };
-        let searches = part.nodes.iter().filter(searches).count() as u64;
-        *self.searches = self.searches.saturating_add(searches.saturating_mul(runs));
+    /// Counts the work of the heavy nodes of a part whose nodes run `runs` times.
+    fn count_heavy(&mut self, part: &Part, runs: u64) {
+        let work = part.nodes.iter().map(|node| self.work[node.index()]);
+        let heavy = work.filter(|work| *work >= SEARCH_UNITS).fold(0, u64::saturating_add);
+        *self.units = self.units.saturating_add(heavy.saturating_mul(runs));
     }
 
     /// Returns the maximum work of one turn of a part whose guard continues by this edge.

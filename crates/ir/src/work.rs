@@ -1,12 +1,18 @@
 //! Estimates the work of code, for the bound on loops ([`crate::turns`]).
 //!
 //! The unit is an operation on one 64-bit word. The figures need not be exact, but must grow with the work: products,
-//! quotients and shifts by a run-time count take `n²` units for `n` words.
+//! quotients and shifts by a run-time count take `n²` units for `n` words, and so do logged values, which are written as decimal
+//! numbers. A hash takes units for each word of its data and of the largest payload, and a message for each word of its text. The
+//! factors of calls are about the nanoseconds that they take.
 
 use crate::*;
 
-/// A call of an extern function, in addition to its operands: a checksum or a register access.
+/// A call of an extern function, in addition to its operands and to the work that grows with these.
 const EXTERN_UNITS: u64 = 16;
+/// The allocations of a random number or of a logged value.
+const BIG_NUMBER_UNITS: u64 = 48;
+/// Words of the largest payload: that of a frame of 64 KiB.
+const PAYLOAD_WORDS: u64 = (64 << 10) / 8;
 /// A table lookup, in addition to its keys and its action.
 const LOOKUP_UNITS: u64 = 32;
 /// A lookup in a searched table ([`Table::is_searched`]), which may compare thousands of entries; without its keys and its action.
@@ -51,10 +57,42 @@ impl Program {
             Op::Extract { header: h, .. } | Op::Emit { header: h } => 1 + header(*h),
             Op::ExtractElement { headers, .. } => 1 + headers.first().map_or(0, |h| header(*h)),
             Op::Copy(_) => COPY_UNITS,
-            Op::Extern { outs, .. } => EXTERN_UNITS + outs.iter().map(|f| words(self.width(*f))).sum::<u64>(),
+            Op::Extern { function, args, outs, text, .. } => {
+                let outs: u64 = outs.iter().map(|f| words(self.width(*f))).sum();
+                let text: u64 = text.iter().map(|text| text.len() as u64 / 8).sum();
+                EXTERN_UNITS + outs + text + self.function_work(function, args)
+            }
         };
         op.for_each_expr(&mut |e| work = work.saturating_add(self.expr_work(e)));
         work
+    }
+
+    /// Returns the work of a function that grows with the sizes of its arguments, or of the payload.
+    fn function_work(&self, function: &Function, args: &[Expr]) -> u64 {
+        let sizes = args.iter().map(|arg| words(arg.width(self)));
+        match function {
+            Function::Hash(hash) => {
+                let payload = if hash.payload { PAYLOAD_WORDS } else { 0 };
+                hash_units(hash.algorithm) * (sizes.sum::<u64>() + payload)
+            }
+            // Each value is written as a decimal number.
+            Function::LogMsg => sizes.map(|n| BIG_NUMBER_UNITS + 10 * n * n).sum(),
+            Function::Random => sizes.map(|n| BIG_NUMBER_UNITS + 2 * n * n).sum(),
+            Function::Assert
+            | Function::Assume
+            | Function::RegisterRead
+            | Function::RegisterWrite
+            | Function::RegisterLock
+            | Function::RegisterUnlock
+            | Function::AtomicBegin
+            | Function::AtomicEnd
+            | Function::Count
+            | Function::CountDirect
+            | Function::Meter
+            | Function::MeterDirect
+            | Function::SendDigest
+            | Function::Foreign(_) => 0,
+        }
     }
 
     fn expr_work(&self, expr: &Expr) -> u64 {
@@ -98,6 +136,15 @@ impl Program {
                 (width, self.expr_work(cond) + left + self.expr_work(b) + words(width))
             }
         }
+    }
+}
+
+/// Returns the work of a hash for each word of data.
+fn hash_units(algorithm: Algorithm) -> u64 {
+    match algorithm {
+        Algorithm::Csum16 | Algorithm::Xor16 | Algorithm::Identity | Algorithm::Random => 1,
+        Algorithm::Crc16 | Algorithm::Crc32 => 4,
+        Algorithm::Crc16Custom | Algorithm::Crc32Custom => 8,
     }
 }
 

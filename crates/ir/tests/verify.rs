@@ -1,6 +1,6 @@
 //! Programs that the verifier refuses.
 
-use p4jet_ir::turns::{SEARCHES_MAX, searches_in_loops};
+use p4jet_ir::turns::{PACKET_WORK_MAX, packet_work};
 use p4jet_ir::{Program, text, verify};
 
 const GOOD: &str = r#"
@@ -353,23 +353,60 @@ fn a_turn_that_does_more_work_counts_as_several() {
     assert_eq!(looped("", "n0: turn 70000 n0 else n1 n1: return").len(), 1);
 }
 
+/// A hash counts by its data and the largest payload, a message by its text and the squares of its values' words.
+#[test]
+fn the_work_of_a_call_grows_with_what_it_reads() {
+    let work = |call: &str| {
+        let top = "field w: 2048 temp field r: 64 temp";
+        packet_work(&in_loop(top, &format!("n0: {call} return"))).units
+    };
+    let long = "x".repeat(60_000);
+    let small = work("r = call crc32(x)");
+    assert!(small < 64, "{small}");
+    for (call, least) in [
+        ("r = call csum16(w)", 32),
+        ("r = call crc32(w)", 4 * 32),
+        ("r = call crc32_custom(w)", 8 * 32),
+        ("r = call csum16_payload(x)", 8192),
+        ("r = call crc16_payload(x)", 4 * 8192),
+        ("r = call crc16_custom_payload_pieces(0x8:32, x)", 8 * 8192),
+        ("call log_msg(w) text \"{}\"", 10 * 32 * 32),
+        ("w = call random(0x0:32, w)", 2 * 32 * 32),
+        (&format!("call log_msg() text \"{long}\""), 7500),
+    ] {
+        let units = work(call);
+        assert!(
+            (least..least + least / 2 + 200).contains(&units),
+            "{}: {units}",
+            &call[..call.len().min(60)]
+        );
+    }
+}
+
 /// What a packet may cause, for the size of batches.
 #[test]
-fn searches_in_loops_are_counted() {
-    let searches = |key: &str, nodes: &str| {
+fn heavy_work_in_loops_and_all_work_outside_is_counted() {
+    let work = |key: &str, nodes: &str| {
         let table =
             format!("action a() {{ n0: return }} table t {{ key k: 8 {key} action a default a() size 1 }}");
-        searches_in_loops(&in_loop(&table, nodes))
+        let work = packet_work(&in_loop(&table, nodes));
+        assert!(work.is_bounded);
+        work.units
     };
     let once = "n0: apply t(x) next n1 exit n1 n1: return";
+    let twice = "n0: apply t(x) next n1 exit n1 n1: apply t(x) next n2 exit n2 n2: return";
+    let either = "n0: if eq(x, 0x0:8) then n1 else n2 n1: apply t(x) next n3 exit n3 \
+                  n2: apply t(x) next n3 exit n3 n3: return";
     let counted = "n0: apply t(x) next n1 exit n1 n1: turn 9 n0 else n2 n2: return";
     let bounded = "n0: j = 0x0:16 goto n1 n1: if ltu(j, 0x64:16) then n2 else n4 n2: apply t(x) next n3 exit n3 \
                    n3: j = add(j, 0x1:16) goto n1 n4: return";
-    assert_eq!(searches("ternary", once), 0);
-    assert_eq!((searches("exact", counted), searches("exact", bounded)), (0, 0));
-    assert_eq!(searches("ternary", counted), SEARCHES_MAX);
-    let most = searches("ternary", bounded);
+    let searches = |nodes: &str| work("ternary", nodes) / 1024;
+    assert_eq!([searches(once), searches(twice), searches(either)], [1, 2, 1]);
+    assert!(work("exact", counted) < 100 && work("exact", bounded) < 100);
+    assert!(work("ternary", counted) >= PACKET_WORK_MAX);
+    let most = searches(bounded);
     assert!((100..110).contains(&most), "{most}");
+    assert!(!packet_work(&in_loop("", "n0: goto n0")).is_bounded);
 }
 
 #[test]

@@ -196,6 +196,40 @@ fn reloads_keep_the_number_of_ports_bounded() {
     }
 }
 
+/// A packet of a program waits for those of an earlier one at its own port, and for no others. This takes no longer if all ports
+/// have such packets.
+#[test]
+fn ports_are_held_until_earlier_packets_have_left() {
+    let ports = QUEUED_PORTS_MAX as u32;
+    let mut earlier = serving(|_| ());
+    (0..ports).for_each(|port| earlier.enqueue((port * 3, 0), 0, 100, 0).expect("room"));
+    let mut s: Serving<u32> = Serving::new(Arc::clone(&earlier.shared));
+    s.follow([&earlier].into_iter());
+    (0..ports).for_each(|port| s.enqueue((port * 3, 0), port, 100, 0).expect("room"));
+    let start = time();
+    for _ in 0..2000 {
+        s.earliest = 0;
+        assert!(s.next(1).is_none() && s.next_due_ns().is_none());
+    }
+    let took = time() - start;
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let left = earlier.next(1).expect("the first has left");
+    assert_eq!((left.0, earlier.ports[0].waiting), (0, 0));
+    s.follow([&earlier].into_iter());
+    assert_eq!(s.next(1).map(|(packet, _)| packet), Some(0));
+    assert!(s.next(1).is_none());
+    s.follow([].into_iter());
+    assert_eq!(run(&mut s, 1).len(), QUEUED_PORTS_MAX - 1);
+}
+
+/// The processor time of this thread.
+fn time() -> Duration {
+    let text =
+        std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts the time of threads");
+    let ns = text.split(' ').next().and_then(|ns| ns.parse().ok());
+    Duration::from_nanos(ns.expect("the first number is the time in nanoseconds"))
+}
+
 #[test]
 fn settings_change_while_packets_wait() {
     let mut s = serving(|config| config.change(None, |port| port.rate = Some(Rate::Packets(1))));
