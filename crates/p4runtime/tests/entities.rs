@@ -654,7 +654,9 @@ fn c_4_and_c_5_direct_counters() {
     assert_eq!(f.code(Insert, of(Some(entry(1)), Some((4, 5)))), INVALID);
     assert_eq!(f.code(Modify, of(Some(entry(2)), Some((4, 5)))), NOT_FOUND);
     assert_eq!(f.code(Modify, of(None, Some((4, 5)))), INVALID);
-    assert_eq!(f.code(Modify, of(Some(f.entry("l2", vec![exact(1, 1)], None)), Some((4, 5)))), NOT_FOUND);
+    // What is wrong for every entry is INVALID_ARGUMENT, whether or not the entry exists.
+    assert_eq!(f.code(Modify, of(Some(entry(2)), Some((-1, 5)))), INVALID);
+    assert_eq!(f.code(Modify, of(Some(f.entry("l2", vec![exact(1, 1)], None)), Some((4, 5)))), INVALID);
     assert_eq!(f.insert(f.l2(1, 1)), OK);
     assert_eq!(f.code(Modify, of(Some(f.entry("l2", vec![exact(1, 1)], None)), Some((4, 5)))), INVALID);
     // all tables.
@@ -865,6 +867,8 @@ fn m_6_direct_meters() {
     assert_eq!(f.code(Modify, of(entry(1), Some(CONFIG))), OK);
     assert_eq!(f.read(of(entry(1), None)), [of(entry(1), Some(CONFIG))]);
     assert_eq!(f.code(Modify, of(entry(2), Some(CONFIG))), NOT_FOUND);
+    assert_eq!(f.code(Modify, of(entry(2), Some(MeterConfig { cir: -1, ..CONFIG }))), INVALID);
+    assert_eq!(f.code(Modify, of(f.entry("l2", vec![exact(1, 1)], None), Some(CONFIG))), INVALID);
     assert_eq!(f.code(Delete, of(entry(1), Some(CONFIG))), INVALID);
     assert_eq!(f.code(Modify, of(entry(1), None)), OK);
     assert_eq!(f.read(of(TableEntry::default(), None)), [of(entry(1), None)]);
