@@ -7,7 +7,7 @@ use crate::value::By;
 use crate::write::Writer;
 use p4jet_control::{Cell, DEFAULT_CELL, EntryRef, Update};
 use p4jet_externs::CounterValue;
-use p4jet_ir::TableId;
+use p4jet_ir::{InstanceId, TableId};
 use p4jet_p4info::proto::v1::{self, UpdateType};
 use p4jet_tables::EntryHandle;
 use std::collections::HashSet;
@@ -87,25 +87,32 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The entry of a direct counter or meter; no handle for the default entry.
-    fn entry_of(&self, given: Option<&v1::TableEntry>) -> Result<(&Table, Option<EntryHandle>)> {
+    /// The table of a direct counter or meter, and that instance.
+    fn direct<'e>(
+        &self,
+        what: &str,
+        given: Option<&'e v1::TableEntry>,
+        instance: impl Fn(&Table) -> Option<InstanceId>,
+    ) -> Result<(&Table, InstanceId, &'e v1::TableEntry)> {
         let Some(given) = given else {
             return Err(Refusal::invalid(Reason::Form, "`table_entry` is unset"));
         };
         let table = self.pipeline.table(given.table_id)?;
         self.role.check(table.id, &table.name, table.role.as_deref())?;
+        let Some(instance) = instance(table) else {
+            return Err(Refusal::invalid(Reason::Form, format!("`{}` has no direct {what}", table.name)));
+        };
+        Ok((table, instance, given))
+    }
+
+    /// The entry of a direct counter or meter; `None` for the default entry.
+    fn entry_of(&self, table: &Table, given: &v1::TableEntry) -> Result<Option<EntryHandle>> {
         if given.is_default_action {
-            return Ok((table, None));
+            return Ok(None);
         }
         let key = self.pipeline.wanted_key(table, &given.r#match)?;
         let priority = self.pipeline.priority(table, given.priority)?;
-        match key.and_then(|key| table.find(&self.control, &key, given.priority, priority)) {
-            Some(handle) => Ok((table, Some(handle))),
-            None => {
-                let why = format!("`{}` has no entry with this key", table.name);
-                Err(Refusal::new(Code::NotFound, Reason::Absent, why))
-            }
-        }
+        self.found(table, key.as_deref(), given.priority, priority).map(Some)
     }
 
     /// Sets the counter of an entry.
@@ -115,13 +122,10 @@ impl Writer<'_> {
         entry: &v1::DirectCounterEntry,
     ) -> Result<()> {
         only_modified(kind, "a direct counter of the", "table_entry")?;
-        let (table, handle) = self.entry_of(entry.table_entry.as_ref())?;
-        let Some(counter) = table.counter else {
-            let why = format!("`{}` has no direct counter", table.name);
-            return Err(Refusal::invalid(Reason::Form, why));
-        };
-        let Some(data) = &entry.data else { return Ok(()) };
-        let value = count(data)?;
+        let (table, counter, given) = self.direct("counter", entry.table_entry.as_ref(), |t| t.counter)?;
+        let value = entry.data.as_ref().map(count).transpose()?;
+        let handle = self.entry_of(table, given)?;
+        let Some(value) = value else { return Ok(()) };
         let cell = cell_of(handle);
         self.make(Update::WriteCounter { counter, cell, value }).map(drop)
     }
@@ -133,13 +137,10 @@ impl Writer<'_> {
         entry: &v1::DirectMeterEntry,
     ) -> Result<()> {
         only_modified(kind, "a direct meter of the", "table_entry")?;
-        let (table, handle) = self.entry_of(entry.table_entry.as_ref())?;
-        let Some(meter) = table.meter else {
-            let why = format!("`{}` has no direct meter", table.name);
-            return Err(Refusal::invalid(Reason::Form, why));
-        };
+        let (table, meter, given) = self.direct("meter", entry.table_entry.as_ref(), |t| t.meter)?;
         entry.counter_data.as_ref().map_or(Ok(()), check_colours)?;
         let rates = entry.config.as_ref().map(|config| rates(table.meter_type, config)).transpose()?;
+        let handle = self.entry_of(table, given)?;
         if entry.counter_data.is_some() {
             let row_of = |handle| self.control.switch().table(table.table).row_of(handle);
             self.reset_colours(meter, handle.map_or(DEFAULT_ROW, row_of));

@@ -125,11 +125,16 @@ struct Filter {
     meter: bool,
     colours: bool,
     since_hit: bool,
-    /// True if a single entity is requested, whose absence is an error.
-    single: bool,
+    /// True if the cell of the default entry is wanted.
+    is_default: bool,
 }
 
 impl Filter {
+    /// True if at most one entry of the table matches.
+    fn is_one(&self, table: &Table) -> bool {
+        self.key.is_some() && (!table.has_priority || self.priority != 0)
+    }
+
     /// The note about an entry, if the filter lets the entry through.
     fn noted(&self, control: &Control, of: &Noted) -> Option<v1::TableEntry> {
         let noted = note::<v1::TableEntry>(control, of).unwrap_or_default();
@@ -366,12 +371,15 @@ impl Pipeline {
         }
         let mut filter = Filter { priority: entry.priority, ..Filter::default() };
         if entry.is_default_action {
-            // The cell of the default entry.
-            filter.single = true;
+            filter.is_default = true;
             return Ok(vec![source(table, filter, instance)]);
         }
         if !entry.r#match.is_empty() {
-            let Some(key) = self.wanted_key(table, &entry.r#match)? else { return Ok(Vec::new()) };
+            let Some(key) = self.wanted_key(table, &entry.r#match)? else {
+                // A text of the key has no number.
+                let is_one = !table.has_priority || entry.priority != 0;
+                return if is_one { Err(absent_entry(table)) } else { Ok(Vec::new()) };
+            };
             filter.key = Some(key);
         }
         Ok(vec![source(table, filter, instance)])
@@ -398,7 +406,7 @@ impl Pipeline {
                 Ok((None, 1))
             }
             Source::DirectCounters(table, filter, counter) => {
-                if filter.single {
+                if filter.is_default {
                     let entry =
                         v1::TableEntry { table_id: table.id, is_default_action: true, ..Default::default() };
                     let value = control.switch().state().counter_read(counter.0, DEFAULT_ROW);
@@ -407,7 +415,7 @@ impl Pipeline {
                     out.push(entity(EntityKind::DirectCounterEntry(direct)));
                     return Ok((None, 1));
                 }
-                self.each_entry(control, table, filter, from, max, |found| {
+                self.each_entry_there(control, table, filter, from, max, |found| {
                     let value =
                         control.switch().state().counter_read(counter.0, found.row).unwrap_or_default();
                     let data = Some(show_count(control, *counter, value));
@@ -417,7 +425,7 @@ impl Pipeline {
                 })
             }
             Source::DirectMeters(table, filter, meter) => {
-                if filter.single {
+                if filter.is_default {
                     let entry =
                         v1::TableEntry { table_id: table.id, is_default_action: true, ..Default::default() };
                     let config = show_meter(control, table, *meter, DEFAULT_ROW);
@@ -427,7 +435,7 @@ impl Pipeline {
                     out.push(entity(EntityKind::DirectMeterEntry(direct)));
                     return Ok((None, 1));
                 }
-                self.each_entry(control, table, filter, from, max, |found| {
+                self.each_entry_there(control, table, filter, from, max, |found| {
                     let config = show_meter(control, table, *meter, found.row);
                     let counted = filter.colours.then(|| show_colours(control, *meter, found.row));
                     let counter_data = counted.flatten();
@@ -560,7 +568,7 @@ impl Pipeline {
         max: usize,
         mut each: impl FnMut(Found<'_>),
     ) -> Result<(Option<u64>, usize)> {
-        if let Some(key) = filter.key.as_ref().filter(|_| !table.has_priority || filter.priority != 0) {
+        if let Some(key) = filter.key.as_ref().filter(|_| filter.is_one(table)) {
             let priority = self.priority(table, filter.priority)?;
             let handle = table.find(control, key, filter.priority, priority);
             let t = control.switch().table(table.table);
@@ -579,6 +587,24 @@ impl Pipeline {
             }
         }
         Ok((next, max))
+    }
+
+    /// Like [`Self::each_entry`], but refuses an entry that does not exist if only that one is wanted.
+    fn each_entry_there(
+        &self,
+        control: &Control,
+        table: &Table,
+        filter: &Filter,
+        from: u64,
+        max: usize,
+        mut each: impl FnMut(Found<'_>),
+    ) -> Result<(Option<u64>, usize)> {
+        let mut is_there = false;
+        let done = self.each_entry(control, table, filter, from, max, |found| {
+            is_there = true;
+            each(found);
+        })?;
+        if filter.is_one(table) && !is_there { Err(absent_entry(table)) } else { Ok(done) }
     }
 
     /// An entry without its action.
@@ -770,6 +796,11 @@ fn multicast_group(group: v1::MulticastGroupEntry) -> Entity {
 fn clone_session(session: v1::CloneSessionEntry) -> Entity {
     let r#type = Some(ReplicationType::CloneSessionEntry(session));
     entity(EntityKind::PacketReplicationEngineEntry(v1::PacketReplicationEngineEntry { r#type }))
+}
+
+/// The refusal of an entry that does not exist.
+fn absent_entry(table: &Table) -> Refusal {
+    absent(format!("`{}` has no entry with this key", table.name))
 }
 
 /// The refusal of a read of a single entity that does not exist.

@@ -168,16 +168,17 @@ impl Sessions {
     }
 
     fn accept(&mut self, stream: StreamId, request: &Request) -> Result<Vec<Notice>, Refusal> {
-        self.check_device(request.device)?;
-        if request.role.len() > ROLE_NAME_MAX {
-            return Err(Refusal::LongName(request.role.len()));
-        }
-        let key = (request.device, request.role.clone());
+        // A stream that changes either ends for this reason, even if the new one does not exist.
         match self.of_stream.get(&stream) {
             Some((device, _)) if *device != request.device => return Err(Refusal::Moved("device id")),
             Some((_, role)) if *role != request.role => return Err(Refusal::Moved("role")),
             _ => {}
         }
+        self.check_device(request.device)?;
+        if request.role.len() > ROLE_NAME_MAX {
+            return Err(Refusal::LongName(request.role.len()));
+        }
+        let key = (request.device, request.role.clone());
         if !self.roles.contains_key(&key) && self.roles.len() >= ROLES_MAX {
             return Err(Refusal::Full("roles", ROLES_MAX));
         }
@@ -431,6 +432,17 @@ mod tests {
         );
         let arbitrated = sessions.update(StreamId(2), &request("other", Some(7)));
         assert_eq!(arbitrated.ended, Some(Refusal::Moved("role")));
+        // The same if the other device does not exist, or the role has no valid name.
+        let long = "x".repeat(ROLE_NAME_MAX + 1);
+        for (moved, to) in [
+            ("device id", Request { device: 2, ..request("", Some(7)) }),
+            ("role", request(&long, Some(7))),
+            ("device id", Request { device: 2, ..request(&long, Some(7)) }),
+        ] {
+            let mut sessions = Sessions::new(RULES);
+            sessions.update(StreamId(1), &request("", Some(7)));
+            assert_eq!(sessions.update(StreamId(1), &to).ended, Some(Refusal::Moved(moved)));
+        }
     }
 
     #[test]

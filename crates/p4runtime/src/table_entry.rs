@@ -609,7 +609,7 @@ impl Writer<'_> {
     }
 
     /// The entry with a key ([`Pipeline::wanted_key`]).
-    fn found(
+    pub(crate) fn found(
         &self,
         table: &Table,
         key: Option<&[KeyMatch]>,

@@ -699,12 +699,59 @@ fn c_4_and_c_5_direct_counters() {
     assert_eq!(f.code(Insert, of(Some(entry(1)), Some((4, 5)))), INVALID);
     assert_eq!(f.code(Modify, of(Some(entry(2)), Some((4, 5)))), NOT_FOUND);
     assert_eq!(f.code(Modify, of(None, Some((4, 5)))), INVALID);
-    assert_eq!(f.code(Modify, of(Some(f.entry("l2", vec![exact(1, 1)], None)), Some((4, 5)))), NOT_FOUND);
+    // What is wrong for every entry is INVALID_ARGUMENT, whether or not the entry exists.
+    assert_eq!(f.code(Modify, of(Some(entry(2)), Some((-1, 5)))), INVALID);
+    assert_eq!(f.code(Modify, of(Some(f.entry("l2", vec![exact(1, 1)], None)), Some((4, 5)))), INVALID);
     assert_eq!(f.insert(f.l2(1, 1)), OK);
     assert_eq!(f.code(Modify, of(Some(f.entry("l2", vec![exact(1, 1)], None)), Some((4, 5)))), INVALID);
     // Q-14: all tables.
     assert_eq!(f.read(of(Some(TableEntry::default()), None)), [of(Some(entry(1)), Some((4, 5)))]);
     assert_eq!(f.read_code(of(Some(f.entry("l2", vec![], None)), None)), INVALID);
+}
+
+/// One absent cell, group or session is an error; an absent table entry, member or group of members is none.
+#[test]
+fn q_8_what_reads_of_absent_objects_return() {
+    let text = PROGRAM
+        .replacen(
+            "direct_meter<",
+            "direct_counter(CounterType.packets) of_routes; direct_counter(CounterType.packets) of_acl;
+            direct_meter<",
+            1,
+        )
+        .replacen("size = 1024;", "size = 1024; counters = of_routes;", 1)
+        .replacen("size = 40000;", "size = 40000; counters = of_acl;", 1);
+    let f = Fixture::of(&text);
+    let counter = |entry: &TableEntry| {
+        let table_entry = Some(entry.clone());
+        f.read_code(EntityKind::DirectCounterEntry(DirectCounterEntry { table_entry, data: None }))
+    };
+    let meter = |entry: &TableEntry| {
+        let table_entry = Some(entry.clone());
+        f.read_code(EntityKind::DirectMeterEntry(DirectMeterEntry { table_entry, ..Default::default() }))
+    };
+    let aged = f.entry("aged", vec![exact(1, 1)], None);
+    assert_eq!((counter(&aged), meter(&aged), f.entries(aged.clone())), (NOT_FOUND, NOT_FOUND, vec![]));
+    assert_eq!(f.insert(TableEntry { action: f.act("measured", &[1]), ..aged.clone() }), OK);
+    assert_eq!((counter(&aged), meter(&aged)), (OK, OK));
+    // All entries of a table.
+    assert_eq!((counter(&f.entry("routes", vec![], None)), counter(&f.entry("acl", vec![], None))), (OK, OK));
+    // A text that has no number.
+    let route = f.entry("routes", vec![text(1, "red"), lpm(2, 0x0a00_0000, 8)], None);
+    assert_eq!(counter(&route), NOT_FOUND);
+    // Without a priority, entries of all priorities are meant, so there may be none.
+    let acl = f.entry("acl", vec![exact(5, 1)], None);
+    assert_eq!(counter(&acl), OK);
+    assert_eq!(counter(&TableEntry { priority: 10, ..acl.clone() }), NOT_FOUND);
+    assert_eq!(f.insert(TableEntry { priority: 10, action: f.act("drop_it", &[]), ..acl.clone() }), OK);
+    assert_eq!(counter(&TableEntry { priority: 10, ..acl.clone() }), OK);
+    assert_eq!(counter(&TableEntry { priority: 11, ..acl }), NOT_FOUND);
+    let member = v1::ActionProfileMember { action_profile_id: f.profile("paths"), member_id: 1, action: None };
+    assert_eq!(f.read(EntityKind::ActionProfileMember(member)), []);
+    let group =
+        v1::ActionProfileGroup { action_profile_id: f.profile("paths"), group_id: 1, ..Default::default() };
+    assert_eq!(f.read(EntityKind::ActionProfileGroup(group)), []);
+    assert_eq!((f.read_code(multicast(7, &[])), f.read_code(session(5, &[]))), (NOT_FOUND, NOT_FOUND));
 }
 
 const CONFIG: MeterConfig =
@@ -865,6 +912,8 @@ fn m_6_direct_meters() {
     assert_eq!(f.code(Modify, of(entry(1), Some(CONFIG))), OK);
     assert_eq!(f.read(of(entry(1), None)), [of(entry(1), Some(CONFIG))]);
     assert_eq!(f.code(Modify, of(entry(2), Some(CONFIG))), NOT_FOUND);
+    assert_eq!(f.code(Modify, of(entry(2), Some(MeterConfig { cir: -1, ..CONFIG }))), INVALID);
+    assert_eq!(f.code(Modify, of(f.entry("l2", vec![exact(1, 1)], None), Some(CONFIG))), INVALID);
     assert_eq!(f.code(Delete, of(entry(1), Some(CONFIG))), INVALID);
     assert_eq!(f.code(Modify, of(entry(1), None)), OK);
     assert_eq!(f.read(of(TableEntry::default(), None)), [of(entry(1), None)]);

@@ -176,12 +176,19 @@ class Mininet:
         return self._answer(command, seconds)
 
     def receive(self, host, command, log_name, ready="sniffing on"):
-        """Starts a receiver on a host. Returns a function that reads its output."""
+        """Starts a receiver on a host. Returns a function that reads its output, and fails if the receiver did."""
         path = os.path.join(self.cwd, log_name)
         self.do(f"{host} {command} > {log_name} 2>&1 &")
         until(lambda: ready in read(path), 20, f"`{ready}` from `{command}` on {host}: {last_lines(read(path))}")
         time.sleep(1.5)  # The line comes before the socket is open.
-        return lambda: read(path)
+
+        def output():
+            text = read(path)
+            expect("Traceback" not in text, f"`{command}` on {host} failed: {last_lines(text, 2)}")
+            return text
+
+        output()
+        return output
 
     def close(self):
         if self.process.poll() is None:

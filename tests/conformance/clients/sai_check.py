@@ -5,6 +5,7 @@ switch that comes back to it."""
 
 import queue
 import sys
+import threading
 
 import grpc
 from google.protobuf import text_format
@@ -14,6 +15,9 @@ from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
 OK, INVALID_ARGUMENT = 0, 3
 CPU_PORT, CPU_SESSION, CPU_INSTANCE = 510, 255, 1
+# The oldest of several entries with the same priority wins, so an entry that must win needs a higher one.
+PRIORITY, HIGHER_PRIORITY = 10, 20
+ANSWER_SECONDS = 20
 
 
 def load(path):
@@ -52,13 +56,31 @@ class Switch:
     def __init__(self, address, info):
         self.info = info
         self.stub = p4runtime_pb2_grpc.P4RuntimeStub(grpc.insecure_channel(address))
-        self.requests = queue.Queue()
-        self.stream = self.stub.StreamChannel(iter(self.requests.get, None))
+        self.requests, self.answers = queue.Queue(), queue.Queue()
+        stream = self.stub.StreamChannel(iter(self.requests.get, None))
+        threading.Thread(target=self.listen, args=(stream,), daemon=True).start()
         hello = p4runtime_pb2.StreamMessageRequest()
         hello.arbitration.device_id = 1
         hello.arbitration.election_id.low = 1
         self.requests.put(hello)
-        next(self.stream)
+        self.answer("answer to the arbitration")
+
+    def listen(self, stream):
+        try:
+            for message in stream:
+                self.answers.put(message)
+        except grpc.RpcError as error:
+            self.answers.put(error)
+
+    def answer(self, what):
+        """The next message of the stream."""
+        try:
+            message = self.answers.get(timeout=ANSWER_SECONDS)
+        except queue.Empty:
+            fail(f"no {what} within {ANSWER_SECONDS} s")
+        if isinstance(message, grpc.RpcError):
+            fail(f"no {what}: the stream ended with {message.code()}: {message.details()}")
+        return message
 
     def install(self, info, config):
         self.info = info
@@ -69,7 +91,7 @@ class Switch:
         request.config.p4_device_config = config
         self.stub.SetForwardingPipelineConfig(request)
 
-    def insert(self, table, matches, action, params=()):
+    def insert(self, table, matches, action, params=(), priority=PRIORITY):
         """Inserts an entry. A match is `name: (value, mask)`, or `name: value` if it is optional. Returns code and message."""
         request = p4runtime_pb2.WriteRequest(device_id=1)
         request.election_id.low = 1
@@ -93,7 +115,7 @@ class Switch:
             else:
                 match.exact.value = encode(value) if isinstance(value, int) else value
         if kinds != {p4info_pb2.MatchField.EXACT}:
-            entry.priority = 10
+            entry.priority = priority
         chosen = next(a for a in self.info.actions if a.preamble.alias == action)
         entry.action.action.action_id = chosen.preamble.id
         for number, value in enumerate(params, 1):
@@ -113,8 +135,16 @@ class Switch:
         replica.egress_port, replica.instance = CPU_PORT, CPU_INSTANCE
         return self.write(request)
 
+    def header(self, name):
+        return next(h for h in self.info.controller_packet_metadata if h.preamble.name == name)
+
+    def port(self, header, name, number):
+        """A port as the P4Info says: a text if the type is translated to texts, which have no bitwidth."""
+        field = next(field for field in self.header(header).metadata if field.name == name)
+        return encode(number) if field.bitwidth else str(number).encode()
+
     def packet_out(self, payload, **values):
-        header = next(h for h in self.info.controller_packet_metadata if h.preamble.name == "packet_out")
+        header = self.header("packet_out")
         message = p4runtime_pb2.StreamMessageRequest()
         message.packet.payload = payload
         for field in header.metadata:
@@ -124,9 +154,8 @@ class Switch:
 
     def packet_in(self):
         """The next packet: payload and metadata by name."""
-        header = next(h for h in self.info.controller_packet_metadata if h.preamble.name == "packet_in")
-        names = {field.id: field.name for field in header.metadata}
-        message = next(self.stream)
+        names = {field.id: field.name for field in self.header("packet_in").metadata}
+        message = self.answer("packet")
         if not message.HasField("packet"):
             fail(f"expected a packet: {message}")
         packet = message.packet
@@ -216,15 +245,15 @@ def punt(switch, table):
     written = [
         switch.clone_to_cpu(),
         switch.insert("ingress_clone_table", {"marked_to_copy": 1, "marked_to_mirror": 0}, "ingress_clone", [CPU_SESSION]),
-        switch.insert(table, {"ether_type": (0x88CD, 0xFFFF)}, "acl_trap", [b"queue-1"]),
+        switch.insert(table, {"ether_type": (0x88CD, 0xFFFF)}, "acl_trap", [b"queue-1"], HIGHER_PRIORITY),
     ]
     for code, message in written:
         if code != OK:
             fail(f"code {code}: {message}")
     frame = bytes.fromhex("0180c200000e 020000000001 88cd") + bytes(50)
-    switch.packet_out(frame, egress_port=b"1", submit_to_ingress=1)
+    switch.packet_out(frame, egress_port=switch.port("packet_out", "egress_port", 1), submit_to_ingress=1)
     payload, metadata = switch.packet_in()
-    if payload != frame or metadata.get("ingress_port") != str(CPU_PORT).encode():
+    if payload != frame or metadata.get("ingress_port") != switch.port("packet_in", "ingress_port", CPU_PORT):
         fail(f"packet-in {metadata}, {payload.hex()}")
     return f"packet-in {metadata}"
 

@@ -364,6 +364,8 @@ class Exercises:
 
 def dropped(net, percent):
     output = net.do("pingall 1", 60)
+    # Mininet counts a ping that it cannot start as dropped.
+    expect("could not parse ping output" not in output, f"ping does not run: {last_lines(output)}")
     found = DROPPED.search(output)
     expect(found and int(found[1]) == percent, f"not {percent} % dropped: {last_lines(output)}")
 
