@@ -11,7 +11,7 @@ use crate::watch::{BytePattern, CHUNKS_MAX, Capturing, Chunk, Found, Sought, Ver
 use num_bigint::BigUint;
 use p4jet_interp::{Outcome, TraceEvent};
 use p4jet_ir::{FieldId, FieldKind, Program};
-use p4jet_ports::{CaptureWriter, PortError};
+use p4jet_ports::{CaptureWriter, FileId, PortError};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -97,8 +97,10 @@ pub struct Traced {
 pub struct CaptureInfo {
     /// The port.
     pub port: u32,
-    /// The file.
+    /// The name of its file.
     pub path: PathBuf,
+    /// The file, unless it is a device.
+    pub file: Option<FileId>,
     /// Frames written.
     pub written: u64,
     /// Frames not written because they arrived too fast.
@@ -211,6 +213,7 @@ struct Tracing {
 
 struct Capture {
     path: PathBuf,
+    file: Option<FileId>,
     capturing: Arc<Capturing>,
     writer: JoinHandle<()>,
     written: Arc<Written>,
@@ -412,9 +415,12 @@ impl Observer {
         if state.captures.len() >= CAPTURES_MAX {
             return Err(ObserveError::TooMany("captures", CAPTURES_MAX));
         }
-        if state.captures.iter().any(|c| c.path == spec.path) {
+        let id = FileId::of(opened);
+        if id.is_some() && state.captures.iter().any(|capture| capture.file == id) {
             return Err(ObserveError::InUse(spec.path));
         }
+        // Creating the file empties it, so a stuck worker is found first.
+        self.inner.running.responds()?;
         let file = CaptureWriter::create(opened).map_err(|e| ObserveError::System(e.to_string()))?;
         let (inbox, chunks) = sync_channel(CHUNKS_MAX);
         let capturing = Arc::new(Capturing {
@@ -435,7 +441,9 @@ impl Observer {
             p4jet_threads::spawn("capture", write)
         };
         let writer = writer.map_err(|e| ObserveError::System(format!("no thread for a capture: {e}")))?;
-        state.captures.push(Capture { path: spec.path, capturing, writer, written });
+        // The file exists now.
+        let id = FileId::of(opened);
+        state.captures.push(Capture { path: spec.path, file: id, capturing, writer, written });
         self.inner.spread(&state).map_err(|error| {
             // The writer ends when the other end of its channel is dropped.
             state.captures.pop();
@@ -491,6 +499,7 @@ impl Capture {
         CaptureInfo {
             port: self.capturing.port,
             path: self.path.clone(),
+            file: self.file.clone(),
             written: self.written.frames.load(Ordering::Relaxed),
             dropped: self.capturing.dropped.load(Ordering::Relaxed),
             failed: self.written.failed.lock().unwrap_or_else(PoisonError::into_inner).clone(),

@@ -368,6 +368,12 @@ impl Running {
         Ok(change())
     }
 
+    /// Checks that a port of this number can be added now.
+    pub fn check_new_port(&self, number: u32) -> Result<(), RunError> {
+        self.responds()?;
+        check_room(&lock(&self.inner).ports, number)
+    }
+
     /// Adds ports. No worker receives from one of them before all workers can send to it.
     pub fn add_ports(&self, ports: Vec<NewPort>) -> Result<(), RunError> {
         let _one = lock(&self.changing);
@@ -381,9 +387,7 @@ impl Running {
         let mut added = Vec::new();
         for NewPort { number, spec, handles } in ports {
             assert_eq!(handles.len(), self.handles(), "as many handles as a port has");
-            if there.iter().any(|(n, _)| *n == number) {
-                return Err(RunError::PortExists(number));
-            }
+            check_room(&there, number)?;
             there.push((number, spec.clone()));
             added.push((number, spec));
             let workers = by_worker.len();
@@ -829,6 +833,14 @@ impl Running {
     }
 }
 
+/// Checks that a port of this number can be added to these.
+fn check_room(there: &[(u32, String)], number: u32) -> Result<(), RunError> {
+    if there.iter().any(|(n, _)| *n == number) {
+        return Err(RunError::PortExists(number));
+    }
+    Ok(())
+}
+
 /// Merges the workers' handles of a port into its state.
 fn merged(number: u32, spec: String, handles: impl Iterator<Item = (PortStats, LinkStatus)>) -> PortInfo {
     let mut info = PortInfo { number, spec, status: LinkStatus::Up, stats: PortStats::default() };
@@ -967,6 +979,7 @@ intrinsic ingress_port m.port
         let numbers = || running.ports().iter().map(|port| port.number).collect::<Vec<_>>();
         assert_eq!(numbers(), [7, 8, 9]);
         assert!(matches!(running.attach(vec![new(8)]), Err(RunError::PortExists(8))));
+        assert!(matches!(running.check_new_port(8), Err(RunError::Stuck(_))));
         running.detach(9).expect("the first worker has none of it");
         assert_eq!(numbers(), [7, 8]);
         assert!(matches!(running.detach(9), Err(RunError::NoPort(9, _))));
@@ -1070,6 +1083,7 @@ intrinsic ingress_port m.port
         let start = Instant::now();
         for refused in [
             running.responds(),
+            running.check_new_port(8),
             running.remove_port(7).map(drop),
             running.reload(p4jet_ir::text::parse(BACK).unwrap()).map(drop),
             running.add_ports(Vec::new()),
@@ -1106,6 +1120,13 @@ intrinsic ingress_port m.port
             assert!(Instant::now() < deadline, "it gets stuck");
             std::thread::sleep(Duration::from_millis(10));
         }
+        // A capture that is refused empties no file.
+        let kept = path.with_extension("kept");
+        std::fs::write(&kept, "kept").unwrap();
+        let refused = observer.start_capture(crate::CaptureSpec::all(7, &kept));
+        assert!(matches!(refused, Err(crate::ObserveError::Run(RunError::Stuck(_)))), "{refused:?}");
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "kept");
+        std::fs::remove_file(kept).unwrap();
         let (sender, stopped) = mpsc::channel();
         std::thread::spawn(move || sender.send(observer.stop_captures(7)));
         let stopped =

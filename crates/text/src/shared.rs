@@ -196,6 +196,9 @@ fn host_reply(
             Reply { data: data.then(|| ports_data(&ports)), ..ports_text(&ports).into() }
         }
         HostCommand::PortAdd { number, spec, capture } => {
+            // Opening the port empties its output file, so a wrong file for the capture is refused first.
+            let file = capture.map(|file| rights.output(Path::new(file))).transpose();
+            let _file = file.map_err(|error| error.subject(Subject::Ports))?;
             shared.add_port(*number, spec, rights)?;
             let begin = |file: &str| {
                 let spec = CaptureSpec::all(*number, Path::new(file));
