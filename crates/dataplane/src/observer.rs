@@ -29,8 +29,8 @@ pub const TRACED_MAX: u32 = 1000;
 pub const CAPTURES_MAX: usize = 64;
 /// Maximum number of lines per traced packet; an endless loop makes hundreds of thousands.
 const LINES_MAX: usize = 4000;
-/// Maximum number of bytes of text that a trace keeps.
-const KEPT_BYTES_MAX: usize = 16 << 20;
+/// Maximum number of bytes that all traces keep. With more, the trace that exceeds it takes no further packets.
+const KEPT_BYTES_MAX: usize = 64 << 20;
 /// Maximum wait for the writer of a capture that ends: at most 16 MB wait for it.
 const WRITE_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Interval at which the tracer checks whether another program runs.
@@ -71,6 +71,8 @@ pub struct TraceInfo {
     pub taken: u32,
     /// Packets that matched the byte filter but arrived too fast to be traced.
     pub missed: u64,
+    /// Memory of the packets taken.
+    pub kept_bytes: usize,
 }
 
 /// A traced packet.
@@ -290,11 +292,14 @@ impl Inner {
             text: trace.render_shortened(program, LINES_MAX),
             json: trace.to_json(program),
         };
-        if let Some(tracing) = self.state().traces.get_mut(&found.trace) {
-            tracing.kept_bytes += 2 * traced.text.len();
+        let mut state = self.state();
+        let kept: usize = state.traces.values().map(|tracing| tracing.kept_bytes).sum();
+        if let Some(tracing) = state.traces.get_mut(&found.trace) {
+            let bytes = trace.bytes() + 2 * found.frame.len();
+            tracing.kept_bytes += bytes;
             tracing.packets.push(Arc::new(traced));
             let enough = tracing.packets.len() >= tracing.spec.count as usize;
-            if enough || tracing.kept_bytes > KEPT_BYTES_MAX {
+            if enough || kept + bytes > KEPT_BYTES_MAX {
                 tracing.sought.done.store(true, Ordering::Relaxed);
             }
         }
@@ -383,6 +388,7 @@ impl Observer {
             spec: tracing.spec.clone(),
             taken: tracing.packets.len() as u32,
             missed: tracing.sought.missed.load(Ordering::Relaxed),
+            kept_bytes: tracing.kept_bytes,
         };
         state.traces.iter().map(info).collect()
     }
