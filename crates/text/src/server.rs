@@ -1,22 +1,24 @@
 //! The control server: clients on a Unix or TCP socket send commands to a running switch.
 //!
 //! Each client has a thread; packets wait for none of them. The cost of clients is bounded: their number, the length of
-//! their requests, and the time for half a request or an unread answer. A silent client loses its place to
-//! a new one.
+//! their requests, and the time for half a request or an unread answer. A client that is silent or does not read loses its
+//! place to a new one.
 
 use crate::commands::{ANSWER_BYTES_PER_OBJECT, HostCommand, answer_bytes};
 use crate::peer::{self, Peer};
 use crate::shared::answer;
 use crate::wire::{Answer, Request, WireError};
 use crate::{Message, Users};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, send};
 use p4jet_control::{CommandError, MemoryClaim, PAGE_MAX, Rights, SharedControl, Subscription, Topics};
 use p4jet_dataplane::Cancel;
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -44,15 +46,16 @@ pub struct Limits {
     pub per_user: usize,
     /// Of these, the maximum number of subscribers.
     pub subscribers: usize,
-    /// A client that has been silent for this long loses its place if another needs one.
+    /// A client that has been silent for this long, or has read less than [`Limits::line`] bytes of its answers in this time, loses
+    /// its place if another needs one.
     pub silent: Duration,
     /// Maximum bytes of a request.
     pub line: usize,
     /// Maximum bytes of a request with a file of commands or a program. At any time, one client of a user and four in total have a
     /// request of more than [`Limits::line`] in progress, from its arrival until its answer is ready. Others wait.
     pub file: usize,
-    /// Maximum time for the rest of a request, for the first request of a client, for the reading of an answer, and for the wait
-    /// until a long request may arrive.
+    /// Maximum time for the rest of a request, for the first request of a client, for the reading of [`Limits::line`] bytes of an
+    /// answer, and for the wait until a long request may arrive.
     pub wait: Duration,
 }
 
@@ -443,9 +446,6 @@ impl Drop for Place {
 
 /// Answers a client until it leaves or breaks a rule.
 fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
-    if each!(&stream, s => s.set_write_timeout(Some(state.limits.wait))).is_err() {
-        return;
-    }
     let mut requests =
         Requests { state, peer, turn, buffer: Vec::new(), begin: 0, understood: false, long: None };
     let mut answers = Vec::new();
@@ -464,7 +464,7 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
                     Ok(subscription) => {
                         let answer = Answer { ok: true, ..Answer::default() };
                         answers.extend_from_slice(answer.to_line().as_bytes());
-                        return stream_out(&mut stream, subscription, answers);
+                        return stream_out(&mut stream, state, subscription, answers);
                     }
                     Err(error) => {
                         turn.set(Turn::SWITCH);
@@ -495,7 +495,7 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
         requests.end_long();
         if last || memory.take().is_some_and(|claim| claim.bytes() > REQUEST_BYTES) {
             // Long answers do not wait for others.
-            let sent = each!(&mut stream, s => s.write_all(&answers));
+            let sent = send_answers(&stream, state, turn, &answers);
             if last || sent.is_err() {
                 return;
             }
@@ -603,13 +603,47 @@ fn has_left(stream: &Stream) -> bool {
     events.is_none_or(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
 }
 
+/// Sends answers. It is the client's turn to read, at least [`Limits::line`] bytes in [`Limits::wait`].
+fn send_answers(stream: &Stream, state: &State, turn: &Turn, answers: &[u8]) -> io::Result<()> {
+    for part in answers.chunks(state.limits.line) {
+        turn.set(state.now_ms());
+        send_within(stream, part, state.limits.wait)?;
+    }
+    Ok(())
+}
+
+/// Sends bytes, for at most this time. The socket's own time limit would begin again with each byte that the client reads.
+fn send_within(stream: &Stream, mut bytes: &[u8], wait: Duration) -> io::Result<()> {
+    let fd = each!(stream, s => s.as_fd());
+    let until = Instant::now() + wait;
+    while !bytes.is_empty() {
+        match send(fd.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(Errno::EAGAIN) => {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(ErrorKind::TimedOut.into());
+                }
+                let ms = u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX);
+                match poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], PollTimeout::from(ms)) {
+                    Ok(_) | Err(Errno::EINTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 /// Interval at which a subscriber's connection is checked while there are no messages.
 const LOOK: Duration = Duration::from_millis(200);
 /// Maximum bytes of messages in one write.
 const MESSAGES_BYTES: usize = 64 << 10;
 
 /// Sends messages, after `text`, until the subscriber leaves, sends anything, or does not read.
-fn stream_out(stream: &mut Stream, mut subscription: Subscription, mut text: Vec<u8>) {
+fn stream_out(stream: &mut Stream, state: &State, mut subscription: Subscription, mut text: Vec<u8>) {
     // Only reading shows that the client has left, and it must not delay messages.
     if each!(&*stream, s => s.set_read_timeout(Some(Duration::from_millis(1)))).is_err() {
         return;
@@ -623,7 +657,7 @@ fn stream_out(stream: &mut Stream, mut subscription: Subscription, mut text: Vec
             text.extend_from_slice(message.to_line().as_bytes());
             wait = Duration::ZERO;
         }
-        if each!(&mut *stream, s => s.write_all(&text)).is_err() || subscription.has_ended() {
+        if send_within(stream, &text, state.limits.wait).is_err() || subscription.has_ended() {
             return;
         }
         text.clear();
@@ -694,10 +728,11 @@ impl Requests<'_> {
         loop {
             let found = self.buffer[searched..].iter().position(|b| *b == b'\n').map(|at| searched + at);
             if answers.len() > ANSWERS_WAIT || (found.is_none() && !answers.is_empty()) {
-                if each!(&mut *stream, s => s.write_all(answers)).is_err() {
+                if send_answers(stream, self.state, self.turn, answers).is_err() {
                     return Next::End;
                 }
                 *answers = Vec::new();
+                self.turn.set(self.state.now_ms());
             }
             if let Some(end) = found {
                 let line = self.begin..end;

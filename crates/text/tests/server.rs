@@ -364,6 +364,52 @@ fn silent_clients_are_closed_for_new_ones() {
     }
 }
 
+/// A client that reads a long answer slowly keeps neither its place nor its connection.
+#[test]
+fn slow_readers_lose_their_places() {
+    let host = Arc::new(Stub::default());
+    // An answer of several megabytes.
+    let port = |port| PortStats { port, spec: "x".repeat(200), ..PortStats::default() };
+    host.ports.lock().unwrap().extend((0..20_000).map(port));
+    let start = |limits| {
+        let folder = Folder::new();
+        let shared = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+        let server = Server::unix(shared, &folder.socket(), limits).unwrap();
+        (folder, server)
+    };
+    let asks = |folder: &Folder| {
+        let mut stream = UnixStream::connect(folder.socket()).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.write_all(b"{\"command\":\"show_ports\"}\n").unwrap();
+        // The answer has begun.
+        stream.read_exact(&mut [0]).unwrap();
+        stream
+    };
+    let silent = Duration::from_millis(100);
+    let (folder, _server) = start(Limits { per_user: 4, silent, wait: DEADLINE, ..Limits::default() });
+    let held: Vec<_> = (0..4).map(|_| asks(&folder)).collect();
+    let begin = Instant::now();
+    while Client::unix(&folder.socket()).and_then(|mut client| client.command("help", false)).is_err() {
+        assert!(begin.elapsed() < DEADLINE, "they keep their places");
+        thread::sleep(Duration::from_millis(20));
+    }
+    drop(held);
+    // The time limit is that of the answer, not of each part that the client reads.
+    let (folder, _server) = start(Limits { wait: Duration::from_millis(500), ..Limits::default() });
+    let mut slow = asks(&folder);
+    let mut part = [0; 4096];
+    let mut bytes = 1;
+    let last = loop {
+        match slow.read(&mut part) {
+            Ok(n @ 1..) => bytes += n,
+            ended => break ended.is_ok() && part.contains(&b'\n'),
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert!(!last && bytes < 4 << 20, "it got {bytes} bytes");
+    assert_serves(&folder.socket());
+}
+
 #[test]
 fn tcp_clients_open_no_files_without_a_grant() {
     let host = Arc::new(Stub::default());
