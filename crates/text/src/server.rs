@@ -242,7 +242,8 @@ impl Server {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(wrong(e)),
         }
-        // It has another name until nobody else may connect; the rename replaces a dead socket in one step.
+        // Connections of others are refused, but the file system does not admit them either. The socket has another name until
+        // that is so; the rename replaces a dead socket in one step.
         let hidden = beside(path);
         let listener = UnixListener::bind(&hidden).map_err(wrong)?;
         let placed = fs::set_permissions(&hidden, fs::Permissions::from_mode(0o600))
@@ -251,8 +252,8 @@ impl Server {
         match placed {
             Ok(found) => {
                 let address = Address::Unix(path.to_path_buf(), found.ino());
-                // The file system admits only the switch's own user and root.
-                Server::start(control, Listener::Unix(listener), address, limits, Users::All, Rights::All)
+                let users = Users::default();
+                Server::start(control, Listener::Unix(listener), address, limits, users, Rights::All)
             }
             Err(e) => {
                 let _ = fs::remove_file(&hidden);
@@ -410,7 +411,12 @@ fn accept(listener: &Listener, state: &Arc<State>) {
             }
         };
         if !state.users.include(&peer) {
-            let why = state.users.refusal(&peer);
+            let why = match listener {
+                Listener::Unix(_) => {
+                    format!("{peer} may not control this switch, only its own user and root")
+                }
+                Listener::Tcp(_) => state.users.refusal(&peer),
+            };
             refusals.refuse(state, Some(&mut stream), &peer, why);
             continue;
         }
