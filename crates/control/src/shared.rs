@@ -544,8 +544,11 @@ impl SharedControl {
     /// Those of [`Self::prepare_program`], except that a prepared program is no error: it is discarded. The old program continues.
     pub fn load_program(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Loaded> {
         let swap = self.prepare(program, cancel)?;
-        *lock(&self.0.next) = None;
-        let report = self.load(swap)?;
+        let report = self.load(|| {
+            let swapped = swap()?;
+            *lock(&self.0.next) = None;
+            Ok(swapped)
+        })?;
         // Another client may have configured queues meanwhile.
         let note = self.make_queues().and_then(std::result::Result::err);
         Ok(Loaded { report, note })
@@ -600,7 +603,7 @@ impl SharedControl {
     }
 
     /// Runs a program that a client has loaded.
-    fn load(&self, swap: Swap) -> Result<String> {
+    fn load(&self, swap: impl FnOnce() -> Result<Swapped>) -> Result<String> {
         let counted = || {
             let swapped = swap()?;
             // The lock of all changes is held: whoever sees the program sees the number.

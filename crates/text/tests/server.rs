@@ -547,6 +547,9 @@ impl Host for Stub {
             self.compiling.fetch_sub(1, Ordering::SeqCst);
             return Err(CommandError::new("it was cancelled"));
         }
+        if program.ends_with("stuck.p4") {
+            return Ok(Box::new(|| Err(CommandError::new("a worker does not answer"))));
+        }
         if program.ends_with("broken.p4") {
             panic!("the compiler lost its way");
         }
@@ -681,6 +684,26 @@ fn a_compilation_delays_no_other_client_and_ends_with_its_own() {
     assert!(done("load good.p4").ok);
     drop(local);
     wait_for_compilations(&host, 0);
+}
+
+/// A `load` that fails at the last step leaves the program that waits for `swap_configs`.
+#[test]
+fn a_failed_load_keeps_the_prepared_program() {
+    let host = Arc::new(Stub::default());
+    let folder = Folder::new();
+    let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let _server = Server::unix(control, &folder.socket(), Limits::default()).unwrap();
+    let mut client = Client::unix(&folder.socket()).unwrap();
+    let mut does = |line: &str| client.command(line, false).unwrap().error.map(|error| error.text);
+    assert_eq!(does("load_new_config_file good.p4"), None);
+    let why = does("load stuck.p4").expect("its last step fails");
+    assert!(why.contains("a worker does not answer"), "{why}");
+    assert_eq!(does("swap_configs"), None);
+    // A `load` that succeeds takes its place.
+    assert_eq!(does("load_new_config_file good.p4"), None);
+    assert_eq!(does("load good.p4"), None);
+    let why = does("swap_configs").expect("nothing is prepared");
+    assert!(why.contains("NO_ONGOING_SWAP"), "{why}");
 }
 
 #[test]
