@@ -454,6 +454,7 @@ impl Drop for Place {
 fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
     let mut requests =
         Requests { state, peer, turn, buffer: Vec::new(), begin: 0, understood: false, long: None };
+    let control = state.control.of_user(&peer.to_string());
     let mut answers = Vec::new();
     let mut memory = None;
     loop {
@@ -483,7 +484,7 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
                     match claim(state, &request) {
                         Ok(claim) => {
                             memory = Some(claim);
-                            (answer_while_there(&stream, state, request), false)
+                            (answer_while_there(&stream, state, &control, request), false)
                         }
                         Err(error) => (Answer::refused(error.into()), false),
                     }
@@ -556,14 +557,14 @@ fn subscribe(state: &State, turn: &Turn, topics: Topics) -> Result<Subscription,
 const MISSED: Duration = Duration::from_millis(50);
 
 /// Executes a request. If the client leaves meanwhile, compilations for it are cancelled.
-fn answer_while_there(stream: &Stream, state: &State, request: Request) -> Answer {
+fn answer_while_there(stream: &Stream, state: &State, control: &SharedControl, request: Request) -> Answer {
     let compiles = match &request {
         Request::Command { line, .. } => HostCommand::compiles(line),
         Request::Program { .. } => true,
         _ => false,
     };
     if !compiles {
-        return answer(&state.control, request, &state.rights, &Cancel::default());
+        return answer(control, request, &state.rights, &Cancel::default());
     }
     let (cancel, done) = (Cancel::default(), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -578,7 +579,7 @@ fn answer_while_there(stream: &Stream, state: &State, request: Request) -> Answe
         let _done = Done(&done);
         // Without a thread, nothing watches the client.
         let _ = p4jet_threads::spawn_scoped(scope, "control", watch);
-        answer(&state.control, request, &state.rights, &cancel)
+        answer(control, request, &state.rights, &cancel)
     })
 }
 
