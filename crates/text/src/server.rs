@@ -46,6 +46,8 @@ pub struct Limits {
     pub per_user: usize,
     /// Of these, the maximum number of subscribers.
     pub subscribers: usize,
+    /// Of these, the maximum for one user or address.
+    pub subscribers_per_user: usize,
     /// A client that has been silent for this long, or has read less than [`Limits::line`] bytes of its answers in this time, loses
     /// its place if another needs one.
     pub silent: Duration,
@@ -65,6 +67,7 @@ impl Default for Limits {
             clients: 256,
             per_user: 64,
             subscribers: 32,
+            subscribers_per_user: 8,
             silent: Duration::from_secs(10),
             line: 1 << 20,
             file: 64 << 20,
@@ -467,7 +470,7 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
                 {
                     (Answer::refused(WireError::request(too_long(state.limits.line))), true)
                 }
-                Ok(Request::Subscribe { topics }) => match subscribe(state, turn, topics) {
+                Ok(Request::Subscribe { topics }) => match subscribe(state, peer, turn, topics) {
                     Ok(subscription) => {
                         let answer = Answer { ok: true, ..Answer::default() };
                         answers.extend_from_slice(answer.to_line().as_bytes());
@@ -541,12 +544,17 @@ fn claim(state: &State, request: &Request) -> Result<MemoryClaim, CommandError> 
 }
 
 /// Registers a client as a subscriber, if there is room.
-fn subscribe(state: &State, turn: &Turn, topics: Topics) -> Result<Subscription, CommandError> {
+fn subscribe(state: &State, peer: &Peer, turn: &Turn, topics: Topics) -> Result<Subscription, CommandError> {
     let clients = state.clients();
     let are = |client: &&Known| client.turn.since_ms.load(Ordering::Relaxed) == Turn::SUBSCRIBER;
-    let (there, max) = (clients.values().filter(are).count(), state.limits.subscribers);
-    if there >= max {
+    let Limits { subscribers: max, subscribers_per_user: max_of_user, .. } = state.limits;
+    if clients.values().filter(are).count() >= max {
         return Err(CommandError::limit(format!("{max} clients have subscribed, and no more may")));
+    }
+    if clients.values().filter(are).filter(|client| client.peer == *peer).count() >= max_of_user {
+        return Err(CommandError::limit(format!(
+            "{max_of_user} clients of {peer} have subscribed, and no more may"
+        )));
     }
     turn.set(Turn::SUBSCRIBER);
     drop(clients);
