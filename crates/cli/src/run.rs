@@ -445,6 +445,7 @@ fn run_failure(error: RunError) -> Failure {
         RunError::System(why) => Failure::Environment(why),
         RunError::Program(_)
         | RunError::PortExists(_)
+        | RunError::TooManyPorts(_)
         | RunError::TooLong(..)
         | RunError::NoPort(..)
         | RunError::Stuck(_)

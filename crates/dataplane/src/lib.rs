@@ -68,7 +68,7 @@ pub use queues::{
 };
 pub use reload::{Carried, Successor};
 pub use run_error::RunError;
-pub use running::{NewPort, PortInfo, RunOptions, Running};
+pub use running::{NewPort, PORTS_MAX, PortInfo, RunOptions, Running};
 pub use switch::{EngineKind, Switch, WORKERS_MAX};
 pub use watch::{BytePattern, Verdict};
 pub use worker::Worker;

@@ -31,6 +31,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// Maximum number of ports. A worker looks at each in every round.
+pub const PORTS_MAX: usize = 4096;
+
 /// Interval at which a caller checks whether an injected packet's copies have ended.
 const FOLLOW_LOOK: Duration = Duration::from_micros(200);
 
@@ -838,6 +841,9 @@ fn check_room(there: &[(u32, String)], number: u32) -> Result<(), RunError> {
     if there.iter().any(|(n, _)| *n == number) {
         return Err(RunError::PortExists(number));
     }
+    if there.len() >= PORTS_MAX {
+        return Err(RunError::TooManyPorts(PORTS_MAX));
+    }
     Ok(())
 }
 
@@ -998,6 +1004,25 @@ intrinsic ingress_port m.port
         assert_eq!(there, [[true, true, false]; 2]);
         running.remove_port(8).expect("it is there once");
         assert_eq!(running.ask(|f| f.port(8).is_some()).unwrap(), [false, false]);
+        running.finish().unwrap();
+    }
+
+    #[test]
+    fn the_number_of_ports_is_limited() {
+        let switch = Switch::new(p4jet_ir::text::parse(BACK).unwrap()).unwrap();
+        let options = RunOptions { engine: EngineKind::Interp, frame_max: 2048, listener: Arc::new(|_| ()) };
+        let running = Running::start(&switch, options).unwrap();
+        let new = |number| NewPort { number, spec: "idle".into(), handles: idle(1) };
+        // Numbers without an index, too.
+        let numbers = (0..PORTS_MAX as u32 - 1).chain([u32::MAX - 1]);
+        running.add_ports(numbers.map(new).collect()).unwrap();
+        let max = Err(RunError::TooManyPorts(PORTS_MAX));
+        assert_eq!(running.check_new_port(5000), max);
+        assert_eq!(running.add_ports(vec![new(5000)]), max);
+        assert_eq!(running.check_new_port(7), Err(RunError::PortExists(7)));
+        assert_eq!(running.ports().len(), PORTS_MAX);
+        running.remove_port(7).unwrap();
+        running.add_ports(vec![new(5000)]).unwrap();
         running.finish().unwrap();
     }
 
