@@ -500,6 +500,40 @@ fn blocking_and_duplicate_ports_are_refused() {
     ctl("port_add mem 511").expect_status(1).says(&["uses this number as its drop port; choose 0 to 510"]);
 }
 
+/// A refused command leaves files as they are, and no file has two writers, by whichever names.
+#[test]
+fn refused_ports_and_captures_leave_files_alone() {
+    let dir = TempDir::new("files-alone");
+    let granted = dir.file("granted");
+    fs::create_dir(&granted).unwrap();
+    let keep = format!("{granted}/keep");
+    fs::write(&keep, "keep").unwrap();
+    let port = format!("0@pcap:,{granted}/first.pcap");
+    let mut command = p4jet_run(&program("basic_l2"));
+    let switch = Switch::start(command.args(["-i", &port, "--control-tcp", "0", "--grant-dir", &granted]));
+    let here = |line: &str| run_command(p4jet().args(["ctl", "--socket", switch.socket(), line]));
+    // Names over TCP are relative to the granted directory.
+    let tcp = |line: &str| run_command(p4jet().args(["ctl", "--tcp", switch.port(), line]));
+    tcp("port_add pcap:,keep 0").expect_status(1).says(&["there is already a port 0"]);
+    tcp("port_add pcap:,keep 4 .").expect_status(1).says(&["it is a directory"]);
+    here(&format!("port_add pcap:{granted}/none,{keep} 4")).expect_status(1).says(&["No such file"]);
+    assert_eq!(fs::read_to_string(&keep).unwrap(), "keep");
+    tcp("port_add pcap:,first.pcap 4").expect_status(1).says(&["which one of them writes"]);
+    here(&format!("capture start 0 {granted}/ok.pcap")).expect_status(0);
+    tcp("port_add pcap:,ok.pcap 4")
+        .expect_status(1)
+        .says(&["would overwrite a file of port `4@pcap:,ok.pcap`"]);
+    tcp("capture start 0 ok.pcap").expect_status(1).says(&["ok.pcap is being written already"]);
+    tcp("port_add pcap:,new.pcap 4").expect_status(0);
+    fs::hard_link(format!("{granted}/new.pcap"), dir.file("linked")).unwrap();
+    for name in [format!("{granted}/new.pcap"), dir.file("linked")] {
+        here(&format!("port_add pcap:,{name} 5")).expect_status(1).says(&["which one of them writes"]);
+        here(&format!("capture start 0 {name}")).expect_status(1).says(&["would overwrite a file of port"]);
+    }
+    tcp("port_remove 4").expect_status(0);
+    here(&format!("capture start 0 {granted}/new.pcap")).expect_status(0);
+}
+
 #[test]
 fn a_hangup_ends_the_switch_cleanly_and_ignored_commands_are_reported() {
     let dir = TempDir::new("hangup");

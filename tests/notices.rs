@@ -266,11 +266,31 @@ fn messages_over_a_socket_and_in_the_same_process() {
 }
 
 #[test]
+fn one_user_does_not_take_all_subscriptions() {
+    let (running, _handle) = start(EngineKind::Jit);
+    let dir = TempDir::new("one_user");
+    let path = dir.file("s");
+    let _server = Server::unix(served(&running), Path::new(&path), Limits::default()).unwrap();
+    let subscribe = || Client::unix(Path::new(&path)).unwrap().subscribe(DIGESTS);
+    let mut first: Vec<_> = (0..8).map(|_| subscribe().unwrap()).collect();
+    let refused = subscribe().map(drop).unwrap_err().to_string();
+    assert!(refused.contains("8 clients of user ") && refused.contains("have subscribed"), "{refused}");
+    // A place is free again once the switch has noticed that a subscriber left.
+    first.pop();
+    let end = Instant::now() + common::DEADLINE;
+    while subscribe().is_err() {
+        assert!(Instant::now() < end, "the place is still taken");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn hostile_subscribers_do_not_affect_others() {
     let (running, handle) = start(EngineKind::Jit);
     let dir = TempDir::new("hostile_subscribers");
     let path = dir.file("s");
-    let limits = Limits { wait: Duration::from_millis(300), clients: 16, ..Limits::default() };
+    let wait = Duration::from_millis(300);
+    let limits = Limits { wait, clients: 16, subscribers_per_user: 16, ..Limits::default() };
     let _server = Server::unix(served(&running), Path::new(&path), limits).unwrap();
     let connect = |text: &str| {
         let mut stream = UnixStream::connect(&path).unwrap();

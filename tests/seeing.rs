@@ -4,7 +4,7 @@ use crate::common::{self, TempDir, pcap};
 use num_bigint::BigUint;
 use p4jet_dataplane::{
     BytePattern, CaptureSpec, EngineKind, FieldPattern, NewPort, Observer, ProgramStats, RunOptions, Running,
-    Switch, TraceSpec, Verdict,
+    Switch, TRACE_BYTES_MAX, TraceEvent, TraceSpec, Verdict,
 };
 use p4jet_packet::{Batch, Pool};
 use p4jet_ports::{Port, PortError, PortStats, Received, Sent};
@@ -307,6 +307,35 @@ fn live_packets_are_traced_without_being_counted_twice() {
     assert_eq!(infos, [(of_key_2, 3, 0), (of_kind_7, 2, 0), (elsewhere, 0, 0)]);
     observer.remove_trace(of_key_2).unwrap();
     assert!(observer.remove_trace(of_key_2).is_err() && observer.traced(of_key_2).is_err());
+}
+
+/// The memory of a trace does not grow with the packet's steps, nor that of all traces with their packets.
+#[test]
+fn traces_of_long_loops_are_bounded() {
+    let work = "for (bit<16> i = 0; i < 6000; i = i + 1) { m.a = m.a + i; m.a = m.a ^ 7; } t.apply();";
+    let text = PROGRAM.replace("struct meta { }", "struct meta { bit<16> a; }").replace("t.apply();", work);
+    let chain = common::chain::compile("long.p4", &text, p4jet_jit::Options::default());
+    let common::chain::Outcome::Compiled { reference, optimised } = chain else { panic!("it is refused") };
+    optimised.set_lowered(Arc::new(reference.program().clone()));
+    let (trace, _) = optimised.trace_dry(1, &[1, 0], 0).unwrap();
+    assert!(
+        matches!(trace.events[..], [.., TraceEvent::LeftOut { .. }, TraceEvent::Sent { port: 1, .. }]),
+        "{:?}",
+        trace.events.last()
+    );
+    assert!(trace.bytes() <= TRACE_BYTES_MAX && trace.events.len() < 10_000, "{}", trace.bytes());
+    assert!(trace.render(reference.program()).contains(" further steps are left out\n"));
+    let running = Arc::new(start(&optimised, EngineKind::Jit));
+    let observer = Observer::new(Arc::clone(&running));
+    let id = observer.add_trace(TraceSpec { count: 20, ..TraceSpec::default() }).unwrap();
+    feed(&running, 1);
+    until("full traces", || (observer.traces()[0].kept_bytes > 64 << 20).then_some(()));
+    let taken = observer.traces()[0].taken;
+    feed(&running, 2);
+    let packets = observer.traced(id).unwrap();
+    assert!((4..20).contains(&taken) && packets.len() == taken as usize, "{taken}, {}", packets.len());
+    let json: usize = packets.iter().map(|packet| packet.json.to_string().len()).sum();
+    assert!(json < 64 << 20, "{json}");
 }
 
 #[test]

@@ -314,6 +314,7 @@ impl Bench {
             compiled: Arc::new(Mutex::new(compiled)),
             engine: EngineArg::Jit,
             ports: PortOptions { frame_max, wall_clock: false, workers: 1, split: false },
+            uses: Mutex::default(),
             stop: &STOP,
             ports_changed: AtomicBool::new(false),
             has_prompt: false,

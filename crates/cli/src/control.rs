@@ -13,7 +13,7 @@ use p4jet_dataplane::{
     Switch, Topics, TraceInfo, TraceSpec, Traced,
 };
 use p4jet_p4info::reflect::Reflect;
-use p4jet_ports::{PortError, PortKind, PortOptions, PortSpec};
+use p4jet_ports::{FileId, PortError, PortKind, PortOptions, PortSpec, PortUse};
 use p4jet_syntax::{Files, sources};
 use p4jet_text::Users;
 use p4jet_text::server::{self, Limits, Server};
@@ -122,6 +122,8 @@ pub struct Process {
     pub engine: EngineArg,
     /// The options with which its ports are opened.
     pub ports: PortOptions,
+    /// What its ports use. Locked until a port or a capture that was checked beside the others is there.
+    pub uses: Mutex<Vec<PortUse>>,
     /// Set to stop the switch.
     pub stop: &'static AtomicBool,
     /// True if ports were added or removed since the start: then the end of captures does not end the switch.
@@ -169,12 +171,6 @@ impl Process {
             true => Ok(()),
             false => Err(RunError::NoPort(port, ports).into()),
         }
-    }
-
-    /// The ports, without the one of a number.
-    fn specs_except(&self, number: Option<u32>) -> Vec<PortSpec> {
-        let others = self.running.ports().into_iter().filter(|port| Some(port.number) != number);
-        others.filter_map(|port| format!("{}@{}", port.number, port.spec).parse().ok()).collect()
     }
 
     /// Compiles a program; a failure is also logged.
@@ -393,8 +389,10 @@ impl Host for Process {
         let (port, file) = (Some(spec.port), spec.path.display().to_string());
         let begin = || -> Result<(), ControlError> {
             self.check_port(spec.port)?;
-            p4jet_ports::check_capture(&spec.path, &self.specs_except(None)).map_err(of_port)?;
+            let uses = lock(&self.uses);
             let opened = rights.output(&spec.path)?;
+            let file = FileId::of(opened.path());
+            p4jet_ports::check_capture(&spec.path, file.as_ref(), &uses).map_err(of_port)?;
             Ok(self.observer.start_capture_in(spec.clone(), opened.path())?)
         };
         let begun = begin();
@@ -423,12 +421,9 @@ impl Host for Process {
 
     fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), ControlError> {
         let spec: PortSpec = format!("{number}@{spec}").parse().map_err(of_port)?;
-        let mut specs = self.specs_except(Some(number));
-        specs.push(spec.clone());
-        p4jet_ports::check_specs(&specs).map_err(of_port)?;
-        for capture in self.observer.captures() {
-            p4jet_ports::check_capture(&capture.path, &specs).map_err(of_port)?;
-        }
+        let mut uses = lock(&self.uses);
+        // Opening a port empties its output file, so nothing is opened for a port that is refused.
+        self.running.check_new_port(number)?;
         // The files stay open until the port has opened them too.
         let mut files = Vec::new();
         let mut given = Vec::new();
@@ -451,6 +446,12 @@ impl Host for Process {
             }
             PortKind::Memory => {}
         }
+        let new = PortUse::new(spec.clone(), &opened.kind);
+        new.check_beside(&uses).map_err(of_port)?;
+        for capture in self.observer.captures() {
+            p4jet_ports::check_capture(&capture.path, capture.file.as_ref(), std::slice::from_ref(&new))
+                .map_err(of_port)?;
+        }
         self.ports_changed.store(true, Ordering::Relaxed);
         let mut port = open(&self.running, &opened, &self.ports, &self.voice).map_err(|failure| {
             // Messages contain the names that were given, not those under which the files are open. A longer name may start
@@ -463,13 +464,17 @@ impl Host for Process {
         })?;
         port.spec = spec_text(&spec);
         self.running.add_ports(vec![port])?;
+        // Its output file exists now.
+        uses.push(PortUse::new(spec.clone(), &opened.kind));
         self.voice.report(Level::Info, "port_added", Some(number), format!("it is {}", spec_text(&spec)));
         Ok(())
     }
 
     fn remove_port(&self, number: u32) -> Result<(), ControlError> {
         self.ports_changed.store(true, Ordering::Relaxed);
+        let mut uses = lock(&self.uses);
         let (_, failed) = self.running.remove_port(number)?;
+        uses.retain(|port| port.number() != number);
         self.voice.report(Level::Info, "port_removed", Some(number), "it is closed");
         failed.map_or(Ok(()), |error| Err(ControlError::system(error.to_string())))
     }

@@ -14,7 +14,7 @@ use p4jet_dataplane::{
     Adaptation, Adapter, CaptureSpec, EngineKind, Event, Listener, Observer, PacketLog, QUEUES_MAX,
     RING_DEFAULT, RING_MAX, RunError, RunOptions, Running, THREADS_MAX,
 };
-use p4jet_ports::{LinkStatus, PortOptions, PortSpec};
+use p4jet_ports::{FileId, LinkStatus, PortOptions, PortSpec, PortUse};
 use p4jet_text::{cannot_use_state, capture_spec, captures_text, read_command};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -204,9 +204,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .map(|text| text.parse::<PortSpec>())
         .collect::<Result<_, _>>()
         .map_err(|e| Failure::port(&e))?;
-    p4jet_ports::check_specs(&specs).map_err(|e| Failure::port(&e))?;
+    let uses = p4jet_ports::check_specs(&specs).map_err(|e| Failure::port(&e))?;
     for capture in &args.capture {
-        p4jet_ports::check_capture(&capture.path, &specs).map_err(|e| Failure::port(&e))?;
+        let file = FileId::of(&capture.path);
+        p4jet_ports::check_capture(&capture.path, file.as_ref(), &uses).map_err(|e| Failure::port(&e))?;
     }
     let engine = EngineKind::from(args.engine);
     let compiled = match args.emulation.no_program {
@@ -253,6 +254,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut ports: Vec<_> =
         specs.iter().map(|spec| control::open(&running, spec, &options, &voice)).collect::<Result<_, _>>()?;
     ports.extend(cpu_port);
+    // Their output files exist now.
+    let uses = specs.iter().map(|spec| PortUse::new(spec.clone(), &spec.kind)).collect();
     let terminal = std::io::stdin().is_terminal() && !args.emulation.no_prompt;
     let has_prompt = args.stdin || terminal;
     let host = Arc::new(Process {
@@ -264,6 +267,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         compiled: Arc::new(Mutex::new(compiled)),
         engine: args.engine,
         ports: options,
+        uses: Mutex::new(uses),
         stop: &STOP,
         ports_changed: AtomicBool::new(false),
         has_prompt,
@@ -443,6 +447,7 @@ fn run_failure(error: RunError) -> Failure {
         RunError::System(why) => Failure::Environment(why),
         RunError::Program(_)
         | RunError::PortExists(_)
+        | RunError::TooManyPorts(_)
         | RunError::TooLong(..)
         | RunError::NoPort(..)
         | RunError::PacketsWait(_)

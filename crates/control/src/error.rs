@@ -198,6 +198,7 @@ impl From<RunError> for ControlError {
         let refused = ControlError::new(error.to_string());
         match error {
             RunError::PortExists(_) => refused.code(ALREADY_EXISTS).field("port"),
+            RunError::TooManyPorts(_) => refused.code(LIMIT),
             RunError::NoPort(_, there) => {
                 let there: Vec<String> = there.iter().map(u32::to_string).collect();
                 refused.code(NOT_FOUND).field("port").choices(there.iter().map(String::as_str))

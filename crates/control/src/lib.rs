@@ -20,6 +20,7 @@
 
 mod call;
 mod changes;
+mod compilations;
 mod control;
 pub mod describe;
 mod dump;

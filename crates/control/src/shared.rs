@@ -1,6 +1,7 @@
 //! Control of one running switch by several clients.
 
 use crate::changes::Changes;
+use crate::compilations::{Compilation, Compilations, Owner};
 use crate::control::Control;
 use crate::error::{ControlError, NO_MEMORY, Result, Subject, UNAVAILABLE, count};
 use crate::event::Subscription;
@@ -19,13 +20,13 @@ use p4jet_dataplane::{Cancel, QueueConfig, Switch, Topics};
 use p4jet_ir::InstanceId;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 /// Control of a running switch for several clients: batches are applied one after the other.
 #[derive(Clone)]
-pub struct SharedControl(Arc<Shared>);
+pub struct SharedControl(Arc<Shared>, Owner);
 
 struct Shared {
     kept: Mutex<Kept>,
@@ -36,8 +37,7 @@ struct Shared {
     host: Option<Arc<dyn Host>>,
     /// The program that waits for [`SharedControl::swap_program`].
     next: Mutex<Option<Swap>>,
-    /// Compilations for which clients wait now.
-    compilations: AtomicUsize,
+    compilations: Compilations,
     /// Output queues that could not be compiled.
     no_queues: Mutex<Option<NoQueues>>,
     /// See [`SharedControl::loads`].
@@ -50,10 +50,6 @@ struct NoQueues {
     queues: QueueConfig,
     why: ControlError,
 }
-
-/// Maximum number of simultaneous compilations for clients; a refusal names the number. They do not wait for each other, and no
-/// batch waits for them.
-const COMPILATIONS_MAX: usize = 4;
 
 /// Address space that must be free for each compilation. The limits of the compiler keep its memory below that, and the process
 /// ends if the heap refuses memory.
@@ -71,43 +67,22 @@ const STEP_PAUSE: Duration = Duration::from_micros(200);
 /// Memory for a port: its rings and the buffers of its captures.
 const PORT_BYTES: usize = 16 << 20;
 
-/// A running compilation.
-struct Compilation<'s>(&'s AtomicUsize);
-
-impl<'s> Compilation<'s> {
-    fn begin(compilations: &'s AtomicUsize) -> Result<Compilation<'s>> {
-        let one_more = |n| (n < COMPILATIONS_MAX).then_some(n + 1);
-        match compilations.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
-            Ok(others) => {
-                let begun = Compilation(compilations);
-                let is_free = || p4jet_threads::check_mappable((others + 1) * COMPILATION_BYTES);
-                let freed = is_free().or_else(|_| {
-                    // Replaced programs may still hold theirs.
-                    p4jet_tables::reclaim();
-                    is_free()
-                });
-                freed.map_err(|_| {
-                    let mib = ((others + 1) * COMPILATION_BYTES) >> 20;
-                    let all = count(others + 1, "compilation");
-                    let message = format!(
-                        "no memory: {all} may need {mib} MiB of address space, which the system refuses (see ulimit -v)"
-                    );
-                    ControlError::new(message).code(NO_MEMORY)
-                })?;
-                Ok(begun)
-            }
-            Err(_) => {
-                let text = "four compilations are running, which is the limit; try again later";
-                Err(ControlError::limit(text))
-            }
-        }
-    }
-}
-
-impl Drop for Compilation<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
+/// Checks that there is memory for one more compilation beside the others.
+fn check_compilation_memory(all: usize) -> Result<()> {
+    let is_free = || p4jet_threads::check_mappable(all * COMPILATION_BYTES);
+    let freed = is_free().or_else(|_| {
+        // Replaced programs may still hold theirs.
+        p4jet_tables::reclaim();
+        is_free()
+    });
+    freed.map_err(|_| {
+        let mib = (all * COMPILATION_BYTES) >> 20;
+        let all = count(all, "compilation");
+        let message = format!(
+            "no memory: {all} may need {mib} MiB of address space, which the system refuses (see ulimit -v)"
+        );
+        ControlError::new(message).code(NO_MEMORY)
+    })
 }
 
 /// A control and its journal.
@@ -289,16 +264,29 @@ impl SharedControl {
     pub fn new(control: Control, host: Option<Arc<dyn Host>>) -> SharedControl {
         let current = Mutex::new(control.clone());
         let kept = Mutex::new(Kept { control, journal: None, array: None });
-        SharedControl(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             kept,
             array_done: Condvar::new(),
             current,
             host,
             next: Mutex::new(None),
-            compilations: AtomicUsize::new(0),
+            compilations: Compilations::default(),
             no_queues: Mutex::new(None),
             loads: AtomicU64::new(0),
-        }))
+        });
+        SharedControl(shared, Owner::default())
+    }
+
+    /// The same, for clients of this user. Users get turns to compile.
+    pub fn of_user(&self, user: &str) -> SharedControl {
+        SharedControl(Arc::clone(&self.0), Some(user.into()))
+    }
+
+    /// Waits until a program may be compiled.
+    fn begin_compilation(&self, cancel: &Cancel) -> Result<Compilation<'_>> {
+        let begun = self.0.compilations.begin(&self.1, cancel)?;
+        check_compilation_memory(begun.running())?;
+        Ok(begun)
     }
 
     /// The control of the running program, for reading, which delays no other client and waits for none. Changes made through it are
@@ -539,7 +527,7 @@ impl SharedControl {
         let made = match failed {
             Some(why) => Err(why),
             None => guarded(|| {
-                let _one_of_few = Compilation::begin(&self.0.compilations)?;
+                let _one_of_few = self.begin_compilation(&Cancel::default())?;
                 let prepared = host.prepare_queues().inspect_err(|why| {
                     *lock(&self.0.no_queues) = Some(NoQueues { switch, queues, why: why.clone() });
                 })?;
@@ -613,11 +601,11 @@ impl SharedControl {
     ///
     /// # Errors
     ///
-    /// The switch has no host, four compilations are running, memory is short, or the compilation was cancelled or failed. The
+    /// The switch has no host, other compilations take too long, memory is short, or the compilation was cancelled or failed. The
     /// program runs as before.
     pub fn count(&self, counted: bool, cancel: &Cancel) -> Result<()> {
         let host = self.host()?;
-        let _one_of_few = Compilation::begin(&self.0.compilations)?;
+        let _one_of_few = self.begin_compilation(cancel)?;
         if let Some(swap) = host.prepare_counted(counted, cancel)? {
             let mut kept = self.kept();
             let control = kept.control.succeed(swap()?.switch);
@@ -633,8 +621,11 @@ impl SharedControl {
     /// Those of [`Self::prepare_program`], except that a prepared program is no error: it is discarded. The old program continues.
     pub fn load_program(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Loaded> {
         let swap = self.prepare(program, cancel)?;
-        *lock(&self.0.next) = None;
-        let report = self.load(swap)?;
+        let report = self.load(|| {
+            let swapped = swap()?;
+            *lock(&self.0.next) = None;
+            Ok(swapped)
+        })?;
         // Another client may have configured queues meanwhile.
         let note = self.make_queues().and_then(std::result::Result::err);
         Ok(Loaded { report, note })
@@ -644,7 +635,7 @@ impl SharedControl {
     ///
     /// # Errors
     ///
-    /// A program is prepared already, the switch has no host, four compilations are running, memory is short, the program cannot be
+    /// A program is prepared already, the switch has no host, other compilations take too long, memory is short, the program cannot be
     /// read or is refused, or the compilation was cancelled.
     pub fn prepare_program(&self, program: &Program<'_>, cancel: &Cancel) -> Result<()> {
         let ongoing = || {
@@ -680,7 +671,7 @@ impl SharedControl {
     /// Compiles a program. A client that cancelled the compilation does not get the program, even if it is ready.
     fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap> {
         let host = self.host()?;
-        let _one_of_few = Compilation::begin(&self.0.compilations)?;
+        let _one_of_few = self.begin_compilation(cancel)?;
         let swap = host.prepare(program, cancel)?;
         match cancel.is_cancelled() {
             true => Err(ControlError::cancelled()),
@@ -689,7 +680,7 @@ impl SharedControl {
     }
 
     /// Runs a program that a client has loaded.
-    fn load(&self, swap: Swap) -> Result<String> {
+    fn load(&self, swap: impl FnOnce() -> Result<Swapped>) -> Result<String> {
         self.swap(swap, 1)
     }
 
@@ -716,11 +707,11 @@ impl SharedControl {
     ///
     /// # Errors
     ///
-    /// The switch has no host, four compilations are running, memory is short, the program cannot be read or is refused, or the
+    /// The switch has no host, other compilations take too long, memory is short, the program cannot be read or is refused, or the
     /// compilation was cancelled.
     pub fn prepare_pipeline(&self, program: Option<&Program<'_>>, cancel: &Cancel) -> Result<Ready> {
         let host = self.host()?;
-        let _one_of_few = Compilation::begin(&self.0.compilations)?;
+        let _one_of_few = self.begin_compilation(cancel)?;
         let ready = host.prepare_pipeline(program, cancel)?;
         match cancel.is_cancelled() {
             true => Err(ControlError::cancelled()),

@@ -371,7 +371,8 @@ impl Forwarder {
 
     /// Returns the counts of its handle of a port, and the status of the link.
     pub fn port(&mut self, number: u32) -> Option<(PortStats, LinkStatus)> {
-        let attached = self.ports.iter_mut().find(|p| p.number == number)?;
+        let place = self.place(number)?;
+        let attached = &mut self.ports[place];
         let mut stats = attached.port.stats();
         stats += attached.injected;
         Some((stats, attached.port.status()))

@@ -51,7 +51,7 @@ pub use observer::{
     TraceInfo, TraceSpec, Traced,
 };
 pub use p4jet_externs::{Digest, DigestCounts};
-pub use p4jet_interp::{LogLevel, Matched, Outcome, Trace, TraceEvent, value_text};
+pub use p4jet_interp::{LogLevel, Matched, Outcome, TRACE_BYTES_MAX, Trace, TraceEvent, value_text};
 pub use p4jet_jit::{
     COPIES_WAITING_BYTES_MAX, COPIES_WAITING_MAX, Cancel, ErrorKind, Options, Seen, StageTime, THREADS_MAX,
     ticks,
@@ -68,7 +68,7 @@ pub use queues::{
 };
 pub use reload::{Carried, Successor};
 pub use run_error::RunError;
-pub use running::{NewPort, PortInfo, RunOptions, Running};
+pub use running::{NewPort, PORTS_MAX, PortInfo, RunOptions, Running};
 pub use switch::{EngineKind, Switch, WORKERS_MAX};
 pub use watch::{BytePattern, Verdict};
 pub use worker::Worker;

@@ -11,7 +11,7 @@ use crate::watch::{BytePattern, CHUNKS_MAX, Capturing, Chunk, Found, Sought, Ver
 use num_bigint::BigUint;
 use p4jet_interp::{Outcome, TraceEvent};
 use p4jet_ir::{FieldId, FieldKind, Program};
-use p4jet_ports::{CaptureWriter, PortError};
+use p4jet_ports::{CaptureWriter, FileId, PortError};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ pub const TRACED_MAX: u32 = 1000;
 pub const CAPTURES_MAX: usize = 64;
 /// Maximum number of lines per traced packet; an endless loop makes hundreds of thousands.
 const LINES_MAX: usize = 4000;
-/// Maximum number of bytes of text that a trace keeps.
-const KEPT_BYTES_MAX: usize = 16 << 20;
+/// Maximum number of bytes that all traces keep. With more, the trace that exceeds it takes no further packets.
+const KEPT_BYTES_MAX: usize = 64 << 20;
 /// Maximum wait for the writer of a capture that ends: at most 16 MB wait for it.
 const WRITE_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Interval at which the tracer checks whether another program runs.
@@ -71,6 +71,8 @@ pub struct TraceInfo {
     pub taken: u32,
     /// Packets that matched the byte filter but arrived too fast to be traced.
     pub missed: u64,
+    /// Memory of the packets taken.
+    pub kept_bytes: usize,
 }
 
 /// A traced packet.
@@ -97,8 +99,10 @@ pub struct Traced {
 pub struct CaptureInfo {
     /// The port.
     pub port: u32,
-    /// The file.
+    /// The name of its file.
     pub path: PathBuf,
+    /// The file, unless it is a device.
+    pub file: Option<FileId>,
     /// Frames written.
     pub written: u64,
     /// Frames not written because they arrived too fast.
@@ -211,6 +215,7 @@ struct Tracing {
 
 struct Capture {
     path: PathBuf,
+    file: Option<FileId>,
     capturing: Arc<Capturing>,
     writer: JoinHandle<()>,
     written: Arc<Written>,
@@ -287,11 +292,14 @@ impl Inner {
             text: trace.render_shortened(program, LINES_MAX),
             json: trace.to_json(program),
         };
-        if let Some(tracing) = self.state().traces.get_mut(&found.trace) {
-            tracing.kept_bytes += 2 * traced.text.len();
+        let mut state = self.state();
+        let kept: usize = state.traces.values().map(|tracing| tracing.kept_bytes).sum();
+        if let Some(tracing) = state.traces.get_mut(&found.trace) {
+            let bytes = trace.bytes() + 2 * found.frame.len();
+            tracing.kept_bytes += bytes;
             tracing.packets.push(Arc::new(traced));
             let enough = tracing.packets.len() >= tracing.spec.count as usize;
-            if enough || tracing.kept_bytes > KEPT_BYTES_MAX {
+            if enough || kept + bytes > KEPT_BYTES_MAX {
                 tracing.sought.done.store(true, Ordering::Relaxed);
             }
         }
@@ -380,6 +388,7 @@ impl Observer {
             spec: tracing.spec.clone(),
             taken: tracing.packets.len() as u32,
             missed: tracing.sought.missed.load(Ordering::Relaxed),
+            kept_bytes: tracing.kept_bytes,
         };
         state.traces.iter().map(info).collect()
     }
@@ -412,9 +421,12 @@ impl Observer {
         if state.captures.len() >= CAPTURES_MAX {
             return Err(ObserveError::TooMany("captures", CAPTURES_MAX));
         }
-        if state.captures.iter().any(|c| c.path == spec.path) {
+        let id = FileId::of(opened);
+        if id.is_some() && state.captures.iter().any(|capture| capture.file == id) {
             return Err(ObserveError::InUse(spec.path));
         }
+        // Creating the file empties it, so a stuck worker is found first.
+        self.inner.running.responds()?;
         let file = CaptureWriter::create(opened).map_err(|e| ObserveError::System(e.to_string()))?;
         let (inbox, chunks) = sync_channel(CHUNKS_MAX);
         let capturing = Arc::new(Capturing {
@@ -435,7 +447,9 @@ impl Observer {
             p4jet_threads::spawn("capture", write)
         };
         let writer = writer.map_err(|e| ObserveError::System(format!("no thread for a capture: {e}")))?;
-        state.captures.push(Capture { path: spec.path, capturing, writer, written });
+        // The file exists now.
+        let id = FileId::of(opened);
+        state.captures.push(Capture { path: spec.path, file: id, capturing, writer, written });
         self.inner.spread(&state).map_err(|error| {
             // The writer ends when the other end of its channel is dropped.
             state.captures.pop();
@@ -491,6 +505,7 @@ impl Capture {
         CaptureInfo {
             port: self.capturing.port,
             path: self.path.clone(),
+            file: self.file.clone(),
             written: self.written.frames.load(Ordering::Relaxed),
             dropped: self.capturing.dropped.load(Ordering::Relaxed),
             failed: self.written.failed.lock().unwrap_or_else(PoisonError::into_inner).clone(),

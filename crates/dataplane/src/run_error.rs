@@ -8,6 +8,8 @@ use std::fmt;
 pub enum RunError {
     /// A port with this number already exists.
     PortExists(u32),
+    /// There is the maximum number of ports already.
+    TooManyPorts(usize),
     /// No port has this number; the list holds the numbers of all ports.
     NoPort(u32, Vec<u32>),
     /// The frame is too long: its length and the maximum, both in bytes.
@@ -28,6 +30,9 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::PortExists(number) => write!(f, "there is already a port {number}"),
+            RunError::TooManyPorts(max) => {
+                write!(f, "there are already {max} ports, which is the maximum")
+            }
             RunError::NoPort(_, there) if there.is_empty() => f.write_str("the switch has no ports"),
             RunError::NoPort(number, there) => {
                 let there: Vec<String> = there.iter().map(u32::to_string).collect();

@@ -31,6 +31,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// Maximum number of ports. A worker looks at each in every round.
+pub const PORTS_MAX: usize = 4096;
+
 /// Interval at which a caller checks whether an injected packet's copies have ended.
 const FOLLOW_LOOK: Duration = Duration::from_micros(200);
 
@@ -368,6 +371,12 @@ impl Running {
         Ok(change())
     }
 
+    /// Checks that a port of this number can be added now.
+    pub fn check_new_port(&self, number: u32) -> Result<(), RunError> {
+        self.responds()?;
+        check_room(&lock(&self.inner).ports, number)
+    }
+
     /// Adds ports. No worker receives from one of them before all workers can send to it.
     pub fn add_ports(&self, ports: Vec<NewPort>) -> Result<(), RunError> {
         let _one = lock(&self.changing);
@@ -381,9 +390,7 @@ impl Running {
         let mut added = Vec::new();
         for NewPort { number, spec, handles } in ports {
             assert_eq!(handles.len(), self.handles(), "as many handles as a port has");
-            if there.iter().any(|(n, _)| *n == number) {
-                return Err(RunError::PortExists(number));
-            }
+            check_room(&there, number)?;
             there.push((number, spec.clone()));
             added.push((number, spec));
             let workers = by_worker.len();
@@ -856,6 +863,17 @@ impl Running {
     }
 }
 
+/// Checks that a port of this number can be added to these.
+fn check_room(there: &[(u32, String)], number: u32) -> Result<(), RunError> {
+    if there.iter().any(|(n, _)| *n == number) {
+        return Err(RunError::PortExists(number));
+    }
+    if there.len() >= PORTS_MAX {
+        return Err(RunError::TooManyPorts(PORTS_MAX));
+    }
+    Ok(())
+}
+
 /// Merges the workers' handles of a port into its state.
 fn merged(number: u32, spec: String, handles: impl Iterator<Item = (PortStats, LinkStatus)>) -> PortInfo {
     let mut info = PortInfo { number, spec, status: LinkStatus::Up, stats: PortStats::default() };
@@ -994,6 +1012,7 @@ intrinsic ingress_port m.port
         let numbers = || running.ports().iter().map(|port| port.number).collect::<Vec<_>>();
         assert_eq!(numbers(), [7, 8, 9]);
         assert!(matches!(running.attach(vec![new(8)]), Err(RunError::PortExists(8))));
+        assert!(matches!(running.check_new_port(8), Err(RunError::Stuck(_))));
         running.detach(9).expect("the first worker has none of it");
         assert_eq!(numbers(), [7, 8]);
         assert!(matches!(running.detach(9), Err(RunError::NoPort(9, _))));
@@ -1012,6 +1031,25 @@ intrinsic ingress_port m.port
         assert_eq!(there, [[true, true, false]; 2]);
         running.remove_port(8).expect("it is there once");
         assert_eq!(running.ask(|f| f.port(8).is_some()).unwrap(), [false, false]);
+        running.finish().unwrap();
+    }
+
+    #[test]
+    fn the_number_of_ports_is_limited() {
+        let switch = Switch::new(p4jet_ir::text::parse(BACK).unwrap()).unwrap();
+        let options = RunOptions { engine: EngineKind::Interp, frame_max: 2048, listener: Arc::new(|_| ()) };
+        let running = Running::start(&switch, options).unwrap();
+        let new = |number| NewPort { number, spec: "idle".into(), handles: idle(1) };
+        // Numbers without an index, too.
+        let numbers = (0..PORTS_MAX as u32 - 1).chain([u32::MAX - 1]);
+        running.add_ports(numbers.map(new).collect()).unwrap();
+        let max = Err(RunError::TooManyPorts(PORTS_MAX));
+        assert_eq!(running.check_new_port(5000), max);
+        assert_eq!(running.add_ports(vec![new(5000)]), max);
+        assert_eq!(running.check_new_port(7), Err(RunError::PortExists(7)));
+        assert_eq!(running.ports().len(), PORTS_MAX);
+        running.remove_port(7).unwrap();
+        running.add_ports(vec![new(5000)]).unwrap();
         running.finish().unwrap();
     }
 
@@ -1097,6 +1135,7 @@ intrinsic ingress_port m.port
         let start = Instant::now();
         for refused in [
             running.responds(),
+            running.check_new_port(8),
             running.remove_port(7).map(drop),
             running.reload(p4jet_ir::text::parse(BACK).unwrap()).map(drop),
             running.add_ports(Vec::new()),
@@ -1133,6 +1172,13 @@ intrinsic ingress_port m.port
             assert!(Instant::now() < deadline, "it gets stuck");
             std::thread::sleep(Duration::from_millis(10));
         }
+        // A capture that is refused empties no file.
+        let kept = path.with_extension("kept");
+        std::fs::write(&kept, "kept").unwrap();
+        let refused = observer.start_capture(crate::CaptureSpec::all(7, &kept));
+        assert!(matches!(refused, Err(crate::ObserveError::Run(RunError::Stuck(_)))), "{refused:?}");
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "kept");
+        std::fs::remove_file(kept).unwrap();
         let (sender, stopped) = mpsc::channel();
         std::thread::spawn(move || sender.send(observer.stop_captures(7)));
         let stopped =

@@ -12,8 +12,8 @@ use std::sync::Arc;
 const TRACED_OUTCOMES_MAX: usize = 4096;
 
 impl Switch {
-    /// Like [`Self::trace`], but at the given time, without changing state. Returns the trace and the outcome of the
-    /// packet itself.
+    /// Like [`Self::trace`], but bounded ([`Trace::bounded`]), at the given time, and without changing state. Returns the trace
+    /// and the outcome of the packet itself.
     pub fn trace_dry(
         &self,
         ingress_port: u32,
@@ -23,26 +23,28 @@ impl Switch {
         let mut env = self.state().env(0);
         env.keep_dry();
         let arrival = Arrival { port: ingress_port, frame, now_us };
-        self.trace_with(self.traced_program(), env, &arrival).map(|(trace, outcome, _)| (trace, outcome))
+        let traced = self.trace_with(self.traced_program(), env, &arrival, Trace::bounded());
+        traced.map(|(trace, outcome, _)| (trace, outcome))
     }
 
     /// Runs one packet and its copies through the interpreter and records each step. The packet arrives at time 0, so
     /// that traces can be compared.
     pub fn trace(&self, ingress_port: u32, frame: &[u8]) -> Result<(Trace, Processed), String> {
         let arrival = Arrival { port: ingress_port, frame, now_us: 0 };
-        let (trace, _, processed) = self.trace_with(self.program(), self.state().env(0), &arrival)?;
+        let (trace, _, processed) =
+            self.trace_with(self.program(), self.state().env(0), &arrival, Trace::default())?;
         Ok((trace, processed))
     }
 
-    /// Traces a packet and its copies. Returns the trace, the packet's own outcome, and the result with all copies.
+    /// Adds a packet and its copies to a trace. Returns the trace, the packet's own outcome, and the result with all copies.
     fn trace_with(
         &self,
         program: &ir::Program,
         mut env: Env<'_>,
         arrival: &Arrival<'_>,
+        mut trace: Trace,
     ) -> Result<(Trace, Outcome, Processed), String> {
         let machine = Machine::new(program)?;
-        let mut trace = Trace::default();
         let first = machine.run(self.tables.as_slice(), &mut env, arrival, Some(&mut trace));
         let outcome = first.outcome.clone();
         let first = copied(program, first);
@@ -53,7 +55,7 @@ impl Switch {
         };
         let mut trace = tracer.trace;
         if let Some(why) = processed.dropped.iter().find(|why| *why == TOO_MANY_COPIES) {
-            trace.events.push(TraceEvent::CopiesDropped { why: why.clone() });
+            trace.add(TraceEvent::CopiesDropped { why: why.clone() });
         }
         Ok((trace, outcome, processed))
     }
@@ -75,7 +77,7 @@ impl Switch {
             all.extend(run_queued(&mut serving, None, due.div_ceil(1000), tracer));
         }
         if serving.packets() > 0 {
-            tracer.trace.events.push(TraceEvent::Ends { waiting: serving.packets() });
+            tracer.trace.add(TraceEvent::Ends { waiting: serving.packets() });
         }
         join(all.into_iter().map(|(_, processed)| processed))
     }
@@ -104,6 +106,6 @@ impl Carrier<p4jet_interp::Copied> for Tracer<'_, '_> {
 
     fn entered(&mut self, (port, queue): (u32, u32), result: Result<(), &str>) {
         let why = result.err().map(str::to_string);
-        self.trace.events.push(TraceEvent::Enqueued { port, queue, why });
+        self.trace.add(TraceEvent::Enqueued { port, queue, why });
     }
 }

@@ -7,6 +7,47 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The identity of a regular file, whichever of its names is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileId {
+    /// The file exists.
+    Existing {
+        /// Its device.
+        device: u64,
+        /// Its inode. Another file may get this number once the file is deleted.
+        inode: u64,
+        /// The time of its creation, if the file system knows it.
+        created: Option<SystemTime>,
+    },
+    /// No file of this name exists yet.
+    Missing(PathBuf),
+}
+
+impl FileId {
+    /// The identity of the file with this name. `None` for a device, which several may use.
+    pub fn of(path: &Path) -> Option<FileId> {
+        match path.metadata() {
+            Ok(found) if found.is_file() => {
+                let (device, inode) = (found.dev(), found.ino());
+                Some(FileId::Existing { device, inode, created: found.created().ok() })
+            }
+            Ok(_) => None,
+            Err(_) => Some(FileId::Missing(absolute(path))),
+        }
+    }
+}
+
+/// The path of a file that does not exist, from the root of the file system if its directory exists.
+fn absolute(path: &Path) -> PathBuf {
+    let Some(name) = path.file_name() else { return path.to_path_buf() };
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    match directory.unwrap_or(Path::new(".")).canonicalize() {
+        Ok(directory) => directory.join(name),
+        Err(_) => path.to_path_buf(),
+    }
+}
 
 /// Opens a file for reading. A named FIFO has no content until a process writes to it, so it is refused; a pipe that this
 /// process inherited (`/dev/stdin`, `<(command)`) is accepted.
@@ -232,6 +273,29 @@ mod tests {
 
     fn fifo(path: &Path) {
         nix::unistd::mkfifo(path, Mode::from_bits_truncate(0o600)).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_the_same_by_every_name() {
+        let folder = Folder::new("same");
+        let path = |name: &str| folder.0.join(name);
+        symlink("secret", path("link")).unwrap();
+        fs::hard_link(path("secret"), path("hard")).unwrap();
+        let id = FileId::of(&path("secret"));
+        assert!(matches!(id, Some(FileId::Existing { .. })));
+        for name in ["link", "hard", "granted/../secret"] {
+            assert_eq!(FileId::of(&path(name)), id, "{name}");
+        }
+        assert_ne!(FileId::of(&path("granted/inner/a")), id);
+        fs::rename(path("secret"), path("moved")).unwrap();
+        assert_eq!(FileId::of(&path("moved")), id);
+        let missing = FileId::of(&path("secret"));
+        assert!(matches!(missing, Some(FileId::Missing(_))));
+        assert_eq!(FileId::of(&path("granted/../secret")), missing);
+        assert_ne!(FileId::of(&path("granted/secret")), missing);
+        assert_eq!(FileId::of(Path::new("new")), FileId::of(Path::new("./new")));
+        assert_eq!(FileId::of(Path::new("/dev/null")), None);
+        fs::rename(path("moved"), path("secret")).unwrap();
     }
 
     #[test]

@@ -89,9 +89,6 @@ impl Trace {
             entry: None,
         };
         self.events.iter().for_each(|event| writer.event(event));
-        if self.left_out > 0 {
-            writer.debug(&format!("{} more steps, which are not logged", self.left_out));
-        }
         // Failed assertions produce messages too.
         for line in writer.said.by_ref() {
             (writer.write)(LogLevel::Info, line);
@@ -262,6 +259,9 @@ impl Writer<'_, '_> {
             TraceEvent::Copied { begin, to, .. } => self.copied(*begin, to.as_ref()),
             TraceEvent::Ends { waiting } => {
                 self.debug(&format!("No more steps: packets in output queues: {waiting}"));
+            }
+            TraceEvent::LeftOut { steps } => {
+                self.debug(&format!("{steps} more steps, which are not logged"));
             }
             TraceEvent::CopiesDropped { why } => self.debug(&format!("No more copies: {why}")),
             TraceEvent::Dropped { reason, causes, .. } => {

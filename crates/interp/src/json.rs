@@ -159,6 +159,7 @@ fn step(p: &Program, words: &Wording<'_>, event: &TraceEvent) -> Value {
             json!({"step": "truncated", "bytes": length, "at": place(p, *loc)})
         }
         TraceEvent::Ends { waiting } => json!({"step": "trace_ends", "waiting": waiting}),
+        TraceEvent::LeftOut { steps } => json!({"step": "left_out", "steps": steps}),
         TraceEvent::CopiesDropped { why } => json!({"step": "copies_dropped", "why": why}),
         TraceEvent::Done => json!({"step": "done"}),
         TraceEvent::Reject { code, loc } => {

@@ -23,4 +23,4 @@ pub use bmv2::LogLevel;
 pub use machine::{Arrival, Copied, Machine, Outcome, Ran, Tables, Visited, interpreted};
 pub use render::value_text;
 pub use setup::{TablesError, build_state, build_tables, given_entries, succeeding_state};
-pub use trace::{Cause, Matched, Trace, TraceEvent};
+pub use trace::{Cause, Matched, TRACE_BYTES_MAX, Trace, TraceEvent};

@@ -175,7 +175,7 @@ impl<'a> Machine<'a> {
         mut trace: Option<&mut Trace>,
     ) -> Ran {
         if let Some(trace) = &mut trace {
-            trace.events.push(TraceEvent::Arrived { port: packet.port, length: packet.frame.len() });
+            trace.add(TraceEvent::Arrived { port: packet.port, length: packet.frame.len() });
         }
         let start = Copied {
             begin: PipelineHalf::Ingress,
@@ -203,7 +203,7 @@ impl<'a> Machine<'a> {
     ) -> Ran {
         if let Some(trace) = &mut trace {
             let queue = copy.queue.zip(copy.queued).map(|((port, _), queued)| (port, queued, now_us));
-            trace.events.push(TraceEvent::CopyBegins { begin: copy.begin, length: copy.frame.len(), queue });
+            trace.add(TraceEvent::CopyBegins { begin: copy.begin, length: copy.frame.len(), queue });
         }
         self.go(tables, env, copy, now_us, trace)
     }
@@ -269,17 +269,21 @@ impl<'a> Machine<'a> {
         });
         let outcome = match gone {
             Some(Gone::Dropped { reason, at }) => {
-                run.record(|run| TraceEvent::Dropped { reason, loc: at, causes: run.causes_of_decision() });
+                run.record_end(|run| TraceEvent::Dropped {
+                    reason,
+                    loc: at,
+                    causes: run.causes_of_decision(),
+                });
                 Outcome::Dropped { reason, at }
             }
             Some(Gone::Done) => {
-                run.record(|_| TraceEvent::Done);
+                run.record_end(|_| TraceEvent::Done);
                 Outcome::Done
             }
             None => {
                 let port = program.egress_port.map_or(BigUint::zero(), |f| run.fields[f.index()].clone());
                 let port = wrap(port, 32).to_u32().expect("it was cut to 32 bits");
-                run.record(|run| TraceEvent::Sent {
+                run.record_end(|run| TraceEvent::Sent {
                     port,
                     length: run.frame.bytes.len(),
                     causes: run.causes_of_port(),
@@ -502,7 +506,7 @@ impl Run<'_, '_, '_> {
             None if self.finds_fast => Detail::Row,
             None => Detail::Nothing,
             Some(recorder) if recorder.trace.is_full() && self.finds_fast => Detail::Row,
-            Some(recorder) if recorder.trace.is_brief() => Detail::Result,
+            Some(recorder) if recorder.trace.is_brief() || recorder.trace.is_full() => Detail::Result,
             Some(_) => Detail::Explanation,
         };
         // The low 64 bits of the selector; hashes have no more.
@@ -516,7 +520,7 @@ impl Run<'_, '_, '_> {
                 TraceEvent::Apply { table: id, keys: keys.clone(), absent, matched, loc }
             });
         } else if let Some(recorder) = &mut self.recorder {
-            recorder.trace.left_out += 1;
+            recorder.trace.leave_out();
         }
         let Resolved { member, action: call } = call;
         if let Some(group) = named.as_group() {
@@ -873,16 +877,17 @@ impl Run<'_, '_, '_> {
 
     /// Adds an event to the trace, if there is one with room.
     fn record(&mut self, event: impl FnOnce(&Self) -> TraceEvent) {
-        let is_full = match &self.recorder {
-            None => return,
-            Some(recorder) => recorder.trace.is_full(),
-        };
-        let event = (!is_full).then(|| event(self));
-        if let Some(recorder) = &mut self.recorder {
-            match event {
-                Some(event) => recorder.trace.events.push(event),
-                None => recorder.trace.left_out += 1,
-            }
+        match &mut self.recorder {
+            Some(recorder) if recorder.trace.is_full() => recorder.trace.leave_out(),
+            _ => self.record_end(event),
+        }
+    }
+
+    /// Adds the end of the packet to the trace, even if that is full.
+    fn record_end(&mut self, event: impl FnOnce(&Self) -> TraceEvent) {
+        let event = self.recorder.is_some().then(|| event(self));
+        if let (Some(recorder), Some(event)) = (&mut self.recorder, event) {
+            recorder.trace.add(event);
         }
     }
 

@@ -347,6 +347,11 @@ impl<'a> Renderer<'a> {
                     format!("the trace ends here; packets that still wait in output queues: {waiting}");
                 self.line(0, &text, Loc(0));
             }
+            TraceEvent::LeftOut { steps } => {
+                let are =
+                    if *steps == 1 { "1 further step is" } else { &format!("{steps} further steps are") };
+                self.line(0, &format!("{are} left out"), Loc(0));
+            }
             TraceEvent::CopiesDropped { why } => self.line(0, &format!("no more copies: {why}"), Loc(0)),
             TraceEvent::Done => self.line(0, "done: its copies continue", Loc(0)),
             TraceEvent::Reject { code, loc } => {

@@ -5,34 +5,176 @@ use p4jet_ir::{
     ActionId, BlockId, DropReason, Expr, FieldId, HeaderId, InstanceId, Loc, PipelineHalf, Queued,
     ReplicaList, TableId,
 };
-use p4jet_tables::{Entry, EntryHandle, HitReason, Near};
+use p4jet_tables::{Difference, Entry, EntryHandle, HitReason, KeyMatch, Near};
 
 /// The steps of one packet, in order. [`Trace::render`] formats them for people, [`Trace::to_json`] for tools.
 #[derive(Debug, Default)]
 pub struct Trace {
     /// The steps.
     pub events: Vec<TraceEvent>,
-    /// Number of steps omitted from a brief trace.
-    pub left_out: u64,
-    brief: bool,
+    limit: Limit,
+    /// Memory for the steps, with their text and JSON, in a bounded trace.
+    bytes: usize,
+    is_full: bool,
+}
+
+/// The limit of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Limit {
+    /// It contains all steps.
+    #[default]
+    Nothing,
+    /// [`Trace::brief`]
+    Brief,
+    /// [`Trace::bounded`]
+    Bytes,
 }
 
 /// Maximum number of steps in a brief trace; an endless loop produces hundreds of thousands.
 const BRIEF_MAX: usize = 4000;
 
+/// Memory for the steps of a bounded trace, with their text and JSON. A quarter of it is for the ends of packets and copies.
+pub const TRACE_BYTES_MAX: usize = 16 << 20;
+
+/// Memory for a step: the event, its line, and its JSON object.
+const STEP_BYTES: usize = 2 << 10;
+/// Memory for a field among others in a step.
+const FIELD_BYTES: usize = 256;
+/// Memory for a part of a step that is a JSON object of its own, such as a key.
+const PART_BYTES: usize = 1 << 10;
+
 impl Trace {
-    /// Creates an empty trace that will not contain everything: at most 4000 steps, and no explanations that require
-    /// examining all entries of a table (why one matched, which nearly matched).
+    /// Creates an empty trace that will not contain everything: at most 4000 steps and the end of the packet, and no explanations
+    /// that require examining all entries of a table (why one matched, which nearly matched).
     pub fn brief() -> Trace {
-        Trace { brief: true, ..Trace::default() }
+        Trace { limit: Limit::Brief, ..Trace::default() }
+    }
+
+    /// Creates an empty trace whose memory is limited: it contains the first steps of packets that make very many, and their ends.
+    pub fn bounded() -> Trace {
+        Trace { limit: Limit::Bytes, ..Trace::default() }
+    }
+
+    /// Memory for the steps, with their text and JSON, if the trace is bounded.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn is_brief(&self) -> bool {
-        self.brief
+        self.limit == Limit::Brief
     }
 
+    /// True if it takes no further steps except the ends of packets.
     pub(crate) fn is_full(&self) -> bool {
-        self.brief && self.events.len() >= BRIEF_MAX
+        self.is_full
+    }
+
+    /// Adds a step if there is room.
+    pub fn add(&mut self, event: TraceEvent) {
+        let ends = matches!(
+            event,
+            TraceEvent::Sent { .. }
+                | TraceEvent::Dropped { .. }
+                | TraceEvent::Done
+                | TraceEvent::CopiesDropped { .. }
+                | TraceEvent::Ends { .. }
+        );
+        let bytes = match self.limit {
+            Limit::Nothing | Limit::Brief => 0,
+            // Before an end there may be a count of steps left out.
+            Limit::Bytes => event.bytes() + if ends { STEP_BYTES } else { 0 },
+        };
+        let has_room = match self.limit {
+            Limit::Nothing => true,
+            Limit::Brief => ends || self.events.len() < BRIEF_MAX,
+            Limit::Bytes if ends => self.bytes + bytes <= TRACE_BYTES_MAX,
+            Limit::Bytes => !self.is_full && self.bytes + bytes <= TRACE_BYTES_MAX / 4 * 3,
+        };
+        if !has_room {
+            self.is_full = true;
+            return self.leave_out();
+        }
+        self.bytes += bytes;
+        self.events.push(event);
+    }
+
+    /// Counts a step that the trace does not contain.
+    pub(crate) fn leave_out(&mut self) {
+        match self.events.last_mut() {
+            Some(TraceEvent::LeftOut { steps }) => *steps += 1,
+            _ => self.events.push(TraceEvent::LeftOut { steps: 1 }),
+        }
+    }
+}
+
+impl TraceEvent {
+    /// The memory that a step may take, with its text and JSON.
+    fn bytes(&self) -> usize {
+        // The value itself, and its digits in the text and in JSON.
+        let value = |value: &BigUint| value.bits() as usize;
+        let text = |text: &String| 4 * text.len();
+        let fields = |fields: &[(FieldId, BigUint)]| -> usize {
+            fields.iter().map(|(_, v)| FIELD_BYTES + value(v)).sum()
+        };
+        let entry = |entry: &Entry| -> usize {
+            let part = |part: &KeyMatch| match part {
+                KeyMatch::Exact(v) | KeyMatch::Optional(Some(v)) | KeyMatch::Lpm { value: v, .. } => value(v),
+                KeyMatch::Ternary { value: v, mask: w } | KeyMatch::Range { lo: v, hi: w } => {
+                    value(v) + value(w)
+                }
+                KeyMatch::Optional(None) => 0,
+            };
+            entry.key.iter().map(|key| PART_BYTES + part(key)).sum()
+        };
+        let near = |(near, of): &(Near, Entry)| -> usize {
+            let differences = near.fields.iter().flatten();
+            let part =
+                |d: &Difference| value(&d.found) + value(&d.expected) + d.mask.as_ref().map_or(0, value);
+            PART_BYTES + entry(of) + differences.map(|d| PART_BYTES + part(d)).sum::<usize>()
+        };
+        let causes =
+            |causes: &[Cause]| -> usize { causes.iter().map(|cause| PART_BYTES + value(&cause.value)).sum() };
+        let parts = match self {
+            TraceEvent::Node { label } => text(label),
+            TraceEvent::Extract { fields: of, .. } => fields(of),
+            TraceEvent::TooShort { bits_needed: bits, .. }
+            | TraceEvent::VarbitTooLong { bits, .. }
+            | TraceEvent::Advance { bits, .. }
+            | TraceEvent::Lookahead { value: bits, .. } => value(bits),
+            TraceEvent::Set { old, new, .. } => value(old) + value(new),
+            TraceEvent::Branch { condition, fields: of, .. } => condition.size() * FIELD_BYTES + fields(of),
+            TraceEvent::Switch { selector, value: v, .. } => selector.size() * FIELD_BYTES + value(v),
+            TraceEvent::Apply { keys, matched, .. } => {
+                let keys: usize = keys.iter().map(|key| 2 * PART_BYTES + value(key)).sum();
+                keys + match matched {
+                    Matched::Hit { entry: of, .. } => entry(of),
+                    Matched::Miss { nearest } => nearest.iter().map(near).sum(),
+                }
+            }
+            TraceEvent::Action { data, .. } => data.iter().map(|v| FIELD_BYTES + value(v)).sum(),
+            TraceEvent::Extern { function, args, outs, text: texts, .. } => {
+                let args: usize = args.iter().map(|(v, _)| FIELD_BYTES + value(v)).sum();
+                text(function) + args + fields(outs) + texts.iter().map(text).sum::<usize>()
+            }
+            TraceEvent::Copied { to: Some((_, _, ports)), .. } => ports.len() * FIELD_BYTES,
+            TraceEvent::Enqueued { why: Some(why), .. } | TraceEvent::CopiesDropped { why } => text(why),
+            TraceEvent::Dropped { causes: of, .. } | TraceEvent::Sent { causes: of, .. } => causes(of),
+            TraceEvent::Arrived { .. }
+            | TraceEvent::Block { .. }
+            | TraceEvent::Selected { .. }
+            | TraceEvent::ActionEnd { .. }
+            | TraceEvent::Emit { .. }
+            | TraceEvent::Deparsed { .. }
+            | TraceEvent::Copied { to: None, .. }
+            | TraceEvent::Enqueued { why: None, .. }
+            | TraceEvent::CopyBegins { .. }
+            | TraceEvent::Truncated { .. }
+            | TraceEvent::Ends { .. }
+            | TraceEvent::LeftOut { .. }
+            | TraceEvent::Done
+            | TraceEvent::Reject { .. } => 0,
+        };
+        STEP_BYTES + parts
     }
 }
 
@@ -255,6 +397,11 @@ pub enum TraceEvent {
         /// Their number.
         waiting: usize,
     },
+    /// Steps that the trace does not contain, because it has a limit.
+    LeftOut {
+        /// Their number.
+        steps: u64,
+    },
     /// The packet ends; its copies continue.
     Done,
     /// The parser rejects because the program says so.
@@ -345,4 +492,63 @@ pub struct Written {
     pub loc: Loc,
     /// The action and the table that ran it, if the write is in an action.
     pub by: Option<(ActionId, TableId)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step() -> TraceEvent {
+        TraceEvent::Emit { header: HeaderId(0), valid: true, bits: 8, loc: Loc(0) }
+    }
+
+    fn left_out(trace: &Trace) -> Vec<u64> {
+        let steps = |event: &TraceEvent| match event {
+            TraceEvent::LeftOut { steps } => Some(*steps),
+            _ => None,
+        };
+        trace.events.iter().filter_map(steps).collect()
+    }
+
+    #[test]
+    fn a_bounded_trace_has_the_first_steps_and_the_ends() {
+        let mut trace = Trace::bounded();
+        (0..1_000_000).for_each(|_| trace.add(step()));
+        let steps = TRACE_BYTES_MAX / 4 * 3 / STEP_BYTES;
+        assert_eq!((trace.events.len(), left_out(&trace)), (steps + 1, vec![1_000_000 - steps as u64]));
+        trace.add(TraceEvent::Done);
+        trace.add(step());
+        assert!(matches!(trace.events[steps + 1..], [TraceEvent::Done, TraceEvent::LeftOut { steps: 1 }]));
+        // Even the ends have a limit.
+        (0..1_000_000).for_each(|_| trace.add(TraceEvent::Done));
+        assert!(trace.events.len() <= TRACE_BYTES_MAX / STEP_BYTES + 1, "{}", trace.events.len());
+        assert!(trace.bytes() <= TRACE_BYTES_MAX, "{}", trace.bytes());
+    }
+
+    #[test]
+    fn large_steps_count_by_their_size() {
+        let mut trace = Trace::bounded();
+        let call = || TraceEvent::Extern {
+            function: "log_msg".into(),
+            instance: None,
+            args: Vec::new(),
+            outs: Vec::new(),
+            text: vec!["x".repeat(60_000)],
+            loc: Loc(0),
+        };
+        (0..1000).for_each(|_| trace.add(call()));
+        assert!((10..60).contains(&trace.events.len()), "{}", trace.events.len());
+        // Later steps would have room, but the trace has no gaps.
+        trace.add(step());
+        let whole: u64 = trace.events.len() as u64 - 1 + left_out(&trace)[0];
+        assert_eq!((left_out(&trace).len(), whole), (1, 1001));
+    }
+
+    #[test]
+    fn a_brief_trace_has_4000_steps_and_the_end() {
+        let mut trace = Trace::brief();
+        (0..5000).for_each(|_| trace.add(step()));
+        trace.add(TraceEvent::Done);
+        assert_eq!((trace.events.len(), left_out(&trace)), (BRIEF_MAX + 2, vec![1000]));
+    }
 }

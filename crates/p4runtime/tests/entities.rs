@@ -746,7 +746,8 @@ fn q_8_what_reads_of_absent_objects_return() {
     assert_eq!(f.insert(TableEntry { priority: 10, action: f.act("drop_it", &[]), ..acl.clone() }), OK);
     assert_eq!(counter(&TableEntry { priority: 10, ..acl.clone() }), OK);
     assert_eq!(counter(&TableEntry { priority: 11, ..acl }), NOT_FOUND);
-    let member = v1::ActionProfileMember { action_profile_id: f.profile("paths"), member_id: 1, action: None };
+    let member =
+        v1::ActionProfileMember { action_profile_id: f.profile("paths"), member_id: 1, action: None };
     assert_eq!(f.read(EntityKind::ActionProfileMember(member)), []);
     let group =
         v1::ActionProfileGroup { action_profile_id: f.profile("paths"), group_id: 1, ..Default::default() };

@@ -34,10 +34,11 @@ pub use controller::{CONTROLLER_RING_BYTES, FromSwitch, ToSwitch, controller_por
 pub use error::{ErrorKind, PortError};
 pub use link_spec::{LinkSpec, Loss, Rate};
 pub use memory::{LoopPort, MemoryHandle, MemoryPort};
+pub use p4jet_files::FileId;
 pub use pcap::PcapPort;
 pub use port::{LinkStatus, Port, PortStats, Received, Sent};
 pub use shared::share;
-pub use spec::{PortKind, PortOptions, PortSpec, check_capture, check_specs, open};
+pub use spec::{PortKind, PortOptions, PortSpec, PortUse, check_capture, check_specs, open};
 pub use tap::TapPort;
 pub use wait::wait;
 pub use xdp::XdpPort;

@@ -2,6 +2,7 @@
 
 use crate::link::emulate;
 use crate::{AfPacketPort, LinkSpec, MemoryPort, PcapPort, Port, PortError, TapPort, XdpPort, share};
+use p4jet_files::FileId;
 use p4jet_packet::PORT_DROP;
 use p4jet_suggest::did_you_mean;
 use std::fmt;
@@ -200,14 +201,33 @@ impl fmt::Display for PortKind {
     }
 }
 
-/// Checks that the ports of one switch are compatible: each number, interface and output file is used once.
-///
-/// # Errors
-///
-/// They are not; the message names both ports.
-pub fn check_specs(specs: &[PortSpec]) -> Result<(), PortError> {
-    for (i, b) in specs.iter().enumerate() {
-        for a in &specs[..i] {
+/// The number, interface and files that a port uses.
+#[derive(Clone, Debug)]
+pub struct PortUse {
+    spec: PortSpec,
+    /// The file that it reads, and the one that it writes.
+    files: [Option<FileId>; 2],
+}
+
+impl PortUse {
+    /// What the port `spec` uses. Its files are those of `opened`, which may have other names for them, such as /proc/self/fd/7.
+    pub fn new(spec: PortSpec, opened: &PortKind) -> PortUse {
+        PortUse { spec, files: opened.files().map(|file| file.and_then(FileId::of)) }
+    }
+
+    /// The port's number.
+    pub fn number(&self) -> u32 {
+        self.spec.number
+    }
+
+    /// Checks that a port can run beside others: each number, interface and output file is used once.
+    ///
+    /// # Errors
+    ///
+    /// It cannot; the message names both ports.
+    pub fn check_beside(&self, others: &[PortUse]) -> Result<(), PortError> {
+        let b = &self.spec;
+        for PortUse { spec: a, files } in others {
             let same = |what: String| Err(PortError::usage(format!("ports `{a}` and `{b}` {what}")));
             if a.number == b.number {
                 return same(format!("have the same number {}", a.number));
@@ -217,31 +237,41 @@ pub fn check_specs(specs: &[PortSpec]) -> Result<(), PortError> {
             {
                 return same(format!("are the same interface `{name}`"));
             }
-            for (written, files) in [(a.kind.output(), b.kind.files()), (b.kind.output(), a.kind.files())] {
-                if let Some(path) = written
-                    && files.into_iter().flatten().any(|other| same_file(path, other))
-                {
-                    return same(format!("use the file {}, which one of them writes", path.display()));
+            for (port, written, used) in [(a, &files[1], &self.files), (b, &self.files[1], files)] {
+                if written.is_some() && used.contains(written) {
+                    let path = port.kind.files()[1].unwrap_or(Path::new("")).display();
+                    return same(format!("use the file {path}, which one of them writes"));
                 }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
-/// Checks that no port reads or writes a file to which a capture writes.
+/// Checks that the ports of one switch are compatible ([`PortUse::check_beside`]). Returns what they use.
+///
+/// # Errors
+///
+/// They are not; the message names both ports.
+pub fn check_specs(specs: &[PortSpec]) -> Result<Vec<PortUse>, PortError> {
+    let ports: Vec<PortUse> = specs.iter().map(|spec| PortUse::new(spec.clone(), &spec.kind)).collect();
+    (1..ports.len()).try_for_each(|i| ports[i].check_beside(&ports[..i]))?;
+    Ok(ports)
+}
+
+/// Checks that no port reads or writes the file, called `name`, to which a capture writes.
 ///
 /// # Errors
 ///
 /// One does; the message names the file and the port.
-pub fn check_capture(file: &Path, specs: &[PortSpec]) -> Result<(), PortError> {
-    let uses = |spec: &&PortSpec| spec.kind.files().into_iter().flatten().any(|other| same_file(file, other));
-    match specs.iter().find(uses) {
+pub fn check_capture(name: &Path, file: Option<&FileId>, ports: &[PortUse]) -> Result<(), PortError> {
+    let uses = |port: &&PortUse| file.is_some() && port.files.iter().any(|other| other.as_ref() == file);
+    match ports.iter().find(uses) {
         None => Ok(()),
-        Some(port) => {
-            let file = file.display();
+        Some(PortUse { spec, .. }) => {
+            let name = name.display();
             Err(PortError::usage(format!(
-                "a capture to {file} would overwrite a file of port `{port}`; choose another file"
+                "a capture to {name} would overwrite a file of port `{spec}`; choose another file"
             )))
         }
     }
@@ -257,23 +287,12 @@ impl PortKind {
         }
     }
 
-    fn output(&self) -> Option<&Path> {
-        self.files()[1]
-    }
-
+    /// The file that it reads, and the one that it writes.
     fn files(&self) -> [Option<&Path>; 2] {
         match self {
             PortKind::Pcap { input, output } => [input.as_deref(), output.as_deref()],
             _ => [None, None],
         }
-    }
-}
-
-/// True if these are the same file. Files that do not exist yet are compared by name. Devices may be shared.
-fn same_file(a: &Path, b: &Path) -> bool {
-    match (a.canonicalize(), b.canonicalize()) {
-        (Ok(a), Ok(b)) => a == b && a.is_file(),
-        _ => a == b,
     }
 }
 
@@ -302,9 +321,8 @@ fn open_kind(spec: &PortSpec, options: &PortOptions) -> Result<Vec<Box<dyn Port>
         PortKind::Tap(name) => Ok(boxed(TapPort::open_for(name, workers, receivers)?)),
         PortKind::Descriptor(number) => Ok(share(Box::new(TapPort::inherit(*number)?), workers)),
         PortKind::Pcap { input, output } => {
-            if let (Some(input), Some(output)) = (input, output)
-                && same_file(input, output)
-            {
+            let file = |path: &Option<PathBuf>| path.as_deref().and_then(FileId::of);
+            if input.is_some() && output.is_some() && file(input).is_some() && file(input) == file(output) {
                 return Err(PortError::usage(format!("port `{spec}`: reads and writes the same file")));
             }
             let port = PcapPort::open(input.as_deref(), output.as_deref(), options.wall_clock)?;
@@ -438,9 +456,10 @@ mod tests {
     fn ports_must_go_together() {
         let check = |texts: &[&str]| {
             let specs: Vec<_> = texts.iter().map(|text| parse(text).unwrap()).collect();
-            check_specs(&specs).map_err(|error| error.to_string())
+            check_specs(&specs).map(|ports| ports.len()).map_err(|error| error.to_string())
         };
-        assert_eq!(check(&["0@a", "1@b", "2@pcap:x,y", "3@pcap:x,", "4@mem", "5@mem"]), Ok(()));
+        assert_eq!(check(&["0@a", "1@b", "2@pcap:x,y", "3@pcap:x,", "4@mem", "5@mem"]), Ok(6));
+        assert_eq!(check(&["0@pcap:,/dev/null", "1@pcap:,/dev/null"]), Ok(2));
         assert_eq!(check(&["1@a", "1@b"]), Err("ports `1@a` and `1@b` have the same number 1".into()));
         assert_eq!(
             check(&["0@a", "1@packet:a"]),
@@ -448,11 +467,19 @@ mod tests {
         );
         let error = "ports `0@pcap:,x` and `1@pcap:x,` use the file x, which one of them writes";
         assert_eq!(check(&["0@pcap:,x", "1@pcap:x,"]), Err(error.into()));
+        let error = "ports `0@pcap:,x` and `1@pcap:,./x` use the file x, which one of them writes";
+        assert_eq!(check(&["0@pcap:,x", "1@pcap:,./x"]), Err(error.into()), "no file x exists yet");
         let ports = ["0@mem", "1@pcap:x,", "2@pcap:,y"].map(|text| parse(text).unwrap());
-        assert_eq!(check_capture(Path::new("z"), &ports), Ok(()));
+        let ports = check_specs(&ports).unwrap();
+        let check = |name: &str| {
+            let path = Path::new(name);
+            check_capture(path, FileId::of(path).as_ref(), &ports).map_err(|error| error.to_string())
+        };
+        assert_eq!(check("z"), Ok(()));
         let error = "a capture to x would overwrite a file of port `1@pcap:x,`; choose another file";
-        assert_eq!(check_capture(Path::new("x"), &ports).unwrap_err().to_string(), error);
-        assert!(check_capture(Path::new("y"), &ports).is_err());
+        assert_eq!(check("x"), Err(error.into()));
+        assert!(check("./y").is_err());
+        assert_eq!(check("/dev/null"), Ok(()));
     }
 
     #[test]

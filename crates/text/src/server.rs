@@ -1,22 +1,24 @@
 //! The control server: clients on a Unix or TCP socket send commands to a running switch.
 //!
 //! Each client has a thread; packets wait for none of them. The cost of clients is bounded: their number, the length of
-//! their requests, and the time for half a request or an unread answer. A silent client loses its place to
-//! a new one.
+//! their requests, and the time for half a request or an unread answer. A client that is silent or does not read loses its
+//! place to a new one.
 
 use crate::commands::{ANSWER_BYTES_PER_OBJECT, HostCommand, answer_bytes};
 use crate::peer::{self, Peer};
 use crate::shared::answer;
 use crate::wire::{Answer, Request, WireError};
 use crate::{Message, Users};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, send};
 use p4jet_control::{ControlError, MemoryClaim, PAGE_MAX, Rights, SharedControl, Subscription, Topics};
 use p4jet_dataplane::Cancel;
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -44,15 +46,18 @@ pub struct Limits {
     pub per_user: usize,
     /// Of these, the maximum number of subscribers.
     pub subscribers: usize,
-    /// A client that has been silent for this long loses its place if another needs one.
+    /// Of these, the maximum for one user or address.
+    pub subscribers_per_user: usize,
+    /// A client that has been silent for this long, or has read less than [`Limits::line`] bytes of its answers in this time, loses
+    /// its place if another needs one.
     pub silent: Duration,
     /// Maximum bytes of a request.
     pub line: usize,
     /// Maximum bytes of a request with a file of commands or a program. At any time, one client of a user and four in total have a
     /// request of more than [`Limits::line`] in progress, from its arrival until its answer is ready. Others wait.
     pub file: usize,
-    /// Maximum time for the rest of a request, for the first request of a client, for the reading of an answer, and for the wait
-    /// until a long request may arrive.
+    /// Maximum time for the rest of a request, for the first request of a client, for the reading of [`Limits::line`] bytes of an
+    /// answer, and for the wait until a long request may arrive.
     pub wait: Duration,
 }
 
@@ -62,6 +67,7 @@ impl Default for Limits {
             clients: 256,
             per_user: 64,
             subscribers: 32,
+            subscribers_per_user: 8,
             silent: Duration::from_secs(10),
             line: 1 << 20,
             file: 64 << 20,
@@ -239,7 +245,8 @@ impl Server {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(wrong(e)),
         }
-        // It has another name until nobody else may connect; the rename replaces a dead socket in one step.
+        // Connections of others are refused, but the file system does not admit them either. The socket has another name until
+        // that is so; the rename replaces a dead socket in one step.
         let hidden = beside(path);
         let listener = UnixListener::bind(&hidden).map_err(wrong)?;
         let placed = fs::set_permissions(&hidden, fs::Permissions::from_mode(0o600))
@@ -248,8 +255,8 @@ impl Server {
         match placed {
             Ok(found) => {
                 let address = Address::Unix(path.to_path_buf(), found.ino());
-                // The file system admits only the switch's own user and root.
-                Server::start(control, Listener::Unix(listener), address, limits, Users::All, Rights::All)
+                let users = Users::default();
+                Server::start(control, Listener::Unix(listener), address, limits, users, Rights::All)
             }
             Err(e) => {
                 let _ = fs::remove_file(&hidden);
@@ -407,7 +414,12 @@ fn accept(listener: &Listener, state: &Arc<State>) {
             }
         };
         if !state.users.include(&peer) {
-            let why = state.users.refusal(&peer, ", or use its Unix socket");
+            let why = match listener {
+                Listener::Unix(_) => {
+                    format!("{peer} may not control this switch, only its own user and root")
+                }
+                Listener::Tcp(_) => state.users.refusal(&peer, ", or use its Unix socket"),
+            };
             refusals.refuse(state, Some(&mut stream), &peer, why);
             continue;
         }
@@ -443,11 +455,9 @@ impl Drop for Place {
 
 /// Answers a client until it leaves or breaks a rule.
 fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
-    if each!(&stream, s => s.set_write_timeout(Some(state.limits.wait))).is_err() {
-        return;
-    }
     let mut requests =
         Requests { state, peer, turn, buffer: Vec::new(), begin: 0, understood: false, long: None };
+    let control = state.control.of_user(&peer.to_string());
     let mut answers = Vec::new();
     let mut memory = None;
     loop {
@@ -460,11 +470,11 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
                 {
                     (Answer::refused(WireError::request(too_long(state.limits.line))), true)
                 }
-                Ok(Request::Subscribe { topics }) => match subscribe(state, turn, topics) {
+                Ok(Request::Subscribe { topics }) => match subscribe(state, peer, turn, topics) {
                     Ok(subscription) => {
                         let answer = Answer { ok: true, ..Answer::default() };
                         answers.extend_from_slice(answer.to_line().as_bytes());
-                        return stream_out(&mut stream, subscription, answers);
+                        return stream_out(&mut stream, state, subscription, answers);
                     }
                     Err(error) => {
                         turn.set(Turn::SWITCH);
@@ -477,7 +487,7 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
                     match claim(state, &request) {
                         Ok(claim) => {
                             memory = Some(claim);
-                            (answer_while_there(&stream, state, request), false)
+                            (answer_while_there(&stream, state, &control, request), false)
                         }
                         Err(error) => (Answer::refused(error.into()), false),
                     }
@@ -495,7 +505,7 @@ fn serve(mut stream: Stream, state: &State, peer: &Peer, turn: &Turn) {
         requests.end_long();
         if last || memory.take().is_some_and(|claim| claim.bytes() > REQUEST_BYTES) {
             // Long answers do not wait for others.
-            let sent = each!(&mut stream, s => s.write_all(&answers));
+            let sent = send_answers(&stream, state, turn, &answers);
             if last || sent.is_err() {
                 return;
             }
@@ -534,12 +544,17 @@ fn claim(state: &State, request: &Request) -> Result<MemoryClaim, ControlError> 
 }
 
 /// Registers a client as a subscriber, if there is room.
-fn subscribe(state: &State, turn: &Turn, topics: Topics) -> Result<Subscription, ControlError> {
+fn subscribe(state: &State, peer: &Peer, turn: &Turn, topics: Topics) -> Result<Subscription, ControlError> {
     let clients = state.clients();
     let are = |client: &&Known| client.turn.since_ms.load(Ordering::Relaxed) == Turn::SUBSCRIBER;
-    let (there, max) = (clients.values().filter(are).count(), state.limits.subscribers);
-    if there >= max {
+    let Limits { subscribers: max, subscribers_per_user: max_of_user, .. } = state.limits;
+    if clients.values().filter(are).count() >= max {
         return Err(ControlError::limit(format!("{max} clients have subscribed, and no more may")));
+    }
+    if clients.values().filter(are).filter(|client| client.peer == *peer).count() >= max_of_user {
+        return Err(ControlError::limit(format!(
+            "{max_of_user} clients of {peer} have subscribed, and no more may"
+        )));
     }
     turn.set(Turn::SUBSCRIBER);
     drop(clients);
@@ -551,7 +566,7 @@ const MISSED: Duration = Duration::from_millis(50);
 
 /// Executes a request. If the client leaves meanwhile, its compilations, files and batches are cancelled. When the switch ends,
 /// it shuts the connection down, so that the client seems to leave.
-fn answer_while_there(stream: &Stream, state: &State, request: Request) -> Answer {
+fn answer_while_there(stream: &Stream, state: &State, control: &SharedControl, request: Request) -> Answer {
     let compiles = match &request {
         Request::Command { line, .. } => HostCommand::compiles(line),
         Request::Program { .. } => true,
@@ -559,7 +574,7 @@ fn answer_while_there(stream: &Stream, state: &State, request: Request) -> Answe
     };
     if !compiles {
         let has_left = || has_left(stream, Duration::ZERO);
-        return answer(&state.control, request, &state.rights, &Cancel::default(), &has_left);
+        return answer(control, request, &state.rights, &Cancel::default(), &has_left);
     }
     let (cancel, done) = (Cancel::default(), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -574,7 +589,7 @@ fn answer_while_there(stream: &Stream, state: &State, request: Request) -> Answe
         let _done = Done(&done);
         // Without a thread, nothing watches the client.
         let _ = p4jet_threads::spawn_scoped(scope, "control", watch);
-        answer(&state.control, request, &state.rights, &cancel, &|| cancel.is_cancelled())
+        answer(control, request, &state.rights, &cancel, &|| cancel.is_cancelled())
     })
 }
 
@@ -605,13 +620,47 @@ fn has_left(stream: &Stream, wait: Duration) -> bool {
     events.is_none_or(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
 }
 
+/// Sends answers. It is the client's turn to read, at least [`Limits::line`] bytes in [`Limits::wait`].
+fn send_answers(stream: &Stream, state: &State, turn: &Turn, answers: &[u8]) -> io::Result<()> {
+    for part in answers.chunks(state.limits.line) {
+        turn.set(state.now_ms());
+        send_within(stream, part, state.limits.wait)?;
+    }
+    Ok(())
+}
+
+/// Sends bytes, for at most this time. The socket's own time limit would begin again with each byte that the client reads.
+fn send_within(stream: &Stream, mut bytes: &[u8], wait: Duration) -> io::Result<()> {
+    let fd = each!(stream, s => s.as_fd());
+    let until = Instant::now() + wait;
+    while !bytes.is_empty() {
+        match send(fd.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(Errno::EAGAIN) => {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(ErrorKind::TimedOut.into());
+                }
+                let ms = u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX);
+                match poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], PollTimeout::from(ms)) {
+                    Ok(_) | Err(Errno::EINTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 /// Interval at which a subscriber's connection is checked while there are no messages.
 const LOOK: Duration = Duration::from_millis(200);
 /// Maximum bytes of messages in one write.
 const MESSAGES_BYTES: usize = 64 << 10;
 
 /// Sends messages, after `text`, until the subscriber leaves, sends anything, or does not read.
-fn stream_out(stream: &mut Stream, mut subscription: Subscription, mut text: Vec<u8>) {
+fn stream_out(stream: &mut Stream, state: &State, mut subscription: Subscription, mut text: Vec<u8>) {
     // Only reading shows that the client has left, and it must not delay messages.
     if each!(&*stream, s => s.set_read_timeout(Some(Duration::from_millis(1)))).is_err() {
         return;
@@ -625,7 +674,7 @@ fn stream_out(stream: &mut Stream, mut subscription: Subscription, mut text: Vec
             text.extend_from_slice(message.to_line().as_bytes());
             wait = Duration::ZERO;
         }
-        if each!(&mut *stream, s => s.write_all(&text)).is_err() || subscription.has_ended() {
+        if send_within(stream, &text, state.limits.wait).is_err() || subscription.has_ended() {
             return;
         }
         text.clear();
@@ -696,10 +745,11 @@ impl Requests<'_> {
         loop {
             let found = self.buffer[searched..].iter().position(|b| *b == b'\n').map(|at| searched + at);
             if answers.len() > ANSWERS_WAIT || (found.is_none() && !answers.is_empty()) {
-                if each!(&mut *stream, s => s.write_all(answers)).is_err() {
+                if send_answers(stream, self.state, self.turn, answers).is_err() {
                     return Next::End;
                 }
                 *answers = Vec::new();
+                self.turn.set(self.state.now_ms());
             }
             if let Some(end) = found {
                 let line = self.begin..end;

@@ -10,7 +10,7 @@ use p4jet_control::{
     Atomicity, Control, ControlError, MemoryClaim, PortStats, Presence, Program, Rights, SharedControl,
     Stats, Subject, Update, guarded,
 };
-use p4jet_dataplane::{Cancel, CaptureSpec};
+use p4jet_dataplane::{Cancel, CaptureSpec, TRACE_BYTES_MAX};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -183,8 +183,22 @@ fn carry_out_request(
     }
 }
 
-/// Memory for a trace, a capture or statistics.
+/// Memory for a capture, statistics, or the command to trace.
 const OBSERVE_BYTES: usize = 8 << 20;
+/// Memory for showing traces, for each byte that they take: their JSON is copied into the answer and printed.
+const SHOWN_BYTES: usize = 2;
+
+/// Claims memory for an observing command.
+fn claim_to_observe(shared: &SharedControl, words: &[&str]) -> Result<MemoryClaim, ControlError> {
+    let shown = match words {
+        ["trace", "packet", ..] => (1 + SHOWN_BYTES) * TRACE_BYTES_MAX,
+        ["trace", "show", ..] => {
+            SHOWN_BYTES * shared.host()?.traces().iter().map(|trace| trace.kept_bytes).sum::<usize>()
+        }
+        _ => 0,
+    };
+    MemoryClaim::new(OBSERVE_BYTES + shown, || "traces, captures and statistics".to_string())
+}
 
 fn stats(shared: &SharedControl) -> Result<Stats, ControlError> {
     if !shared.has_host() {
@@ -222,6 +236,9 @@ fn host_reply(
             Reply { data: data.then(|| ports_data(&ports)), ..ports_text(&ports).into() }
         }
         HostCommand::PortAdd { number, spec, capture } => {
+            // Opening the port empties its output file, so a wrong file for the capture is refused first.
+            let file = capture.map(|file| rights.output(Path::new(file))).transpose();
+            let _file = file.map_err(|error| error.subject(Subject::Ports))?;
             shared.add_port(*number, spec, rights)?;
             let begin = |file: &str| {
                 let spec = CaptureSpec::all(*number, Path::new(file));
@@ -257,7 +274,7 @@ fn host_reply(
             reply
         }
         HostCommand::Observe(words) => {
-            let _memory = MemoryClaim::new(OBSERVE_BYTES, || "traces, captures and statistics".to_string())?;
+            let _memory = claim_to_observe(shared, words)?;
             let observed = observe(shared, words, rights, cancel)?;
             Reply { data: data.then_some(observed.data), ..observed.text.into() }
         }

@@ -364,6 +364,52 @@ fn silent_clients_are_closed_for_new_ones() {
     }
 }
 
+/// A client that reads a long answer slowly keeps neither its place nor its connection.
+#[test]
+fn slow_readers_lose_their_places() {
+    let host = Arc::new(Stub::default());
+    // An answer of several megabytes.
+    let port = |port| PortStats { port, spec: "x".repeat(200), ..PortStats::default() };
+    host.ports.lock().unwrap().extend((0..20_000).map(port));
+    let start = |limits| {
+        let folder = Folder::new();
+        let shared = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+        let server = Server::unix(shared, &folder.socket(), limits).unwrap();
+        (folder, server)
+    };
+    let asks = |folder: &Folder| {
+        let mut stream = UnixStream::connect(folder.socket()).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.write_all(b"{\"command\":\"show_ports\"}\n").unwrap();
+        // The answer has begun.
+        stream.read_exact(&mut [0]).unwrap();
+        stream
+    };
+    let silent = Duration::from_millis(100);
+    let (folder, _server) = start(Limits { per_user: 4, silent, wait: DEADLINE, ..Limits::default() });
+    let held: Vec<_> = (0..4).map(|_| asks(&folder)).collect();
+    let begin = Instant::now();
+    while Client::unix(&folder.socket()).and_then(|mut client| client.command("help", false)).is_err() {
+        assert!(begin.elapsed() < DEADLINE, "they keep their places");
+        thread::sleep(Duration::from_millis(20));
+    }
+    drop(held);
+    // The time limit is that of the answer, not of each part that the client reads.
+    let (folder, _server) = start(Limits { wait: Duration::from_millis(500), ..Limits::default() });
+    let mut slow = asks(&folder);
+    let mut part = [0; 4096];
+    let mut bytes = 1;
+    let last = loop {
+        match slow.read(&mut part) {
+            Ok(n @ 1..) => bytes += n,
+            ended => break ended.is_ok() && part.contains(&b'\n'),
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert!(!last && bytes < 4 << 20, "it got {bytes} bytes");
+    assert_serves(&folder.socket());
+}
+
 #[test]
 fn tcp_clients_open_no_files_without_a_grant() {
     let host = Arc::new(Stub::default());
@@ -501,6 +547,9 @@ impl Host for Stub {
             self.compiling.fetch_sub(1, Ordering::SeqCst);
             return Err(ControlError::new("it was cancelled"));
         }
+        if program.ends_with("stuck.p4") {
+            return Ok(Box::new(|| Err(ControlError::new("a worker does not answer"))));
+        }
         if program.ends_with("broken.p4") {
             panic!("the compiler lost its way");
         }
@@ -613,7 +662,7 @@ fn a_compilation_delays_no_other_client_and_ends_with_its_own() {
     assert!(done("load good.p4").ok);
     assert!(done("load_new_config_file good.p4").ok);
 
-    // The number of compilations is limited.
+    // The number of compilations is limited; more wait.
     let more: Vec<_> = (3..=4)
         .map(|count| {
             let mut more = UnixStream::connect(folder.socket()).unwrap();
@@ -622,19 +671,43 @@ fn a_compilation_delays_no_other_client_and_ends_with_its_own() {
             more
         })
         .collect();
-    let refused = done("load good.p4");
-    assert!(!refused.ok);
-    let why = refused.error.unwrap().text;
-    assert_eq!(why, "Error: four compilations are running, which is the limit; try again later");
+    let mut waits = UnixStream::connect(folder.socket()).unwrap();
+    waits.write_all(request("good.p4").as_bytes()).unwrap();
+    waits.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(waits.read_exact(&mut [0; 10]).is_err(), "a fifth compilation began");
     assert!(done("show_tables").ok);
 
     drop(remote);
+    waits.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut answer = [0; 10];
+    waits.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"{\"ok\":true");
     wait_for_compilations(&host, 3);
     drop(more);
     wait_for_compilations(&host, 1);
     assert!(done("load good.p4").ok);
     drop(local);
     wait_for_compilations(&host, 0);
+}
+
+/// A `load` that fails at the last step leaves the program that waits for `swap_configs`.
+#[test]
+fn a_failed_load_keeps_the_prepared_program() {
+    let host = Arc::new(Stub::default());
+    let folder = Folder::new();
+    let control = SharedControl::new(control(), Some(Arc::clone(&host) as Arc<dyn Host>));
+    let _server = Server::unix(control, &folder.socket(), Limits::default()).unwrap();
+    let mut client = Client::unix(&folder.socket()).unwrap();
+    let mut does = |line: &str| client.command(line, false).unwrap().error.map(|error| error.text);
+    assert_eq!(does("load_new_config_file good.p4"), None);
+    let why = does("load stuck.p4").expect("its last step fails");
+    assert!(why.contains("a worker does not answer"), "{why}");
+    assert_eq!(does("swap_configs"), None);
+    // A `load` that succeeds takes its place.
+    assert_eq!(does("load_new_config_file good.p4"), None);
+    assert_eq!(does("load good.p4"), None);
+    let why = does("swap_configs").expect("nothing is prepared");
+    assert!(why.contains("NO_ONGOING_SWAP"), "{why}");
 }
 
 #[test]

@@ -265,7 +265,7 @@ impl Observer<'_> {
         let traces = self.host.traces();
         let mut text = String::new();
         for trace in &traces {
-            let TraceInfo { id, spec, taken, missed } = trace;
+            let TraceInfo { id, spec, taken, missed, kept_bytes: _ } = trace;
             let _ = write!(text, "trace {id}:{} {taken} of {} taken", wanted_text(spec), spec.count);
             if *missed > 0 {
                 let _ = write!(text, ", {missed} arrived too fast to be traced");
