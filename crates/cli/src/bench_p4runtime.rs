@@ -327,7 +327,8 @@ impl Bench {
             ..P4RuntimeArgs::default()
         };
         let (cpu_port, cpu) = p4runtime::cpu_port(&server_args, &running, &[])?;
-        let server = p4runtime::serve(&server_args, &control, cpu, true, &voice)?;
+        let server =
+            p4runtime::serve(&server_args, &p4jet_text::Users::default(), &control, cpu, true, &voice)?;
         let server = server.ok_or_else(|| Failure::Environment("there is no server".to_string()))?;
         let address = server.address();
         let connected = Client::connect(address);

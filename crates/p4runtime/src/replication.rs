@@ -156,7 +156,7 @@ pub(crate) fn session_update(session: u32, entry: &CloneSessionEntry, replicas: 
 fn check_existence(kind: UpdateType, what: &str, exists: bool) -> Result<()> {
     match (kind, exists) {
         (UpdateType::Insert, true) => {
-            Err(Refusal::new(Code::AlreadyExists, Reason::Exists, format!("{what} exists already")))
+            Err(Refusal::new(Code::AlreadyExists, Reason::Exists, format!("{what} already exists")))
         }
         (UpdateType::Modify | UpdateType::Delete, false) => {
             Err(Refusal::new(Code::NotFound, Reason::Absent, format!("there is no {what}")))

@@ -662,7 +662,7 @@ impl Writer<'_> {
         if (table.initial > 0 || is_set)
             && table.find(&self.control, &key, entry.priority, priority).is_some()
         {
-            let why = format!("`{}`: an entry with this key exists already", table.name);
+            let why = format!("`{}`: an entry with this key already exists", table.name);
             return Err(Refusal::new(Code::AlreadyExists, Reason::Exists, why));
         }
         let act = self.act(table, planned)?;

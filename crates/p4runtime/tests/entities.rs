@@ -712,7 +712,7 @@ fn c_4_and_c_5_direct_counters() {
 /// One absent cell, group or session is an error; an absent table entry, member or group of members is none.
 #[test]
 fn q_8_what_reads_of_absent_objects_return() {
-    let text = PROGRAM
+    let source = PROGRAM
         .replacen(
             "direct_meter<",
             "direct_counter(CounterType.packets) of_routes; direct_counter(CounterType.packets) of_acl;

@@ -175,7 +175,7 @@ impl fmt::Display for TableError {
         match self {
             TableError::Full { size } => write!(f, "the table is full: it has all of its {size} entries"),
             TableError::Duplicate { existing } => {
-                write!(f, "an entry with this key exists already: handle {}", existing.0)
+                write!(f, "an entry with this key already exists: handle {}", existing.0)
             }
             TableError::InvalidHandle(h) => write!(f, "no entry has handle {}", h.0),
             TableError::ExpiredHandle { found, current } => {

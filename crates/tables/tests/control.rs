@@ -141,7 +141,7 @@ fn errors_change_nothing() {
         &mut table,
         entry(1, 0x0a01_0203, 8),
         "DUPLICATE_ENTRY",
-        "an entry with this key exists already: handle 0",
+        "an entry with this key already exists: handle 0",
     );
     check(
         &mut table,

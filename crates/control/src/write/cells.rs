@@ -122,7 +122,7 @@ impl Control {
     /// Sets the rates of all cells, except that of a direct meter's default action.
     pub(crate) fn set_meters(&self, meter: InstanceId, rates: Option<Rates>) -> Result<()> {
         let all = self.switch.state().meter_set_cells_rates(meter.0, 0..u32::MAX, rates);
-        all.map_err(|e| no_cell(Subject::Meter, e))?;
+        all.map_err(self.no_cell(Subject::Meter, meter))?;
         self.direct_handles(meter).into_iter().try_for_each(|index| self.set_meter(meter, index, rates))
     }
 
@@ -145,15 +145,15 @@ impl Control {
     /// Applies an update of [`Self::array_of`] to some of the cells.
     pub(crate) fn set_some(&self, update: &Update, cells: Range<u32>) -> Result<()> {
         let state = self.switch.state();
-        let (kind, done) = match update {
-            Update::ResetRegister(id) => (Subject::Register, state.register_reset_cells(id.0, cells)),
-            Update::ResetCounter(id) => (Subject::Counter, state.counter_reset_cells(id.0, cells)),
+        let (kind, id, done) = match update {
+            Update::ResetRegister(id) => (Subject::Register, *id, state.register_reset_cells(id.0, cells)),
+            Update::ResetCounter(id) => (Subject::Counter, *id, state.counter_reset_cells(id.0, cells)),
             Update::SetMeterArray { meter, rates } => {
-                (Subject::Meter, state.meter_set_cells_rates(meter.0, cells, *rates))
+                (Subject::Meter, *meter, state.meter_set_cells_rates(meter.0, cells, *rates))
             }
             _ => unreachable!("the caller chose the updates of arrays"),
         };
-        done.map_err(|error| no_cell(kind, error))
+        done.map_err(self.no_cell(kind, id))
     }
 
     /// The value of a register's cell.
