@@ -358,7 +358,7 @@ fn os_12_commands_cannot_change_one_shots_of_a_committed_program() {
     client.write(&write_request(vec![one_shot(&p4info(&with_selector()), 1, 5)])).unwrap();
     common::run(&["ctl", "--socket", &socket, "act_prof_create_member paths NoAction"])
         .expect_status(1)
-        .says(&["has one-shots of P4Runtime now"]);
+        .says(&["delete their entries before you add members or groups"]);
 }
 
 /// Memory that a group of many places or a Read would take is checked before it is taken.

@@ -112,8 +112,11 @@ fn os_12_commands_cannot_change_one_shots() {
     let insert = |act| Update::Insert { table, key: key.clone(), priority: 0, act };
     let (member_of, group_of) = ("belongs to a one-shot of P4Runtime", "is a one-shot of P4Runtime");
     for (update, words) in [
-        (Update::CreateMember { profile, action: action.clone() }, "has one-shots of P4Runtime now"),
-        (Update::CreateGroup { profile }, "has one-shots of P4Runtime now"),
+        (
+            Update::CreateMember { profile, action: action.clone() },
+            "delete their entries before you add members or groups",
+        ),
+        (Update::CreateGroup { profile }, "delete their entries before you add members or groups"),
         (Update::ModifyMember { profile, member: member.into(), action: action.clone() }, member_of),
         (Update::DeleteMember { profile, member: member.into() }, member_of),
         (Update::AddToGroup { profile, group: group.into(), member: member.into() }, group_of),
