@@ -479,6 +479,10 @@ impl Host for Process {
         failed.map_or(Ok(()), |error| Err(ControlError::system(error.to_string())))
     }
 
+    fn responds(&self) -> Result<(), ControlError> {
+        Ok(self.running.responds()?)
+    }
+
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }

@@ -167,6 +167,11 @@ pub trait Host: Send + Sync {
         Err(not_offered())
     }
 
+    /// Checks that no worker is stuck, so that a change can be made.
+    fn responds(&self) -> Result<(), ControlError> {
+        Ok(())
+    }
+
     /// Requests that the switch stop.
     fn stop(&self);
 

@@ -635,8 +635,8 @@ impl SharedControl {
     ///
     /// # Errors
     ///
-    /// A program is prepared already, the switch has no host, other compilations take too long, memory is short, the program cannot be
-    /// read or is refused, or the compilation was cancelled.
+    /// A program is prepared already, the switch has no host, other compilations take too long, memory is short, the program
+    /// cannot be read or is refused, or the compilation was cancelled.
     pub fn prepare_program(&self, program: &Program<'_>, cancel: &Cancel) -> Result<()> {
         let ongoing = || {
             let why = "a program is already prepared: activate it, or load another in its place";
@@ -660,8 +660,13 @@ impl SharedControl {
     ///
     /// No program is prepared, or it cannot replace the running one, which continues.
     pub fn swap_program(&self) -> Result<Loaded> {
-        let next = lock(&self.0.next).take();
         let none = || ControlError::refused(Subject::Program, "NO_ONGOING_SWAP", "no program is prepared");
+        if lock(&self.0.next).is_none() {
+            return Err(none());
+        }
+        // If a worker is stuck, the program remains prepared.
+        self.host()?.responds()?;
+        let next = lock(&self.0.next).take();
         let report = self.load(next.ok_or_else(none)?)?;
         // It was prepared for the queues of that time.
         let note = self.make_queues().and_then(std::result::Result::err);
@@ -707,8 +712,8 @@ impl SharedControl {
     ///
     /// # Errors
     ///
-    /// The switch has no host, other compilations take too long, memory is short, the program cannot be read or is refused, or the
-    /// compilation was cancelled.
+    /// The switch has no host, other compilations take too long, memory is short, the program cannot be read or is refused, or
+    /// the compilation was cancelled.
     pub fn prepare_pipeline(&self, program: Option<&Program<'_>>, cancel: &Cancel) -> Result<Ready> {
         let host = self.host()?;
         let _one_of_few = self.begin_compilation(cancel)?;

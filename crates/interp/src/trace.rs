@@ -50,7 +50,8 @@ impl Trace {
         Trace { limit: Limit::Brief, ..Trace::default() }
     }
 
-    /// Creates an empty trace whose memory is limited: it contains the first steps of packets that make very many, and their ends.
+    /// Creates an empty trace whose memory is limited: of packets that take very many steps it contains the first ones and the
+    /// ends.
     pub fn bounded() -> Trace {
         Trace { limit: Limit::Bytes, ..Trace::default() }
     }

@@ -48,8 +48,8 @@ pub struct Limits {
     pub subscribers: usize,
     /// Of these, the maximum for one user or address.
     pub subscribers_per_user: usize,
-    /// A client that has been silent for this long, or has read less than [`Limits::line`] bytes of its answers in this time, loses
-    /// its place if another needs one.
+    /// A client that has been silent for this long, or has read less than [`Limits::line`] bytes of its answers in this time,
+    /// loses its place if another needs one.
     pub silent: Duration,
     /// Maximum bytes of a request.
     pub line: usize,

@@ -524,6 +524,7 @@ struct Stub {
     had_all_rights: Mutex<Option<bool>>,
     /// Its messages about refused clients.
     refused: Mutex<Vec<String>>,
+    is_stuck: AtomicBool,
 }
 
 impl Stub {
@@ -612,6 +613,13 @@ impl Host for Stub {
         Ok(())
     }
 
+    fn responds(&self) -> Result<(), ControlError> {
+        match self.is_stuck.load(Ordering::SeqCst) {
+            true => Err(ControlError::new("a worker does not answer")),
+            false => Ok(()),
+        }
+    }
+
     fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
     }
@@ -690,7 +698,7 @@ fn a_compilation_delays_no_other_client_and_ends_with_its_own() {
     wait_for_compilations(&host, 0);
 }
 
-/// A `load` that fails at the last step leaves the program that waits for `swap_configs`.
+/// A `load` or `swap_configs` that fails because a worker is stuck leaves the program that waits for `swap_configs`.
 #[test]
 fn a_failed_load_keeps_the_prepared_program() {
     let host = Arc::new(Stub::default());
@@ -702,6 +710,10 @@ fn a_failed_load_keeps_the_prepared_program() {
     assert_eq!(does("load_new_config_file good.p4"), None);
     let why = does("load stuck.p4").expect("its last step fails");
     assert!(why.contains("a worker does not answer"), "{why}");
+    host.is_stuck.store(true, Ordering::SeqCst);
+    let why = does("swap_configs").expect("it needs all workers");
+    assert!(why.contains("a worker does not answer"), "{why}");
+    host.is_stuck.store(false, Ordering::SeqCst);
     assert_eq!(does("swap_configs"), None);
     // A `load` that succeeds takes its place.
     assert_eq!(does("load_new_config_file good.p4"), None);
