@@ -5,7 +5,7 @@
 
 use crate::refusal::{Code, Reason, Refusal, Result, choices};
 use crate::session::RoleView;
-use crate::value::{Field, Outside, Texts, ones};
+use crate::value::{Field, Outside, Texts, ones, shown_field};
 use num_bigint::BigUint;
 use p4jet_control::schema::{MULTICAST_MAX, REPLICAS_MAX};
 use p4jet_control::{Control, SharedControl};
@@ -630,8 +630,9 @@ impl Maker<'_> {
             Outside::Text(_) => 0,
         };
         if bitwidth != expected as i32 {
+            let shown = shown_field(id, name);
             self.refuse(format!(
-                "`{name}` of `{of}` has {bitwidth} bits in the P4Info and {expected} in the program"
+                "{shown} of `{of}` has {bitwidth} bits in the P4Info and {expected} in the program"
             ));
         }
         Field { id, name: name.to_string(), width, outside }
@@ -764,7 +765,7 @@ impl Maker<'_> {
                 !used[*place] && (key.name == field.name || (by_place && *place == n))
             };
             let Some((place, key)) = declared.iter().enumerate().find(free) else {
-                self.refuse(format!("the key of `{name}` has no field `{}`", field.name));
+                self.refuse(format!("the key of `{name}` has no {}", shown_field(field.id, &field.name)));
                 continue;
             };
             used[place] = true;
@@ -783,8 +784,8 @@ impl Maker<'_> {
                 let found = found.map_or("no known match type", MatchKind::name);
                 let expected = key.kind.name();
                 self.refuse(format!(
-                    "`{}` of `{name}` is {found} in the P4Info and {expected} in the program",
-                    field.name
+                    "{} of `{name}` is {found} in the P4Info and {expected} in the program",
+                    shown_field(field.id, &field.name)
                 ));
             }
             let (kind, width) = (key.kind, key.width);

@@ -29,7 +29,7 @@ fn field_choices(keys: &[Key]) -> String {
 /// The refusal of one field of a key.
 fn bad_match(key: &Key, why: &str) -> Refusal {
     let kind = key.kind.name();
-    Refusal::invalid(Reason::Match, why).of(format!("match on `{}` ({kind})", key.field.name))
+    Refusal::invalid(Reason::Match, why).of(format!("match on {} ({kind})", key.field.shown()))
 }
 
 fn is_within(value: &BigUint, mask: &BigUint) -> bool {
@@ -106,7 +106,7 @@ impl Pipeline {
         let field = &key.field;
         let read = |bytes: &[u8]| {
             let value = self.texts.read(field, bytes, by);
-            value.map_err(|refusal| refusal.of(format!("match on `{}`", field.name)))
+            value.map_err(|refusal| refusal.of(format!("match on {}", field.shown())))
         };
         // A translated value has no prefixes and no order, so only the whole value can be matched.
         let only_whole = |is_whole: bool| match field.outside {
@@ -140,7 +140,7 @@ impl Pipeline {
                 let mask = crate::value::number(&ternary.mask, field.outer_width());
                 let mask = mask.map_err(|why| {
                     let refusal = crate::value::bad_value(&ternary.mask, field.outer_width(), why);
-                    refusal.of(format!("mask of `{}`", field.name))
+                    refusal.of(format!("mask of {}", field.shown()))
                 })?;
                 if mask.is_zero() {
                     return Err(bad_match(key, "a mask of 0 matches everything: omit the field"));

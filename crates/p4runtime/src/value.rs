@@ -30,12 +30,25 @@ pub(crate) struct Field {
 }
 
 impl Field {
+    /// The field in a message.
+    pub fn shown(&self) -> String {
+        shown_field(self.id, &self.name)
+    }
+
     /// The width of the values that clients send.
     pub fn outer_width(&self) -> u32 {
         match self.outside {
             Outside::Bits(width) => width,
             Outside::Same | Outside::Text(_) => self.width,
         }
+    }
+}
+
+/// A field in a message. The only field of a value set of numbers has no name.
+pub(crate) fn shown_field(id: u32, name: &str) -> String {
+    match name {
+        "" => format!("field {id}"),
+        name => format!("`{name}`"),
     }
 }
 

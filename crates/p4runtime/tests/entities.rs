@@ -1062,6 +1062,16 @@ fn vs_1_to_vs_4_value_sets() {
     assert_eq!(f.code(Modify, set("known", vec![vec![lpm(2, 1, 3)]])), INVALID);
     // Z-12.
     assert_eq!(f.code(Modify, set("kinds", vec![vec![exact(1, 1), exact(1, 2)]])), INVALID);
+    // The only field of a set of numbers has no name.
+    let message = |key| f.update(Modify, set("kinds", vec![vec![key]])).message;
+    for (key, why) in [
+        (exact(1, 0x01_1234), "match on field 1: the value 0x011234 is too large"),
+        (lpm(1, 1, 3), "match on field 1 (exact): found an lpm match"),
+        (exact(2, 1), "has no key field with the id 2; fields: 1"),
+    ] {
+        let found = message(key);
+        assert!(found.contains(why) && !found.contains("``"), "{found}");
+    }
     assert_eq!(f.read(set("known", vec![])), [set("known", known)]);
     assert_eq!(f.code(Modify, set("known", numbers(4))), OK);
     assert_eq!(f.code(Modify, set("kinds", vec![vec![exact(1, 0x86dd)]])), OK);
