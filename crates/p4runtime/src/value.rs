@@ -517,6 +517,14 @@ mod tests {
     }
 
     #[test]
+    fn tr_4_digits_that_are_no_number_of_the_type_are_texts() {
+        let texts = Texts::new([10].into_iter());
+        let number = |text: &str| texts.number(0, text.as_bytes(), 10, By::Update).unwrap().to_string();
+        assert_eq!(["1000", "5000", "007", "7"].map(number), ["1000", "1023", "1022", "7"]);
+        assert_eq!(texts.text(0, &BigUint::from(1023u32)), "5000");
+    }
+
+    #[test]
     fn a_refused_update_gives_its_numbers_back() {
         let texts = Texts::new([8].into_iter());
         let number = |text: &str, by| texts.number(0, text.as_bytes(), 8, by).map(|n| n.to_string());

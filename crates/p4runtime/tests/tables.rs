@@ -266,6 +266,31 @@ fn e_4_priorities_are_positive_or_0() {
     assert_eq!(found, [0, i32::MAX as u32 - 10]);
 }
 
+/// E-4 leaves it to the switch which of two entries with the same priority wins; docs/p4runtime.md states it.
+#[test]
+fn the_oldest_of_several_entries_with_the_same_priority_wins() {
+    let mut packet = vec![0; 60];
+    packet[12..14].copy_from_slice(&[0x08, 0]);
+    // The protocol.
+    packet[22] = 6;
+    let any = vec![exact(5, 0)];
+    let protocol = vec![exact(5, 0), optional(2, 6)];
+    for (matches, modified) in [([any.clone(), protocol.clone()], false), ([protocol, any], true)] {
+        let f = Fixture::new();
+        let entry = |port| {
+            let action = f.act("forward", &[port]);
+            TableEntry { priority: 10, ..f.entry("acl", matches[port as usize - 1].clone(), action) }
+        };
+        assert_eq!((f.insert(entry(1)), f.insert(entry(2))), (OK, OK));
+        if modified {
+            assert_eq!(f.modify(entry(1)), OK);
+        }
+        let mut worker = f.worker(0);
+        let sent: Vec<u32> = worker.process_one(1, &packet).sent.into_iter().map(|(port, _)| port).collect();
+        assert_eq!(sent, [1]);
+    }
+}
+
 #[test]
 fn e_5_is_const_is_for_the_program() {
     let f = Fixture::new();
