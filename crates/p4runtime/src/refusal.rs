@@ -142,7 +142,12 @@ impl From<ControlError> for Refusal {
             (Some(entity), None) => format!("`{entity}`: "),
             (None, _) => String::new(),
         };
-        Refusal::new(code, reason, place + &error.message)
+        let message = match code {
+            // Handles are the names of entries in runtime commands.
+            Code::AlreadyExists => "an entry with this key exists already",
+            _ => &error.message,
+        };
+        Refusal::new(code, reason, place + message)
     }
 }
 

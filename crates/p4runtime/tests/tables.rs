@@ -1104,3 +1104,25 @@ fn z_18_entries_of_commands_are_read() {
     assert_eq!(f.all("l2"), [f.l2(3, 9)]);
     assert_eq!(f.delete(f.l2(3, 9)), OK);
 }
+
+/// A P4Info that a client forgot is accepted (P-4), so refusals name it.
+#[test]
+fn an_empty_p4info_is_named() {
+    let f = Fixture::new();
+    let entry = EntityKind::TableEntry(f.l2(1, 1));
+    let pipeline = Pipeline::new(Default::default(), &f.switch.control()).unwrap_or_else(|e| panic!("{e:?}"));
+    let f = Fixture { pipeline, ..f };
+    let error = f.update(UpdateType::Insert, entry);
+    assert_eq!(error.canonical_code, INVALID);
+    assert!(error.message.ends_with("; the P4Info of this configuration is empty"), "{error:?}");
+}
+
+/// The number of an entry that exists already is a word of runtime commands.
+#[test]
+fn an_entry_that_exists_has_no_handle() {
+    let f = Fixture::new();
+    assert_eq!(f.insert(f.l2(1, 1)), OK);
+    let error = f.update(UpdateType::Insert, EntityKind::TableEntry(f.l2(1, 1)));
+    let why = "`I.l2`: an entry with this key exists already".to_string();
+    assert_eq!((error.canonical_code, error.message), (EXISTS, why));
+}
