@@ -526,6 +526,8 @@ fn a_9_to_a_20_clients_are_notified_of_changes_of_their_role() {
     assert_eq!(update.status, Some(google::Status::default()));
     let update = one.arbitration().unwrap();
     assert_eq!((status(&update), id(&update)), (Code::AlreadyExists, Some(5)));
+    let message = update.status.unwrap().message;
+    assert_eq!(message, "Is backup: another client is primary, with the election id 5");
     // A-14: everybody hears of an unchanged update of the primary.
     two.arbitrate(1, None, Some(5)).unwrap();
     one.arbitration().unwrap();
@@ -539,6 +541,9 @@ fn a_9_to_a_20_clients_are_notified_of_changes_of_their_role() {
     // A-9: it steps back; no client is promoted (A-18), and the highest id stays (A-11, A-16).
     let update = one.arbitrate(1, None, Some(3)).unwrap();
     assert_eq!((status(&update), id(&update)), (Code::NotFound, Some(6)));
+    let message = update.status.unwrap().message;
+    let why = "Is backup: no client is primary, which takes a stream with an election id of at least 6";
+    assert_eq!(message, why);
     assert_eq!(status(&two.arbitration().unwrap()), Code::NotFound);
     // A-26: another role on another stream.
     let mut third = client.stream().unwrap();
@@ -619,11 +624,14 @@ fn w_1_and_r_5_who_may_write() {
     let client = switch.client();
     // Z-4, W-2: without a session.
     let anonymous = v1::WriteRequest { election_id: None, ..write_request(Vec::new()) };
-    expect(client.write(&anonymous), Code::PermissionDenied, "Not primary");
+    let why = "Not primary: the request has no election id, and no client is primary, which takes a stream";
+    expect(client.write(&anonymous), Code::PermissionDenied, why);
     let _stream = switch.primary(&client);
-    expect(client.write(&anonymous), Code::PermissionDenied, "Not primary");
+    let why = "Not primary: the request has no election id, and the primary has 1";
+    expect(client.write(&anonymous), Code::PermissionDenied, why);
     let wrong = v1::WriteRequest { election_id: election_id(2), ..write_request(Vec::new()) };
-    expect(client.write(&wrong), Code::PermissionDenied, "Not primary");
+    let why = "Not primary: the request has the election id 2, and the primary has 1";
+    expect(client.write(&wrong), Code::PermissionDenied, why);
     expect(client.write(&v1::WriteRequest { device_id: 9, ..wrong.clone() }), Code::NotFound, "no device 9");
     expect(client.write(&v1::WriteRequest { role: "r".into(), ..wrong.clone() }), Code::NotFound, "`r`");
     expect(client.write(&v1::WriteRequest { role_id: 4, ..wrong }), Code::NotFound, "role_id");
