@@ -1264,6 +1264,8 @@ fn p_12_and_p_13_a_wrong_config_changes_nothing() {
     for (config, why) in [
         (PROGRAM.replace("mark_to_drop(s)", "mark_to_drop(x)"), "error"),
         ("#include \"/etc/passwd\"\n".to_string(), "cannot find include file"),
+        ("#include \"x.p4\"\n".to_string(), "the program can include only the files that came with it"),
+        ("{\"p4jet\": {".to_string(), "this program of p4jet's p4c is incomplete"),
         ("{\"program\": \"x.p4\", \"pipelines\": []}".to_string(), "the JSON that p4c writes for bmv2"),
     ] {
         for action in
