@@ -2020,7 +2020,11 @@ fn dg_1_to_dg_9_digests_come_in_lists() {
     stream.send(v1::StreamRequest::DigestAck(v1::DigestListAck { digest_id: 7, list_id: 1 })).unwrap();
     match stream.next(LONG).unwrap() {
         Some(v1::StreamResponse::Error(error)) => {
-            assert_eq!(error.canonical_code, Code::InvalidArgument as i32)
+            assert_eq!(error.canonical_code, Code::InvalidArgument as i32);
+            assert!(
+                error.message.starts_with("the P4Info has no digest with the id 7; digests: "),
+                "{error:?}"
+            );
         }
         other => panic!("{other:?}"),
     }

@@ -132,7 +132,11 @@ impl Pipeline {
                 let prefix_len = if prefix_len == width { field.width } else { prefix_len };
                 let host = field.width - prefix_len;
                 if value.trailing_zeros().is_some_and(|zeros| zeros < u64::from(host)) {
-                    return Err(bad_match(key, "bits behind the prefix are not 0"));
+                    let why = format!(
+                        "the value {value:#x} has bits set behind the prefix, which has {prefix_len} of {} bits",
+                        field.width
+                    );
+                    return Err(bad_match(key, &why));
                 }
                 KeyMatch::Lpm { value, prefix_len }
             }
@@ -150,14 +154,16 @@ impl Pipeline {
                 let value = read(&ternary.value)?;
                 let mask = if is_whole { key.max.clone() } else { mask };
                 if !is_within(&value, &mask) {
-                    return Err(bad_match(key, "the value has bits set outside the mask"));
+                    let why = format!("the value {value:#x} has bits set outside the mask {mask:#x}");
+                    return Err(bad_match(key, &why));
                 }
                 KeyMatch::Ternary { value, mask }
             }
             (MatchKind::Range, Some(FieldMatchType::Range(range))) => {
                 let (lo, hi) = (read(&range.low)?, read(&range.high)?);
                 if lo > hi {
-                    return Err(bad_match(key, "the low end is above the high end"));
+                    let why = format!("the low end {lo:#x} is above the high end {hi:#x}");
+                    return Err(bad_match(key, &why));
                 }
                 if lo.is_zero() && hi == key.max {
                     return Err(bad_match(key, "the full range matches everything: omit the field"));

@@ -347,6 +347,9 @@ fn e_13_prefixes() {
     for (value, len) in [(0x0a00_0001, 8), (0x0a00_0000, -1), (0x0a00_0000, 33), (1, 31)] {
         assert_eq!(f.insert(route(value, len)), INVALID, "{value:x}/{len}");
     }
+    let error = f.update(UpdateType::Insert, EntityKind::TableEntry(route(0x0a00_0001, 8)));
+    let why = "the value 0xa000001 has bits set behind the prefix, which has 8 of 32 bits";
+    assert!(error.message.ends_with(why), "{error:?}");
     assert_eq!(f.insert(route(0x0a00_0001, 32)), OK);
 }
 
@@ -354,6 +357,11 @@ fn e_13_prefixes() {
 fn e_14_ternary_values_lie_within_the_mask() {
     let f = Fixture::new();
     assert_eq!(f.insert(acl(&f, with(flag(), vec![ternary(1, 3, 1)]), 10)), INVALID);
+    let error = f.update(
+        UpdateType::Insert,
+        EntityKind::TableEntry(acl(&f, with(flag(), vec![ternary(1, 3, 1)]), 10)),
+    );
+    assert!(error.message.ends_with("the value 0x3 has bits set outside the mask 0x1"), "{error:?}");
     assert_eq!(f.insert(acl(&f, with(flag(), vec![ternary(1, 1, 0xffff_ffff)]), 10)), OK);
     assert_eq!(f.insert(acl(&f, with(flag(), vec![ternary(1, 1, 1 << 32)]), 10)), RANGE);
 }
@@ -362,6 +370,9 @@ fn e_14_ternary_values_lie_within_the_mask() {
 fn e_15_ranges_are_not_empty() {
     let f = Fixture::new();
     assert_eq!(f.insert(acl(&f, with(flag(), vec![range(4, 6, 5)]), 10)), INVALID);
+    let error =
+        f.update(UpdateType::Insert, EntityKind::TableEntry(acl(&f, with(flag(), vec![range(4, 6, 5)]), 10)));
+    assert!(error.message.ends_with("the low end 0x6 is above the high end 0x5"), "{error:?}");
     assert_eq!(f.insert(acl(&f, with(flag(), vec![range(4, 5, 5)]), 10)), OK);
 }
 
