@@ -542,7 +542,7 @@ fn a_9_to_a_20_clients_are_notified_of_changes_of_their_role() {
     let update = one.arbitrate(1, None, Some(3)).unwrap();
     assert_eq!((status(&update), id(&update)), (Code::NotFound, Some(6)));
     let message = update.status.unwrap().message;
-    let why = "Is backup: no client is primary, which takes a stream with an election id of at least 6";
+    let why = "Is backup: no client is primary until a stream has an election id of at least 6";
     assert_eq!(message, why);
     assert_eq!(status(&two.arbitration().unwrap()), Code::NotFound);
     // another role on another stream.
@@ -624,7 +624,7 @@ fn w_1_and_r_5_who_may_write() {
     let client = switch.client();
     // Z-4, W-2: without a session.
     let anonymous = v1::WriteRequest { election_id: None, ..write_request(Vec::new()) };
-    let why = "Not primary: the request has no election id, and no client is primary, which takes a stream";
+    let why = "Not primary: the request has no election id, and no client is primary until a stream has an election id";
     expect(client.write(&anonymous), Code::PermissionDenied, why);
     let _stream = switch.primary(&client);
     let why = "Not primary: the request has no election id, and the primary has 1";

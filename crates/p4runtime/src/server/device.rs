@@ -311,9 +311,9 @@ pub fn refused(refusal: &Refusal) -> Status {
 fn no_primary(highest: Option<u128>) -> String {
     match highest {
         Some(highest) => {
-            format!("no client is primary, which takes a stream with an election id of at least {highest}")
+            format!("no client is primary until a stream has an election id of at least {highest}")
         }
-        None => "no client is primary, which takes a stream with an election id".to_string(),
+        None => "no client is primary until a stream has an election id".to_string(),
     }
 }
 
