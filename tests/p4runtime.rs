@@ -2266,6 +2266,19 @@ fn sc_1_to_sc_3_tls_with_and_without_certificates_of_clients() {
     let line =
         ["run", &program, "--no-control", "--p4runtime", "127.0.0.1:0", "--p4runtime-cert", "/nowhere"];
     common::run(&[&line[..], &["--p4runtime-key", &key]].concat()).expect_status(3).says(&["/nowhere"]);
+    // So is a file of another kind.
+    let line = ["run", &program, "--no-control", "--p4runtime", "127.0.0.1:0"];
+    for (certificate, key, why) in [
+        (&key, &key, "server.key: no certificate, expected PEM: `-----BEGIN CERTIFICATE-----`"),
+        (
+            &certificate,
+            &certificate,
+            "server.pem: no private key, expected PEM: `-----BEGIN PRIVATE KEY-----`",
+        ),
+    ] {
+        let tls = ["--p4runtime-cert", certificate, "--p4runtime-key", key];
+        common::run(&[&line[..], &tls].concat()).expect_status(3).says(&[why]);
+    }
 }
 
 // --------------------------------------------------------------------------------------------------------------------------------
