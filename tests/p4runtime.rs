@@ -513,6 +513,17 @@ fn pk_7_the_cpu_port_is_not_0() {
     common::run(&line).expect_status(2).says(&["--cpu-port"]);
 }
 
+/// An option of the server needs the server, with which ports are optional.
+#[test]
+fn options_of_the_server_ask_for_no_port() {
+    let files = TempDir::new("options");
+    let program = files.write("program.p4", PROGRAM);
+    for option in ["--cpu-port", "--device-id", "--p4runtime-cert", "--p4runtime-key", "--p4runtime-ca"] {
+        let output = common::run(&["run", &program, option, "4"]).expect_status(2).says(&["--p4runtime"]);
+        assert!(!output.stderr.contains("-i <N@SPEC>"), "{option}: {}", output.stderr);
+    }
+}
+
 #[test]
 fn a_9_to_a_20_clients_are_notified_of_changes_of_their_role() {
     let switch = Switch::start("a9");
