@@ -474,6 +474,9 @@ fn a_2_to_a_8_wrong_updates_end_the_stream() {
     expect(stream().arbitrate(1, role, Some(5)), Code::InvalidArgument, "role.id");
     // A-7.
     expect(other.arbitrate(1, named("s"), Some(1)), Code::FailedPrecondition, "role");
+    let mut other = stream();
+    assert_eq!(status(&other.arbitrate(1, named("r"), Some(1)).unwrap()), Code::Ok);
+    expect(other.arbitrate(2, named("r"), Some(1)), Code::FailedPrecondition, "device id");
     // A-8.
     let mut backup = stream();
     assert_eq!(status(&backup.arbitrate(1, None, Some(0)).unwrap()), Code::AlreadyExists);

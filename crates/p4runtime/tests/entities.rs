@@ -724,7 +724,7 @@ fn q_8_what_reads_of_absent_objects_return() {
         )
         .replacen("size = 1024;", "size = 1024; counters = of_routes;", 1)
         .replacen("size = 40000;", "size = 40000; counters = of_acl;", 1);
-    let f = Fixture::of(&text);
+    let f = Fixture::of(&source);
     let counter = |entry: &TableEntry| {
         let table_entry = Some(entry.clone());
         f.read_code(EntityKind::DirectCounterEntry(DirectCounterEntry { table_entry, data: None }))
