@@ -474,6 +474,9 @@ fn a_2_to_a_8_wrong_updates_end_the_stream() {
     expect(stream().arbitrate(1, role, Some(5)), Code::InvalidArgument, "role.id");
     // A-7.
     expect(other.arbitrate(1, named("s"), Some(1)), Code::FailedPrecondition, "role");
+    let mut other = stream();
+    assert_eq!(status(&other.arbitrate(1, named("r"), Some(1)).unwrap()), Code::Ok);
+    expect(other.arbitrate(2, named("r"), Some(1)), Code::FailedPrecondition, "device id");
     // A-8.
     let mut backup = stream();
     assert_eq!(status(&backup.arbitrate(1, None, Some(0)).unwrap()), Code::AlreadyExists);
@@ -513,6 +516,17 @@ fn pk_7_the_cpu_port_is_not_0() {
     common::run(&line).expect_status(2).says(&["--cpu-port"]);
 }
 
+/// An option of the server needs the server, with which ports are optional.
+#[test]
+fn options_of_the_server_ask_for_no_port() {
+    let files = TempDir::new("options");
+    let program = files.write("program.p4", PROGRAM);
+    for option in ["--cpu-port", "--device-id", "--p4runtime-cert", "--p4runtime-key", "--p4runtime-ca"] {
+        let output = common::run(&["run", &program, option, "4"]).expect_status(2).says(&["--p4runtime"]);
+        assert!(!output.stderr.contains("-i <N@SPEC>"), "{option}: {}", output.stderr);
+    }
+}
+
 #[test]
 fn a_9_to_a_20_clients_are_notified_of_changes_of_their_role() {
     let switch = Switch::start("a9");
@@ -526,6 +540,8 @@ fn a_9_to_a_20_clients_are_notified_of_changes_of_their_role() {
     assert_eq!(update.status, Some(google::Status::default()));
     let update = one.arbitration().unwrap();
     assert_eq!((status(&update), id(&update)), (Code::AlreadyExists, Some(5)));
+    let message = update.status.unwrap().message;
+    assert_eq!(message, "Is backup: another client is primary, with the election id 5");
     // A-14: everybody hears of an unchanged update of the primary.
     two.arbitrate(1, None, Some(5)).unwrap();
     one.arbitration().unwrap();
@@ -539,6 +555,9 @@ fn a_9_to_a_20_clients_are_notified_of_changes_of_their_role() {
     // A-9: it steps back; no client is promoted (A-18), and the highest id stays (A-11, A-16).
     let update = one.arbitrate(1, None, Some(3)).unwrap();
     assert_eq!((status(&update), id(&update)), (Code::NotFound, Some(6)));
+    let message = update.status.unwrap().message;
+    let why = "Is backup: no client is primary until a stream has an election id of at least 6";
+    assert_eq!(message, why);
     assert_eq!(status(&two.arbitration().unwrap()), Code::NotFound);
     // A-26: another role on another stream.
     let mut third = client.stream().unwrap();
@@ -619,11 +638,14 @@ fn w_1_and_r_5_who_may_write() {
     let client = switch.client();
     // Z-4, W-2: without a session.
     let anonymous = v1::WriteRequest { election_id: None, ..write_request(Vec::new()) };
-    expect(client.write(&anonymous), Code::PermissionDenied, "Not primary");
+    let why = "Not primary: the request has no election id, and no client is primary until a stream has an election id";
+    expect(client.write(&anonymous), Code::PermissionDenied, why);
     let _stream = switch.primary(&client);
-    expect(client.write(&anonymous), Code::PermissionDenied, "Not primary");
+    let why = "Not primary: the request has no election id, and the primary has 1";
+    expect(client.write(&anonymous), Code::PermissionDenied, why);
     let wrong = v1::WriteRequest { election_id: election_id(2), ..write_request(Vec::new()) };
-    expect(client.write(&wrong), Code::PermissionDenied, "Not primary");
+    let why = "Not primary: the request has the election id 2, and the primary has 1";
+    expect(client.write(&wrong), Code::PermissionDenied, why);
     expect(client.write(&v1::WriteRequest { device_id: 9, ..wrong.clone() }), Code::NotFound, "no device 9");
     expect(client.write(&v1::WriteRequest { role: "r".into(), ..wrong.clone() }), Code::NotFound, "`r`");
     expect(client.write(&v1::WriteRequest { role_id: 4, ..wrong }), Code::NotFound, "role_id");
@@ -1256,6 +1278,8 @@ fn p_12_and_p_13_a_wrong_config_changes_nothing() {
     for (config, why) in [
         (PROGRAM.replace("mark_to_drop(s)", "mark_to_drop(x)"), "error"),
         ("#include \"/etc/passwd\"\n".to_string(), "cannot find include file"),
+        ("#include \"x.p4\"\n".to_string(), "the program can include only the files that came with it"),
+        ("{\"p4jet\": {".to_string(), "this program of p4jet's p4c is incomplete"),
         ("{\"program\": \"x.p4\", \"pipelines\": []}".to_string(), "the JSON that p4c writes for bmv2"),
     ] {
         for action in
@@ -2010,7 +2034,11 @@ fn dg_1_to_dg_9_digests_come_in_lists() {
     stream.send(v1::StreamRequest::DigestAck(v1::DigestListAck { digest_id: 7, list_id: 1 })).unwrap();
     match stream.next(LONG).unwrap() {
         Some(v1::StreamResponse::Error(error)) => {
-            assert_eq!(error.canonical_code, Code::InvalidArgument as i32)
+            assert_eq!(error.canonical_code, Code::InvalidArgument as i32);
+            assert!(
+                error.message.starts_with("the P4Info has no digest with the id 7; digests: "),
+                "{error:?}"
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -2252,6 +2280,19 @@ fn sc_1_to_sc_3_tls_with_and_without_certificates_of_clients() {
     let line =
         ["run", &program, "--no-control", "--p4runtime", "127.0.0.1:0", "--p4runtime-cert", "/nowhere"];
     common::run(&[&line[..], &["--p4runtime-key", &key]].concat()).expect_status(3).says(&["/nowhere"]);
+    // So is a file of another kind.
+    let line = ["run", &program, "--no-control", "--p4runtime", "127.0.0.1:0"];
+    for (certificate, key, why) in [
+        (&key, &key, "server.key: no certificate, expected PEM: `-----BEGIN CERTIFICATE-----`"),
+        (
+            &certificate,
+            &certificate,
+            "server.pem: no private key, expected PEM: `-----BEGIN PRIVATE KEY-----`",
+        ),
+    ] {
+        let tls = ["--p4runtime-cert", certificate, "--p4runtime-key", key];
+        common::run(&[&line[..], &tls].concat()).expect_status(3).says(&[why]);
+    }
 }
 
 // --------------------------------------------------------------------------------------------------------------------------------

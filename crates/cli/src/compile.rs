@@ -212,7 +212,7 @@ pub fn wrapped(path: &Path, files: &Files) -> Result<Option<Source>, Failure> {
             // The front end reports the reason.
             Err(_) => return Ok(None),
         },
-        Files::Given { texts, .. } => match texts.get(&sources::normalised(path)) {
+        Files::Given { texts, .. } | Files::Whole(texts) => match texts.get(&sources::normalised(path)) {
             Some(text) => text.clone(),
             None => return Ok(None),
         },
@@ -225,7 +225,7 @@ pub fn wrapped(path: &Path, files: &Files) -> Result<Option<Source>, Failure> {
 fn front_end_of_source(source: &Source, args: &SourceArgs) -> Result<Typed, Failure> {
     let args = SourceArgs { include: source.include.clone(), define: source.define.clone(), ..args.clone() };
     let levels = args.warnings.levels()?;
-    let options = args.options(Files::Given { texts: Arc::clone(&source.texts), and_system: false });
+    let options = args.options(Files::Whole(Arc::clone(&source.texts)));
     let start = Instant::now();
     let parsed = p4jet_syntax::parse_file(&source.path, &options)
         .map_err(|e| unreadable(&source.path, &e, args.diagnostics))?;

@@ -71,6 +71,22 @@ impl Failure {
     }
 }
 
+/// The text of a wrong number on a command line; `None` for other faults. clap shows what Rust says, which suits no user: "invalid
+/// digit found in string".
+pub fn wrong_number(error: &clap::Error) -> Option<String> {
+    use std::error::Error;
+    use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
+    let cause = error.source()?;
+    let why = match cause.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+        Some(IntErrorKind::PosOverflow) => "the number is too large",
+        Some(IntErrorKind::NegOverflow) => "the number is too small",
+        Some(_) => "expected a whole number",
+        None if cause.is::<ParseFloatError>() => "expected a number",
+        None => return None,
+    };
+    Some(error.to_string().replacen(&cause.to_string(), why, 1))
+}
+
 impl From<p4jet_tools::Error> for Failure {
     fn from(error: p4jet_tools::Error) -> Failure {
         match error {

@@ -145,7 +145,10 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are not failures; clap prints them to standard output.
             let status = if error.use_stderr() { 2 } else { 0 };
-            let _ = error.print();
+            match failure::wrong_number(&error) {
+                Some(text) => eprint!("{text}"),
+                None => drop(error.print()),
+            }
             if let Some(meant) = command_meant(&error) {
                 eprintln!("\ndid you mean `{meant}`?");
             }

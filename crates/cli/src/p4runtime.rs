@@ -40,7 +40,7 @@ pub struct P4RuntimeArgs {
     #[arg(id = "p4runtime_key", long = "p4runtime-key", value_name = "FILE", requires = "p4runtime_cert")]
     pub key: Option<PathBuf>,
     /// Admit only clients with a certificate of the authorities in this file (PEM).
-    #[arg(long = "p4runtime-ca", value_name = "FILE", requires = "p4runtime_key")]
+    #[arg(id = "p4runtime_ca", long = "p4runtime-ca", value_name = "FILE", requires = "p4runtime_key")]
     pub ca: Option<PathBuf>,
     /// True if the server behaves like bmv2's: it accepts any device id, and forgets election ids with the last stream.
     #[arg(skip)]

@@ -30,7 +30,10 @@ pub struct Args {
     pub program: ProgramArgs,
     /// Port number, @, and IFNAME, packet:IFNAME, xdp:IFNAME, tap:NAME, fd:NUM, pcap:IN,OUT or mem; options of an
     /// emulated link may follow: ,delay=5ms,jitter=1ms,loss=1%,rate=10mbit,queue=100.
-    #[arg(short = 'i', value_name = "N@SPEC", required_unless_present_any = ["stay", "p4runtime"])]
+    // Options that require --p4runtime do not make clap ask for ports.
+    #[arg(short = 'i', value_name = "N@SPEC",
+          required_unless_present_any = ["stay", "p4runtime", "device_id", "cpu_port", "p4runtime_cert", "p4runtime_key",
+                                         "p4runtime_ca"])]
     pub ports: Vec<String>,
     /// Continue when all ports have ended, and start without ports; `port_add` adds ports.
     #[arg(long)]

@@ -2,7 +2,7 @@
 //! of the program changed. It is translated into what `p4jet run` does.
 
 use crate::bmv2_json::source_of;
-use crate::failure::Failure;
+use crate::failure::{Failure, wrong_number};
 use crate::log::Level;
 use crate::p4runtime::P4RuntimeArgs;
 use crate::run::{self, Emulation, Log};
@@ -359,7 +359,7 @@ fn resolved(text: &str) -> Result<SocketAddr, String> {
 fn printed(error: clap::Error) -> Result<Request, Refused> {
     if error.use_stderr() {
         // The help follows; only the first paragraph concerns this command line.
-        let text = error.to_string();
+        let text = wrong_number(&error).unwrap_or_else(|| error.to_string());
         let mut text = text.split("\n\n").next().unwrap_or_default().to_string();
         for kind in [ContextKind::SuggestedArg, ContextKind::SuggestedValue] {
             if let Some(ContextValue::String(near)) = error.get(kind) {

@@ -1,7 +1,7 @@
 //! `simple_switch_CLI`: bmv2's control tool, as far as scripts see it, for a running p4jet.
 
 use crate::ctl;
-use crate::failure::Failure;
+use crate::failure::{Failure, wrong_number};
 use crate::output::say;
 use crate::simple_switch::{THRIFT_PORT, thrift_address};
 use clap::Parser;
@@ -38,6 +38,9 @@ pub fn run(args: &[OsString]) -> Result<(), Failure> {
     let options = match Options::try_parse_from(named.iter().chain(args)) {
         Ok(options) => options,
         Err(error) => {
+            if let Some(text) = wrong_number(&error) {
+                return Err(Failure::Usage(text));
+            }
             let usage = error.use_stderr();
             let _ = error.print();
             return if usage { Err(Failure::Usage(String::new())) } else { Ok(()) };

@@ -21,6 +21,12 @@ const REMEMBERED_MAX: usize = 1 << 18;
 /// The digests that clients have configured, by id.
 pub(crate) type Wanted = BTreeMap<u32, v1::DigestConfig>;
 
+/// The refusal of a digest that no client has configured.
+fn no_entry(name: &str) -> Refusal {
+    let why = format!("`{name}` has no DigestEntry: INSERT it first");
+    Refusal::new(Code::NotFound, Reason::Absent, why)
+}
+
 impl Pipeline {
     /// Changes the configuration of a digest.
     pub(crate) fn write_digest(
@@ -32,9 +38,15 @@ impl Pipeline {
         let name = self.digest(entry.digest_id)?;
         role.check(entry.digest_id, name, None)?;
         let config = entry.config.clone().unwrap_or_default();
-        let is_negative = config.max_timeout_ns < 0 || config.ack_timeout_ns < 0 || config.max_list_size < 0;
-        if kind != UpdateType::Delete && is_negative {
-            let why = format!("`{name}`: `config` has a negative number");
+        let numbers = [
+            ("max_timeout_ns", config.max_timeout_ns),
+            ("max_list_size", config.max_list_size.into()),
+            ("ack_timeout_ns", config.ack_timeout_ns),
+        ];
+        if kind != UpdateType::Delete
+            && let Some((field, found)) = numbers.into_iter().find(|(_, number)| *number < 0)
+        {
+            let why = format!("`{name}`: `config.{field}` is {found}, expected 0 or more");
             return Err(Refusal::invalid(Reason::Form, why));
         }
         let mut wanted = self.wanted();
@@ -45,11 +57,7 @@ impl Pipeline {
                 Reason::Exists,
                 format!("`{name}` has a DigestEntry already"),
             )),
-            (UpdateType::Modify | UpdateType::Delete, false) => Err(Refusal::new(
-                Code::NotFound,
-                Reason::Absent,
-                format!("`{name}` has no DigestEntry: INSERT it first"),
-            )),
+            (UpdateType::Modify | UpdateType::Delete, false) => Err(no_entry(name)),
             (UpdateType::Delete, true) => {
                 wanted.remove(&entry.digest_id);
                 Ok(())
@@ -66,8 +74,7 @@ impl Pipeline {
         if id != 0 {
             let name = self.digest(id)?;
             let config = self.wanted().get(&id).filter(|_| role.covers(id, None)).cloned();
-            let absent = || Refusal::new(Code::NotFound, Reason::Absent, format!("`{name}` is not sent"));
-            let config = Some(config.ok_or_else(absent)?);
+            let config = Some(config.ok_or_else(|| no_entry(name))?);
             return Ok(vec![v1::DigestEntry { digest_id: id, config }]);
         }
         let wanted = self.wanted();

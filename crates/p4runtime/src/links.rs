@@ -5,16 +5,16 @@
 
 use crate::notes::note;
 use crate::profiles::{handle_in, share};
-use crate::refusal::{Reason, Refusal, Result};
+use crate::refusal::{Reason, Refusal, Result, choices};
 use crate::replication::copies;
 use crate::value::number;
 use p4jet_control::{Noted, SharedControl, Update};
 use p4jet_p4info::proto::v1::{self, EntityKind, PortKind, ReplicationType, WatchKind};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// The ports of a switch, with their state. A switch that does not know its ports counts all as up.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ports(Option<HashMap<u32, bool>>);
+pub(crate) struct Ports(Option<BTreeMap<u32, bool>>);
 
 impl Ports {
     /// Asks the workers for their ports; they answer between two batches of packets.
@@ -25,6 +25,11 @@ impl Ports {
 
     fn is_there(&self, port: u32) -> bool {
         self.0.as_ref().is_none_or(|ports| ports.contains_key(&port))
+    }
+
+    /// The ports, for messages.
+    fn choices(&self) -> String {
+        choices(self.0.iter().flatten().map(|(port, _)| (*port, "")))
     }
 
     /// True if packets can leave by the port.
@@ -62,7 +67,8 @@ pub(crate) fn check_watch(ports: &Ports, watch: Option<&WatchKind>) -> Result<()
         Some(port) if ports.is_there(port) => Ok(()),
         found => {
             let found = found.map_or("a number that no port has".to_string(), |port| format!("port {port}"));
-            let why = format!("the watch port is {found}, expected a port of the switch");
+            let why =
+                format!("the watch port is {found}, expected a port of the switch: {}", ports.choices());
             Err(Refusal::invalid(Reason::Form, why))
         }
     }

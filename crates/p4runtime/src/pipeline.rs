@@ -5,7 +5,7 @@
 
 use crate::refusal::{Code, Reason, Refusal, Result, choices};
 use crate::session::RoleView;
-use crate::value::{Field, Outside, Texts, ones};
+use crate::value::{Field, Outside, Texts, ones, shown_field};
 use num_bigint::BigUint;
 use p4jet_control::schema::{MULTICAST_MAX, REPLICAS_MAX};
 use p4jet_control::{Control, SharedControl};
@@ -323,7 +323,7 @@ impl Pipeline {
     pub(crate) fn table(&self, id: u32) -> Result<&Table> {
         self.tables.get(&id).ok_or_else(|| {
             let all = self.tables.iter().map(|(id, table)| (*id, table.name.as_str()));
-            unknown("table", id, choices(all))
+            self.unknown("table", id, choices(all))
         })
     }
 
@@ -335,51 +335,55 @@ impl Pipeline {
     pub(crate) fn profile(&self, id: u32) -> Result<&Profile> {
         self.profiles.get(&id).ok_or_else(|| {
             let all = self.profiles.iter().map(|(id, profile)| (*id, profile.name.as_str()));
-            unknown("action profile", id, choices(all))
+            self.unknown("action profile", id, choices(all))
         })
     }
 
     pub(crate) fn counter(&self, id: u32) -> Result<&Array> {
-        self.counters.get(&id).ok_or_else(|| unknown_array("counter", id, &self.counters))
+        self.counters.get(&id).ok_or_else(|| self.unknown_array("counter", id, &self.counters))
     }
 
     pub(crate) fn meter(&self, id: u32) -> Result<&Array> {
-        self.meters.get(&id).ok_or_else(|| unknown_array("meter", id, &self.meters))
+        self.meters.get(&id).ok_or_else(|| self.unknown_array("meter", id, &self.meters))
     }
 
     pub(crate) fn register(&self, id: u32) -> Result<&Register> {
         self.registers.get(&id).ok_or_else(|| {
             let all = self.registers.iter().map(|(id, register)| (*id, register.name.as_str()));
-            unknown("register", id, choices(all))
+            self.unknown("register", id, choices(all))
         })
     }
 
     pub(crate) fn value_set(&self, id: u32) -> Result<&ValueSet> {
         self.value_sets.get(&id).ok_or_else(|| {
             let all = self.value_sets.iter().map(|(id, set)| (*id, set.name.as_str()));
-            unknown("value set", id, choices(all))
+            self.unknown("value set", id, choices(all))
         })
     }
 
     pub(crate) fn digest(&self, id: u32) -> Result<&str> {
         self.digests.get(&id).map(String::as_str).ok_or_else(|| {
             let all = self.digests.iter().map(|(id, name)| (*id, name.as_str()));
-            unknown("digest", id, choices(all))
+            self.unknown("digest", id, choices(all))
         })
     }
-}
 
-/// The refusal of an id.
-fn unknown(kind: &str, id: u32, choices: String) -> Refusal {
-    let what = match id {
-        0 => format!("no {kind} is named: its id is 0 or unset"),
-        _ => format!("the P4Info has no {kind} with the id {id}"),
-    };
-    Refusal::invalid(Reason::Id, format!("{what}; {kind}s: {choices}"))
-}
+    /// The refusal of an id.
+    fn unknown(&self, kind: &str, id: u32, choices: String) -> Refusal {
+        let what = match id {
+            0 => format!("no {kind} is named: its id is 0 or unset"),
+            _ => format!("the P4Info has no {kind} with the id {id}"),
+        };
+        let why = match self.p4info == P4Info::default() {
+            true => format!("{what}; the P4Info of this configuration is empty"),
+            false => format!("{what}; {kind}s: {choices}"),
+        };
+        Refusal::invalid(Reason::Id, why)
+    }
 
-fn unknown_array(kind: &str, id: u32, all: &BTreeMap<u32, Array>) -> Refusal {
-    unknown(kind, id, choices(all.iter().map(|(id, array)| (*id, array.name.as_str()))))
+    fn unknown_array(&self, kind: &str, id: u32, all: &BTreeMap<u32, Array>) -> Refusal {
+        self.unknown(kind, id, choices(all.iter().map(|(id, array)| (*id, array.name.as_str()))))
+    }
 }
 
 impl Pipeline {
@@ -630,8 +634,9 @@ impl Maker<'_> {
             Outside::Text(_) => 0,
         };
         if bitwidth != expected as i32 {
+            let shown = shown_field(id, name);
             self.refuse(format!(
-                "`{name}` of `{of}` has {bitwidth} bits in the P4Info and {expected} in the program"
+                "{shown} of `{of}` has {bitwidth} bits in the P4Info and {expected} in the program"
             ));
         }
         Field { id, name: name.to_string(), width, outside }
@@ -764,7 +769,7 @@ impl Maker<'_> {
                 !used[*place] && (key.name == field.name || (by_place && *place == n))
             };
             let Some((place, key)) = declared.iter().enumerate().find(free) else {
-                self.refuse(format!("the key of `{name}` has no field `{}`", field.name));
+                self.refuse(format!("the key of `{name}` has no {}", shown_field(field.id, &field.name)));
                 continue;
             };
             used[place] = true;
@@ -783,8 +788,8 @@ impl Maker<'_> {
                 let found = found.map_or("no known match type", MatchKind::name);
                 let expected = key.kind.name();
                 self.refuse(format!(
-                    "`{}` of `{name}` is {found} in the P4Info and {expected} in the program",
-                    field.name
+                    "{} of `{name}` is {found} in the P4Info and {expected} in the program",
+                    shown_field(field.id, &field.name)
                 ));
             }
             let (kind, width) = (key.kind, key.width);

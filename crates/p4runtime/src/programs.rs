@@ -72,6 +72,19 @@ pub fn wrap(source: &Source) -> String {
     serde_json::to_string_pretty(&wrapper).unwrap_or_default() + "\n"
 }
 
+/// True if a text can only be JSON: no P4 program begins like this.
+fn is_json(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+}
+
+/// What is wrong with JSON that cannot be parsed.
+fn broken(error: &serde_json::Error) -> String {
+    match error.is_eof() {
+        true => format!("incomplete: the JSON ends in the middle ({error})"),
+        false => format!("no correct JSON: {error}"),
+    }
+}
+
 /// Extracts the program from a wrapper; `None` if the text is not a wrapper.
 ///
 /// # Errors
@@ -82,10 +95,13 @@ pub fn unwrap(text: &str) -> Option<Result<Source, String>> {
         p4jet: Option<serde_json::Value>,
     }
     // Other JSON is parsed only as far as needed.
-    if !text.contains("\"p4jet\"") {
+    if !is_json(text) || !text.contains("\"p4jet\"") {
         return None;
     }
-    let wrapped = serde_json::from_str::<Any>(text).ok()?.p4jet?;
+    let wrapped = match serde_json::from_str::<Any>(text) {
+        Ok(any) => any.p4jet?,
+        Err(error) => return Some(Err(format!("this program of p4jet's p4c is {}", broken(&error)))),
+    };
     Some(match serde_json::from_value::<Wrapped>(wrapped) {
         Err(error) => Err(format!("this program of p4jet's p4c cannot be read: {error}")),
         Ok(wrapped) if wrapped.format != FORMAT => Err(format!(
@@ -123,10 +139,12 @@ pub fn recognise(bytes: &Bytes) -> Result<DeviceConfig, String> {
     if let Some(source) = unwrap(text) {
         return source.map(DeviceConfig::Program);
     }
-    if text.trim_start().starts_with('{') {
-        let what = match text.contains("\"pipelines\"") {
-            true => "the JSON that p4c writes for bmv2",
-            false => "JSON, but not of p4jet's p4c",
+    if is_json(text) {
+        let parsed = serde_json::from_str::<serde::de::IgnoredAny>(text);
+        let what = match (parsed, text.contains("\"pipelines\"")) {
+            (Err(error), false) => broken(&error),
+            (_, true) => "the JSON that p4c writes for bmv2".to_string(),
+            (Ok(_), false) => "JSON, but not of p4jet's p4c".to_string(),
         };
         return Err(format!(
             "p4_device_config is {what}; p4jet compiles P4 itself: compile the program with p4jet's p4c \
@@ -195,6 +213,13 @@ mod tests {
         }
         let newer = json.replace("\"format\": 1", "\"format\": 2");
         assert!(program(newer.into_bytes()).unwrap_err().contains("expected 1"));
+        for end in json.find("\"p4jet\"").unwrap() + 7..json.trim_end().len() {
+            let error = program(json.as_bytes()[..end].to_vec()).unwrap_err();
+            // Cut in the middle of a character, it is no text.
+            let is_text = std::str::from_utf8(&json.as_bytes()[..end]).is_ok();
+            let why = if is_text { "this program of p4jet's p4c is incomplete" } else { "is no text" };
+            assert!(error.contains(why), "{error}");
+        }
         let other = json.replace("\"main\": \"x.p4\"", "\"main\": \"y.p4\"");
         assert!(program(other.into_bytes()).unwrap_err().contains("lacks its main file `y.p4`"));
     }
@@ -208,6 +233,11 @@ mod tests {
         for (bytes, why) in [
             (&b"{\"program\": \"x.p4\", \"pipelines\": []}"[..], "the JSON that p4c writes for bmv2"),
             (b" {\"a\": 1}", "not of p4jet's p4c"),
+            (
+                b" {\"a\": 1",
+                "is incomplete: the JSON ends in the middle (EOF while parsing an object at line 1",
+            ),
+            (b" {\"a\": 1;", "is no correct JSON: expected"),
             (b"{\"p4jet\": {}}", "cannot be read: missing field"),
             (b"\x7fELF\xff\xfe", "no text (it begins with 7f454c46fffe)"),
         ] {

@@ -142,7 +142,12 @@ impl From<ControlError> for Refusal {
             (Some(entity), None) => format!("`{entity}`: "),
             (None, _) => String::new(),
         };
-        Refusal::new(code, reason, place + &error.message)
+        let message = match code {
+            // Handles are the names of entries in runtime commands.
+            Code::AlreadyExists => "an entry with this key exists already",
+            _ => &error.message,
+        };
+        Refusal::new(code, reason, place + message)
     }
 }
 
@@ -198,14 +203,17 @@ pub type Result<T> = std::result::Result<T, Refusal>;
 /// Maximum number of choices in a message.
 const CHOICES_MAX: usize = 8;
 
-/// Lists choices: `` `a` (1), `b` (2) and 3 more ``.
+/// Lists choices: `` 1 (`a`), 2 (`b`) and 3 more ``. One without a name is its id.
 pub(crate) fn choices<'a>(all: impl Iterator<Item = (u32, &'a str)>) -> String {
     let mut all = all.peekable();
     if all.peek().is_none() {
         return "there is none".to_string();
     }
-    let some: Vec<String> =
-        all.by_ref().take(CHOICES_MAX).map(|(id, name)| format!("{id} (`{name}`)")).collect();
+    let choice = |(id, name): (u32, &str)| match name {
+        "" => id.to_string(),
+        name => format!("{id} (`{name}`)"),
+    };
+    let some: Vec<String> = all.by_ref().take(CHOICES_MAX).map(choice).collect();
     let rest = all.count();
     match rest {
         0 => some.join(", "),

@@ -93,22 +93,36 @@ impl Writer<'_> {
     fn replicas(&self, what: &str, given: &[v1::Replica]) -> Result<Vec<Replica>> {
         let refused = |error| Refusal::from(error).of(what);
         let mut copies_checked = CopyCheck::new(self.control.program(), given.len()).map_err(refused)?;
-        let mut check = |port: Option<u32>, instance: u32| {
-            let Some(port) = port else {
-                return invalid(what, "a port is missing, empty or has more than 32 bits".to_string());
-            };
-            copies_checked.check(Replica { port, replication_id: instance }).map_err(refused)?;
-            Ok(port)
+        let mut check = |port: u32, instance: u32| {
+            copies_checked.check(Replica { port, replication_id: instance }).map_err(refused)
         };
-        for replica in given {
-            let own = check(port_of(replica.port_kind.as_ref()), replica.instance)?;
-            for backup in &replica.backup_replicas {
-                if check(port(&backup.port), backup.instance)? == own {
+        for (n, replica) in (1..).zip(given) {
+            let own = match &replica.port_kind {
+                Some(PortKind::EgressPort(port)) => Ok(*port),
+                Some(PortKind::Port(bytes)) => checked_port(bytes),
+                None => Err("it has no port".to_string()),
+            };
+            let own = own.or_else(|why| invalid(what, format!("replica {n}: {why}")))?;
+            check(own, replica.instance)?;
+            for (m, backup) in (1..).zip(&replica.backup_replicas) {
+                let port = checked_port(&backup.port);
+                let port = port.or_else(|why| invalid(what, format!("backup {m} of replica {n}: {why}")))?;
+                check(port, backup.instance)?;
+                if port == own {
                     return invalid(what, format!("a backup of the replica at port {own} has the same port"));
                 }
             }
         }
         Ok(copies(&self.ports, given))
+    }
+}
+
+/// The number of a port, or what is wrong with it.
+fn checked_port(bytes: &[u8]) -> std::result::Result<u32, String> {
+    match port(bytes) {
+        Some(port) => Ok(port),
+        None if bytes.is_empty() => Err("its port is empty".to_string()),
+        None => Err("its port has more than 32 bits".to_string()),
     }
 }
 

@@ -76,7 +76,14 @@ pub enum Refusal {
     /// There is no room for another stream or role.
     Full(&'static str, usize),
     /// The sender is not the primary of its role.
-    NotPrimary,
+    NotPrimary {
+        /// Its election id.
+        given: Option<ElectionId>,
+        /// The primary's.
+        primary: Option<ElectionId>,
+        /// The highest ever accepted for the role.
+        highest: Option<ElectionId>,
+    },
 }
 
 /// The result of an arbitration update.
@@ -249,18 +256,15 @@ impl Sessions {
             return Ok(());
         }
         let role = self.roles.get(&(request.device, request.role.clone()));
-        let Some(role) = role else {
-            // No client has opened a stream for the default role, which always exists.
-            return Err(if request.role.is_empty() {
-                Refusal::NotPrimary
-            } else {
-                Refusal::Role(request.role.clone())
-            });
-        };
-        let held = role.primary.and_then(|primary| role.streams[&primary]);
-        match held.is_some() && held == request.election_id {
+        // The default role always exists.
+        if role.is_none() && !request.role.is_empty() {
+            return Err(Refusal::Role(request.role.clone()));
+        }
+        let primary = role.and_then(|role| role.streams[&role.primary?]);
+        let given = request.election_id;
+        match primary.is_some() && primary == given {
             true => Ok(()),
-            false => Err(Refusal::NotPrimary),
+            false => Err(Refusal::NotPrimary { given, primary, highest: role.and_then(|role| role.highest) }),
         }
     }
 
@@ -302,6 +306,10 @@ mod tests {
         Request { device: 1, role: role.to_string(), election_id }
     }
 
+    fn not_primary(given: Option<u128>, primary: Option<u128>, highest: Option<u128>) -> Result<(), Refusal> {
+        Err(Refusal::NotPrimary { given, primary, highest })
+    }
+
     fn standings(arbitrated: &Arbitrated) -> Vec<(u64, Standing)> {
         assert_eq!(arbitrated.ended, None);
         arbitrated.notices.iter().map(|notice| (notice.stream.0, notice.standing)).collect()
@@ -336,7 +344,7 @@ mod tests {
         let arbitrated = sessions.update(StreamId(2), &request("", Some(0)));
         assert_eq!(standings(&arbitrated), [(1, Standing::Backup), (2, Standing::Primary)]);
         assert!(sessions.check_primary(&request("", Some(0))).is_ok());
-        assert_eq!(sessions.check_primary(&request("", None)), Err(Refusal::NotPrimary));
+        assert_eq!(sessions.check_primary(&request("", None)), not_primary(None, Some(0), Some(0)));
         // `high` decides first.
         let high = 1u128 << 64;
         assert_eq!(
@@ -371,12 +379,12 @@ mod tests {
     #[test]
     fn z_4_bmv2_accepts_requests_without_election_id_while_no_client_has_a_stream() {
         let strict = Sessions::new(RULES);
-        assert_eq!(strict.check_primary(&request("", None)), Err(Refusal::NotPrimary));
+        assert_eq!(strict.check_primary(&request("", None)), not_primary(None, None, None));
         let mut sessions = Sessions::new(Rules { device: None, as_bmv2: true, ..RULES });
         assert_eq!(sessions.check_primary(&request("", None)), Ok(()));
-        assert_eq!(sessions.check_primary(&request("", Some(1))), Err(Refusal::NotPrimary));
+        assert_eq!(sessions.check_primary(&request("", Some(1))), not_primary(Some(1), None, None));
         sessions.update(StreamId(1), &request("", Some(1)));
-        assert_eq!(sessions.check_primary(&request("", None)), Err(Refusal::NotPrimary));
+        assert_eq!(sessions.check_primary(&request("", None)), not_primary(None, Some(1), Some(1)));
         sessions.close(StreamId(1));
         assert_eq!(sessions.check_primary(&request("", None)), Ok(()));
     }
@@ -388,7 +396,7 @@ mod tests {
         sessions.update(StreamId(2), &request("", Some(3)));
         let arbitrated = sessions.update(StreamId(1), &request("", Some(2)));
         assert_eq!(standings(&arbitrated), [(1, Standing::NoPrimary), (2, Standing::NoPrimary)]);
-        assert_eq!(sessions.check_primary(&request("", Some(2))), Err(Refusal::NotPrimary));
+        assert_eq!(sessions.check_primary(&request("", Some(2))), not_primary(Some(2), None, Some(7)));
     }
 
     #[test]

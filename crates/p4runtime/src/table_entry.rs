@@ -29,7 +29,7 @@ fn field_choices(keys: &[Key]) -> String {
 /// The refusal of one field of a key.
 fn bad_match(key: &Key, why: &str) -> Refusal {
     let kind = key.kind.name();
-    Refusal::invalid(Reason::Match, why).of(format!("match on `{}` ({kind})", key.field.name))
+    Refusal::invalid(Reason::Match, why).of(format!("match on {} ({kind})", key.field.shown()))
 }
 
 fn is_within(value: &BigUint, mask: &BigUint) -> bool {
@@ -106,7 +106,7 @@ impl Pipeline {
         let field = &key.field;
         let read = |bytes: &[u8]| {
             let value = self.texts.read(field, bytes, by);
-            value.map_err(|refusal| refusal.of(format!("match on `{}`", field.name)))
+            value.map_err(|refusal| refusal.of(format!("match on {}", field.shown())))
         };
         // A translated value has no prefixes and no order, so only the whole value can be matched.
         let only_whole = |is_whole: bool| match field.outside {
@@ -132,7 +132,11 @@ impl Pipeline {
                 let prefix_len = if prefix_len == width { field.width } else { prefix_len };
                 let host = field.width - prefix_len;
                 if value.trailing_zeros().is_some_and(|zeros| zeros < u64::from(host)) {
-                    return Err(bad_match(key, "bits behind the prefix are not 0"));
+                    let why = format!(
+                        "the value {value:#x} has bits set behind the prefix, which has {prefix_len} of {} bits",
+                        field.width
+                    );
+                    return Err(bad_match(key, &why));
                 }
                 KeyMatch::Lpm { value, prefix_len }
             }
@@ -140,7 +144,7 @@ impl Pipeline {
                 let mask = crate::value::number(&ternary.mask, field.outer_width());
                 let mask = mask.map_err(|why| {
                     let refusal = crate::value::bad_value(&ternary.mask, field.outer_width(), why);
-                    refusal.of(format!("mask of `{}`", field.name))
+                    refusal.of(format!("mask of {}", field.shown()))
                 })?;
                 if mask.is_zero() {
                     return Err(bad_match(key, "a mask of 0 matches everything: omit the field"));
@@ -150,14 +154,16 @@ impl Pipeline {
                 let value = read(&ternary.value)?;
                 let mask = if is_whole { key.max.clone() } else { mask };
                 if !is_within(&value, &mask) {
-                    return Err(bad_match(key, "the value has bits set outside the mask"));
+                    let why = format!("the value {value:#x} has bits set outside the mask {mask:#x}");
+                    return Err(bad_match(key, &why));
                 }
                 KeyMatch::Ternary { value, mask }
             }
             (MatchKind::Range, Some(FieldMatchType::Range(range))) => {
                 let (lo, hi) = (read(&range.low)?, read(&range.high)?);
                 if lo > hi {
-                    return Err(bad_match(key, "the low end is above the high end"));
+                    let why = format!("the low end {lo:#x} is above the high end {hi:#x}");
+                    return Err(bad_match(key, &why));
                 }
                 if lo.is_zero() && hi == key.max {
                     return Err(bad_match(key, "the full range matches everything: omit the field"));

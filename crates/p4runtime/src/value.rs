@@ -30,12 +30,25 @@ pub(crate) struct Field {
 }
 
 impl Field {
+    /// The field in a message.
+    pub fn shown(&self) -> String {
+        shown_field(self.id, &self.name)
+    }
+
     /// The width of the values that clients send.
     pub fn outer_width(&self) -> u32 {
         match self.outside {
             Outside::Bits(width) => width,
             Outside::Same | Outside::Text(_) => self.width,
         }
+    }
+}
+
+/// A field in a message. The only field of a value set of numbers has no name.
+pub(crate) fn shown_field(id: u32, name: &str) -> String {
+    match name {
+        "" => format!("field {id}"),
+        name => format!("`{name}`"),
     }
 }
 
@@ -501,6 +514,14 @@ mod tests {
             assert_eq!(texts.new_ones(), [(0, 0, first.to_string())]);
         }
         assert_eq!(texts().text(0, &BigUint::ZERO), "0");
+    }
+
+    #[test]
+    fn tr_4_digits_that_are_no_number_of_the_type_are_texts() {
+        let texts = Texts::new([10].into_iter());
+        let number = |text: &str| texts.number(0, text.as_bytes(), 10, By::Update).unwrap().to_string();
+        assert_eq!(["1000", "5000", "007", "7"].map(number), ["1000", "1023", "1022", "7"]);
+        assert_eq!(texts.text(0, &BigUint::from(1023u32)), "5000");
     }
 
     #[test]

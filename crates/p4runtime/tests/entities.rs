@@ -1062,6 +1062,16 @@ fn vs_1_to_vs_4_value_sets() {
     assert_eq!(f.code(Modify, set("known", vec![vec![lpm(2, 1, 3)]])), INVALID);
     // Z-12.
     assert_eq!(f.code(Modify, set("kinds", vec![vec![exact(1, 1), exact(1, 2)]])), INVALID);
+    // The only field of a set of numbers has no name.
+    let message = |key| f.update(Modify, set("kinds", vec![vec![key]])).message;
+    for (key, why) in [
+        (exact(1, 0x01_1234), "match on field 1: the value 0x011234 is too large"),
+        (lpm(1, 1, 3), "match on field 1 (exact): found an lpm match"),
+        (exact(2, 1), "has no key field with the id 2; fields: 1"),
+    ] {
+        let found = message(key);
+        assert!(found.contains(why) && !found.contains("``"), "{found}");
+    }
     assert_eq!(f.read(set("known", vec![])), [set("known", known)]);
     assert_eq!(f.code(Modify, set("known", numbers(4))), OK);
     assert_eq!(f.code(Modify, set("kinds", vec![vec![exact(1, 0x86dd)]])), OK);
@@ -1186,6 +1196,21 @@ fn cl_1_to_cl_6_clone_sessions() {
     };
     assert_eq!(f.code(Modify, of(8, 0)), INVALID);
     assert_eq!(f.code(Modify, of(0, -1)), INVALID);
+    let port = |bytes: &'static [u8]| Some(PortKind::Port(bytes.into()));
+    for (port_kind, backup, why) in [
+        (None, None, "replica 2: it has no port"),
+        (port(&[]), None, "replica 2: its port is empty"),
+        (port(&[1, 0, 0, 0, 0]), None, "replica 2: its port has more than 32 bits"),
+        (port(&[1]), Some(&[][..]), "backup 1 of replica 2: its port is empty"),
+        (port(&[1]), Some(&[1, 0, 0, 0, 0][..]), "backup 1 of replica 2: its port has more than 32 bits"),
+    ] {
+        let backup = backup.map(|port| v1::BackupReplica { port: port.into(), instance: 1 });
+        let mut replicas = replicas(&[(3, 3), (1, 1)]);
+        (replicas[1].port_kind, replicas[1].backup_replicas) = (port_kind, backup.into_iter().collect());
+        let entry = CloneSessionEntry { session_id: 5, replicas, ..CloneSessionEntry::default() };
+        let error = f.update(Modify, pre(ReplicationType::CloneSessionEntry(entry)));
+        assert_eq!((error.canonical_code, error.message), (INVALID, format!("clone session 5: {why}")));
+    }
     assert_eq!(f.code(Modify, of(7, 128)), OK);
     assert_eq!(f.read(session(5, &[])), [of(7, 128)]);
     let sessions = f.switch.control().switch().state().destinations();
@@ -1206,9 +1231,13 @@ fn dg_1_and_dg_9_digests_are_switched_on_and_off() {
     };
     let all = || f.read(EntityKind::DigestEntry(DigestEntry::default()));
     assert_eq!((f.code(Modify, digest(1)), f.code(Delete, digest(1))), (NOT_FOUND, NOT_FOUND));
-    assert_eq!(f.read_code(digest(1)), NOT_FOUND);
+    let absent = f.try_read(digest(1)).unwrap_err();
+    assert_eq!(absent.canonical_code, NOT_FOUND);
+    assert_eq!(absent.message, "`learned_t` has no DigestEntry: INSERT it first");
     assert_eq!((f.code(Insert, digest(1)), f.code(Insert, digest(2))), (OK, EXISTS));
-    assert_eq!(f.code(Modify, digest(-1)), INVALID);
+    let negative = f.update(Modify, digest(-1));
+    assert_eq!(negative.canonical_code, INVALID);
+    assert_eq!(negative.message, "`learned_t`: `config.max_list_size` is -1, expected 0 or more");
     assert_eq!(f.code(Modify, digest(3)), OK);
     assert_eq!(all(), [digest(3)]);
     assert_eq!(f.code(Delete, digest(0)), OK);

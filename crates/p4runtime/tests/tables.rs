@@ -266,6 +266,31 @@ fn e_4_priorities_are_positive_or_0() {
     assert_eq!(found, [0, i32::MAX as u32 - 10]);
 }
 
+/// E-4 leaves it to the switch which of two entries with the same priority wins; docs/p4runtime.md states it.
+#[test]
+fn the_oldest_of_several_entries_with_the_same_priority_wins() {
+    let mut packet = vec![0; 60];
+    packet[12..14].copy_from_slice(&[0x08, 0]);
+    // The protocol.
+    packet[22] = 6;
+    let any = vec![exact(5, 0)];
+    let protocol = vec![exact(5, 0), optional(2, 6)];
+    for (matches, modified) in [([any.clone(), protocol.clone()], false), ([protocol, any], true)] {
+        let f = Fixture::new();
+        let entry = |port| {
+            let action = f.act("forward", &[port]);
+            TableEntry { priority: 10, ..f.entry("acl", matches[port as usize - 1].clone(), action) }
+        };
+        assert_eq!((f.insert(entry(1)), f.insert(entry(2))), (OK, OK));
+        if modified {
+            assert_eq!(f.modify(entry(1)), OK);
+        }
+        let mut worker = f.worker(0);
+        let sent: Vec<u32> = worker.process_one(1, &packet).sent.into_iter().map(|(port, _)| port).collect();
+        assert_eq!(sent, [1]);
+    }
+}
+
 #[test]
 fn e_5_is_const_is_for_the_program() {
     let f = Fixture::new();
@@ -322,6 +347,9 @@ fn e_13_prefixes() {
     for (value, len) in [(0x0a00_0001, 8), (0x0a00_0000, -1), (0x0a00_0000, 33), (1, 31)] {
         assert_eq!(f.insert(route(value, len)), INVALID, "{value:x}/{len}");
     }
+    let error = f.update(UpdateType::Insert, EntityKind::TableEntry(route(0x0a00_0001, 8)));
+    let why = "the value 0xa000001 has bits set behind the prefix, which has 8 of 32 bits";
+    assert!(error.message.ends_with(why), "{error:?}");
     assert_eq!(f.insert(route(0x0a00_0001, 32)), OK);
 }
 
@@ -329,6 +357,11 @@ fn e_13_prefixes() {
 fn e_14_ternary_values_lie_within_the_mask() {
     let f = Fixture::new();
     assert_eq!(f.insert(acl(&f, with(flag(), vec![ternary(1, 3, 1)]), 10)), INVALID);
+    let error = f.update(
+        UpdateType::Insert,
+        EntityKind::TableEntry(acl(&f, with(flag(), vec![ternary(1, 3, 1)]), 10)),
+    );
+    assert!(error.message.ends_with("the value 0x3 has bits set outside the mask 0x1"), "{error:?}");
     assert_eq!(f.insert(acl(&f, with(flag(), vec![ternary(1, 1, 0xffff_ffff)]), 10)), OK);
     assert_eq!(f.insert(acl(&f, with(flag(), vec![ternary(1, 1, 1 << 32)]), 10)), RANGE);
 }
@@ -337,6 +370,9 @@ fn e_14_ternary_values_lie_within_the_mask() {
 fn e_15_ranges_are_not_empty() {
     let f = Fixture::new();
     assert_eq!(f.insert(acl(&f, with(flag(), vec![range(4, 6, 5)]), 10)), INVALID);
+    let error =
+        f.update(UpdateType::Insert, EntityKind::TableEntry(acl(&f, with(flag(), vec![range(4, 6, 5)]), 10)));
+    assert!(error.message.ends_with("the low end 0x6 is above the high end 0x5"), "{error:?}");
     assert_eq!(f.insert(acl(&f, with(flag(), vec![range(4, 5, 5)]), 10)), OK);
 }
 
@@ -1078,4 +1114,26 @@ fn z_18_entries_of_commands_are_read() {
     f.switch.write(vec![insert], p4jet_control::Atomicity::AllOrNothing);
     assert_eq!(f.all("l2"), [f.l2(3, 9)]);
     assert_eq!(f.delete(f.l2(3, 9)), OK);
+}
+
+/// A P4Info that a client forgot is accepted (P-4), so refusals name it.
+#[test]
+fn an_empty_p4info_is_named() {
+    let f = Fixture::new();
+    let entry = EntityKind::TableEntry(f.l2(1, 1));
+    let pipeline = Pipeline::new(Default::default(), &f.switch.control()).unwrap_or_else(|e| panic!("{e:?}"));
+    let f = Fixture { pipeline, ..f };
+    let error = f.update(UpdateType::Insert, entry);
+    assert_eq!(error.canonical_code, INVALID);
+    assert!(error.message.ends_with("; the P4Info of this configuration is empty"), "{error:?}");
+}
+
+/// The number of an entry that exists already is a word of runtime commands.
+#[test]
+fn an_entry_that_exists_has_no_handle() {
+    let f = Fixture::new();
+    assert_eq!(f.insert(f.l2(1, 1)), OK);
+    let error = f.update(UpdateType::Insert, EntityKind::TableEntry(f.l2(1, 1)));
+    let why = "`I.l2`: an entry with this key exists already".to_string();
+    assert_eq!((error.canonical_code, error.message), (EXISTS, why));
 }

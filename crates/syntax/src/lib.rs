@@ -63,18 +63,23 @@ pub enum Files {
         /// True if a file that is missing here may come from the file system.
         and_system: bool,
     },
+    /// Only these texts, by such paths: they are all files of the program, wherever it comes from.
+    Whole(Arc<BTreeMap<PathBuf, String>>),
 }
 
 impl Files {
     /// Reads a file of at most [`FILE_BYTES_MAX`] bytes.
     pub(crate) fn read(&self, path: &Path) -> io::Result<String> {
-        if let Files::Given { texts, and_system } = self {
-            if let Some(text) = texts.get(&sources::normalised(path)) {
-                return Ok(text.clone());
-            }
-            if !and_system {
-                return Err(ErrorKind::NotFound.into());
-            }
+        let (texts, and_system) = match self {
+            Files::System => (None, true),
+            Files::Given { texts, and_system } => (Some(texts), *and_system),
+            Files::Whole(texts) => (Some(texts), false),
+        };
+        if let Some(text) = texts.and_then(|texts| texts.get(&sources::normalised(path))) {
+            return Ok(text.clone());
+        }
+        if !and_system {
+            return Err(ErrorKind::NotFound.into());
         }
         // P4_16 "Lexical constructs": comments and strings may contain any 8-bit characters.
         p4jet_files::read(path, FILE_BYTES_MAX).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())

@@ -181,3 +181,22 @@ fn long_lines_are_cut_around_the_places() {
     let coloured = render(std::slice::from_ref(&diagnostic), &parsed.sources, true);
     assert_eq!(coloured.lines().count(), wanted.lines().count(), "{coloured}");
 }
+
+/// Nothing is searched for the files of a program that came as a whole, so no folder is named.
+#[test]
+fn a_whole_program_includes_its_own_files_only() {
+    let text = "#include \"part.p4\"\n#include \"/etc/passwd\"\n#include \"api.rs\"\n#include <core.p5>\n";
+    let texts = [("dir/main.p4", text), ("dir/part.p4", "const bit<8> x = 1;\n")];
+    let texts = texts.map(|(path, text)| (PathBuf::from(path), text.to_string()));
+    let options = Options {
+        include_dirs: vec!["tests".into()],
+        builtins: vec![("core.p4", "")],
+        files: p4jet_syntax::Files::Whole(std::sync::Arc::new(texts.into())),
+        ..Options::default()
+    };
+    let parsed = parse_file(Path::new("dir/main.p4"), &options).unwrap();
+    assert_eq!((parsed.program.decls.len(), parsed.diagnostics.len()), (1, 3));
+    let shown = render(&parsed.diagnostics, &parsed.sources, false);
+    let why = "the program can include only the files that came with it and those that come with p4jet";
+    assert_eq!((shown.matches(why).count(), shown.matches("searched").count()), (3, 0), "{shown}");
+}

@@ -296,7 +296,24 @@ pub fn refused(refusal: &Refusal) -> Status {
         Refusal::Full(what, max) => {
             Status::resource_exhausted(format!("there are as many {what} as there may be: {max}"))
         }
-        Refusal::NotPrimary => Status::permission_denied("Not primary"),
+        Refusal::NotPrimary { given, primary, highest } => {
+            let given = given.map_or("no election id".to_string(), |id| format!("the election id {id}"));
+            let needed = match (primary, highest) {
+                (Some(primary), _) => format!("the primary has {primary}"),
+                (None, highest) => no_primary(*highest),
+            };
+            Status::permission_denied(format!("Not primary: the request has {given}, and {needed}"))
+        }
+    }
+}
+
+/// Why no client is primary of a role, whose highest election id is given.
+fn no_primary(highest: Option<u128>) -> String {
+    match highest {
+        Some(highest) => {
+            format!("no client is primary until a stream has an election id of at least {highest}")
+        }
+        None => "no client is primary until a stream has an election id".to_string(),
     }
 }
 
@@ -992,9 +1009,13 @@ impl Arbitration {
             let Some(stream) = self.streams.get(&notice.stream) else { continue };
             let Some((device_id, role)) = &stream.role else { continue };
             let (code, message) = match notice.standing {
-                Standing::Primary => (Code::Ok, ""),
-                Standing::Backup => (Code::AlreadyExists, "Is backup: another client is primary"),
-                Standing::NoPrimary => (Code::NotFound, "Is backup: no client is primary"),
+                Standing::Primary => (Code::Ok, String::new()),
+                Standing::Backup => {
+                    let highest = notice.highest.unwrap_or_default();
+                    let why = format!("Is backup: another client is primary, with the election id {highest}");
+                    (Code::AlreadyExists, why)
+                }
+                Standing::NoPrimary => (Code::NotFound, format!("Is backup: {}", no_primary(notice.highest))),
             };
             let mut role = role.clone();
             if let Some(role) = role.as_mut()
@@ -1007,11 +1028,7 @@ impl Arbitration {
                 device_id: *device_id,
                 role,
                 election_id: notice.highest.map(|id| v1::Uint128 { high: (id >> 64) as u64, low: id as u64 }),
-                status: Some(google::Status {
-                    code: code as i32,
-                    message: message.to_string(),
-                    details: Vec::new(),
-                }),
+                status: Some(google::Status { code: code as i32, message, details: Vec::new() }),
             };
             let update = v1::StreamResponse::Arbitration(update);
             let message = v1::StreamMessageResponse { update: Some(update) };

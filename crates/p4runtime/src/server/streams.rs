@@ -15,6 +15,8 @@ use tonic::{Code, Status, Streaming};
 
 /// Bytes of a client's message in a StreamError: by default, clients take at most 4 MiB.
 const COPY_BYTES_MAX: usize = 1 << 20;
+/// Why neither packets nor acknowledgements have an effect without a program.
+const NO_PIPELINE: &str = "no pipeline is configured";
 /// Characters of the type of an unknown message in a StreamError.
 const TYPE_CHARS_MAX: usize = 256;
 
@@ -130,7 +132,7 @@ impl Stream {
         }
         let none = || (Code::FailedPrecondition, "the switch has no CPU port (--cpu-port)".to_string());
         let to_switch = self.to_switch.as_ref().ok_or_else(none)?;
-        let no_pipeline = || (Code::FailedPrecondition, "no pipeline is configured".to_string());
+        let no_pipeline = || (Code::FailedPrecondition, NO_PIPELINE.to_string());
         let configured = self.device.known().ok_or_else(no_pipeline)?;
         let header =
             configured.packet_out_header(&packet.metadata).map_err(|why| (Code::InvalidArgument, why))?;
@@ -154,12 +156,15 @@ impl Stream {
         if !self.device.may_send(self.id) {
             return;
         }
-        let known = self.device.known().is_some_and(|running| running.pipeline.digest(ack.digest_id).is_ok());
-        if known {
-            lock(&self.device.lists).acknowledge(ack.digest_id, ack.list_id);
-            return;
-        }
-        let why = format!("the P4Info has no digest with the id {}", ack.digest_id);
+        let running = self.device.known();
+        let why = match running.as_ref().map(|running| running.pipeline.digest(ack.digest_id)) {
+            Some(Ok(_)) => {
+                lock(&self.device.lists).acknowledge(ack.digest_id, ack.list_id);
+                return;
+            }
+            Some(Err(refusal)) => refusal.message,
+            None => NO_PIPELINE.to_string(),
+        };
         let details = v1::DigestListAckError { digest_list_ack: Some(ack) };
         self.send_error(Code::InvalidArgument, why, Some(v1::StreamErrorDetails::DigestListAck(details)));
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::pem::{Error, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
@@ -27,15 +27,24 @@ fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     let read = CertificateDer::pem_slice_iter(&text);
     let all: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| wrong(path, error))?;
     if all.is_empty() {
-        return Err(wrong(path, "no certificate in PEM form"));
+        return Err(wrong(path, "no certificate, expected PEM: `-----BEGIN CERTIFICATE-----`"));
     }
     Ok(all)
+}
+
+fn private_key(path: &Path) -> io::Result<PrivateKeyDer<'static>> {
+    PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|error| match error {
+        Error::NoItemsFound => {
+            wrong(path, "no private key, expected PEM: `-----BEGIN PRIVATE KEY-----`, for example")
+        }
+        error => wrong(path, error),
+    })
 }
 
 /// Accepts TLS 1.2 and 1.3 with these files.
 pub fn acceptor(files: &Tls) -> io::Result<TlsAcceptor> {
     let provider = Arc::new(ring::default_provider());
-    let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?).map_err(|error| wrong(&files.key, error))?;
+    let key = private_key(&files.key)?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?;

@@ -1231,7 +1231,11 @@ impl Preprocessor<'_> {
         for reason in refused {
             diagnostic = diagnostic.note(reason);
         }
-        if !dirs.is_empty() {
+        if let crate::Files::Whole(_) = self.options.files {
+            let why =
+                "the program can include only the files that came with it and those that come with p4jet";
+            diagnostic = diagnostic.note(why);
+        } else if !dirs.is_empty() {
             let shown: Vec<String> =
                 dirs.iter()
                     .map(|d| {
