@@ -527,9 +527,10 @@ mod tests {
             F::RegisterWrite => vec!["x", datum],
             _ => vec![],
         };
-        let text = match function {
+        let more = match function {
             F::LogMsg if large => format!(" text \"{}{}\"", "{}".repeat(count), "x".repeat(60_000)),
             F::LogMsg => format!(" text \"{}\"", "{".repeat(60_000)),
+            F::AtomicBegin => " call atomic.end()".to_string(),
             _ => String::new(),
         };
         let wide = matches!(function, F::Random | F::RegisterRead);
@@ -543,10 +544,10 @@ mod tests {
         let text = format!(
             "program calls errors NoError, PacketTooShort error_packet_too_short 1 error_header_too_short 1 \
              field x: 8 metadata field o: 64 metadata field v: 2048 metadata field w: 2048 metadata \
-             instance r register 2048 size 256 instance c counter both size 256 instance m meter packets size 256 \
+             instance r register 2048 size 256 instance c counter packets_and_bytes size 256 instance m meter packets size 256 \
              instance d digest {{ x: 8 }} instance kept register 1 size 1 \
              block c control {{ n0: x = 0xff:8 w = not(0x0:2048) goto n1 \
-             n1: {out}call {function}{on}({args}){text} call register.write on kept(0x0:8, eq({used}, 0x0:{bits})) \
+             n1: {out}call {function}{on}({args}){more} call register.write on kept(0x0:8, eq({used}, 0x0:{bits})) \
              goto n1 }} ingress c",
             args = args.join(", "),
             bits = if wide { 2048 } else { 64 },
@@ -563,8 +564,9 @@ mod tests {
         let frame = vec![0xa5; 60_000];
         let mut slow = Vec::new();
         for function in ir::Function::all() {
-            // These need entries; `Count` and `Meter` do the same.
-            if matches!(function, ir::Function::CountDirect | ir::Function::MeterDirect) {
+            // The first two need entries; `Count` and `Meter` do the same. `AtomicBegin` stands for the last.
+            use ir::Function::{AtomicEnd, CountDirect, MeterDirect};
+            if matches!(function, CountDirect | MeterDirect | AtomicEnd) {
                 continue;
             }
             for large in [false, true] {
