@@ -1134,6 +1134,8 @@ fn an_entry_that_exists_has_no_handle() {
     let f = Fixture::new();
     assert_eq!(f.insert(f.l2(1, 1)), OK);
     let error = f.update(UpdateType::Insert, EntityKind::TableEntry(f.l2(1, 1)));
-    let why = "`I.l2`: an entry with this key exists already".to_string();
-    assert_eq!((error.canonical_code, error.message), (EXISTS, why));
+    assert_eq!(error.canonical_code, EXISTS);
+    let words =
+        error.message.contains("l2`") && error.message.ends_with("an entry with this key exists already");
+    assert!(words, "{error:?}");
 }
