@@ -14,8 +14,9 @@ use std::process::Command;
 
 /// Where the page says that each of its Rust blocks belongs, in order: the file, and the text before which to insert the block;
 /// at the end of the file if that is empty.
-const PLACES: [(&str, &str); 5] = [
+const PLACES: [(&str, &str); 6] = [
     ("crates/ir/src/function.rs", "    /// `(values…)`: sends them to the control plane."),
+    ("crates/ir/src/work.rs", "            Function::Hash(hash) => {"),
     ("crates/externs/src/functions.rs", "        Function::Foreign(_) => return None,"),
     ("crates/externs/src/functions.rs", ""),
     ("crates/arch/src/v1model/externs.rs", "        _ => objects::foreign(cx, call),"),

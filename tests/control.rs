@@ -522,7 +522,7 @@ fn refused_ports_and_captures_leave_files_alone() {
         assert!(text.contains(why), "{line}: {text}");
     };
     refused("port_add pcap:,keep 0", "there is already a port 0");
-    refused("port_add pcap:,keep 4 .", "it is a directory");
+    refused("port_add pcap:,keep 4 .", "outside the granted directory");
     here(&format!("port_add pcap:{granted}/none,{keep} 4")).expect_status(1).says(&["No such file"]);
     assert_eq!(fs::read_to_string(&keep).unwrap(), "keep");
     refused("port_add pcap:,first.pcap 4", "which one of them writes");

@@ -144,7 +144,7 @@ impl From<ControlError> for Refusal {
         };
         let message = match code {
             // Handles are the names of entries in runtime commands.
-            Code::AlreadyExists => "an entry with this key exists already",
+            Code::AlreadyExists => "an entry with this key already exists",
             _ => &error.message,
         };
         Refusal::new(code, reason, place + message)

@@ -1136,6 +1136,6 @@ fn an_entry_that_exists_has_no_handle() {
     let error = f.update(UpdateType::Insert, EntityKind::TableEntry(f.l2(1, 1)));
     assert_eq!(error.canonical_code, EXISTS);
     let words =
-        error.message.contains("l2`") && error.message.ends_with("an entry with this key exists already");
+        error.message.contains("l2`") && error.message.ends_with("an entry with this key already exists");
     assert!(words, "{error:?}");
 }

@@ -374,7 +374,7 @@ fn counters_and_registers() {
     );
     check(
         "check_counter seen(8)",
-        "FAIL t: line 1: Invalid counter operation (INVALID_INDEX): `ingress.seen`: found index 8, expected one below 8",
+        "FAIL t: line 1: Invalid counter operation (INVALID_INDEX): found index 8, expected 0 to 7",
     );
     check("check_counter hits($X) packets == 0", "FAIL t: line 1: unknown label X: no entry has a label");
 }
