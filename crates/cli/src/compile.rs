@@ -128,22 +128,13 @@ pub fn compile_from(args: &ProgramArgs, files: Files) -> Result<Compiled, Failur
 pub fn compile_text(name: &str, text: &str) -> Result<Compiled, Failure> {
     let options = p4jet_syntax::Options {
         include_dirs: Vec::new(),
-        defines: defines(&[]),
+        defines: p4jet_compile::defines(&[]),
         builtins: p4jet_analysis::BUILTINS.to_vec(),
         files: Files::System,
     };
     let start = Instant::now();
     let parsed = p4jet_syntax::parse_text(name, text, &options);
     analyse(parsed, start, stem(Path::new(name)), &Levels::default(), Format::Text)?.lower("auto")
-}
-
-/// Returns the predefined macros: `__TARGET_BMV2__`, as in p4c's back ends for bmv2, and those of `-D`.
-fn defines(given: &[String]) -> Vec<(String, Option<String>)> {
-    let given = given.iter().map(|d| match d.split_once('=') {
-        Some((name, value)) => (name.to_string(), Some(value.to_string())),
-        None => (d.clone(), None),
-    });
-    std::iter::once(("__TARGET_BMV2__".to_string(), None)).chain(given).collect()
 }
 
 /// The program's name for reports.
@@ -264,7 +255,7 @@ impl SourceArgs {
     fn options(&self, files: Files) -> p4jet_syntax::Options {
         p4jet_syntax::Options {
             include_dirs: self.include.clone(),
-            defines: defines(&self.define),
+            defines: p4jet_compile::defines(&self.define),
             builtins: p4jet_analysis::BUILTINS.to_vec(),
             files,
         }

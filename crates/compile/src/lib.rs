@@ -45,9 +45,20 @@ impl Refused {
     }
 }
 
+/// Returns the macros of a program: `__TARGET_BMV2__`, as in p4c's back ends for bmv2, and the given ones, each `NAME` or
+/// `NAME=VALUE`.
+pub fn defines(given: &[String]) -> Vec<(String, Option<String>)> {
+    let given = given.iter().map(|define| match define.split_once('=') {
+        Some((name, value)) => (name.to_string(), Some(value.to_string())),
+        None => (define.clone(), None),
+    });
+    std::iter::once(("__TARGET_BMV2__".to_string(), None)).chain(given).collect()
+}
+
 /// Compiles the text of a program that is written for one of the architectures. `name` appears in diagnostics.
 pub fn compile(name: &str, text: &str) -> Result<Compiled, Refused> {
-    let options = Options { builtins: p4jet_analysis::BUILTINS.to_vec(), ..Options::default() };
+    let builtins = p4jet_analysis::BUILTINS.to_vec();
+    let options = Options { builtins, defines: defines(&[]), ..Options::default() };
     let (typed, warnings) = analyse(parse_text(name, text, &options), |_| ())?;
     let refused = |stage, errors: Vec<Diagnostic>| {
         let diagnostics = warnings.iter().cloned().chain(errors).collect();

@@ -124,7 +124,7 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Saves a state file and its journal under new names.
+/// Saves a state file and its journal under new names: both or none.
 fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let journal = beside(path, ".journal");
     for n in 1..=KEPT_MAX {
@@ -136,7 +136,10 @@ fn set_aside(path: &Path) -> io::Result<PathBuf> {
         for (from, to) in [(path, &old), (&journal, &old_journal)] {
             match link(from, to) {
                 Err(error) if error.kind() == ErrorKind::NotFound && !from.exists() => {}
-                Err(error) => return Err(of(to)(error)),
+                Err(error) => {
+                    let _ = fs::remove_file(&old);
+                    return Err(of(to)(error));
+                }
                 Ok(()) => {}
             }
         }
@@ -501,6 +504,21 @@ fn is_replacement(path: &Path, serial: Option<u64>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_are_set_aside_together_or_not_at_all() {
+        let folder = std::env::temp_dir().join(format!("p4jet-aside-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        // The longest name that leaves room for `.journal` and `.old`, but not for both.
+        let file = folder.join("s".repeat(247));
+        fs::write(&file, "state").unwrap();
+        fs::write(beside(&file, ".journal"), "journal").unwrap();
+        set_aside(&file).unwrap_err();
+        let mut left: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        left.sort();
+        assert_eq!(left, [file.clone(), beside(&file, ".journal")]);
+        fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn a_long_journal_is_not_replaced_while_an_array_is_half_set() {

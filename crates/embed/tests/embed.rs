@@ -31,6 +31,12 @@ fn refused_programs_are_diagnostics() {
 }
 
 #[test]
+fn programs_see_the_macro_of_the_target() {
+    p4jet_embed::switch("x.p4", &format!("#ifndef __TARGET_BMV2__\n#error no target\n#endif\n{PROGRAM}"))
+        .unwrap();
+}
+
+#[test]
 fn refused_updates_carry_their_place_and_the_choices() {
     let switch = p4jet_embed::switch("basic_l2.p4", PROGRAM).unwrap();
     let control = Control::new(switch);

@@ -109,7 +109,8 @@ fn round(subject: &impl Subject, random: &mut Random) -> Result<usize, String> {
 /// Runs rounds for a while, first alone and then beside busy threads.
 fn all_see_one_state(subject: impl Subject) {
     let ms = std::env::var("P4JET_HISTORY_MS").ok().and_then(|ms| ms.parse().ok()).unwrap_or(300);
-    let mut random = Random(std::process::id().into());
+    let seed = std::process::id().into();
+    let mut random = Random(seed);
     for busy in [0, std::thread::available_parallelism().map_or(2, |n| n.get())] {
         let stop = AtomicBool::new(false);
         let checked = std::thread::scope(|scope| {
@@ -128,7 +129,7 @@ fn all_see_one_state(subject: impl Subject) {
             checked
         });
         if let Err(error) = checked {
-            panic!("beside {busy} busy threads: {error}");
+            panic!("seed {seed}, beside {busy} busy threads: {error}");
         }
     }
 }
