@@ -128,7 +128,7 @@ fn other_users_of_the_machine_are_refused_on_loopback() {
         let shared = Switch::start_with("allowed-users", &["--allow-users", allowed]);
         capabilities(shared.address).unwrap();
     }
-    // At an address that others can reach, users cannot be told apart.
+    // p4jet cannot identify the users of other machines, so an address that they can reach admits everyone.
     let files = TempDir::new("open-address");
     let mut command = common::p4jet();
     command.args(["run", &files.write("program.p4", PROGRAM), "--no-control", "--p4runtime", "0.0.0.0:0"]);

@@ -12,7 +12,7 @@ const COMPILATIONS_MAX: usize = 4;
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Interval at which a waiting compilation checks whether its client has cancelled it.
-const LOOK: Duration = Duration::from_millis(20);
+const CANCEL_CHECK: Duration = Duration::from_millis(20);
 
 /// The user for whom a program is compiled; `None` for the switch's own prompt and its P4Runtime clients.
 pub(crate) type Owner = Option<Arc<str>>;
@@ -73,7 +73,7 @@ impl Compilations {
                 let text = "four compilations have been running for 30 seconds; try again later";
                 return Err(if late { ControlError::limit(text) } else { ControlError::cancelled() });
             }
-            all = self.changed.wait_timeout(all, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            all = self.changed.wait_timeout(all, CANCEL_CHECK).unwrap_or_else(PoisonError::into_inner).0;
         }
         all.list.iter_mut().filter(|one| one.id == id).for_each(|one| one.runs = true);
         drop(all);

@@ -505,10 +505,24 @@ fn is_replacement(path: &Path, serial: Option<u64>) -> bool {
 mod tests {
     use super::*;
 
+    /// An empty folder for a test.
+    fn folder(role: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("p4jet-{role}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    /// A new state file, its switch, and what opening it reports.
+    fn opened(file: &Path) -> (Control, Journal, Vec<String>) {
+        let program = p4jet_ir::text::parse(include_str!("../tests/common/sample.ir")).unwrap();
+        let control = Control::new(p4jet_dataplane::Switch::new(program).unwrap());
+        let (journal, report) = Journal::open(&control, file, |_, _| Ok(None)).unwrap();
+        (control, journal, report)
+    }
+
     #[test]
     fn files_are_set_aside_together_or_not_at_all() {
-        let folder = std::env::temp_dir().join(format!("p4jet-aside-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = folder("aside");
         // The longest name that leaves room for `.journal` and `.old`, but not for both.
         let file = folder.join("s".repeat(247));
         fs::write(&file, "state").unwrap();
@@ -522,12 +536,9 @@ mod tests {
 
     #[test]
     fn a_long_journal_is_not_replaced_while_an_array_is_half_set() {
-        let folder = std::env::temp_dir().join(format!("p4jet-whole-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = folder("whole");
         let file = folder.join("state");
-        let program = p4jet_ir::text::parse(include_str!("../tests/common/sample.ir")).unwrap();
-        let control = Control::new(p4jet_dataplane::Switch::new(program).unwrap());
-        let (mut journal, _) = Journal::open(&control, &file, |_, _| Ok(None)).unwrap();
+        let (control, mut journal, _) = opened(&file);
         let changes = || {
             let mut changes = Changes::default();
             changes.add(control.schema(), &crate::Update::Reset, &crate::made::Made::default());
@@ -548,12 +559,9 @@ mod tests {
 
     #[test]
     fn a_failed_replacement_names_the_files_that_were_kept() {
-        let folder = std::env::temp_dir().join(format!("p4jet-kept-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = folder("kept");
         let file = folder.join("state");
-        let program = p4jet_ir::text::parse(include_str!("../tests/common/sample.ir")).unwrap();
-        let control = Control::new(p4jet_dataplane::Switch::new(program).unwrap());
-        let (mut journal, report) = Journal::open(&control, &file, |_, _| Ok(None)).unwrap();
+        let (control, mut journal, report) = opened(&file);
         assert_eq!(report, Vec::<String>::new());
         journal.must_be_kept = true;
         // Something takes the place of a file that p4jet needs.

@@ -3,14 +3,14 @@
 use crate::error::{ControlError, Result};
 use crate::update::Update;
 
-/// Number of commands after which p4jet looks whether the client is still there. An update of a whole array may take as long as
-/// millions of others, so p4jet looks before each.
+/// Number of commands between two checks whether the client is still connected. An update of a whole array may take as long as
+/// millions of others, so a check precedes each of them.
 const COMMANDS_MAX: u32 = 64;
 
 /// The client for which a file or batch is carried out. If it leaves, the rest is cancelled.
 pub struct Presence<'c> {
     has_left: &'c dyn Fn() -> bool,
-    /// Commands since the last look.
+    /// Commands since the last check.
     since: u32,
     left: bool,
 }

@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Maximum number of ports. A worker looks at each in every round.
+/// Maximum number of ports. A worker polls each of them in every round.
 pub const PORTS_MAX: usize = 4096;
 
 /// Interval at which a caller checks whether an injected packet's copies have ended.
