@@ -469,6 +469,19 @@ fn hit_and_miss() {
     p.check(&[9, 0, 0, 0], &[9, 0, 0, 0]);
 }
 
+/// `@tableonly` forbids that the control plane makes the action the default; without `default_action`, the program does.
+#[test]
+fn a_table_only_no_action_is_the_implicit_default() {
+    let p = Pieces {
+        locals: "action put(bit<8> x) { hdr.h.b = x; }
+                 table t { key = { hdr.h.a : exact; } actions = { put; @tableonly NoAction; } const entries = { 1: put(7); } }",
+        ingress: "t.apply();",
+        ..Pieces::default()
+    };
+    p.check(&[1, 0, 0, 0], &[1, 7, 0, 0]);
+    p.check(&[2, 0, 0, 0], &[2, 0, 0, 0]);
+}
+
 #[test]
 fn checksums_are_checked_and_updated() {
     let data = "{ hdr.h.a, hdr.h.b }";

@@ -210,6 +210,73 @@ fn a_register_is_written_before_the_next_packet_reads_it() {
     }
 }
 
+/// The locks that several workers need do not use up the turns of a loop.
+#[test]
+fn a_loop_over_registers_suits_several_workers() {
+    let text = PROGRAM.replace(
+        "{ apply { s.egress_spec = 1; } }",
+        "{ register<bit<32>>(64) r; apply { s.egress_spec = 1;
+           for (bit<32> i = 0; i < h.h.key; i = i + 1) {
+             if (h.h.key == 2) { bit<32> v; r.read(v, 0); r.write(0, v + 1); }
+             if (h.h.key == 3) { bit<32> v; r.read(v, 1); r.write(1, v + 1); }
+             if (h.h.key == 4) { bit<32> v; r.read(v, 1); r.write(1, v + 1); } } } }",
+    );
+    for engine in [EngineKind::Jit, EngineKind::Interp] {
+        let switch = Switch::with_options(common::lower(&text), Default::default(), 2).unwrap();
+        let mut worker = switch.worker(engine, 1).unwrap();
+        let mut frame = [0; 14];
+        frame[3] = 3;
+        assert_eq!(worker.process_one(0, &frame).sent.len(), 1);
+        assert_eq!(switch.state().register_read(0, 1).unwrap(), 3u32.into(), "{engine:?}");
+    }
+}
+
+/// Some packets look up a large table before they access a register, others do not: they still access it in the order in which they
+/// came.
+#[test]
+fn packets_on_different_paths_access_a_register_in_order() {
+    let bodies = [
+        // A firewall: packets from inside write, packets from outside read.
+        "if (h.h.key & 1 == 1) { large.apply(); r.write(0, h.h.key); } else { bit<32> x; r.read(x, 0); h.h.key = x; }",
+        // The paths join before the accesses.
+        "bit<32> x; if (h.h.key & 1 == 1) { large.apply(); } r.read(x, 0); r.write(0, h.h.key); h.h.key = x;",
+        "bit<32> x; if (h.h.key & 1 == 1) { large.apply(); } else { if (h.h.key & 2 == 2) { other.apply(); } }
+         r.read(x, 0); r.write(0, h.h.key); h.h.key = x;",
+        // Actions write.
+        "bit<32> x; if (h.h.key & 1 == 1) { large.apply(); } writes.apply(); r.read(x, 0); h.h.key = x + 1;",
+        // All packets pass the lookup first: a stage may end there.
+        "bit<32> x; large.apply(); if (h.h.key & 1 == 1) { r.write(0, h.h.key); } r.read(x, 0); h.h.key = x;",
+    ];
+    let table = |name: &str, action: &str, size: u32| {
+        format!(
+            "table {name} {{ key = {{ h.h.key: exact; }} actions = {{ {action}; }} size = {size}; default_action = {action}; }}"
+        )
+    };
+    for body in bodies {
+        let declared = format!(
+            "register<bit<32>>(1) r; action keep() {{ r.write(0, h.h.key); }} {} {} {}",
+            table("large", "NoAction", 100_000),
+            table("other", "NoAction", 100_000),
+            table("writes", "keep", 100_000)
+        );
+        let apply = format!("{{ {declared} apply {{ {body} s.egress_spec = 1; }} }}");
+        let text = PROGRAM.replace("{ apply { s.egress_spec = 1; } }", &apply);
+        let [jit, interp] = [EngineKind::Jit, EngineKind::Interp].map(|engine| {
+            let switch = Switch::new(common::lower(&text)).unwrap();
+            let mut worker = switch.worker(engine, 0).unwrap();
+            let (mut pool, mut batch) = (worker.pool(64, 100).unwrap(), Batch::new());
+            for packet in 0..64u8 {
+                let mut frame = [0; 14];
+                frame[3] = packet.wrapping_mul(37);
+                batch.push(&mut pool, 0, &frame).unwrap();
+            }
+            worker.process(&mut pool, &mut batch);
+            batch.packets().iter().map(|packet| pool.frame(packet)[..4].to_vec()).collect::<Vec<_>>()
+        });
+        assert_eq!(jit, interp, "{body}");
+    }
+}
+
 /// A meter that a packet uses before and after a large table: no stage ends between the two, so that the packets of a batch use
 /// it in the order in which they came.
 #[test]

@@ -4,10 +4,9 @@
 //! The machine may be busy with other work, so each rate is given twice: by the clock, and per second of processor time of the
 //! server's threads, which is the rate of one control core. Packets are counted per second of the worker's processor time.
 
-use crate::compile::{self, EngineArg, ProgramArgs, QueueArgs, SourceArgs};
+use crate::compile::{self, EngineArg, Format, ProgramArgs, QueueArgs, SourceArgs};
 use crate::control::Process;
 use crate::cores::{Cores, place_threads, process_s};
-use crate::diagnostics::Format;
 use crate::failure::Failure;
 use crate::log::{self, Level, Voice};
 use crate::measure::{median, round};

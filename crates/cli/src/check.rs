@@ -1,11 +1,11 @@
 //! `p4jet check`: compile only.
 
-use crate::compile::{self, Compiled, EngineArg, ProgramArgs, STDIN, SourceArgs, is_stdin};
-use crate::diagnostics::{self, Format};
+use crate::compile::{self, Compiled, EngineArg, Format, ProgramArgs, STDIN, SourceArgs, is_stdin};
 use crate::failure::Failure;
 use crate::output;
 use crate::output::say;
 use p4jet_dataplane::{EngineKind, Seen};
+use p4jet_syntax::json;
 use p4jet_tools::{complexity, derive};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -68,13 +68,23 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         match check(args, program, &source, &name) {
             Ok(()) => {}
             Err(failure) if failure.status() == 1 => {
-                diagnostics::report(failure, &name, args.diagnostics);
+                report(failure, &name, args.diagnostics);
                 wrong = true;
             }
             Err(failure) => return Err(failure),
         }
     }
     if wrong { Err(Failure::Reported) } else { Ok(()) }
+}
+
+/// Prints on standard error why a program cannot be compiled.
+fn report(failure: Failure, file: &str, format: Format) {
+    match (failure, format) {
+        (Failure::Input(text), Format::Json) => {
+            eprint!("{}", json::line_without_place(file, "internal", text.trim_end()));
+        }
+        (failure, _) => failure.report(),
+    }
 }
 
 /// Refuses everything that `run` would refuse, for which it compiles to machine code, and wrong constraints. Accepts a correct
@@ -127,18 +137,12 @@ fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result
     Ok(())
 }
 
-/// Maximum number of paths through the parser that are counted.
-const PATHS_MAX: usize = 256;
-/// Maximum number of times that a path may reach the same decision.
-const VISITS_MAX: u32 = 4;
-
 fn complexity(args: &Args, compiled: &Compiled) -> Result<(), Failure> {
     let write = |path: &PathBuf, text: String| {
         p4jet_files::write(path, text)
             .map_err(|e| Failure::Environment(format!("cannot write {}: {e}", path.display())))
     };
-    let options =
-        derive::Options { port: None, paths_max: PATHS_MAX, visits_max: VISITS_MAX, seed: 1, commands: None };
+    let options = derive::Options::default();
     let found = complexity::complexity(&compiled.lowered, &compiled.typed, &options);
     let found = found.map_err(|error| match error {
         p4jet_tools::Error::Program(error) => compiled.refused(&error),

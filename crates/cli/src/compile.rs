@@ -1,6 +1,5 @@
 //! From a file name to a switch: the options that all commands share, around the stages of the compiler (crate `p4jet_compile`).
 
-use crate::diagnostics::{self, Format};
 use crate::failure::Failure;
 use crate::output;
 use crate::warnings::{Levels, WarningArgs};
@@ -13,7 +12,7 @@ use p4jet_ir::{Op, Program, SourceLoc};
 use p4jet_suggest as suggest;
 use p4jet_syntax::diagnostic::{Diagnostic, Severity};
 use p4jet_syntax::span::{FileId, SourceMap, Span};
-use p4jet_syntax::{Files, sources};
+use p4jet_syntax::{Files, json, sources};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,6 +65,16 @@ impl From<EngineArg> for EngineKind {
     }
 }
 
+/// The format of diagnostics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people: with the source line and a caret.
+    #[default]
+    Text,
+    /// For tools: one JSON object a line.
+    Json,
+}
+
 /// A compiled program and how long each stage took.
 #[derive(Clone)]
 pub struct Compiled {
@@ -86,7 +95,7 @@ pub struct Compiled {
 fn render(diagnostics: &[Diagnostic], sources: &SourceMap, format: Format) -> String {
     match format {
         Format::Text => p4jet_syntax::render(diagnostics, sources, std::io::stderr().is_terminal()),
-        Format::Json => diagnostics::json_lines(diagnostics, sources),
+        Format::Json => json::lines(diagnostics, sources),
     }
 }
 
@@ -244,7 +253,7 @@ fn unreadable(path: &Path, error: &std::io::Error, format: Format) -> Failure {
     let text = format!("cannot read {}: {error}", path.display());
     Failure::Diagnosed(match format {
         Format::Text => format!("error[unreadable]: {text}\n"),
-        Format::Json => diagnostics::without_place_line(&path.display().to_string(), "unreadable", &text),
+        Format::Json => json::line_without_place(&path.display().to_string(), "unreadable", &text),
     })
 }
 

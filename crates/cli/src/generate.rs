@@ -1,7 +1,6 @@
 //! `p4jet gen`: generates captures and matching entries.
 
-use crate::compile::{self, Compiled, ProgramArgs, QueueArgs, SourceArgs};
-use crate::diagnostics::Format;
+use crate::compile::{self, Compiled, Format, ProgramArgs, QueueArgs, SourceArgs};
 use crate::failure::Failure;
 use crate::output::{self, say};
 use crate::warnings::WarningArgs;

@@ -10,7 +10,6 @@ mod control;
 mod cores;
 mod ctl;
 mod demo;
-mod diagnostics;
 mod failure;
 mod gateway;
 mod generate;

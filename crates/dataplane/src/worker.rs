@@ -1003,15 +1003,44 @@ impl Worker {
     /// packet that left them, with the number of the [`Self::process_one`] call that it comes from.
     pub fn run_queues_out(&mut self) -> Vec<(u64, Processed)> {
         let mut all = Vec::new();
-        let (Some(mut queueing), Some((pool, batch))) = (self.queueing.take(), self.own.take()) else {
-            return all;
-        };
-        let mut steps = Steps { worker: self, pool, batch };
-        while let Some(due) = queueing.serving.next_due_ns() {
-            let now_us = due.div_ceil(1000).max(steps.worker.time.unwrap_or(0));
-            steps.worker.time = Some(now_us);
-            all.extend(run_queued(&mut queueing.serving, None, now_us, &mut steps));
+        while let Some(due_us) = self.next_due_us() {
+            all.extend(self.run_queues_at(due_us));
         }
+        all
+    }
+
+    /// Advances the stopped clock to `to_us`. Returns the outcome of each packet that left an output queue until then, with the time
+    /// in microseconds at which it left.
+    pub fn advance(&mut self, to_us: u64) -> Vec<(u64, Processed)> {
+        let mut all = Vec::new();
+        while let Some(due_us) = self.next_due_us().filter(|due_us| *due_us <= to_us) {
+            let left = self.run_queues_at(due_us);
+            all.extend(left.into_iter().map(|(_, processed)| (due_us, processed)));
+        }
+        self.time = Some(self.time_us().max(to_us));
+        all
+    }
+
+    /// Returns the time in microseconds: that of the stopped clock, or the switch's.
+    pub fn time_us(&self) -> u64 {
+        self.now_ns() / 1000
+    }
+
+    /// Returns the time in microseconds, not before now, at which the next packet can leave an output queue of [`Self::process_one`].
+    pub fn next_due_us(&self) -> Option<u64> {
+        let (queueing, _) = self.queueing.as_ref().zip(self.own.as_ref())?;
+        let due_ns = queueing.serving.next_due_ns()?;
+        Some(due_ns.div_ceil(1000).max(self.time_us()))
+    }
+
+    /// Sets the stopped clock and runs the packets that can leave their output queues then.
+    fn run_queues_at(&mut self, now_us: u64) -> Vec<(u64, Processed)> {
+        let (Some(mut queueing), Some((pool, batch))) = (self.queueing.take(), self.own.take()) else {
+            return Vec::new();
+        };
+        self.time = Some(now_us);
+        let mut steps = Steps { worker: self, pool, batch };
+        let all = run_queued(&mut queueing.serving, None, now_us, &mut steps);
         let Steps { pool, batch, .. } = steps;
         (self.queueing, self.own) = (Some(queueing), Some((pool, batch)));
         all

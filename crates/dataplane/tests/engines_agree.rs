@@ -140,12 +140,9 @@ fn compare(seed: u64, program: &Program, options: Options) -> usize {
         );
     }
     assert_eq!(state(&fast), state(&reference), "seed {seed}: extern state differs");
-    // In a batch, packets access registers in another order.
-    if !program.instances.iter().any(|i| matches!(i.kind, InstanceKind::Register { .. })) {
-        let (got, want) = (in_batches(&mut jit, &frames), in_batches(&mut interp, &frames));
-        assert_eq!(got, want, "seed {seed}: in a batch jit (left) and interpreter (right) differ");
-        assert_eq!(state(&fast), state(&reference), "seed {seed}: extern state differs after a batch");
-    }
+    let (got, want) = (in_batches(&mut jit, &frames), in_batches(&mut interp, &frames));
+    assert_eq!(got, want, "seed {seed}: in a batch jit (left) and interpreter (right) differ");
+    assert_eq!(state(&fast), state(&reference), "seed {seed}: extern state differs after a batch");
     assert_eq!(jit.tallies().is_some(), options.counted);
     assert_eq!(jit.tallies(), interp.tallies(), "seed {seed}: what was counted differs");
 
@@ -231,9 +228,7 @@ fn compare_on_threads(seed: u64, program: &Program) -> bool {
     };
     let reference = Switch::new(program.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     let mut interp = reference.worker(EngineKind::Interp, 0).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-    // In larger batches, packets access registers in another order.
-    let has_registers = program.instances.iter().any(|i| matches!(i.kind, InstanceKind::Register { .. }));
-    let together = if has_registers { 1 } else { 5 };
+    let together = 5;
     let frames: Vec<Vec<u8>> = (0..PACKETS).map(|k| random::packet(seed * PACKETS + k, program)).collect();
     let push = |pool: &mut Pool, batch: &mut Batch, frames: &[Vec<u8>]| {
         frames.iter().zip(0..).for_each(|(frame, port)| batch.push(pool, port, frame).expect("it has room"));

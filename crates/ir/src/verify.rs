@@ -14,8 +14,8 @@
 //! * An intrinsic has at most one field. `ingress` and `egress` together name each block at most once.
 //!
 //! Tables
-//! * A table has at least one action; no two have the same control-plane name. The default action is not table-only, and
-//!   actions of entries are not default-only; each has one value per parameter, which fits it.
+//! * A table has at least one action; no two have the same control-plane name. Actions of entries are not default-only.
+//!   Actions of entries and the default action have one value per parameter, which fits it.
 //! * Each entry has one match per key, of the key's kind and within its width: lpm values are 0 beyond the prefix, ternary
 //!   values are 0 outside the mask, and ranges are not empty. There are at most `size` entries. In a table with const
 //!   entries every entry is const.
@@ -409,9 +409,6 @@ impl Verifier<'_> {
         let listed = t.actions.iter().filter_map(|a| p.actions.get(a.action.index()));
         self.unique("listed actions", listed.map(|a| &a.control_name));
         self.action_call(t, &t.default, "the default action");
-        if t.actions.get(t.default.action as usize).is_some_and(|a| a.table_only) {
-            self.error("the default action is table-only");
-        }
         self.check(t.entries.len() <= t.size as usize, || {
             format!("{} entries, but the size is {}", t.entries.len(), t.size)
         });

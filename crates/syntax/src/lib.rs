@@ -21,6 +21,7 @@
 
 pub mod ast;
 pub mod diagnostic;
+pub mod json;
 mod lexer;
 mod literal;
 mod parser;

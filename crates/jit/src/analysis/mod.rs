@@ -20,7 +20,7 @@ pub mod sums;
 pub mod uncut;
 pub mod written;
 
-use crate::graph::{Graph, PerPlace};
+use crate::graph::Graph;
 use crate::slots::{Slot, SlotKind, SlotSet};
 use crate::solver::{Budget, Exceeded};
 use constants::Constants;
@@ -40,7 +40,7 @@ pub struct Analyses<'a> {
     /// Slots that copies inherit.
     pub inherited: Inherited,
     /// Places where no stage may end.
-    pub uncut: PerPlace<bool>,
+    pub uncut: uncut::Uncut,
     /// Remembered lookups.
     pub memos: Memos,
     /// The positions of headers.

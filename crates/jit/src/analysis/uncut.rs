@@ -1,6 +1,8 @@
-//! Places where no stage may end, because the next packet would reach a register or meter too early: places inside atomic parts, and
-//! places with accesses of one instance before and after, one of them a write.
+//! Places where no stage may end, because packets would reach a register or meter in another order than they arrived: places inside
+//! atomic parts, and places that only a part of the packets with access to an instance pass, or pass between two accesses. If an
+//! instance is written, all its accesses belong to one stage, and all packets that reach them come there by the same stages.
 
+use crate::analysis::liveness::At;
 use crate::graph::{Graph, PerPlace, Place};
 use crate::slots::{Slot, SlotSet};
 use crate::solver::{self, Budget};
@@ -8,15 +10,35 @@ use cranelift_codegen::entity::EntityRef;
 use p4jet_ir::{Access, InstanceId, Node, Terminator};
 use std::collections::HashMap;
 
-/// Places times accesses of instances, beyond which no stage ends anywhere instead of only where packets stay in order.
+/// Places times instances, beyond which no stage ends anywhere instead of only where packets stay in order.
 const ACCESS_BITS_MAX: usize = 1 << 27;
 
-/// Finds for each place whether no stage may end there.
-pub fn uncut(graph: &Graph) -> PerPlace<bool> {
-    let mut uncut = in_atomic_parts(graph);
-    let Some(instances) = Instances::of(graph) else { return uncut };
-    let Some(conflicts) = conflicts(graph, &instances) else { return graph.per_place(true) };
-    conflicts.into_iter().for_each(|place| uncut[place] = true);
+/// Where no stage may end.
+#[derive(Clone, Debug)]
+pub struct Uncut {
+    /// Before the statements of a place.
+    before: PerPlace<bool>,
+    /// Between the statements of a place and the actions that run there.
+    within: PerPlace<bool>,
+}
+
+impl Uncut {
+    /// True if no stage may end at this part of a place.
+    pub fn is_uncut(&self, place: Place, at: At) -> bool {
+        match at {
+            At::Place => self.before[place],
+            At::Lookup | At::Action => self.within[place],
+        }
+    }
+}
+
+/// Finds where no stage may end.
+pub fn uncut(graph: &Graph) -> Uncut {
+    let mut uncut = Uncut { before: graph.per_place(false), within: in_atomic_parts(graph) };
+    let instances = Instances::of(graph);
+    if !instances.0.is_empty() && keep_order(graph, &instances, &mut uncut).is_none() {
+        uncut = Uncut { before: graph.per_place(true), within: graph.per_place(true) };
+    }
     uncut
 }
 
@@ -33,51 +55,41 @@ fn in_atomic_parts(graph: &Graph) -> PerPlace<bool> {
     graph.places().map(is_inside).collect()
 }
 
-/// The registers and meters of a program. A set of accesses has two bits for each: that it is accessed, and that it is written.
-struct Instances(HashMap<InstanceId, usize>);
+/// The registers and meters that the program writes.
+struct Instances(HashMap<InstanceId, Slot>);
 
 impl Instances {
-    fn of(graph: &Graph) -> Option<Instances> {
-        let mut numbers: HashMap<InstanceId, usize> = HashMap::new();
+    fn of(graph: &Graph) -> Instances {
+        let mut numbers = HashMap::new();
         let bodies = graph.bodies();
         for stmt in bodies.iter().flat_map(|body| &body.nodes).flat_map(|node| &node.stmts) {
-            if let Some((instance, _)) = stmt.op.access() {
-                let next = 2 * numbers.len();
+            if let Some((instance, Access::Write)) = stmt.op.access() {
+                let next = Slot::new(numbers.len());
                 numbers.entry(instance).or_insert(next);
             }
         }
-        (!numbers.is_empty()).then_some(Instances(numbers))
+        Instances(numbers)
     }
 
-    fn bits(&self) -> usize {
-        2 * self.0.len()
-    }
-
-    /// The accesses of these nodes.
+    /// The instances that these nodes access.
     fn accesses(&self, nodes: &[Node]) -> SlotSet {
-        let mut set = SlotSet::new(self.bits());
-        for stmt in nodes.iter().flat_map(|node| &node.stmts) {
-            if let Some((instance, access)) = stmt.op.access() {
-                set.insert(Slot::new(self.0[&instance]));
-                if access == Access::Write {
-                    set.insert(Slot::new(self.0[&instance] + 1));
-                }
-            }
-        }
+        let mut set = SlotSet::new(self.0.len());
+        let accesses = nodes.iter().flat_map(|node| &node.stmts).filter_map(|stmt| stmt.op.access());
+        accesses.filter_map(|(instance, _)| self.0.get(&instance)).for_each(|number| _ = set.insert(*number));
         set
     }
 }
 
-/// The accesses at a place: by its statements, and by the actions that run there.
+/// The instances accessed at a place: by its statements, and by the actions that run there.
 #[derive(Clone)]
 struct Accesses {
     stmts: SlotSet,
     actions: SlotSet,
 }
 
-/// Reached places with accesses of one instance before and after, one of them a write; `None` if finding them takes too long.
-fn conflicts(graph: &Graph, instances: &Instances) -> Option<Vec<Place>> {
-    let bits = instances.bits();
+/// Adds the places that would change the order of accesses; `None` if finding them takes too long.
+fn keep_order(graph: &Graph, instances: &Instances, uncut: &mut Uncut) -> Option<()> {
+    let bits = instances.0.len();
     if bits.saturating_mul(graph.count()) > ACCESS_BITS_MAX {
         return None;
     }
@@ -93,23 +105,15 @@ fn conflicts(graph: &Graph, instances: &Instances) -> Option<Vec<Place>> {
             }
         }
     }
-    let mut budget = Budget::new(8 * ACCESS_BITS_MAX);
-    // Up to the end of a place's statements, and from there on.
-    let mut before: PerPlace<SlotSet> = own.values().map(|own| own.stmts.clone()).collect();
-    solver::forward(
-        graph,
-        &mut before,
-        graph.reached(),
-        &mut budget,
-        |_| bits,
-        |into, from| into.union(from),
-        |place, before, edge| {
-            let mut behind = before.clone();
-            behind.union(&own[place].actions);
-            graph.successors(place).iter().for_each(|&next| edge(next, &behind));
-        },
-    )
-    .ok()?;
+    let after = accesses_after(graph, &own, bits)?;
+    for instance in instances.0.values() {
+        keep_order_of(graph, *instance, &own, &after, uncut);
+    }
+    Some(())
+}
+
+/// The instances accessed after the statements of each place.
+fn accesses_after(graph: &Graph, own: &PerPlace<Accesses>, bits: usize) -> Option<PerPlace<SlotSet>> {
     let mut predecessors = graph.per_place(Vec::new());
     for place in graph.reached() {
         graph.successors(place).iter().for_each(|&next| predecessors[next].push(place));
@@ -119,7 +123,7 @@ fn conflicts(graph: &Graph, instances: &Instances) -> Option<Vec<Place>> {
         graph,
         &mut after,
         &predecessors,
-        &mut budget,
+        &mut Budget::new(8 * ACCESS_BITS_MAX),
         |_| bits,
         |into, from| into.union(from),
         |place, after| {
@@ -132,13 +136,34 @@ fn conflicts(graph: &Graph, instances: &Instances) -> Option<Vec<Place>> {
         },
     )
     .ok()?;
-    let is_conflict = |place: &Place| {
-        let (before, after) = (&before[*place], &after[*place]);
-        let is_written = |bit: Slot| {
-            let written = Slot::new(bit.index() + 1);
-            bit.index().is_multiple_of(2) && (before.contains(written) || after.contains(written))
-        };
-        before.iter().any(|bit| after.contains(bit) && is_written(bit))
-    };
-    Some(graph.reached().filter(is_conflict).collect())
+    Some(after)
+}
+
+/// Adds the places where a stage must not end because of one instance: those from which packets reach an access, unless all packets
+/// that reach an access come through them first. In reverse post-order, they do if no edge that leads to an access passes over the
+/// place and no place before it has an access.
+fn keep_order_of(
+    graph: &Graph,
+    instance: Slot,
+    own: &PerPlace<Accesses>,
+    after: &PerPlace<SlotSet>,
+    uncut: &mut Uncut,
+) {
+    // The last place, in this order, to which an edge from an earlier place leads.
+    let mut farthest = 0;
+    let order = |place: Place| graph.order(place).unwrap_or(usize::MAX);
+    for place in graph.reached() {
+        let in_stmts = own[place].stmts.contains(instance);
+        let is_after = after[place].contains(instance);
+        let is_passed_over = farthest > order(place);
+        uncut.before[place] |= (in_stmts || is_after) && is_passed_over;
+        uncut.within[place] |= is_after && (in_stmts || is_passed_over);
+        if in_stmts || own[place].actions.contains(instance) {
+            farthest = usize::MAX;
+        } else if is_after {
+            let leads = |next: &Place| own[*next].stmts.contains(instance) || after[*next].contains(instance);
+            let next = graph.successors(place).iter().filter(|next| leads(next)).map(|&next| order(next));
+            farthest = next.fold(farthest, usize::max);
+        }
+    }
 }

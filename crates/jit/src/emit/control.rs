@@ -41,7 +41,7 @@ impl<'a> Codegen<'a, '_> {
         loop {
             if let Some(place) = self.blocks.work.pop() {
                 self.emit_place(place)?;
-            } else if let Some((block, place)) = self.blocks.cold_exits.pop() {
+            } else if let Some((block, place)) = self.blocks.side_exits.pop() {
                 self.b.switch_to_block(block);
                 let to = self.block_of(place);
                 self.b.ins().jump(to, &[]);
@@ -58,7 +58,7 @@ impl<'a> Codegen<'a, '_> {
         if self.blocks.current.is_some_and(is_side_exit) {
             let block = self.b.create_block();
             self.b.set_cold_block(block);
-            self.blocks.cold_exits.push((block, place));
+            self.blocks.side_exits.push((block, place));
             return block;
         }
         self.block_of(place)

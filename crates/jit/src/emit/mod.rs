@@ -9,8 +9,8 @@
 //! one address does not help (tries, decision trees), the keys of all waiting packets are looked up in one call; at
 //! most two such tables cut stages. If the number of entries is known, only large tables cut, also for what their rows
 //! lead to: rows and counters are prefetched, and group members are selected for all waiting packets at once. A part of
-//! the program that is atomic with respect to other packets ends no stage: between a register's read and its write no
-//! other packet of the batch runs.
+//! the program that is atomic with respect to other packets ends no stage, and no stage ends where packets would access a
+//! register in another order than they came.
 //!
 //! **Fields.** Inside a stage every field is an SSA value. The longest-lived fields of a large program stay in the PHV
 //! all the time. A field that no statement has set is read from the frame where it is needed, at any position of its header;
@@ -200,7 +200,7 @@ struct Blocks {
     /// Places whose code has not been emitted yet.
     work: Vec<Place>,
     /// Blocks where packets leave a hot path, and the places where they go.
-    cold_exits: Vec<(Block, Place)>,
+    side_exits: Vec<(Block, Place)>,
     /// The blocks where packets are dropped, by reason, and by place if drops are counted; without a reason the packet is done.
     drops: HashMap<(Option<DropReason>, Loc), Block>,
     /// The place whose code is being emitted.

@@ -143,7 +143,7 @@ pub(super) fn prologue<'a, 'f>(
         blocks: Blocks {
             places: HashMap::new(),
             work: Vec::new(),
-            cold_exits: Vec::new(),
+            side_exits: Vec::new(),
             drops: HashMap::new(),
             current: None,
             finish,

@@ -2,7 +2,8 @@
 
 use super::shapes::Shapes;
 use crate::analysis::liveness::At;
-use crate::graph::{Graph, PerPlace, Place};
+use crate::analysis::uncut::Uncut;
+use crate::graph::{Graph, Place};
 use cranelift_codegen::entity::entity_impl;
 use p4jet_ir::{TableId, Terminator};
 use p4jet_tables::Structure;
@@ -84,14 +85,15 @@ pub enum BatchWork {
 
 /// Cuts at every table whose lookup touches memory that prefetching helps, and at those where looking up the keys of all packets at
 /// once helps; after the lookup of large tables of routes; and where the graph stops. If `everywhere`, before and after every lookup.
-pub fn cuts(graph: &Graph, shapes: &Shapes, uncut: &PerPlace<bool>, everywhere: bool) -> Vec<Cut> {
+pub fn cuts(graph: &Graph, shapes: &Shapes, uncut: &Uncut, everywhere: bool) -> Vec<Cut> {
     let mut cuts = Vec::new();
     for place in graph.reached().filter(|&place| !graph.is_in_cycle(place)) {
-        if graph.stops_at(place) {
+        // Where the part of another thread begins, the order was checked before.
+        if graph.stops_at(place) && !(everywhere && uncut.is_uncut(place, At::Place)) {
             cuts.push(Cut { place, at: At::Place, reason: Reason::Stop, preparation: Preparation::Nothing });
         }
         if let Terminator::Apply { table, .. } = graph.node(place).terminator
-            && !uncut[place]
+            && !uncut.is_uncut(place, At::Lookup)
         {
             let measured = everywhere.then_some(Reason::Measured);
             let large = shapes.is_large(table).then_some(Reason::LargeTable);

@@ -51,6 +51,13 @@ pub struct Options {
     pub commands: Option<(String, String)>,
 }
 
+impl Default for Options {
+    /// Up to 256 paths, each of which reaches a decision up to four times.
+    fn default() -> Options {
+        Options { port: None, paths_max: 256, visits_max: 4, seed: 1, commands: None }
+    }
+}
+
 /// Maximum number of attempts to solve a path, with different bits each time, because some depend on a hash.
 const TRIES_MAX: u64 = 8;
 /// Number of these attempts after which another set is started if the packet fits no set.

@@ -1,34 +1,23 @@
 //! Diagnostics as JSON, for editors and scripts.
 
-use crate::failure::Failure;
-use p4jet_syntax::diagnostic::{Diagnostic, Severity};
-use p4jet_syntax::span::{SourceMap, Span};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::span::{SourceMap, Span};
 use serde_json::{Value, json};
-
-/// The format of diagnostics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// For people: with the source line and a caret.
-    #[default]
-    Text,
-    /// For tools: one JSON object a line.
-    Json,
-}
 
 /// Maximum number of diagnostics that are written, as in text.
 const SHOWN_MAX: usize = 500;
 
 /// Returns one JSON object per line for each diagnostic.
-pub fn json_lines(diagnostics: &[Diagnostic], sources: &SourceMap) -> String {
+pub fn lines(diagnostics: &[Diagnostic], sources: &SourceMap) -> String {
     let shown = &diagnostics[..diagnostics.len().min(SHOWN_MAX)];
-    let mut text: String = shown.iter().map(|d| format!("{}\n", json(d, sources))).collect();
+    let mut text: String = shown.iter().map(|d| format!("{}\n", object(d, sources))).collect();
     if let Some(more) = diagnostics.len().checked_sub(SHOWN_MAX).filter(|more| *more > 0) {
         text += &format!("{}\n", without_place(None, "info", None, &format!("{more} more are not shown")));
     }
     text
 }
 
-fn json(diagnostic: &Diagnostic, sources: &SourceMap) -> Value {
+fn object(diagnostic: &Diagnostic, sources: &SourceMap) -> Value {
     let severity = match diagnostic.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
@@ -74,16 +63,6 @@ fn without_place(file: Option<&str>, severity: &str, code: Option<&str>, message
 }
 
 /// Returns a line for an error without a place in a program.
-pub fn without_place_line(file: &str, code: &str, message: &str) -> String {
+pub fn line_without_place(file: &str, code: &str, message: &str) -> String {
     format!("{}\n", without_place(Some(file), "error", Some(code), message))
-}
-
-/// Prints on standard error why a program cannot be compiled.
-pub fn report(failure: Failure, file: &str, format: Format) {
-    match (failure, format) {
-        (Failure::Input(text), Format::Json) => {
-            eprint!("{}", without_place_line(file, "internal", text.trim_end()));
-        }
-        (failure, _) => failure.report(),
-    }
 }
