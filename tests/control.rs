@@ -174,6 +174,13 @@ fn ctl_works_over_both_sockets() {
     ctl(&["help"]).expect_status(3).says(&["no switch listens at "]);
 }
 
+#[test]
+fn allowed_users_need_an_address() {
+    let mut command = p4jet_run(&program("basic_l2"));
+    let refused = run_command(command.args(["-i", "0@mem", "--allow-users", "all"])).expect_status(2);
+    refused.says(&["--allow-users concerns TCP and P4Runtime: add --control-tcp or --p4runtime"]);
+}
+
 /// The log shows refused clients.
 #[test]
 fn refused_clients_are_in_the_log() {
@@ -529,11 +536,15 @@ fn refused_ports_and_captures_leave_files_alone() {
     refused("port_add pcap:,keep 0", "there is already a port 0");
     refused("port_add pcap:,keep 4 .", "a directory");
     here(&format!("port_add pcap:{granted}/none,{keep} 4")).expect_status(1).says(&["No such file"]);
+    refused("port_add pcap:,keep 4 keep", "would overwrite a file of port `4@pcap:,keep`");
+    refused("port_add pcap:,keep 4 first.pcap", "would overwrite a file of port `0@");
     assert_eq!(fs::read_to_string(&keep).unwrap(), "keep");
     refused("port_add pcap:,first.pcap 4", "which one of them writes");
     here(&format!("capture start 0 {granted}/ok.pcap")).expect_status(0);
     refused("port_add pcap:,ok.pcap 4", "would overwrite a file of port `4@pcap:,ok.pcap`");
     refused("capture start 0 ok.pcap", "ok.pcap is being written already");
+    refused("port_add pcap:,keep 4 ok.pcap", "ok.pcap is being written already");
+    assert_eq!(fs::read_to_string(&keep).unwrap(), "keep");
     assert_eq!(tcp("port_add pcap:,new.pcap 4"), "");
     fs::hard_link(format!("{granted}/new.pcap"), dir.file("linked")).unwrap();
     for name in [format!("{granted}/new.pcap"), dir.file("linked")] {

@@ -317,14 +317,16 @@ fn traces_of_long_loops_are_bounded() {
     let chain = common::chain::compile("long.p4", &text, p4jet_jit::Options::default());
     let common::chain::Outcome::Compiled { reference, optimised } = chain else { panic!("it is refused") };
     optimised.set_lowered(Arc::new(reference.program().clone()));
-    let (trace, _) = optimised.trace_dry(1, &[1, 0], 0).unwrap();
-    assert!(
-        matches!(trace.events[..], [.., TraceEvent::LeftOut { .. }, TraceEvent::Sent { port: 1, .. }]),
-        "{:?}",
-        trace.events.last()
-    );
-    assert!(trace.bytes() <= TRACE_BYTES_MAX && trace.events.len() < 10_000, "{}", trace.bytes());
-    assert!(trace.render(reference.program()).contains(" further steps are left out\n"));
+    // One through a running switch, and one of `p4jet trace`.
+    for trace in [optimised.trace_dry(1, &[1, 0], 0).unwrap().0, reference.trace(1, &[1, 0]).unwrap().0] {
+        assert!(
+            matches!(trace.events[..], [.., TraceEvent::LeftOut { .. }, TraceEvent::Sent { port: 1, .. }]),
+            "{:?}",
+            trace.events.last()
+        );
+        assert!(trace.bytes() <= TRACE_BYTES_MAX && trace.events.len() < 10_000, "{}", trace.bytes());
+        assert!(trace.render(reference.program()).contains(" further steps are left out\n"));
+    }
     let running = Arc::new(start(&optimised, EngineKind::Jit));
     let observer = Observer::new(Arc::clone(&running));
     let id = observer.add_trace(TraceSpec { count: 20, ..TraceSpec::default() }).unwrap();

@@ -160,7 +160,8 @@ fn other_users_cannot_reach_the_control_socket() {
         };
         let there = socket.to_str().unwrap();
         ask(USER, &["--socket", there]).expect_status(0).prints(&["3\n"]);
-        ask(OTHER, &["--socket", there]).expect_status(3).says(&["no switch listens at", "ermission denied"]);
+        let refused = ask(OTHER, &["--socket", there]).expect_status(3);
+        refused.says(&["this user may not connect to", "ermission denied", "--allow-users UID"]);
         ask(OTHER, &[]).expect_status(3).says(&["this user runs no switch"]);
         if more.is_empty() {
             ask(USER, &[]).expect_status(0).prints(&["3\n"]);
@@ -198,6 +199,14 @@ fn other_users_are_refused_over_tcp() {
         // Root and the switch's user always.
         for user in [USER, 0] {
             ask(user).expect_status(0).prints(&["3\n"]);
+        }
+        // bmv2's tool says so before it says that it is done.
+        let mut cli = place.p4jet(OTHER, "");
+        cli.args(["simple_switch_CLI", "--thrift-port", "9090"]);
+        let cli = network.switch.enter(move || run_command(&mut cli)).expect_status(others);
+        assert_eq!(cli.stdout.contains("Done"), others == 0, "{}", cli.stdout);
+        if others != 0 {
+            cli.says(&["user 54322 may not control this switch", "--allow-users"]);
         }
         let other = ask(OTHER).expect_status(others);
         if others != 0 {

@@ -6,7 +6,8 @@ use crate::failure::Failure;
 use crate::log::{Level, Voice};
 use crate::stats::{Meter, port_stats};
 use p4jet_control::{
-    ControlError, DryRun, Host, Keep, PortStats, Program, Ready, Rights, SharedControl, Stats, Swap, Swapped,
+    ControlError, DryRun, Host, Keep, Opened, PortStats, Program, Ready, Rights, SharedControl, Stats, Swap,
+    Swapped,
 };
 use p4jet_dataplane::{
     Cancel, CaptureInfo, CaptureSpec, Carried, Injected, NewPort, Observer, RunError, Running, Subscription,
@@ -165,12 +166,92 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Process {
+    /// Starts a capture whose file was checked.
+    fn begin_capture(&self, spec: &CaptureSpec, file: &Opened) -> Result<(), ControlError> {
+        self.observer.start_capture_in(spec.clone(), file.path())?;
+        let started = format!("capture started: {}", spec.path.display());
+        self.voice.report(Level::Info, "capture", Some(spec.port), started);
+        Ok(())
+    }
+
     fn check_port(&self, port: u32) -> Result<(), ControlError> {
         let ports: Vec<u32> = self.running.ports().iter().map(|p| p.number).collect();
         match ports.contains(&port) {
             true => Ok(()),
             false => Err(RunError::NoPort(port, ports).into()),
         }
+    }
+
+    /// Opens a port, and a capture of its frames if there is a file for it: both or neither.
+    fn open_port(
+        &self,
+        number: u32,
+        spec: &str,
+        capture: Option<&Path>,
+        rights: &Rights,
+    ) -> Result<(), ControlError> {
+        let spec: PortSpec = format!("{number}@{spec}").parse().map_err(of_port)?;
+        let mut uses = lock(&self.uses);
+        // Opening a port or a capture empties its file, so nothing is opened before everything is checked.
+        self.running.check_new_port(number)?;
+        // The files stay open until the port has opened them too.
+        let mut files = Vec::new();
+        let mut given = Vec::new();
+        let mut opened = spec.clone();
+        match &mut opened.kind {
+            PortKind::Packet(_) | PortKind::Xdp { .. } | PortKind::Tap(_) | PortKind::Descriptor(_) => {
+                rights.check_interface(&spec_text(&spec))?;
+            }
+            PortKind::Pcap { input, output } => {
+                if let Some(path) = input {
+                    files.push(rights.input(path)?);
+                    given.push(path.display().to_string());
+                    *path = files[files.len() - 1].path().to_path_buf();
+                }
+                if let Some(path) = output {
+                    files.push(rights.output(path)?);
+                    given.push(path.display().to_string());
+                    *path = files[files.len() - 1].path().to_path_buf();
+                }
+            }
+            PortKind::Memory => {}
+        }
+        let new = PortUse::new(spec.clone(), &opened.kind);
+        new.check_beside(&uses).map_err(of_port)?;
+        for capture in self.observer.captures() {
+            p4jet_ports::check_capture(&capture.path, capture.file.as_ref(), std::slice::from_ref(&new))
+                .map_err(of_port)?;
+        }
+        let capture = match capture {
+            None => None,
+            Some(path) => {
+                let file = rights.output(path)?;
+                let id = FileId::of(file.path());
+                for ports in [&uses[..], std::slice::from_ref(&new)] {
+                    p4jet_ports::check_capture(path, id.as_ref(), ports).map_err(of_port)?;
+                }
+                self.observer.check_new_capture(path, id.as_ref())?;
+                Some((CaptureSpec::all(number, path), file))
+            }
+        };
+        self.ports_changed.store(true, Ordering::Relaxed);
+        let mut port = open(&self.running, &opened, &self.ports, &self.voice).map_err(|failure| {
+            // Messages contain the names that were given, not those under which the files are open. A longer name may start
+            // with a shorter one.
+            let opened = files.iter().map(|file| file.path().display().to_string());
+            let mut names: Vec<(String, String)> = opened.zip(given).collect();
+            names.sort_by_key(|(opened, _)| std::cmp::Reverse(opened.len()));
+            let text = names.iter().fold(failure.text(), |text, (opened, given)| text.replace(opened, given));
+            ControlError::system(text).field("port")
+        })?;
+        port.spec = spec_text(&spec);
+        self.running.add_ports(vec![port])?;
+        // Its output file exists now.
+        uses.push(PortUse::new(spec.clone(), &opened.kind));
+        self.voice.report(Level::Info, "port_added", Some(number), format!("it is {}", spec_text(&spec)));
+        let begun = capture.map_or(Ok(()), |(capture, file)| self.begin_capture(&capture, &file));
+        drop(uses);
+        begun.or_else(|error| self.remove_port(number).and(Err(error)))
     }
 
     /// Compiles a program; a failure is also logged.
@@ -386,19 +467,17 @@ impl Host for Process {
     }
 
     fn start_capture(&self, spec: CaptureSpec, rights: &Rights) -> Result<(), ControlError> {
-        let (port, file) = (Some(spec.port), spec.path.display().to_string());
-        let begin = || -> Result<(), ControlError> {
+        let begin = || {
             self.check_port(spec.port)?;
             let uses = lock(&self.uses);
             let opened = rights.output(&spec.path)?;
             let file = FileId::of(opened.path());
             p4jet_ports::check_capture(&spec.path, file.as_ref(), &uses).map_err(of_port)?;
-            Ok(self.observer.start_capture_in(spec.clone(), opened.path())?)
+            self.begin_capture(&spec, &opened)
         };
         let begun = begin();
-        match &begun {
-            Ok(()) => self.voice.report(Level::Info, "capture", port, format!("capture started: {file}")),
-            Err(why) => self.voice.report(Level::Warn, "capture", port, why.message.as_str()),
+        if let Err(why) = &begun {
+            self.voice.report(Level::Warn, "capture", Some(spec.port), why.message.as_str());
         }
         begun
     }
@@ -420,54 +499,17 @@ impl Host for Process {
     }
 
     fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), ControlError> {
-        let spec: PortSpec = format!("{number}@{spec}").parse().map_err(of_port)?;
-        let mut uses = lock(&self.uses);
-        // Opening a port empties its output file, so nothing is opened for a port that is refused.
-        self.running.check_new_port(number)?;
-        // The files stay open until the port has opened them too.
-        let mut files = Vec::new();
-        let mut given = Vec::new();
-        let mut opened = spec.clone();
-        match &mut opened.kind {
-            PortKind::Packet(_) | PortKind::Xdp { .. } | PortKind::Tap(_) | PortKind::Descriptor(_) => {
-                rights.check_interface(&spec_text(&spec))?;
-            }
-            PortKind::Pcap { input, output } => {
-                if let Some(path) = input {
-                    files.push(rights.input(path)?);
-                    given.push(path.display().to_string());
-                    *path = files[files.len() - 1].path().to_path_buf();
-                }
-                if let Some(path) = output {
-                    files.push(rights.output(path)?);
-                    given.push(path.display().to_string());
-                    *path = files[files.len() - 1].path().to_path_buf();
-                }
-            }
-            PortKind::Memory => {}
-        }
-        let new = PortUse::new(spec.clone(), &opened.kind);
-        new.check_beside(&uses).map_err(of_port)?;
-        for capture in self.observer.captures() {
-            p4jet_ports::check_capture(&capture.path, capture.file.as_ref(), std::slice::from_ref(&new))
-                .map_err(of_port)?;
-        }
-        self.ports_changed.store(true, Ordering::Relaxed);
-        let mut port = open(&self.running, &opened, &self.ports, &self.voice).map_err(|failure| {
-            // Messages contain the names that were given, not those under which the files are open. A longer name may start
-            // with a shorter one.
-            let opened = files.iter().map(|file| file.path().display().to_string());
-            let mut names: Vec<(String, String)> = opened.zip(given).collect();
-            names.sort_by_key(|(opened, _)| std::cmp::Reverse(opened.len()));
-            let text = names.iter().fold(failure.text(), |text, (opened, given)| text.replace(opened, given));
-            ControlError::system(text).field("port")
-        })?;
-        port.spec = spec_text(&spec);
-        self.running.add_ports(vec![port])?;
-        // Its output file exists now.
-        uses.push(PortUse::new(spec.clone(), &opened.kind));
-        self.voice.report(Level::Info, "port_added", Some(number), format!("it is {}", spec_text(&spec)));
-        Ok(())
+        self.open_port(number, spec, None, rights)
+    }
+
+    fn add_captured_port(
+        &self,
+        number: u32,
+        spec: &str,
+        capture: &Path,
+        rights: &Rights,
+    ) -> Result<(), ControlError> {
+        self.open_port(number, spec, Some(capture), rights)
     }
 
     fn remove_port(&self, number: u32) -> Result<(), ControlError> {
@@ -485,6 +527,11 @@ impl Host for Process {
 
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn load_cancelled(&self, program: &Path) {
+        let text = format!("{} is not loaded: its client has left", program.display());
+        self.voice.report(Level::Info, "load", None, text);
     }
 
     fn clients_refused(&self, why: &str) {

@@ -125,7 +125,14 @@ fn connected(args: &Address) -> Result<Client, Failure> {
             }
         },
     };
-    Client::unix(&path).map_err(|e| no_switch(&path.display(), e))
+    Client::unix(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => Failure::Environment(format!(
+            "this user may not connect to {}: {error}; only the user of the switch and root may, or start the switch with \
+             --control-tcp PORT --allow-users UID and use --tcp PORT here",
+            path.display()
+        )),
+        _ => no_switch(&path.display(), error),
+    })
 }
 
 /// The connection failed.

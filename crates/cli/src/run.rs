@@ -15,7 +15,7 @@ use p4jet_dataplane::{
     RING_DEFAULT, RING_MAX, RunError, RunOptions, Running, THREADS_MAX,
 };
 use p4jet_ports::{FileId, LinkStatus, PortOptions, PortSpec, PortUse};
-use p4jet_text::{cannot_use_state, capture_spec, captures_text, read_command};
+use p4jet_text::{Users, cannot_use_state, capture_spec, captures_text, read_command};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -201,6 +201,11 @@ const CODE_WAIT: Duration = Duration::from_millis(50);
 
 /// Runs until the ports have ended, the user quits, or a signal arrives.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let has_address = args.control.tcp.is_some() || args.p4runtime.address.is_some();
+    if args.control.allow_users != Users::default() && !has_address {
+        let why = "--allow-users concerns TCP and P4Runtime: add --control-tcp or --p4runtime";
+        return Err(Failure::Usage(why.to_string()));
+    }
     let specs: Vec<PortSpec> = args
         .ports
         .iter()

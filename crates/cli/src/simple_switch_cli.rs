@@ -54,7 +54,12 @@ pub fn run(args: &[OsString]) -> Result<(), Failure> {
     };
     client.read_programs_by(ctl::read_program);
     if options.json.is_none() {
-        say!("Obtaining JSON from switch...\nDone")?;
+        say!("Obtaining JSON from switch...")?;
+    }
+    // The switch may refuse this user.
+    client.command("", false).map_err(ctl::gone)?;
+    if options.json.is_none() {
+        say!("Done")?;
     }
     match prompt::interact(&mut client) {
         Ok(failed) if failed > 0 && options.strict => Err(Failure::Reported),

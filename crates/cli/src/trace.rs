@@ -41,7 +41,7 @@ pub struct Args {
 /// Default number of packets of a capture to trace.
 const FIRST_DEFAULT: usize = 10;
 
-/// Maximum number of lines of text; JSON contains all steps.
+/// Maximum number of lines of text; JSON contains all steps of the trace.
 const LINES_MAX: usize = 4000;
 
 /// Traces one packet, or those of a capture.

@@ -70,7 +70,7 @@ impl Compilations {
             let late = Instant::now() >= until;
             if late || cancel.is_cancelled() {
                 drop(all);
-                let text = "four compilations have been running for 30 seconds; try again later";
+                let text = "this compilation did not get a turn within 30 seconds, because at most four run at a time; try again later";
                 return Err(if late { ControlError::limit(text) } else { ControlError::cancelled() });
             }
             all = self.changed.wait_timeout(all, CANCEL_CHECK).unwrap_or_else(PoisonError::into_inner).0;

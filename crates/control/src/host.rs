@@ -94,6 +94,18 @@ pub trait Host: Send + Sync {
     /// Opens a port, specified as after `-i N@`.
     fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<(), ControlError>;
 
+    /// Like [`Self::add_port`], and captures the frames of the port in a file: both or neither.
+    fn add_captured_port(
+        &self,
+        number: u32,
+        spec: &str,
+        capture: &Path,
+        rights: &Rights,
+    ) -> Result<(), ControlError> {
+        let _ = (number, spec, capture, rights);
+        Err(not_offered())
+    }
+
     /// Closes a port.
     fn remove_port(&self, number: u32) -> Result<(), ControlError>;
 
@@ -174,6 +186,11 @@ pub trait Host: Send + Sync {
 
     /// Requests that the switch stop.
     fn stop(&self);
+
+    /// Reports that a program is not loaded, because its client has left.
+    fn load_cancelled(&self, program: &Path) {
+        let _ = program;
+    }
 
     /// Reports refused clients: the last one and the reason. Called rarely, however many clients are refused.
     fn clients_refused(&self, why: &str) {

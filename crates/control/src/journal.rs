@@ -41,6 +41,8 @@ pub(crate) struct Journal {
     journal_bytes: u64,
     snapshot_bytes: u64,
     serial: u64,
+    /// The new journal that continues `FILE`, as long as it could not be renamed into place.
+    unplaced: Option<(File, JournalHeader)>,
     /// True if the files lack a change, or have something else: nothing is appended until they have been replaced.
     incomplete: bool,
     /// True if the files on disk are damaged or do not fit, and could not be saved under another name yet.
@@ -238,6 +240,7 @@ impl Journal {
             let now = &control.program().name;
             is_other = file.program.filter(|program| program != now);
             serial = file.serial.unwrap_or(0);
+            let replacement = replacement(&beside(path, ".journal.new"), file.serial);
             match (&first, &journal) {
                 (First::Sealed(header), Some(journal))
                     if file.serial.is_none_or(|s| s == header.serial) && file.sealed =>
@@ -259,7 +262,7 @@ impl Journal {
                     }
                 }
                 // The switch ended during a replacement: `FILE` has all acknowledged changes.
-                _ if is_replacement(&beside(path, ".journal.new"), file.serial) => {}
+                _ if let Some(header) = &replacement => restoring.count_unwritten(header),
                 // Earlier versions emptied the journal first and numbered it afterwards.
                 (First::Nothing | First::Plain(_), _) if !file.sealed => {}
                 (First::Nothing, _) => {
@@ -331,6 +334,7 @@ impl Journal {
             journal_bytes,
             snapshot_bytes,
             serial,
+            unplaced: None,
             // The next change can continue files that have everything.
             incomplete: last.is_none() || !lost.is_empty(),
             must_be_kept: !lost.is_empty(),
@@ -393,6 +397,7 @@ impl Journal {
         let (hidden, hidden_journal) = (beside(&self.path, ".new"), beside(&self.path, ".journal.new"));
         let header = JournalHeader::new(self.serial.max(self.header.as_ref().map_or(0, |h| h.serial)) + 1);
         let first = header.line();
+        self.unplaced = None;
         let written = (|| {
             let journal = create(&hidden_journal)?;
             journal.try_lock().map_err(|_| io::Error::other("another process has locked the new journal"))?;
@@ -416,8 +421,11 @@ impl Journal {
         // Until the new journal has its name, nothing may be appended: the next start would not find it.
         self.incomplete = true;
         let journal_path = beside(&self.path, ".journal");
-        check_left(&journal_path).map_err(of(&journal_path))?;
-        fs::rename(&hidden_journal, journal_path)?;
+        let placed = check_left(&journal_path).and_then(|()| fs::rename(&hidden_journal, &journal_path));
+        if let Err(error) = placed {
+            self.unplaced = Some((journal, header));
+            return Err(of(&journal_path)(error));
+        }
         (self.journal, self.journal_bytes, self.header) = (Some(journal), first.len() as u64, Some(header));
         self.incomplete = false;
         // Both files exist even if this fails; only a power cut could reveal the difference.
@@ -483,22 +491,30 @@ impl Journal {
         written
     }
 
-    /// Records in the first line that a change could not be written: even a full disk has room there.
+    /// Records in the first line of the journal that continues `FILE` that a change could not be written: even a full disk has
+    /// room there.
     pub(crate) fn mark_unwritten(&mut self) {
         self.incomplete = true;
-        if let (Some(journal), Some(header), false) = (&self.journal, &mut self.header, self.must_be_kept) {
+        let continues = match &mut self.unplaced {
+            Some((journal, header)) => Some((&*journal, header)),
+            None => self.journal.as_ref().zip(self.header.as_mut()),
+        };
+        if let (Some((journal, header)), false) = (continues, self.must_be_kept) {
             header.unwritten += 1;
             let _ = journal.write_all_at(&header.line(), 0);
         }
     }
 }
 
-/// True if this journal has no changes yet and continues the state file with this number.
-fn is_replacement(path: &Path, serial: Option<u64>) -> bool {
+/// The first line of this journal, if it has no changes yet and continues the state file with this number.
+fn replacement(path: &Path, serial: Option<u64>) -> Option<JournalHeader> {
     let mut options = OpenOptions::new();
     let opened = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let first = opened.and_then(|journal| first_line(&journal));
-    matches!(first, Ok(First::Sealed(header)) if Some(header.serial) == serial && header.changes == 0)
+    match first {
+        Ok(First::Sealed(header)) if Some(header.serial) == serial && header.changes == 0 => Some(header),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -554,6 +570,31 @@ mod tests {
         journal.note(&control, changes(), true).unwrap();
         assert_ne!(serial(&journal), first);
         drop(journal);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn unwritten_changes_are_counted_although_the_new_journal_has_no_place() {
+        let folder = folder("unplaced");
+        let file = folder.join("state");
+        let (control, mut journal, _) = opened(&file);
+        let (name, moved) = (beside(&file, ".journal"), folder.join("moved"));
+        fs::rename(&name, &moved).unwrap();
+        fs::create_dir(&name).unwrap();
+        let error = journal.replace(&control).unwrap_err().to_string();
+        assert!(error.contains("state.journal: it is a directory"), "{error}");
+        journal.mark_unwritten();
+        drop(journal);
+        fs::remove_dir(&name).unwrap();
+        fs::rename(&moved, &name).unwrap();
+        let (_, journal, report) = opened(&file);
+        assert!(
+            report.contains(&"journal: 1 change could not be written at the time".to_string()),
+            "{report:?}"
+        );
+        drop(journal);
+        let (_, _, report) = opened(&file);
+        assert_eq!(report, Vec::<String>::new(), "it is reported once");
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -267,6 +267,14 @@ impl<'c> Restoring<'c, '_> {
         }
     }
 
+    /// Reports the changes that could not be written to a journal.
+    pub(crate) fn count_unwritten(&mut self, header: &JournalHeader) {
+        if header.unwritten > 0 {
+            let lost = count(header.unwritten as usize, "change");
+            self.damage("journal", format!("{lost} could not be written at the time"));
+        }
+    }
+
     /// Applies the readable part of a state file or dump. An error means that the file is neither.
     pub(crate) fn read(&mut self, mut input: impl BufRead) -> io::Result<StateFile> {
         let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
@@ -426,10 +434,7 @@ impl<'c> Restoring<'c, '_> {
                     format!("the last {missing} of {} are missing, so it was cut short", header.changes),
                 );
             }
-            if header.unwritten > 0 {
-                let lost = count(header.unwritten as usize, "change");
-                self.damage("journal", format!("{lost} could not be written at the time"));
-            }
+            self.count_unwritten(header);
         }
         Ok(last)
     }

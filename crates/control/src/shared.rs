@@ -577,15 +577,19 @@ impl SharedControl {
         Ok(self.host()?.ports())
     }
 
-    /// Opens a port, specified as after `-i N@`.
+    /// Opens a port, specified as after `-i N@`, and captures its frames in a file, if there is one: both or neither.
     ///
     /// # Errors
     ///
-    /// The switch has no host, memory is short, the number or the file is in use, or the port cannot be opened with these rights.
-    pub fn add_port(&self, number: u32, spec: &str, rights: &Rights) -> Result<()> {
+    /// The switch has no host, memory is short, the number or a file is in use, or something cannot be opened with these rights.
+    pub fn add_port(&self, number: u32, spec: &str, capture: Option<&Path>, rights: &Rights) -> Result<()> {
         let host = self.host()?;
         let _memory = MemoryClaim::new(PORT_BYTES, || "a port".to_string())?;
-        host.add_port(number, spec, rights).map_err(|error| error.subject(Subject::Ports))
+        let added = match capture {
+            Some(capture) => host.add_captured_port(number, spec, capture, rights),
+            None => host.add_port(number, spec, rights),
+        };
+        added.map_err(|error| error.subject(Subject::Ports))
     }
 
     /// Closes a port.
@@ -676,12 +680,16 @@ impl SharedControl {
     /// Compiles a program. A client that cancelled the compilation does not get the program, even if it is ready.
     fn prepare(&self, program: &Program<'_>, cancel: &Cancel) -> Result<Swap> {
         let host = self.host()?;
-        let _one_of_few = self.begin_compilation(cancel)?;
-        let swap = host.prepare(program, cancel)?;
-        match cancel.is_cancelled() {
-            true => Err(ControlError::cancelled()),
-            false => Ok(swap),
+        let compile = || {
+            let _one_of_few = self.begin_compilation(cancel)?;
+            host.prepare(program, cancel)
+        };
+        let swap = compile();
+        if cancel.is_cancelled() {
+            host.load_cancelled(program.path());
+            return Err(ControlError::cancelled());
         }
+        swap
     }
 
     /// Runs a program that a client has loaded.

@@ -206,6 +206,18 @@ struct State {
     tracer: Option<Sender<Found>>,
 }
 
+impl State {
+    fn check_new_capture(&self, path: &Path, id: Option<&FileId>) -> Result<(), ObserveError> {
+        if self.captures.len() >= CAPTURES_MAX {
+            return Err(ObserveError::TooMany("captures", CAPTURES_MAX));
+        }
+        match id.is_some() && self.captures.iter().any(|capture| capture.file.as_ref() == id) {
+            true => Err(ObserveError::InUse(path.into())),
+            false => Ok(()),
+        }
+    }
+}
+
 struct Tracing {
     spec: TraceSpec,
     sought: Arc<Sought>,
@@ -409,6 +421,11 @@ impl Observer {
         })
     }
 
+    /// Checks that a capture to the file `id`, called `path`, could be started. Opens nothing.
+    pub fn check_new_capture(&self, path: &Path, id: Option<&FileId>) -> Result<(), ObserveError> {
+        self.inner.state().check_new_capture(path, id)
+    }
+
     /// Starts to write frames to a file.
     pub fn start_capture(&self, spec: CaptureSpec) -> Result<(), ObserveError> {
         let path = spec.path.clone();
@@ -418,13 +435,7 @@ impl Observer {
     /// Like [`Self::start_capture`], but opens the file by the name `opened`, such as /proc/self/fd/7.
     pub fn start_capture_in(&self, spec: CaptureSpec, opened: &Path) -> Result<(), ObserveError> {
         let mut state = self.inner.state();
-        if state.captures.len() >= CAPTURES_MAX {
-            return Err(ObserveError::TooMany("captures", CAPTURES_MAX));
-        }
-        let id = FileId::of(opened);
-        if id.is_some() && state.captures.iter().any(|capture| capture.file == id) {
-            return Err(ObserveError::InUse(spec.path));
-        }
+        state.check_new_capture(&spec.path, FileId::of(opened).as_ref())?;
         // Creating the file empties it, so a stuck worker is found first.
         self.inner.running.responds()?;
         let file = CaptureWriter::create(opened).map_err(|e| ObserveError::System(e.to_string()))?;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 const TRACED_OUTCOMES_MAX: usize = 4096;
 
 impl Switch {
-    /// Like [`Self::trace`], but bounded ([`Trace::bounded`]), at the given time, and without changing state. Returns the trace
-    /// and the outcome of the packet itself.
+    /// Like [`Self::trace`], but at the given time, and without changing state. Returns the trace and the outcome of the packet
+    /// itself.
     pub fn trace_dry(
         &self,
         ingress_port: u32,
@@ -23,7 +23,7 @@ impl Switch {
         let mut env = self.state().env(0);
         env.keep_dry();
         let arrival = Arrival { port: ingress_port, frame, now_us };
-        let traced = self.trace_with(self.traced_program(), env, &arrival, Trace::bounded());
+        let traced = self.trace_with(self.traced_program(), env, &arrival);
         traced.map(|(trace, outcome, _)| (trace, outcome))
     }
 
@@ -31,20 +31,19 @@ impl Switch {
     /// that traces can be compared.
     pub fn trace(&self, ingress_port: u32, frame: &[u8]) -> Result<(Trace, Processed), String> {
         let arrival = Arrival { port: ingress_port, frame, now_us: 0 };
-        let (trace, _, processed) =
-            self.trace_with(self.program(), self.state().env(0), &arrival, Trace::default())?;
+        let (trace, _, processed) = self.trace_with(self.program(), self.state().env(0), &arrival)?;
         Ok((trace, processed))
     }
 
-    /// Adds a packet and its copies to a trace. Returns the trace, the packet's own outcome, and the result with all copies.
+    /// Traces a packet and its copies. Returns the trace, the packet's own outcome, and the result with all copies.
     fn trace_with(
         &self,
         program: &ir::Program,
         mut env: Env<'_>,
         arrival: &Arrival<'_>,
-        mut trace: Trace,
     ) -> Result<(Trace, Outcome, Processed), String> {
         let machine = Machine::new(program)?;
+        let mut trace = Trace::new();
         let first = machine.run(self.tables.as_slice(), &mut env, arrival, Some(&mut trace));
         let outcome = first.outcome.clone();
         let first = copied(program, first);

@@ -455,6 +455,26 @@ impl Worker {
         self.env.release();
     }
 
+    /// Adds a copy to the batch, unless the packet grew with each pass and no longer fits a buffer.
+    fn begin_copy(
+        &mut self,
+        waiting: Waiting,
+        pool: &mut Pool,
+        batch: &mut Batch,
+        makers: &mut [Maker; BATCH_MAX],
+    ) {
+        let Waiting { generation, budget, copy } = waiting;
+        let number = batch.len();
+        if copy.push(pool, batch).is_err() {
+            self.refused.too_many += 1;
+            note_refused(&self.followed, self.place.switch(), budget, DropReason::TooManyCopies);
+            self.budgets.release(budget);
+            return;
+        }
+        makers[number] = Maker { generation, budget };
+        self.running.push(copy);
+    }
+
     /// Fills the batch with the oldest waiting copies, or with those that may leave their output queues now, and runs
     /// it like [`Self::process`]. Returns false if there are none.
     pub fn process_copies(&mut self, pool: &mut Pool, batch: &mut Batch) -> bool {
@@ -478,48 +498,26 @@ impl Worker {
             })
         };
         while has_room(&self.running)
-            && let Some(Waiting { generation, budget, copy }) =
-                self.waiting.pop_if(|copy| fits(&self.running, copy))
+            && let Some(waiting) = self.waiting.pop_if(|copy| fits(&self.running, copy))
         {
-            let number = batch.len();
-            if copy.push(pool, batch).is_err() {
-                // The packet grew with each pass and no longer fits a buffer.
-                self.refused.too_many += 1;
-                note_refused(&self.followed, self.place.switch(), budget, DropReason::TooManyCopies);
-                self.budgets.release(budget);
-                continue;
-            }
-            makers[number] = Maker { generation, budget };
-            self.running.push(copy);
+            self.begin_copy(waiting, pool, batch, &mut makers);
         }
         if batch.is_empty() && self.queueing.as_ref().is_some_and(|q| q.serving.packets() > 0) {
             let now = self.now_ns();
-            let Some(queueing) = &mut self.queueing else { return false };
-            queueing.serving.refresh();
+            self.queueing.iter_mut().for_each(|queueing| queueing.serving.refresh());
             while has_room(&self.running)
+                && let Some(queueing) = &mut self.queueing
                 && let Some(((generation, budget, mut copy), queued)) = queueing.serving.next(now)
             {
-                if self.running.first().is_some_and(|first| first.is_interpreted() != copy.is_interpreted()) {
-                    copy.set_queued(queued);
+                copy.set_queued(queued);
+                let is_interpreted = copy.is_interpreted();
+                let waiting = Waiting { generation, budget: budget as u32, copy };
+                if self.running.first().is_some_and(|first| first.is_interpreted() != is_interpreted) {
                     // Copies of the other engine form the next batch.
-                    self.waiting.push(Waiting { generation, budget: budget as u32, copy });
+                    self.waiting.push(waiting);
                     break;
                 }
-                let number = batch.len();
-                if copy.push(pool, batch).is_err() {
-                    self.refused.too_many += 1;
-                    note_refused(
-                        &self.followed,
-                        self.place.switch(),
-                        budget as u32,
-                        DropReason::TooManyCopies,
-                    );
-                    self.budgets.release(budget as u32);
-                    continue;
-                }
-                copy.set_queued(queued);
-                makers[number] = Maker { generation, budget: budget as u32 };
-                self.running.push(copy);
+                self.begin_copy(waiting, pool, batch, &mut makers);
             }
         }
         if !batch.is_empty() {

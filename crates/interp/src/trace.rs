@@ -13,7 +13,7 @@ pub struct Trace {
     /// The steps.
     pub events: Vec<TraceEvent>,
     limit: Limit,
-    /// Memory for the steps, with their text and JSON, in a bounded trace.
+    /// Memory for the steps, with their text and JSON, unless the trace is brief.
     bytes: usize,
     is_full: bool,
 }
@@ -21,19 +21,17 @@ pub struct Trace {
 /// The limit of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Limit {
-    /// It contains all steps.
-    #[default]
-    Nothing,
     /// [`Trace::brief`]
     Brief,
-    /// [`Trace::bounded`]
+    /// [`Trace::new`]
+    #[default]
     Bytes,
 }
 
 /// Maximum number of steps in a brief trace; an endless loop produces hundreds of thousands.
 const BRIEF_MAX: usize = 4000;
 
-/// Memory for the steps of a bounded trace, with their text and JSON. A quarter of it is for the ends of packets and copies.
+/// Memory for the steps of a trace, with their text and JSON. A quarter of it is for the ends of packets and copies.
 pub const TRACE_BYTES_MAX: usize = 16 << 20;
 
 /// Memory for a step: the event, its line, and its JSON object.
@@ -44,19 +42,19 @@ const FIELD_BYTES: usize = 256;
 const PART_BYTES: usize = 1 << 10;
 
 impl Trace {
+    /// Creates an empty trace. Its memory is limited: of packets that take very many steps it contains the first ones and the
+    /// ends.
+    pub fn new() -> Trace {
+        Trace::default()
+    }
+
     /// Creates an empty trace that will not contain everything: at most 4000 steps and the end of the packet, and no explanations
     /// that require examining all entries of a table (why one matched, which nearly matched).
     pub fn brief() -> Trace {
-        Trace { limit: Limit::Brief, ..Trace::default() }
+        Trace { limit: Limit::Brief, ..Trace::new() }
     }
 
-    /// Creates an empty trace whose memory is limited: of packets that take very many steps it contains the first ones and the
-    /// ends.
-    pub fn bounded() -> Trace {
-        Trace { limit: Limit::Bytes, ..Trace::default() }
-    }
-
-    /// Memory for the steps, with their text and JSON, if the trace is bounded.
+    /// Memory for the steps, with their text and JSON; 0 for a brief trace, which limits their number.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -81,12 +79,11 @@ impl Trace {
                 | TraceEvent::Ends { .. }
         );
         let bytes = match self.limit {
-            Limit::Nothing | Limit::Brief => 0,
+            Limit::Brief => 0,
             // Before an end there may be a count of steps left out.
             Limit::Bytes => event.bytes() + if ends { STEP_BYTES } else { 0 },
         };
         let has_room = match self.limit {
-            Limit::Nothing => true,
             Limit::Brief => ends || self.events.len() < BRIEF_MAX,
             Limit::Bytes if ends => self.bytes + bytes <= TRACE_BYTES_MAX,
             Limit::Bytes => !self.is_full && self.bytes + bytes <= TRACE_BYTES_MAX / 4 * 3,
@@ -512,8 +509,8 @@ mod tests {
     }
 
     #[test]
-    fn a_bounded_trace_has_the_first_steps_and_the_ends() {
-        let mut trace = Trace::bounded();
+    fn a_trace_has_the_first_steps_and_the_ends() {
+        let mut trace = Trace::new();
         (0..1_000_000).for_each(|_| trace.add(step()));
         let steps = TRACE_BYTES_MAX / 4 * 3 / STEP_BYTES;
         assert_eq!((trace.events.len(), left_out(&trace)), (steps + 1, vec![1_000_000 - steps as u64]));
@@ -528,7 +525,7 @@ mod tests {
 
     #[test]
     fn large_steps_count_by_their_size() {
-        let mut trace = Trace::bounded();
+        let mut trace = Trace::new();
         let call = || TraceEvent::Extern {
             function: "log_msg".into(),
             instance: None,

@@ -9,7 +9,8 @@ const WORD_MAX: usize = 60;
 const COMPARED_MAX: usize = 1000;
 
 /// Returns the choice nearest to `word`, the first of equally near ones, if it is near enough to be what was meant: one letter
-/// in three may be missing, superfluous, wrong or swapped with the next one. Upper and lower case are the same.
+/// in three may be missing, superfluous, wrong or swapped with the next one. The letters of the shorter word count, or those of
+/// the longer one if that only has more, as `set_nexthop` for `set_nhop`. Upper and lower case are the same.
 pub fn nearest<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > WORD_MAX {
         return None;
@@ -22,16 +23,20 @@ pub fn nearest<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) -> Op
         .filter_map(|choice| {
             let choice_lower = choice.to_lowercase();
             let of_choice = choice_lower.chars().count();
-            let shorter = of_choice.min(letters);
+            let (shorter, more) = (of_choice.min(letters), of_choice.abs_diff(letters));
             let far = if shorter < 3 { 0 } else { (shorter / 3).max(1) };
-            let may_be_near =
-                of_choice.abs_diff(letters) <= far && bag.distance(&Bag::of(&choice_lower)) <= far;
-            may_be_near.then_some((far, choice_lower, choice))
+            let may_have_more = more <= (shorter + more) / 3;
+            let may_be_near = (more <= far || may_have_more)
+                && bag.distance(&Bag::of(&choice_lower)) <= if may_have_more { far.max(more) } else { far };
+            may_be_near.then_some((far, may_have_more.then_some(more), choice_lower, choice))
         })
         .take(COMPARED_MAX)
-        .map(|(far, choice_lower, choice)| (far, strsim::osa_distance(&lower, &choice_lower), choice))
-        .filter(|(far, distance, _)| distance <= far)
-        .min_by_key(|&(_, distance, _)| distance)
+        .map(|(far, more, choice_lower, choice)| {
+            (far, more, strsim::osa_distance(&lower, &choice_lower), choice)
+        })
+        // The distance is the difference of the lengths if the longer word only has more letters.
+        .filter(|(far, more, distance, _)| distance <= far || Some(*distance) == *more)
+        .min_by_key(|&(.., distance, _)| distance)
         .map(|(.., choice)| choice)
 }
 
@@ -89,13 +94,18 @@ mod tests {
 
     #[test]
     fn near_enough_or_nothing() {
-        let choices = ["set_next_hop", "drop", "NoAction", "lpm", "count", "start"];
+        let choices = ["set_next_hop", "drop", "NoAction", "lpm", "count", "start", "if"];
         for (word, meant) in [
             ("set_nexthop", Some("set_next_hop")),
             ("noaction", Some("NoAction")),
             ("lmp", Some("lpm")),
             ("cuont", Some("count")),
             ("strat", Some("start")),
+            ("set_xyznext_hop", Some("set_next_hop")),
+            ("next_hop", Some("set_next_hop")),
+            ("iff", Some("if")),
+            ("i", None),
+            ("loop", None),
             ("forward", None),
             ("x", None),
         ] {

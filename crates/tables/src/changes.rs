@@ -4,7 +4,7 @@
 //! new values gives each key its old or its new answer. A change that does not concern a key never affects that key's
 //! answer. So a search is correct if no change that concerns its key was announced while it ran: a change announced
 //! earlier may still have been under way, and then the answer is that of the state before or after it. Otherwise the
-//! reader searches again. After [`TRIES`] searches it asks the writer to wait: the writer starts no further change until
+//! reader searches again. After [`TRIES_MAX`] searches it asks the writer to wait: the writer starts no further change until
 //! the reader has its answer.
 
 use crate::TableError;
@@ -12,7 +12,7 @@ use crate::grace::wait;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Searches of a reader before it asks the writer to let it through.
-const TRIES: usize = 16;
+const TRIES_MAX: usize = 16;
 /// Number of the latest changes that the log keeps, so that readers can check which keys they concern.
 const LOGGED: usize = 64;
 
@@ -50,7 +50,7 @@ impl Word for AtomicU64 {
 
 /// The changes of one structure.
 #[repr(C, align(64))]
-pub(crate) struct Changes<W = AtomicU64, const LOG: usize = LOGGED> {
+pub(crate) struct Changes<W = AtomicU64, const LOG: usize = LOGGED, const TRIES: usize = TRIES_MAX> {
     /// Number of changes announced.
     count: W,
     /// Number of readers that wait for the writer to let them through.
@@ -65,7 +65,7 @@ impl Changes {
     }
 }
 
-impl<W: Word, const LOG: usize> Changes<W, LOG> {
+impl<W: Word, const LOG: usize, const TRIES: usize> Changes<W, LOG, TRIES> {
     pub fn with(zero: impl Fn() -> W) -> Self {
         let log = std::array::from_fn(|_| [zero(), zero()]);
         Changes { count: zero(), wanted: zero(), log }
@@ -180,13 +180,19 @@ mod tests {
     }
 
     /// A short route, and a longer one for some of its keys (0 if there is none): the smallest search with two steps.
-    struct Routes {
-        changes: Changes<Checked, 2>,
+    struct Routes<const TRIES: usize> {
+        changes: Changes<Checked, 2, TRIES>,
         short: Checked,
         long: Checked,
     }
 
-    impl Routes {
+    impl<const TRIES: usize> Routes<TRIES> {
+        fn new() -> Arc<Self> {
+            let (changes, short, long) =
+                (Changes::with(|| Checked::new(0)), Checked::new(1), Checked::new(2));
+            Arc::new(Routes { changes, short, long })
+        }
+
         fn find(&self) -> u64 {
             let search = || {
                 let short = self.short.load(Ordering::Acquire);
@@ -204,11 +210,7 @@ mod tests {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {
-            let routes = Arc::new(Routes {
-                changes: Changes::with(|| Checked::new(0)),
-                short: Checked::new(1),
-                long: Checked::new(2),
-            });
+            let routes = Routes::<TRIES_MAX>::new();
             let writer = Arc::clone(&routes);
             let writer = thread::spawn(move || {
                 writer.changes.announce([0, 0]);
@@ -222,5 +224,38 @@ mod tests {
             writer.join().expect("no panic");
             assert_eq!(routes.find(), 3);
         });
+    }
+
+    /// A reader that was disturbed once asks the writer to wait, and lets it continue afterwards.
+    #[test]
+    fn the_writer_waits_for_a_reader_that_asks() {
+        use std::sync::atomic::AtomicUsize;
+        static WAITS: AtomicUsize = AtomicUsize::new(0);
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let routes = Routes::<1>::new();
+            let writer = Arc::clone(&routes);
+            let writer = thread::spawn(move || {
+                let let_readers_through = || {
+                    while !writer.changes.no_reader_waits() {
+                        WAITS.fetch_add(1, Ordering::Relaxed);
+                        thread::yield_now();
+                    }
+                };
+                let_readers_through();
+                writer.changes.announce([0, 0]);
+                writer.short.store(3, Ordering::Release);
+                let_readers_through();
+                writer.changes.announce([0, 0]);
+                writer.long.store(0, Ordering::Release);
+            });
+            let found = routes.find();
+            assert!(found == 2 || found == 3, "found {found}");
+            writer.join().expect("no panic");
+            assert_eq!(routes.find(), 3);
+            assert!(routes.changes.no_reader_waits());
+        });
+        assert!(WAITS.load(Ordering::Relaxed) > 0, "the writer never waited");
     }
 }

@@ -8,9 +8,9 @@ use crate::error::{LineError, LoadError};
 use crate::wire::{Answer, Request, WireError};
 use p4jet_control::{
     Atomicity, Control, ControlError, MemoryClaim, PortStats, Presence, Program, Rights, SharedControl,
-    Stats, Subject, Update, guarded,
+    Stats, Update, guarded,
 };
-use p4jet_dataplane::{Cancel, CaptureSpec, TRACE_BYTES_MAX};
+use p4jet_dataplane::{Cancel, TRACE_BYTES_MAX};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -236,20 +236,7 @@ fn host_reply(
             Reply { data: data.then(|| ports_data(&ports)), ..ports_text(&ports).into() }
         }
         HostCommand::PortAdd { number, spec, capture } => {
-            // Opening the port empties its output file, so a wrong file for the capture is refused first.
-            let file = capture.map(|file| rights.output(Path::new(file))).transpose();
-            let _file = file.map_err(|error| error.subject(Subject::Ports))?;
-            shared.add_port(*number, spec, rights)?;
-            let begin = |file: &str| {
-                let spec = CaptureSpec::all(*number, Path::new(file));
-                shared.host()?.start_capture(spec, rights)
-            };
-            let begun = capture.map(begin);
-            if let Some(Err(error)) = begun {
-                // All or nothing.
-                shared.remove_port(*number)?;
-                return Err(error.subject(Subject::Ports).into());
-            }
+            shared.add_port(*number, spec, capture.map(Path::new), rights)?;
             Reply::default()
         }
         HostCommand::PortRemove(number) => {

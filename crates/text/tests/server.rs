@@ -524,6 +524,8 @@ struct Stub {
     had_all_rights: Mutex<Option<bool>>,
     /// Its messages about refused clients.
     refused: Mutex<Vec<String>>,
+    /// Programs whose clients have left.
+    cancelled: Mutex<Vec<PathBuf>>,
     is_stuck: AtomicBool,
 }
 
@@ -622,6 +624,10 @@ impl Host for Stub {
 
     fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
+    }
+
+    fn load_cancelled(&self, program: &Path) {
+        self.cancelled.lock().unwrap().push(program.into());
     }
 
     fn clients_refused(&self, why: &str) {
@@ -755,6 +761,11 @@ fn closed_connection_cancels_its_compilation() {
     wait_for_compilations(&host, 1);
     drop(client);
     wait_for_compilations(&host, 0);
+    let start = Instant::now();
+    while host.cancelled.lock().unwrap().is_empty() && start.elapsed() < DEADLINE {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(*host.cancelled.lock().unwrap(), [Path::new("endless.p4")]);
 }
 
 /// Files and batches that would run for half a minute.

@@ -60,7 +60,7 @@ impl Control {
         made: &Made,
         mut log: Option<&mut Vec<Undo>>,
     ) -> Result<Option<u32>> {
-        let mut note = |undo: &dyn Fn() -> Undo| {
+        let mut undo_by = |undo: &dyn Fn() -> Undo| {
             if let Some(log) = &mut log {
                 log.push(undo());
             }
@@ -81,7 +81,7 @@ impl Control {
                 let old = t.get(handle).map(|e| e.action);
                 t.modify(handle, action).map_err(self.refused(table))?;
                 if let Some(old) = old {
-                    note(&|| Update::Modify { table, entry: handle.0.into(), act: act_of(&old) }.into());
+                    undo_by(&|| Update::Modify { table, entry: handle.0.into(), act: act_of(&old) }.into());
                 }
             }
             Update::Delete { table, entry } => {
@@ -99,13 +99,13 @@ impl Control {
                 let mut t = self.switch.table(table);
                 let old = t.default_action().clone();
                 t.set_default(action).map_err(self.refused(table))?;
-                note(&|| Update::SetDefault { table, act: act_of(&old) }.into());
+                undo_by(&|| Update::SetDefault { table, act: act_of(&old) }.into());
             }
             Update::ResetDefault(id) => {
                 let mut t = self.switch.table(id);
                 let old = t.default_action().clone();
                 t.reset_default().map_err(self.refused(id))?;
-                note(&|| Update::SetDefault { table: id, act: act_of(&old) }.into());
+                undo_by(&|| Update::SetDefault { table: id, act: act_of(&old) }.into());
             }
             Update::SetTimeout { table, entry, timeout_ms } => {
                 let handle = self.entry(table, &entry, made)?;
@@ -114,7 +114,7 @@ impl Control {
                 let old = t.saved_timeout(handle);
                 t.set_timeout(handle, timeout_ms, now_us).map_err(self.refused(table))?;
                 if let Some(old) = old {
-                    note(&|| UndoOther::Timeout(table, handle, old, now_us).into());
+                    undo_by(&|| UndoOther::Timeout(table, handle, old, now_us).into());
                 }
             }
             Update::CreateMember { profile, action } => {
@@ -127,20 +127,22 @@ impl Control {
                     Some(handle) => of.restore_member(handle, action),
                 };
                 let handle = handle.map_err(refused)?;
-                note(&|| Update::DeleteMember { profile, member: handle.into() }.into());
+                undo_by(&|| Update::DeleteMember { profile, member: handle.into() }.into());
                 return Ok(Some(handle));
             }
             Update::ModifyMember { profile, member, action } => {
                 let (of, refused) = self.profile_of(profile)?;
                 let handle = made.handle(member, Kind::Member(profile), self.program())?;
                 let old = of.modify_member(handle, action).map_err(refused)?;
-                note(&|| Update::ModifyMember { profile, member: handle.into(), action: old.clone() }.into());
+                undo_by(&|| {
+                    Update::ModifyMember { profile, member: handle.into(), action: old.clone() }.into()
+                });
             }
             Update::DeleteMember { profile, member } => {
                 let (of, refused) = self.profile_of(profile)?;
                 let handle = made.handle(member, Kind::Member(profile), self.program())?;
                 let old = of.delete_member(handle).map_err(refused)?;
-                note(&|| {
+                undo_by(&|| {
                     let create = Update::CreateMember { profile, action: old.clone() };
                     UndoOther::Updates(vec![(create, Some(handle))]).into()
                 });
@@ -155,7 +157,7 @@ impl Control {
                     Some(handle) => of.restore_group(handle),
                 };
                 let handle = handle.map_err(refused)?;
-                note(&|| Update::DeleteGroup { profile, group: handle.into() }.into());
+                undo_by(&|| Update::DeleteGroup { profile, group: handle.into() }.into());
                 return Ok(Some(handle));
             }
             Update::DeleteGroup { profile, group } => {
@@ -164,8 +166,8 @@ impl Control {
                 let (members, weighted) = of.group_places(handle).unwrap_or_default();
                 of.delete_group(handle).map_err(refused)?;
                 // The last one is applied first.
-                note(&|| UndoOther::GroupMembers(profile, handle, members.clone(), weighted).into());
-                note(&|| {
+                undo_by(&|| UndoOther::GroupMembers(profile, handle, members.clone(), weighted).into());
+                undo_by(&|| {
                     let create = (Update::CreateGroup { profile }, Some(handle));
                     UndoOther::Updates(vec![create]).into()
                 });
@@ -175,7 +177,7 @@ impl Control {
                 let group = made.handle(group, Kind::Group(profile), self.program())?;
                 let members: Vec<_> = members.iter().map(|share| (share.member, share.weight)).collect();
                 let (old, weighted) = of.set_group(group, &members, true).map_err(refused)?;
-                note(&|| UndoOther::GroupMembers(profile, group, old.clone(), weighted).into());
+                undo_by(&|| UndoOther::GroupMembers(profile, group, old.clone(), weighted).into());
             }
             Update::Note { of, note: text } => {
                 if text.is_some() && !self.is_there(&of) {
@@ -183,14 +185,14 @@ impl Control {
                     return Err(self.schema.of_noted(error, &of).field("of"));
                 }
                 let old = self.set_note(of.clone(), text);
-                note(&|| Update::Note { of: of.clone(), note: old.clone() }.into());
+                undo_by(&|| Update::Note { of: of.clone(), note: old.clone() }.into());
             }
             Update::AddToGroup { profile, group, member } => {
                 let (of, refused) = self.profile_of(profile)?;
                 let group = made.handle(group, Kind::Group(profile), self.program())?;
                 let member = made.handle(member, Kind::Member(profile), self.program())?;
                 of.add_to_group(member, group).map_err(refused)?;
-                note(&|| {
+                undo_by(&|| {
                     Update::RemoveFromGroup { profile, group: group.into(), member: member.into() }.into()
                 });
             }
@@ -200,7 +202,7 @@ impl Control {
                 let member = made.handle(member, Kind::Member(profile), self.program())?;
                 let places = of.places_in(member, group);
                 of.remove_from_group(member, group).map_err(refused)?;
-                note(&|| match places {
+                undo_by(&|| match places {
                     Some(places) => UndoOther::MemberOfWeighted(profile, group, (member, places)).into(),
                     None => Update::AddToGroup { profile, group: group.into(), member: member.into() }.into(),
                 });
@@ -209,7 +211,7 @@ impl Control {
                 let index = self.cell(counter, &cell, made)?;
                 let old = self.counter_value(counter, index)?;
                 self.write_counter(counter, index, value)?;
-                note(&|| Update::WriteCounter { counter, cell: Cell::Index(index), value: old }.into());
+                undo_by(&|| Update::WriteCounter { counter, cell: Cell::Index(index), value: old }.into());
             }
             Update::ResetCounter(id) => {
                 let old = match log {
@@ -224,7 +226,7 @@ impl Control {
             Update::WriteRegister { register, index, value } => {
                 let old = self.register_value(register, index)?;
                 self.write_register(register, index, &value)?;
-                note(&|| Update::WriteRegister { register, index, value: old.clone() }.into());
+                undo_by(&|| Update::WriteRegister { register, index, value: old.clone() }.into());
             }
             Update::ResetRegister(id) => {
                 let old: Vec<(u32, BigUint)> = match log {
@@ -245,7 +247,7 @@ impl Control {
                 let index = self.cell(meter, &cell, made)?;
                 let old = self.meter_rates(meter, index)?;
                 self.set_meter(meter, index, rates)?;
-                note(&|| Update::SetMeter { meter, cell: Cell::Index(index), rates: old }.into());
+                undo_by(&|| Update::SetMeter { meter, cell: Cell::Index(index), rates: old }.into());
             }
             Update::SetMeterArray { meter, rates } => {
                 let old = match log {
@@ -261,7 +263,7 @@ impl Control {
                 let name = self.schema.names(ObjectKind::Crc).name(crc);
                 let old = self.switch.state().crc(name).unwrap_or(self.usual_crc(crc));
                 self.switch.state().set_crc(name, params);
-                note(&|| Update::SetCrc { crc, params: old }.into());
+                undo_by(&|| Update::SetCrc { crc, params: old }.into());
             }
             Update::AddToValueSet { set, key } => {
                 let mut table = self.switch.table(set);
@@ -294,19 +296,19 @@ impl Control {
                     }
                 };
                 let old = self.set_session(session, Some(new));
-                note(&|| session_update(session, old.as_deref()).into());
+                undo_by(&|| session_update(session, old.as_deref()).into());
             }
             Update::SetReplicas { session, replicas, class_of_service, bytes_max } => {
                 let new = Session { replicas, group: None, class_of_service, bytes_max };
                 let old = self.set_session(session, Some(new));
-                note(&|| session_update(session, old.as_deref()).into());
+                undo_by(&|| session_update(session, old.as_deref()).into());
             }
             Update::DeleteSession(session) => {
                 let old = self.set_session(session, None);
                 if old.is_none() {
                     return Err(no_session(session));
                 }
-                note(&|| session_update(session, old.as_deref()).into());
+                undo_by(&|| session_update(session, old.as_deref()).into());
             }
             Update::Queue(update) => {
                 let mut done = Ok(());
@@ -315,7 +317,7 @@ impl Control {
                     if done.is_err() {
                         return;
                     }
-                    note(&|| match update.port() {
+                    undo_by(&|| match update.port() {
                         Some(port) => {
                             let settings = config.ports.get(&port).cloned().map(Box::new);
                             UndoOther::Port(port, settings, config.wanted).into()
@@ -342,16 +344,16 @@ impl Control {
 
     /// Removes all groups, nodes, link aggregation groups and sessions.
     pub(crate) fn clear_replication(&self, mut log: Option<&mut Vec<Undo>>) {
-        let mut note = |undo: Undo| {
+        let mut undo_by = |undo: Undo| {
             if let Some(log) = &mut log {
                 log.push(undo);
             }
         };
         let state = self.switch.state();
-        note(UndoOther::Multicast(state.multicast()).into());
+        undo_by(UndoOther::Multicast(state.multicast()).into());
         self.set_multicast(Multicast::default());
         for (number, session) in state.destinations().sessions.iter() {
-            note(session_update(number, Some(session)).into());
+            undo_by(session_update(number, Some(session)).into());
         }
         state.change_destinations(|destinations| destinations.sessions = Pages::default());
     }

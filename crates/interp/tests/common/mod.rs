@@ -36,7 +36,7 @@ pub fn run_over(program: &Program, tables: &[Table], frames: &[Vec<u8>]) -> Vec<
     frames
         .iter()
         .map(|frame| {
-            let mut trace = Trace::default();
+            let mut trace = Trace::new();
             let arrival = Arrival { port: 1, frame, now_us: 1000 };
             let mut ran = machine.run(tables, &mut env, &arrival, Some(&mut trace));
             // Only a traced run records causes.

@@ -417,6 +417,7 @@ impl Parser<'_> {
         match self.kind_at(1) {
             Kind::Semicolon => self.fix_keyword(&[Return, Exit, Break, Continue]),
             Kind::LParen if self.block_follows_parens() => self.fix_keyword(&[If, For, Switch]),
+            Kind::Less if self.kind_at(2) == Kind::Integer => self.fix_keyword(&[Bit, Int, Varbit]),
             Kind::Keyword(True | False | Select) | Kind::Integer => self.fix_keyword(&[Return, Transition]),
             next if self.in_state && Self::is_name(next) => self.fix_keyword(&[Const, Transition]),
             next if Self::is_name(next) || self.is_type_at(1) => self.fix_keyword(&[Const, Return]),

@@ -14,3 +14,4 @@ parser p() {
     state next { transiton accept; }
 }
 cosnt bit<8> x = 1;
+control e() { apply { iff (x == 1) { } bitt<8> y; } }
