@@ -779,7 +779,7 @@ fn r_3_r_6_and_r_8_a_role_may_access_granted_objects() {
 }
 
 #[test]
-fn a_23_and_tr_4_a_state_file_keeps_ids_texts_and_digests() {
+fn a_23_and_tr_4_a_state_file_keeps_ids_strings_and_digests() {
     let files = TempDir::new("a23");
     let cast = "action forward(port_t port) { s.egress_spec = (bit<9>)port; }";
     let program = named_ports().replace("action forward(bit<9> port) { s.egress_spec = port; }", cast);
@@ -825,7 +825,7 @@ fn a_23_and_tr_4_a_state_file_keeps_ids_texts_and_digests() {
     let mut stream = client.stream().unwrap();
     let answer = stream.arbitrate(1, None, Some(6)).unwrap();
     assert_eq!((status(&answer), id(&answer)), (Code::NotFound, Some(7)));
-    // New texts get different numbers.
+    // New strings get different numbers.
     assert_eq!(status(&stream.arbitrate(1, None, Some(8)).unwrap()), Code::Ok);
     client.write(&request(8, vec![update(&forward(&info, 4, b"Ethernet8"))])).unwrap();
     let ports = read(&client).iter().filter(|kind| format!("{kind:?}").contains("Ethernet")).count();
@@ -1810,7 +1810,7 @@ fn pk_1_to_pk_11_packets_of_the_controller_and_back() {
     assert_eq!(backup.next(SHORT).unwrap_err().code(), Code::DeadlineExceeded);
 }
 
-/// The program, with ports that have texts for clients.
+/// The program, with ports that have strings for clients.
 fn named_ports() -> String {
     let declared =
         "@p4runtime_translation(\"port\", string) type bit<9> port_t;\n@controller_header(\"packet_out\")";
@@ -1825,7 +1825,7 @@ fn named_ports() -> String {
 }
 
 #[test]
-fn pk_12_and_tr_5_metadata_can_be_texts() {
+fn pk_12_and_tr_5_metadata_can_be_strings() {
     let switch = Switch::start("pk12");
     let client = switch.client();
     let mut stream = switch.primary(&client);
@@ -1844,13 +1844,16 @@ fn pk_12_and_tr_5_metadata_can_be_texts() {
         metadata: vec![metadata(1, b"510"), metadata(2, &[5]), metadata(3, &[0])],
     };
     assert_eq!(stream.next(LONG).unwrap(), Some(v1::StreamResponse::Packet(packet)));
-    // A text whose number does not fit in the port gets another number, which is not a port. Bytes that are not UTF-8 are refused.
+    // A string whose number does not fit in the port gets another number, which is not a port. Bytes that are not UTF-8 are refused.
     stream.send(out(b"Ethernet0")).unwrap();
     stream.send(out(&[0xff])).unwrap();
     match stream.next(LONG).unwrap() {
         Some(v1::StreamResponse::Error(error)) => {
             assert_eq!(error.canonical_code, Code::InvalidArgument as i32);
-            assert!(error.message.contains("metadata 1 (`egress_port`): the text is not UTF-8"), "{error:?}");
+            assert!(
+                error.message.contains("metadata 1 (`egress_port`): the string is not UTF-8"),
+                "{error:?}"
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -1859,6 +1862,78 @@ fn pk_12_and_tr_5_metadata_can_be_texts() {
     let config = request.config.as_mut().unwrap().p4info.as_mut().unwrap();
     config.controller_packet_metadata[0].metadata[0].type_name = None;
     expect(client.set_pipeline(&request), Code::InvalidArgument, "`egress_port`");
+}
+
+/// The program with an action argument that clients give as a string, and that packets and digests bring back.
+fn labelling() -> String {
+    let declared = "@p4runtime_translation(\"label\", string) type bit<9> label_t;
+struct learn_t { label_t label; bit<48> mac; }
+struct metadata { label_t label; }";
+    let program = PROGRAM.replace("struct metadata {}", "");
+    let program = program.replacen("header ethernet_t", &format!("{declared}\nheader ethernet_t"), 1);
+    let program = program.replace("bit<9> ingress_port;", "label_t ingress_port;");
+    let program = program.replace(
+        "action forward(bit<9> port) { s.egress_spec = port; }",
+        "action forward(label_t port) { m.label = port; }",
+    );
+    let program =
+        program.replace("h.packet_in.ingress_port = s.ingress_port", "h.packet_in.ingress_port = m.label");
+    program
+        .replace("ports.apply();", "ports.apply();\n        digest<learn_t>(1, { m.label, h.ethernet.src });")
+}
+
+/// After a dump is restored, packets and digests have its strings, and digests come as the dump wants them, before any request.
+#[test]
+fn tr_5_packets_and_digests_have_the_strings_of_a_restored_dump() {
+    let (files, program) = (TempDir::new("restored-strings"), labelling());
+    let (path, socket, dump) =
+        (files.write("program.p4", &program), files.file("socket"), files.file("dump"));
+    let mut command = common::p4jet();
+    command.args(["run", &path, "--control", &socket, "--p4runtime", "127.0.0.1:0", "--cpu-port", CPU]);
+    let switch = Switch::start_command(command, files);
+    let ctl = |line: &str| common::run(&["ctl", "--control", &socket, line]).expect_status(0);
+    let client = switch.client();
+    let mut stream = switch.primary(&client);
+    let info = p4info(&program);
+    let set = |label: &str| {
+        client.set_pipeline(&set_request(v1::ConfigAction::VerifyAndCommit, &program, None)).unwrap();
+        let digest_id = info.digests[0].preamble.as_ref().unwrap().id;
+        let config = v1::DigestConfig { max_timeout_ns: 0, max_list_size: 1, ack_timeout_ns: 0 };
+        let digest = v1::EntityKind::DigestEntry(v1::DigestEntry { digest_id, config: Some(config) });
+        let all = [forward(&info, 1, label.as_bytes()), digest];
+        let all = all.into_iter().map(|entity| update(v1::UpdateType::Insert, entity));
+        client.write(&write_request(all.collect())).unwrap();
+    };
+    // The strings in a packet and in a digest.
+    let mut shown = |source: u16| {
+        let mut frame = frame_from(source);
+        frame[5] = 1;
+        stream.send(packet_out(510, &frame)).unwrap();
+        let (mut of_packet, mut of_digest) = (None, None);
+        while of_packet.is_none() || of_digest.is_none() {
+            match stream.next(LONG).unwrap() {
+                Some(v1::StreamResponse::Packet(packet)) => {
+                    of_packet = Some(packet.metadata[0].value.clone())
+                }
+                Some(v1::StreamResponse::Digest(list)) => match &list.data[0].data {
+                    Some(v1::DataValue::Struct(learn)) => match &learn.members[0].data {
+                        Some(v1::DataValue::Bitstring(label)) => of_digest = Some(label.clone()),
+                        other => panic!("{other:?}"),
+                    },
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            }
+        }
+        [of_packet.unwrap(), of_digest.unwrap()]
+    };
+    set("blue");
+    assert_eq!(shown(1), ["blue"; 2]);
+    ctl(&format!("serialize_state {dump}"));
+    set("red");
+    assert_eq!(shown(2), ["red"; 2]);
+    ctl(&format!("restore {dump}"));
+    assert_eq!(shown(3), ["blue"; 2]);
 }
 
 /// The program with a direct counter and meter, which colours the packets that match no entry.

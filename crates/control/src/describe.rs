@@ -2,9 +2,8 @@
 
 use crate::call::Call;
 use crate::fields::{KeyField, Param, param_names};
-use crate::schema::instances;
 use crate::value::number_word;
-use p4jet_ir::{CounterUnit, InstanceId, InstanceKind, Program, TableId};
+use p4jet_ir::{CounterUnit, Instance, InstanceId, InstanceKind, Program, TableId};
 use serde::{Deserialize, Serialize};
 
 /// An action in a table's list.
@@ -178,6 +177,11 @@ pub(crate) fn table_info(program: &Program, id: TableId, needs_priority: bool) -
             _ => None,
         }),
     }
+}
+
+/// The instances of a program with their ids.
+pub(crate) fn instances(program: &Program) -> impl Iterator<Item = (InstanceId, &Instance)> {
+    (0..).map(InstanceId).zip(&program.instances)
 }
 
 /// Fills in the objects other than tables.

@@ -3,7 +3,7 @@
 //! Keys, values and names are written as in updates by name ([`NamedUpdate`](crate::NamedUpdate)).
 
 use crate::control::Control;
-use crate::describe::ActionInfo;
+use crate::describe::{ActionInfo, instances};
 use crate::fields::Param;
 use crate::make_record::session_record;
 use crate::named::{hex_text, rates_words};
@@ -181,8 +181,7 @@ impl Control {
 
     fn write_instances(&self, counters: bool, out: &mut Lines<'_, impl Write>) -> io::Result<()> {
         let state = self.switch.state();
-        let instances = self.program().instances.iter().zip(0..);
-        for (instance, id) in instances.map(|(instance, id)| (instance, InstanceId(id))) {
+        for (id, instance) in instances(self.program()) {
             match instance.kind {
                 InstanceKind::Register { .. } => {
                     let cells =
@@ -224,16 +223,16 @@ impl Control {
     /// The approximate length of all cells in a dump, in bytes.
     pub fn cells_text_bytes(&self, counters: bool) -> usize {
         let state = self.switch.state();
-        let of = |(instance, id): (&Instance, u32)| match instance.kind {
-            InstanceKind::Register { .. } => self.register_text_bytes(InstanceId(id)),
+        let of = |(id, instance): (InstanceId, &Instance)| match instance.kind {
+            InstanceKind::Register { .. } => self.register_text_bytes(id),
             InstanceKind::Counter { .. } if counters => {
-                state.counter_values(id).count() * cell_text_bytes(128)
+                state.counter_values(id.0).count() * cell_text_bytes(128)
             }
-            InstanceKind::Meter { .. } => state.meter_values(id).count() * cell_text_bytes(256),
+            InstanceKind::Meter { .. } => state.meter_values(id.0).count() * cell_text_bytes(256),
             // The cells of entries are part of these.
             _ => 0,
         };
-        self.program().instances.iter().zip(0..).map(of).sum()
+        instances(self.program()).map(of).sum()
     }
 
     /// The approximate length of the cells of a register that are not 0, in bytes.

@@ -74,8 +74,9 @@ impl Control {
             self.configure_queues(restoring.queues.take());
         }
         let done = done.map_err(|error| self.without(log, error));
-        self.publish();
+        // Whoever sees a packet that the restored state processed sees the new number, too.
         self.notes.restores.fetch_add(1, Ordering::Relaxed);
+        self.publish();
         done
     }
 

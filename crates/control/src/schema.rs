@@ -1,6 +1,8 @@
 //! The control interface of a program: its objects by name, the shape of its tables, and the legal changes.
 
-use crate::describe::{ActionInfo, CrcInfo, Description, TableInfo, describe_instances, table_info};
+use crate::describe::{
+    ActionInfo, CrcInfo, Description, TableInfo, describe_instances, instances, table_info,
+};
 use crate::error::{ControlError, INVALID_INDEX, Subject};
 use crate::fields::KeyField;
 use crate::names::NameIndex;
@@ -646,11 +648,6 @@ type Result<T> = std::result::Result<T, ControlError>;
 /// The tables of a program, value sets included, with their ids.
 pub(crate) fn tables(program: &Program) -> impl Iterator<Item = (TableId, &Table)> {
     (0..).map(TableId).zip(&program.tables)
-}
-
-/// The instances of a program with their ids.
-pub(crate) fn instances(program: &Program) -> impl Iterator<Item = (InstanceId, &Instance)> {
-    (0..).map(InstanceId).zip(&program.instances)
 }
 
 /// Refuses tables whose entries are members and groups of an action profile.

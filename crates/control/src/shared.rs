@@ -29,10 +29,12 @@ use std::time::{Duration, Instant};
 pub struct SharedControl(Arc<Shared>, Owner);
 
 struct Shared {
+    /// Held by each change from its beginning to its end.
     kept: Mutex<Kept>,
     /// Signals the end of [`Kept::array`].
     array_done: Condvar,
-    /// The control in `kept`, for those that only read: they do not wait for batches.
+    /// The control of the running program. Who holds `kept` may replace it; readers lock it only to clone it, so they do not wait
+    /// for batches.
     current: Mutex<Control>,
     host: Option<Arc<dyn Host>>,
     /// The program that waits for [`SharedControl::swap_program`].
@@ -85,9 +87,8 @@ fn check_compilation_memory(all: usize) -> Result<()> {
     })
 }
 
-/// A control and its journal.
+/// The journal, and the change in progress.
 struct Kept {
-    control: Control,
     journal: Option<Journal>,
     /// The large counter, register or meter that an update of the whole array is setting in steps. Between the steps there may
     /// be changes that do not touch it; everything else waits.
@@ -101,26 +102,21 @@ impl Kept {
     }
 
     /// Records changes. Returns a description of a failure.
-    fn note(&mut self, changes: Option<Changes>) -> Option<String> {
-        let Kept { control, journal: Some(journal), array } = self else { return None };
+    fn note(&mut self, control: &Control, changes: Option<Changes>) -> Option<String> {
+        let Kept { journal: Some(journal), array } = self else { return None };
         let changes = changes.filter(|changes| !changes.is_empty())?;
         journal.note(control, changes, array.is_none()).err().map(unkept)
     }
 
     /// Writes a new snapshot of the configuration.
-    fn replace(&mut self) -> Option<String> {
-        let Kept { control, journal: Some(journal), .. } = self else { return None };
+    fn replace(&mut self, control: &Control) -> Option<String> {
+        let journal = self.journal.as_mut()?;
         journal.replace(control).unwrap_or_else(|error| {
             // The journal continues an older snapshot: later changes must not be appended to it.
             journal.mark_unwritten();
             Some(unkept(error))
         })
     }
-}
-
-/// The locked control, if the program of `of` still runs.
-fn runs<'k>(now: MutexGuard<'k, Kept>, of: &Control) -> Option<MutexGuard<'k, Kept>> {
-    Arc::ptr_eq(now.control.switch(), of.switch()).then_some(now)
 }
 
 fn unkept(error: io::Error) -> String {
@@ -253,7 +249,7 @@ impl Published<'_> {
     /// failure of either.
     pub fn record(self) -> Option<String> {
         let Published { shared, mut kept, changes } = self;
-        let unkept = kept.note(changes);
+        let unkept = kept.note(&shared.control(), changes);
         drop(kept);
         both(unkept, shared.make_queues())
     }
@@ -262,8 +258,8 @@ impl Published<'_> {
 impl SharedControl {
     /// Shares a control. Without a host, ports and programs cannot change.
     pub fn new(control: Control, host: Option<Arc<dyn Host>>) -> SharedControl {
-        let current = Mutex::new(control.clone());
-        let kept = Mutex::new(Kept { control, journal: None, array: None });
+        let current = Mutex::new(control);
+        let kept = Mutex::new(Kept { journal: None, array: None });
         let shared = Arc::new(Shared {
             kept,
             array_done: Condvar::new(),
@@ -301,10 +297,15 @@ impl SharedControl {
         (current.clone(), self.loads())
     }
 
-    /// From now on, this control is that of the running program.
-    fn set_control(&self, kept: &mut Kept, control: Control) {
-        *lock(&self.0.current) = control.clone();
-        kept.control = control;
+    /// From now on, this control is that of the running program, which counts as `loads` loads. The caller holds `kept`.
+    fn set_control(&self, control: Control, loads: u64) {
+        let mut current = lock(&self.0.current);
+        // Whoever sees the program sees the number.
+        self.0.loads.fetch_add(loads, Ordering::AcqRel);
+        let old = std::mem::replace(&mut *current, control);
+        drop(current);
+        // Readers do not wait for the end of the old program.
+        drop(old);
     }
 
     /// Applies a state file and keeps all further changes in it, so that the configuration survives however the process
@@ -317,7 +318,8 @@ impl SharedControl {
     /// The file cannot be used.
     pub fn keep(&self, path: &Path, read_command: ReadCommand) -> Result<Vec<String>> {
         let mut kept = self.kept();
-        let open = || Journal::open(&kept.control, path, read_command);
+        let control = self.control();
+        let open = || Journal::open(&control, path, read_command);
         let (journal, mut lost) = guarded(|| open().map_err(|error| ControlError::of_named_file(&error)))?;
         kept.journal = Some(journal);
         drop(kept);
@@ -347,13 +349,14 @@ impl SharedControl {
             }
             std::thread::sleep(Duration::from_millis(1));
         };
-        let Kept { control, journal: Some(journal), .. } = &mut *kept else { return Ok(()) };
-        journal.replace(control).map(drop).map_err(|error| ControlError::of_named_file(&error))
+        let Some(journal) = &mut kept.journal else { return Ok(()) };
+        journal.replace(&self.control()).map(drop).map_err(|error| ControlError::of_named_file(&error))
     }
 
     /// Returns the whole configuration at one moment: one JSON record per line.
     pub fn dump(&self, counters: bool) -> String {
-        self.kept().control.dump(counters)
+        let _kept = self.kept();
+        self.control().dump(counters)
     }
 
     /// Replaces the whole configuration by the output of [`Self::dump`]: all or nothing. The text is as for [`Self::write`].
@@ -363,8 +366,9 @@ impl SharedControl {
     /// Some record does not fit the program, or memory is short. The configuration is as before.
     pub fn restore(&self, text: &str) -> Result<Option<String>> {
         let mut kept = self.kept();
-        kept.control.restore(text)?;
-        let note = kept.replace();
+        let control = self.control();
+        control.restore(text)?;
+        let note = kept.replace(&control);
         drop(kept);
         Ok(both(note, self.make_queues()))
     }
@@ -385,7 +389,7 @@ impl SharedControl {
         atomicity: Atomicity,
     ) -> Option<(Written, Option<String>)> {
         let batch: Vec<_> = batch.into_iter().map(Ok).collect();
-        let now = runs(self.kept_for(&batch), of)?;
+        let now = self.if_runs(self.kept_for(&batch), of)?;
         let mut presence = Presence::new(&|| false);
         Some(self.write_with(now, batch, atomicity, &mut presence))
     }
@@ -401,7 +405,7 @@ impl SharedControl {
             // A large batch is parsed without blocking others.
             let control = self.control();
             let updates = control.schema().resolve_all(batch);
-            if let Some(now) = runs(self.kept_for(&updates), &control) {
+            if let Some(now) = self.if_runs(self.kept_for(&updates), &control) {
                 return self.write_with(now, updates, atomicity, &mut presence);
             }
         }
@@ -409,14 +413,15 @@ impl SharedControl {
 
     /// Reads several objects at one moment: no batch comes between them. Batches wait, so `read` should be short.
     pub fn at_one_moment<T>(&self, read: impl FnOnce(&Control) -> T) -> T {
-        read(&self.kept().control)
+        let _kept = self.kept();
+        read(&self.control())
     }
 
     /// Begins a batch of about `updates` updates that arrive one after the other, if the program of `of`, to which their ids
     /// belong, still runs.
     pub fn transaction(&self, of: &Control, updates: usize) -> Option<Transaction<'_>> {
-        let kept = runs(self.kept(), of)?;
-        let batch = Batch::new(&kept.control, Atomicity::AllOrNothing, updates, kept.changes());
+        let kept = self.if_runs(self.kept(), of)?;
+        let batch = Batch::new(&self.control(), Atomicity::AllOrNothing, updates, kept.changes());
         Some(Transaction { shared: self, batch, kept })
     }
 
@@ -439,6 +444,11 @@ impl SharedControl {
         if self.hold_packets(&mut *change).is_err() {
             change();
         }
+    }
+
+    /// The lock, if the program of `of` still runs.
+    fn if_runs<'s>(&self, kept: MutexGuard<'s, Kept>, of: &Control) -> Option<MutexGuard<'s, Kept>> {
+        Arc::ptr_eq(self.control().switch(), of.switch()).then_some(kept)
     }
 
     /// Locks everything, at a moment when no array is half set.
@@ -468,7 +478,7 @@ impl SharedControl {
         update: &Update,
         (array, size): (InstanceId, u32),
     ) -> (Written, Option<String>) {
-        let control = kept.control.clone();
+        let control = self.control();
         kept.array = Some(array);
         let (mut done, mut next) = (Ok(None), 0);
         while done.is_ok() && next < size {
@@ -488,7 +498,7 @@ impl SharedControl {
             changes.done(None);
             changes
         });
-        let unkept = kept.note(changes);
+        let unkept = kept.note(&control, changes);
         (Written { results: vec![done], in_effect: true }, unkept)
     }
 
@@ -499,15 +509,16 @@ impl SharedControl {
         atomicity: Atomicity,
         presence: &mut Presence<'_>,
     ) -> (Written, Option<String>) {
+        let control = self.control();
         if let [Ok(update)] = &*batch
-            && let Some(array) = kept.control.array_of(update).filter(|(_, size)| *size > STEP_CELLS_MAX)
-            && kept.control.check(update).and_then(|()| kept.control.check_owned(update)).is_ok()
+            && let Some(array) = control.array_of(update).filter(|(_, size)| *size > STEP_CELLS_MAX)
+            && control.check(update).and_then(|()| control.check_owned(update)).is_ok()
         {
             return self.set_array(kept, update, array);
         }
         let hold = |change: &mut dyn FnMut()| self.between_packets(change);
-        let (written, changes) = kept.control.write_with(batch, atomicity, kept.changes(), hold, presence);
-        let unkept = kept.note(changes);
+        let (written, changes) = control.write_with(batch, atomicity, kept.changes(), hold, presence);
+        let unkept = kept.note(&control, changes);
         drop(kept);
         (written, both(unkept, self.make_queues()))
     }
@@ -611,9 +622,9 @@ impl SharedControl {
         let host = self.host()?;
         let _one_of_few = self.begin_compilation(cancel)?;
         if let Some(swap) = host.prepare_counted(counted, cancel)? {
-            let mut kept = self.kept();
-            let control = kept.control.succeed(swap()?.switch);
-            self.set_control(&mut kept, control);
+            let _kept = self.kept();
+            let control = self.control().succeed(swap()?.switch);
+            self.set_control(control, 0);
         }
         Ok(())
     }
@@ -706,13 +717,9 @@ impl SharedControl {
     fn swap(&self, swap: impl FnOnce() -> Result<Swapped>, loads: u64) -> Result<String> {
         let mut kept = self.kept();
         let swapped = swap()?;
-        kept.control = kept.control.succeed(swapped.switch);
-        // Whoever sees the program sees the number.
-        let mut current = lock(&self.0.current);
-        self.0.loads.fetch_add(loads, Ordering::AcqRel);
-        current.clone_from(&kept.control);
-        drop(current);
-        let unkept = kept.replace().map_or_else(String::new, |why| why + "\n");
+        let control = self.control().succeed(swapped.switch);
+        self.set_control(control.clone(), loads);
+        let unkept = kept.replace(&control).map_or_else(String::new, |why| why + "\n");
         Ok(swapped.report + &unkept)
     }
 
@@ -748,18 +755,18 @@ impl SharedControl {
         let mut kept = self.kept();
         let swapped = (ready.run)(keep)?;
         let control = match (keep, aside) {
-            (Keep::Old, _) => kept.control.succeed(swapped.switch),
+            (Keep::Old, _) => self.control().succeed(swapped.switch),
             (Keep::Own, Some(aside)) => aside.control().succeed(swapped.switch),
             (Keep::Own, None) => {
                 let new = Control::new(swapped.switch);
-                new.adopt_note_owner(&kept.control);
+                new.adopt_note_owner(&self.control());
                 new
             }
         };
-        self.set_control(&mut kept, control);
+        self.set_control(control.clone(), 0);
         *lock(&self.0.next) = None;
-        then(&kept.control);
-        let unkept = kept.replace();
+        then(&control);
+        let unkept = kept.replace(&control);
         drop(kept);
         Ok(Loaded { report: swapped.report, note: both(unkept, self.make_queues()) })
     }

@@ -51,22 +51,24 @@ pub struct Env<'a> {
 /// Number of environments so far.
 static OWNERS: AtomicU32 = AtomicU32::new(0);
 
-impl<'a> Env<'a> {
-    pub(crate) fn new(state: &'a State, worker: usize) -> Env<'a> {
+impl State {
+    /// Creates the environment in which worker `worker` calls extern functions.
+    pub fn env(&self, worker: usize) -> Env<'_> {
+        assert!(worker < self.workers(), "worker {worker} of {}", self.workers());
         Env {
             payload: std::ptr::null(),
             payload_len: 0,
             now_us: 0,
             packet_len: 0,
             failed: false,
-            state,
+            state: self,
             worker,
             log: Vec::new(),
             log_bytes: 0,
             log_dropped: 0,
             custom: HashMap::new(),
             custom_version: 0,
-            destinations: state.destinations(),
+            destinations: self.destinations(),
             destinations_version: 0,
             dry: None,
             scratch: Vec::new(),
@@ -75,7 +77,9 @@ impl<'a> Env<'a> {
             held: Vec::new(),
         }
     }
+}
 
+impl<'a> Env<'a> {
     /// Stops functions from changing the state from now on: only this environment reads what they write to registers;
     /// counters, meters and digests do not change.
     pub fn keep_dry(&mut self) {

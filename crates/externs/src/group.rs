@@ -1,10 +1,18 @@
 //! A multicast group: its nodes, and the copies of each, in the order in which packets are copied.
 
-use crate::Replica;
 use std::sync::Arc;
 
 /// Maximum number of nodes and copies of a chunk with several nodes.
 const CHUNK_MAX: usize = 1024;
+
+/// One destination of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// The port.
+    pub port: u32,
+    /// The replication id (v1model's `egress_rid`, PSA's `instance`).
+    pub replication_id: u32,
+}
 
 /// The nodes of a multicast group. Clones share their chunks, so that a change copies only one chunk and the list of chunks, however
 /// many nodes there are.

@@ -46,12 +46,12 @@ pub use cells::{CounterValue, StateError};
 pub use crc::{Crc, CrcParams};
 pub use digests::{Digest, DigestCounts};
 pub use env::Env;
-pub use group::Group;
+pub use group::{Group, Replica};
 pub use hash::{ByteParts, byte_parts};
 pub use meter::{GREEN, RED, Rate, Rates, YELLOW};
 pub use multicast::{Multicast, MulticastError, NODES_MAX, Node, Place};
 pub use pages::Pages;
-pub use replication::{Destinations, Replica, Session, Targets};
+pub use replication::{Destinations, Session, Targets};
 pub use state::{DIRECT_BANKS, InstanceKind, InstanceSpec, State, Unit};
 
 /// A function that computes an extern call. `args` and `outs` have the limbs that the widths of the site take, with

@@ -1,17 +1,8 @@
 //! The destinations of copies: multicast groups and clone sessions, as the control plane configures them.
 
-use crate::{Group, Pages};
+use crate::{Group, Pages, Replica};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-
-/// One destination of a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Replica {
-    /// The port.
-    pub port: u32,
-    /// The replication id (v1model's `egress_rid`, PSA's `instance`).
-    pub replication_id: u32,
-}
 
 /// A clone (mirror) session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

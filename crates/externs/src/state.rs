@@ -12,7 +12,7 @@ use crate::digests::Digests;
 use crate::meter::{Meters, Rates};
 use crate::multicast::Multicast;
 use crate::replication::Replication;
-use crate::{CrcParams, Destinations, Digest, DigestCounts, Env, Pages};
+use crate::{CrcParams, Destinations, Digest, DigestCounts, Pages};
 use num_bigint::BigUint;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -282,12 +282,6 @@ impl State {
     /// Returns the number of workers with counters.
     pub fn workers(&self) -> usize {
         self.shared.random.len()
-    }
-
-    /// Creates the environment in which worker `worker` calls extern functions.
-    pub fn env(&self, worker: usize) -> Env<'_> {
-        assert!(worker < self.workers(), "worker {worker} of {}", self.workers());
-        Env::new(self, worker)
     }
 
     /// Restarts the workers' random numbers; a seed gives the same ones each time.

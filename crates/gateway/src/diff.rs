@@ -1,8 +1,8 @@
 //! The updates that bring a switch to its intended state.
 
 use crate::plan::Plan;
-use crate::schema::{Call, Key, Objects, Table};
-use crate::state::{Actual, CRC32C, OwnVtep};
+use crate::schema::{CRC32C, Call, Key, Objects, Table};
+use crate::state::{Actual, OwnVtep};
 use p4jet_control::{CrcParams, KeyMatch, Ref, TableId, Update};
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,6 +1,5 @@
 //! The objects of programs/vxlan_gateway that the controller sets, and their values as the controller keeps them.
 
-use crate::state::{CRC_CUSTOM, POOLS, PROFILE};
 use num_bigint::BigUint;
 use p4jet_control::value::hex_bytes;
 use p4jet_control::{
@@ -9,6 +8,14 @@ use p4jet_control::{
 use p4jet_text::runtime_command;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// The action profile of pools.
+pub(crate) const PROFILE: &str = "members";
+pub(crate) const POOLS: &str = "pools";
+/// The custom CRCs that are set to CRC-32C: those for IPv4 and IPv6 clients.
+pub(crate) const CRC_CUSTOM: [&str; 2] = ["calc_2", "calc_6"];
+/// CRC-32C: polynomial, initial value and final XOR.
+pub(crate) const CRC32C: [u64; 3] = [0x1edc_6f41, 0xffff_ffff, 0xffff_ffff];
 
 /// A table. They are ordered by dependency: an entry refers only to entries of earlier tables, or to pools or flood
 /// groups, which come after [`Table::Replicas`].

@@ -1,6 +1,6 @@
 //! The state of a switch, as far as the gateway sets it.
 
-use crate::schema::{Call, Field, Key, Objects, Shape, Table, last};
+use crate::schema::{CRC_CUSTOM, CRC32C, Call, Field, Key, Objects, POOLS, PROFILE, Shape, Table, last};
 use p4jet_control::record::{Groups, Record};
 use p4jet_control::{Act, ControlError, KeyMatch, NamedSelector, Ref, TableId};
 use p4jet_text::client::Client;
@@ -72,12 +72,6 @@ pub struct Strays {
     /// Tables whose default action is not the program's.
     pub defaults: BTreeSet<TableId>,
 }
-
-pub(crate) const PROFILE: &str = "members";
-pub(crate) const POOLS: &str = "pools";
-/// The custom CRCs that are set to CRC-32C: those for IPv4 and IPv6 clients.
-pub(crate) const CRC_CUSTOM: [&str; 2] = ["calc_2", "calc_6"];
-pub(crate) const CRC32C: [u64; 3] = [0x1edc_6f41, 0xffff_ffff, 0xffff_ffff];
 
 fn table_named(name: &str) -> Option<Table> {
     Table::ALL.into_iter().find(|table| table.name() == last(name))

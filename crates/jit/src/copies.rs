@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::graph::Graph;
-use crate::plan::PhvLayout;
+use crate::plan::{ImageCell, PhvLayout};
 use p4jet_externs::Destinations;
 use p4jet_ir::turns::COPIES_MAX;
 use p4jet_ir::{CopyFrame, Intrinsic, PipelineHalf, QUEUE_MAX, Queued, ReplicaList};
@@ -14,24 +14,6 @@ pub const COPIES_WAITING_MAX: usize = 1 << 16;
 /// The maximum number of bytes in the frames of these copies.
 pub const COPIES_WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// A field in the image of a copy.
-#[derive(Clone, Copy, Debug)]
-pub struct Cell {
-    /// Its first limb.
-    pub limb: usize,
-    /// Its width in bits.
-    pub width: u32,
-}
-
-impl Cell {
-    /// Gives the field a value, cut to its width.
-    fn put(self, image: &mut [u64], value: u64) {
-        let limbs = &mut image[self.limb..][..self.width.div_ceil(64) as usize];
-        limbs.fill(0);
-        limbs[0] = if self.width < 64 { value & ((1 << self.width) - 1) } else { value };
-    }
-}
-
 /// The constant properties of the copies that a statement makes.
 pub struct CopySite {
     pub begin: PipelineHalf,
@@ -41,16 +23,16 @@ pub struct CopySite {
     /// Intrinsics that have their own values in copies, by [`intrinsic_bit`].
     pub set: u16,
     /// The cursor, for copies that begin with egress.
-    pub cursor: Option<Cell>,
+    pub cursor: Option<ImageCell>,
     pub replicas: Option<ReplicaSite>,
 }
 
 /// The properties in which replicas differ.
 pub struct ReplicaSite {
     pub list: ReplicaList,
-    pub port: Option<Cell>,
-    pub instance: Option<Cell>,
-    pub class_of_service: Option<Cell>,
+    pub port: Option<ImageCell>,
+    pub instance: Option<ImageCell>,
+    pub class_of_service: Option<ImageCell>,
     /// True if the class of service selects the output queue.
     pub queue_by_class: bool,
 }
@@ -65,7 +47,7 @@ pub struct CopyLayout {
     /// Limbs of the fields, and of the machine's own variables, that copies inherit.
     pub image_limbs: usize,
     /// Intrinsics that some copy may inherit: set when a copy begins, unless that one has them.
-    intrinsics: Vec<(PipelineHalf, Intrinsic, Cell)>,
+    intrinsics: Vec<(PipelineHalf, Intrinsic, ImageCell)>,
     /// True if frames must be kept as they arrived.
     keep_arrived: bool,
     pub sites: Vec<CopySite>,

@@ -78,7 +78,7 @@ impl Types<'_> {
         }
     }
 
-    /// Returns the width of the numbers that constraints compare: texts are compared as their numbers in the switch.
+    /// Returns the width of the numbers that constraints compare: strings are compared as their numbers in the switch.
     pub fn compared_width(&self, ty: &Type) -> u32 {
         match (self.width(ty), ty) {
             (Some(0), Type::New(_)) => self.bits(ty).unwrap_or(0),

@@ -3,7 +3,7 @@
 //! The bits are those of the members in order of declaration, the first one highest.
 
 use crate::refusal::{Reason, Refusal, Result};
-use crate::value::{By, Field, Outside, Texts, bad_value, number, ones, shortest};
+use crate::value::{By, Field, Outside, Strings, bad_value, number, ones, shortest};
 use num_bigint::BigUint;
 use num_traits::Zero;
 use p4jet_ir::Program;
@@ -23,9 +23,9 @@ pub(crate) struct Types<'a> {
     pub info: &'a P4TypeInfo,
     /// The program's widths of translated types, and its error codes.
     pub program: &'a Program,
-    /// The URIs of types that are translated to texts; the index is the number of the space.
+    /// The URIs of types that are translated to strings; the index is the number of the space.
     pub uris: &'a [String],
-    pub texts: &'a Texts,
+    pub strings: &'a Strings,
     /// True if headers have a validity bit. Without it, they are valid.
     pub has_validity: bool,
 }
@@ -82,7 +82,7 @@ fn bits_of<'a>(spec: &'a P4DataTypeSpec, types: &Types<'a>, depth: u32) -> Optio
                 let outside = match translated.sdn_type.as_ref()? {
                     SdnType::SdnBitwidth(bits) => Outside::Bits((*bits).max(0) as u32),
                     SdnType::SdnString(_) => {
-                        Outside::Text(types.uris.iter().position(|uri| *uri == translated.uri)?)
+                        Outside::String(types.uris.iter().position(|uri| *uri == translated.uri)?)
                     }
                 };
                 Some(Bits::Translated(Field { id: 0, name: named.name.clone(), width, outside }))
@@ -157,7 +157,7 @@ fn read_within(spec: &P4DataTypeSpec, types: &Types<'_>, data: &P4Data, depth: u
         }
         (Bits::Signed(width), Some(DataValue::Bitstring(bytes))) => signed(bytes, width),
         (Bits::Translated(field), Some(DataValue::Bitstring(bytes))) => {
-            types.texts.read(&field, bytes, By::Update)
+            types.strings.read(&field, bytes, By::Update)
         }
         (Bits::Named(members), Some(DataValue::Enum(found))) => {
             code_of(found, members.iter().map(|member| &member.name))
@@ -259,7 +259,7 @@ fn show_within(spec: &P4DataTypeSpec, types: &Types<'_>, value: &BigUint, depth:
         Bits::Unsigned(_) => DataValue::Bitstring(shortest(value)),
         Bits::Enum(_) => DataValue::EnumValue(shortest(value)),
         Bits::Signed(width) => DataValue::Bitstring(show_signed(value, width)),
-        Bits::Translated(field) => DataValue::Bitstring(types.texts.show(&field, value)),
+        Bits::Translated(field) => DataValue::Bitstring(types.strings.show(&field, value)),
         Bits::Named(members) => DataValue::Enum(name_of(value, members.iter().map(|member| &member.name))),
         Bits::Error => DataValue::Error(name_of(value, types.program.errors.iter())),
         Bits::Header(fields) => {
@@ -314,8 +314,8 @@ mod tests {
 
     /// Calls `then` with types, without a program.
     fn with<T>(info: &P4TypeInfo, then: impl FnOnce(&Types<'_>) -> T) -> T {
-        let (program, texts) = (Program::default(), Texts::default());
-        then(&Types { info, program: &program, uris: &[], texts: &texts, has_validity: true })
+        let (program, strings) = (Program::default(), Strings::default());
+        then(&Types { info, program: &program, uris: &[], strings: &strings, has_validity: true })
     }
 
     #[test]

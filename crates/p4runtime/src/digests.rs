@@ -1,6 +1,6 @@
 //! Digests: the configurations of clients, and the lists in which digests are sent.
 
-use crate::pipeline::{Pipeline, id_of};
+use crate::pipeline::{Pipeline, Wanted, id_of};
 use crate::refusal::{Code, Reason, Refusal, Result};
 use crate::session::RoleView;
 use crate::write::Writer;
@@ -10,16 +10,13 @@ use p4jet_control::{Control, Noted};
 use p4jet_ir::{InstanceId, InstanceKind};
 use p4jet_p4info::proto::v1::{self, P4Data, UpdateType};
 use prost::Message;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 /// Maximum size of a list in bytes.
 const LIST_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of digests of each kind that wait for an acknowledgement. Later ones may be sent again.
 const REMEMBERED_MAX: usize = 1 << 18;
-
-/// The digests that clients have configured, by id.
-pub(crate) type Wanted = BTreeMap<u32, v1::DigestConfig>;
 
 /// The refusal of a digest that no client has configured.
 fn no_entry(name: &str) -> Refusal {

@@ -1,9 +1,8 @@
 //! State that the server keeps in the notes of the control, so that it survives reloads, and restarts with a state file: numbers of
-//! texts, configurations of digests, highest election ids of roles, the pipeline configuration.
+//! strings, configurations of digests, highest election ids of roles, the pipeline configuration.
 
-use crate::digests::Wanted;
 use crate::notes::note;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, Wanted};
 use crate::refusal::Result;
 use crate::write::Writer;
 use bytes::Bytes;
@@ -12,8 +11,8 @@ use p4jet_p4info::proto::v1;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::Ordering;
 
-/// Prefix of the names of notes about texts; the number of the text and its URI follow.
-const TEXT: &str = "p4runtime text ";
+/// Prefix of the names of notes about strings; the number of the string and its URI follow. State files have this name.
+const STRING: &str = "p4runtime text ";
 /// Prefix of the names of notes about roles; the name of the role follows.
 const ROLE: &str = "p4runtime role ";
 /// Name of the note about the pipeline configuration: the identity of its program, and a ForwardingPipelineConfig in binary form.
@@ -30,19 +29,19 @@ fn own(control: &Control, prefix: &str) -> Vec<(String, Box<[u8]>)> {
 }
 
 impl Pipeline {
-    /// Restores the numbers of texts and the wanted digests.
+    /// Restores the numbers of strings and the wanted digests.
     pub(crate) fn take_kept(&self, control: &Control) {
-        let kept = own(control, TEXT).into_iter().filter_map(|(name, text)| {
+        let kept = own(control, STRING).into_iter().filter_map(|(name, string)| {
             let (number, uri) = name.split_once(' ')?;
             let space = self.uris().iter().position(|known| known == uri)?;
-            let text = std::str::from_utf8(&text).ok()?.strip_prefix('=')?;
-            Some((space, number.parse().ok()?, text.to_string()))
+            let string = std::str::from_utf8(&string).ok()?.strip_prefix('=')?;
+            Some((space, number.parse().ok()?, string.to_string()))
         });
         let mut kept: Vec<(usize, u64, String)> = kept.collect();
-        // A restored dump may give a text another number than it had before. That of the state counts.
-        kept.sort_by_key(|(space, number, _)| !self.texts.is_in_state(*space, *number));
-        for (space, number, text) in kept {
-            self.texts.know(space, &text, number);
+        // A restored dump may give a string another number than it had before. That of the state counts.
+        kept.sort_by_key(|(space, number, _)| !self.strings.is_in_state(*space, *number));
+        for (space, number, string) in kept {
+            self.strings.know(space, &string, number);
         }
         let kept = |(id, name): (&u32, &String)| {
             let entry: v1::DigestEntry = note(control, &Noted::Digest(name.as_str().into()))?;
@@ -56,11 +55,23 @@ impl Pipeline {
 }
 
 impl Pipeline {
+    /// Like [`Self::follow_restore`], for packets and events, which show strings and wanted digests at any time. It waits for
+    /// changes only after a restore.
+    pub(crate) fn follow_restore_of(&self, switch: &SharedControl) {
+        if self.restores.load(Ordering::Relaxed) != switch.control().restores() {
+            switch.at_one_moment(|control| {
+                if self.check_program(control).is_ok() {
+                    self.follow_restore(control);
+                }
+            });
+        }
+    }
+
     /// Restores them again if a dump has been restored since. No change may be made meanwhile.
     pub(crate) fn follow_restore(&self, control: &Control) {
         let restores = control.restores();
         if self.restores.swap(restores, Ordering::Relaxed) != restores {
-            self.texts.forget();
+            self.strings.forget();
             self.scan(control);
             self.take_kept(control);
         }
@@ -68,25 +79,25 @@ impl Pipeline {
 }
 
 impl Writer<'_> {
-    /// Keeps newly assigned numbers of texts.
-    pub(crate) fn keep_texts(&mut self, new: &[(usize, u64, String)]) -> Result<()> {
-        for (space, number, text) in new {
+    /// Keeps newly assigned numbers of strings.
+    pub(crate) fn keep_strings(&mut self, new: &[(usize, u64, String)]) -> Result<()> {
+        for (space, number, string) in new {
             // `=`, because an empty note would be deleted.
-            let note = Some(format!("={text}").into_bytes().into_boxed_slice());
-            self.make(Update::Note { of: self.of_text(*space, *number), note })?;
+            let note = Some(format!("={string}").into_bytes().into_boxed_slice());
+            self.make(Update::Note { of: self.of_string(*space, *number), note })?;
         }
         Ok(())
     }
 
-    /// The note about a number of a text.
-    fn of_text(&self, space: usize, number: u64) -> Noted {
-        Noted::Own(format!("{TEXT}{number} {}", self.pipeline.uris()[space]).into())
+    /// The note about a number of a string.
+    fn of_string(&self, space: usize, number: u64) -> Noted {
+        Noted::Own(format!("{STRING}{number} {}", self.pipeline.uris()[space]).into())
     }
 
-    /// Scans the state for the numbers that it has, so that new texts find others.
+    /// Scans the state for the numbers that it has, so that new strings find others.
     pub(crate) fn scan(&mut self) -> Result<()> {
         for (space, number) in self.pipeline.scan(&self.control) {
-            self.make(Update::Note { of: self.of_text(space, number), note: None })?;
+            self.make(Update::Note { of: self.of_string(space, number), note: None })?;
         }
         Ok(())
     }

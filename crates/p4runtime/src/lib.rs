@@ -4,7 +4,7 @@
 //! * [`programs`]: programs in the forms that clients send.
 //! * [`pipeline`]: a P4Info whose ids are resolved to objects of the running program.
 //! * [`write`](mod@write): updates of entities, [`read`](mod@read): reads of entities.
-//! * [`links`]: ports that groups and copies watch.
+//! * [`links`]: groups and copies follow the state of ports; [`owner`]: what runtime commands leave of what clients wrote.
 //! * [`session`]: client arbitration, the state machine that decides which client may write.
 //!
 //! The messages are in crate `p4jet-p4info`.
@@ -15,8 +15,10 @@ mod data;
 mod digests;
 mod kept;
 pub mod links;
-pub mod notes;
+mod notes;
+pub mod owner;
 pub mod pipeline;
+mod ports;
 mod profiles;
 pub mod programs;
 pub mod read;

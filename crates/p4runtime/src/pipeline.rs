@@ -5,7 +5,7 @@
 
 use crate::refusal::{Code, Reason, Refusal, Result, choices};
 use crate::session::RoleView;
-use crate::value::{Field, Outside, Texts, ones, shown_field};
+use crate::value::{Field, Outside, Strings, ones, shown_field};
 use num_bigint::BigUint;
 use p4jet_control::schema::{MULTICAST_MAX, REPLICAS_MAX};
 use p4jet_control::{Control, SharedControl};
@@ -16,10 +16,14 @@ use p4jet_p4info::proto::config::{
     self, DataType, Match, MatchType, MeterType, P4DataTypeSpec, P4Info, P4NamedType, P4TypeInfo, Preamble,
     Prefix, Representation, Scope, SdnType, SelectorSizeSemantics,
 };
+use p4jet_p4info::proto::v1;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+
+/// The digests that clients have configured, by id.
+pub(crate) type Wanted = BTreeMap<u32, v1::DigestConfig>;
 
 /// A P4Info whose ids are resolved to objects of a program.
 pub struct Pipeline {
@@ -30,8 +34,8 @@ pub struct Pipeline {
     known: Mutex<Weak<Switch>>,
     /// The number of restored dumps that it has followed ([`Control::restores`]).
     pub(crate) restores: AtomicU64,
-    pub(crate) texts: Texts,
-    /// The URIs of the spaces of `texts`.
+    pub(crate) strings: Strings,
+    /// The URIs of the spaces of `strings`.
     uris: Vec<String>,
     pub(crate) tables: BTreeMap<u32, Table>,
     pub(crate) actions: BTreeMap<u32, Action>,
@@ -44,7 +48,7 @@ pub struct Pipeline {
     /// The fields of packet-in and packet-out headers, by the name of the header.
     pub(crate) packet_fields: BTreeMap<String, Vec<Field>>,
     /// The digests that clients want.
-    wanted: Mutex<crate::digests::Wanted>,
+    wanted: Mutex<Wanted>,
 }
 
 /// A table.
@@ -175,7 +179,7 @@ impl Pipeline {
         };
         maker.check_ids();
         maker.check_platform();
-        maker.text_types();
+        maker.string_types();
         let actions = maker.actions();
         let mut profiles = maker.profiles();
         let tables = maker.tables(&actions, &mut profiles);
@@ -186,7 +190,7 @@ impl Pipeline {
         let digests =
             p4info.digests.iter().map(|digest| (id_of(&digest.preamble), name_of(&digest.preamble)));
         let digests = digests.collect();
-        let texts = Texts::new(maker.uris.iter().map(|(_, width)| *width));
+        let strings = Strings::new(maker.uris.iter().map(|(_, width)| *width));
         let uris = maker.uris.iter().map(|(uri, _)| uri.clone()).collect();
         let mut reasons = maker.reasons;
         if !reasons.is_empty() {
@@ -201,7 +205,7 @@ impl Pipeline {
             shape: shape_of(control.program()),
             known: Mutex::new(std::sync::Arc::downgrade(control.switch())),
             restores: AtomicU64::new(control.restores()),
-            texts,
+            strings,
             uris,
             tables,
             actions,
@@ -215,20 +219,20 @@ impl Pipeline {
             wanted: Mutex::default(),
             p4info,
         };
-        // So that texts of packets get numbers that the state does not have.
-        pipeline.texts.begin(control.changes_of_others());
+        // So that strings of packets get numbers that the state does not have.
+        pipeline.strings.begin(control.changes_of_others());
         pipeline.scan(control);
         pipeline.take_kept(control);
         Ok(pipeline)
     }
 
-    /// The URIs of types that are translated to texts.
+    /// The URIs of types that are translated to strings.
     pub(crate) fn uris(&self) -> &[String] {
         &self.uris
     }
 
     /// The digests that clients want.
-    pub(crate) fn wanted(&self) -> MutexGuard<'_, crate::digests::Wanted> {
+    pub(crate) fn wanted(&self) -> MutexGuard<'_, Wanted> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -253,29 +257,29 @@ impl Pipeline {
                 let why = "the program of this P4Info does not run any more: another one was loaded";
                 return Err(Refusal::new(Code::FailedPrecondition, Reason::Program, why));
             }
-            self.texts.make_stale();
+            self.strings.make_stale();
             *known = std::sync::Arc::downgrade(control.switch());
         }
         Ok(())
     }
 
-    /// Scans the state for numbers of translated types. Returns those that texts have lost, with their space
-    /// ([`Texts::end_scan`]).
+    /// Scans the state for numbers of translated types. Returns those that strings have lost, with their space
+    /// ([`Strings::end_scan`]).
     pub(crate) fn scan(&self, control: &Control) -> Vec<(usize, u64)> {
         if self.uris.is_empty() {
             return Vec::new();
         }
-        let is_text = |field: &Field| matches!(field.outside, Outside::Text(_));
-        let has_text = |keys: &[Key]| keys.iter().any(|key| is_text(&key.field));
+        let is_string = |field: &Field| matches!(field.outside, Outside::String(_));
+        let has_string = |keys: &[Key]| keys.iter().any(|key| is_string(&key.field));
         let acts = |table: &Table| {
             let params = table.actions.iter().flat_map(|listed| &self.actions[&listed.id].params);
-            params.into_iter().any(|param| is_text(&param.field))
+            params.into_iter().any(|param| is_string(&param.field))
         };
-        self.texts.begin_scan();
+        self.strings.begin_scan();
         // Values are noted when they are shown.
         for table in self.tables.values() {
-            let (has_text, acts) = (has_text(&table.keys), acts(table));
-            if has_text || acts {
+            let (has_string, acts) = (has_string(&table.keys), acts(table));
+            if has_string || acts {
                 for (_, entry) in control.switch().table(table.table).entries() {
                     self.show_key(&table.keys, &entry.key);
                     self.show_act(control, table, None, &entry.action);
@@ -293,30 +297,30 @@ impl Pipeline {
                 self.show_action(table, &action);
             }
         }
-        for set in self.value_sets.values().filter(|set| has_text(&set.keys)) {
+        for set in self.value_sets.values().filter(|set| has_string(&set.keys)) {
             for (_, entry) in control.switch().table(set.table).entries() {
                 self.show_key(&set.keys, &entry.key);
             }
         }
         for register in self.registers.values() {
-            let show = |texts: &Texts, value: &BigUint| {
+            let show = |strings: &Strings, value: &BigUint| {
                 self.with_types(control, true, |types| {
-                    let types = crate::data::Types { texts, ..*types };
+                    let types = crate::data::Types { strings, ..*types };
                     // A register of another type cannot be written.
                     let _ = crate::data::show(&register.spec, &types, value);
                 });
             };
-            let has_text = {
-                let texts = Texts::new(self.uris.iter().map(|_| 0));
-                texts.begin_scan();
-                show(&texts, &BigUint::ZERO);
-                texts.has_seen()
+            let has_string = {
+                let strings = Strings::new(self.uris.iter().map(|_| 0));
+                strings.begin_scan();
+                show(&strings, &BigUint::ZERO);
+                strings.has_seen()
             };
-            for cell in 0..if has_text { register.size } else { 0 } {
-                show(&self.texts, &control.register_value(register.instance, cell).unwrap_or_default());
+            for cell in 0..if has_string { register.size } else { 0 } {
+                show(&self.strings, &control.register_value(register.instance, cell).unwrap_or_default());
             }
         }
-        self.texts.end_scan()
+        self.strings.end_scan()
     }
 
     /// The table with an id.
@@ -470,7 +474,7 @@ struct Maker<'a> {
     info: &'a P4Info,
     program: &'a Program,
     control: &'a Control,
-    /// The URIs of texts, with the width of their numbers.
+    /// The URIs of strings, with the width of their numbers.
     uris: Vec<(String, u32)>,
     reasons: Vec<String>,
 }
@@ -548,7 +552,7 @@ impl Maker<'_> {
                             self.uris.len() - 1
                         });
                         self.uris[space].1 = self.uris[space].1.min(width);
-                        return Outside::Text(space);
+                        return Outside::String(space);
                     }
                     None => break,
                 },
@@ -561,8 +565,8 @@ impl Maker<'_> {
         Outside::Same
     }
 
-    /// Finds the types that are translated to texts, including those that only registers and digests use.
-    fn text_types(&mut self) {
+    /// Finds the types that are translated to strings, including those that only registers and digests use.
+    fn string_types(&mut self) {
         let Some(types) = &self.info.type_info else { return };
         for name in types.new_types.keys() {
             let named = P4NamedType { name: name.clone() };
@@ -631,7 +635,7 @@ impl Maker<'_> {
         let expected = match outside {
             Outside::Same => width,
             Outside::Bits(bits) => bits,
-            Outside::Text(_) => 0,
+            Outside::String(_) => 0,
         };
         if bitwidth != expected as i32 {
             let shown = shown_field(id, name);
@@ -884,8 +888,8 @@ impl Maker<'_> {
                     MatchKind::Optional => Kind::Optional,
                 },
                 width: match key.field.outside {
-                    // SAI P4 compares texts as their numbers.
-                    Outside::Text(_) => key.field.width,
+                    // SAI P4 compares strings as their numbers.
+                    Outside::String(_) => key.field.width,
                     _ => key.field.outer_width(),
                 },
             });
@@ -1010,7 +1014,7 @@ impl Maker<'_> {
                 info: &info,
                 program: self.program,
                 uris: &self.uris.iter().map(|(uri, _)| uri.clone()).collect::<Vec<_>>(),
-                texts: &Texts::default(),
+                strings: &Strings::default(),
                 has_validity: true,
             };
             match crate::data::width(&spec, &types) {
@@ -1052,6 +1056,6 @@ impl Pipeline {
     ) -> T {
         let none = P4TypeInfo::default();
         let (info, program) = (self.p4info.type_info.as_ref().unwrap_or(&none), control.program());
-        then(&crate::data::Types { info, program, uris: &self.uris, texts: &self.texts, has_validity })
+        then(&crate::data::Types { info, program, uris: &self.uris, strings: &self.strings, has_validity })
     }
 }

@@ -4,11 +4,11 @@
 //! members. The note of a group is an `ActionProfileGroup` with the weights and ports as the client sent them, in order; the note of
 //! a one shot has the group id 0.
 
-use crate::links::{Ports, check_watch, watched};
 use crate::notes::note;
 use crate::pipeline::{Pipeline, Profile, Table};
+use crate::ports::{Ports, check_watch, watched};
 use crate::refusal::{Code, Reason, Refusal, Result};
-use crate::table_entry::{handle_of_id, id_of_handle};
+use crate::value::{handle_of_id, id_of_handle};
 use crate::write::Writer;
 use p4jet_control::schema::check_places;
 use p4jet_control::{Act, Control, ControlError, INVALID_ARGUMENT, Noted, Ref, Share, Subject, Update};
@@ -282,7 +282,11 @@ impl Writer<'_> {
             _ if counts_members => sizes.members,
             0 => sizes.places,
             // The places of members whose watch ports are down are known from their weights only.
-            _ => store.groups().into_iter().map(|(handle, _)| size_of(handle)).sum(),
+            _ => {
+                let down = store.groups_without_place().into_iter();
+                sizes.places
+                    + down.map(|(handle, places)| size_of(handle).saturating_sub(places)).sum::<u64>()
+            }
         };
         let old = replaced.map_or(0, size_of);
         let total = before.saturating_sub(old) + size(&mut { weights });

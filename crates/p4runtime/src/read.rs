@@ -10,7 +10,8 @@ use crate::profiles::{self, Style, style};
 use crate::refusal::{Code, Errors, Reason, Refusal, Result};
 use crate::replication;
 use crate::session::RoleView;
-use crate::table_entry::{DEFAULT_ROW, handle_of_id, id_of_handle, show_colours, show_rates};
+use crate::table_entry::{DEFAULT_ROW, show_colours, show_rates};
+use crate::value::{handle_of_id, id_of_handle};
 use p4jet_control::{Control, Entity as Read, Noted, Selector, SharedControl};
 use p4jet_externs::CounterValue;
 use p4jet_ir::{CounterUnit, InstanceId, InstanceKind};
@@ -376,7 +377,7 @@ impl Pipeline {
         }
         if !entry.r#match.is_empty() {
             let Some(key) = self.wanted_key(table, &entry.r#match)? else {
-                // A text of the key has no number.
+                // A string of the key has no number.
                 let is_one = !table.has_priority || entry.priority != 0;
                 return if is_one { Err(absent_entry(table)) } else { Ok(Vec::new()) };
             };

@@ -2,10 +2,10 @@
 //!
 //! Their notes are the messages as clients sent them, so that Reads return ports in the same form.
 
-use crate::links::{Ports, port, port_of};
 use crate::notes::{check_metadata, note};
+use crate::ports::Ports;
 use crate::refusal::{Code, Reason, Refusal, Result};
-use crate::value::short_u64;
+use crate::value::{port, port_of, short_u64};
 use crate::write::Writer;
 use p4jet_control::schema::{CopyCheck, SESSION_BYTES_MAX, SESSION_MAX, check_class, check_group};
 use p4jet_control::{Control, Noted, Replica, Update};

@@ -3,7 +3,7 @@
 use crate::notes::check_metadata;
 use crate::pipeline::{Key, Pipeline, Table};
 use crate::refusal::{Code, Reason, Refusal, Result, choices};
-use crate::value::{By, Outside, ones};
+use crate::value::{By, Outside, handle_of_id, id_of_handle, ones};
 use crate::write::Writer;
 use num_bigint::BigUint;
 use num_traits::Zero;
@@ -40,7 +40,7 @@ fn is_within(value: &BigUint, mask: &BigUint) -> bool {
 }
 
 impl Pipeline {
-    /// Like [`Self::key`], for a key that is looked for. `None` if a text in it has no number, so that no entry has the key.
+    /// Like [`Self::key`], for a key that is looked for. `None` if a string in it has no number, so that no entry has the key.
     pub(crate) fn wanted_key(&self, table: &Table, matches: &[FieldMatch]) -> Result<Option<Vec<KeyMatch>>> {
         match self.key(&table.name, &table.keys, matches, By::Search) {
             Ok(key) => Ok(Some(key)),
@@ -49,7 +49,7 @@ impl Pipeline {
         }
     }
 
-    /// The matches of a key, one for each field of the program's key. NOT_FOUND is the refusal of a text without number; other faults
+    /// The matches of a key, one for each field of the program's key. NOT_FOUND is the refusal of a string without a number; other faults
     /// come first.
     pub(crate) fn key(
         &self,
@@ -105,7 +105,7 @@ impl Pipeline {
     fn field_match(&self, key: &Key, given: Option<&FieldMatchType>, by: By) -> Result<KeyMatch> {
         let field = &key.field;
         let read = |bytes: &[u8]| {
-            let value = self.texts.read(field, bytes, by);
+            let value = self.strings.read(field, bytes, by);
             value.map_err(|refusal| refusal.of(format!("match on {}", field.shown())))
         };
         // A translated value has no prefixes and no order, so only the whole value can be matched.
@@ -193,7 +193,7 @@ impl Pipeline {
     pub(crate) fn show_key(&self, keys: &[Key], matches: &[KeyMatch]) -> Vec<FieldMatch> {
         let mut shown = Vec::with_capacity(keys.len());
         for key in keys {
-            let show = |value: &BigUint| self.texts.show(&key.field, value);
+            let show = |value: &BigUint| self.strings.show(&key.field, value);
             let outer_mask = |mask: &BigUint| match key.field.outside {
                 Outside::Bits(width) if *mask == key.max => crate::value::shortest(&ones(width)),
                 _ => crate::value::shortest(mask),
@@ -318,7 +318,7 @@ impl Pipeline {
                 },
             };
             data[param.place] =
-                self.texts.read(&param.field, &argument.value, By::Update).map_err(|refusal| {
+                self.strings.read(&param.field, &argument.value, By::Update).map_err(|refusal| {
                     refusal.of(format!("action `{name}`, parameter `{}`", param.field.name))
                 })?;
         }
@@ -331,7 +331,7 @@ impl Pipeline {
         let declared = &self.actions[&listed.id];
         let params = declared.params.iter().map(|param| v1::ActionParam {
             param_id: param.field.id,
-            value: self.texts.show(&param.field, &action.data[param.place]),
+            value: self.strings.show(&param.field, &action.data[param.place]),
         });
         Some(v1::Action { action_id: listed.id, params: params.collect() })
     }
@@ -372,16 +372,6 @@ impl Pipeline {
             Refusal::invalid(Reason::Constraint, format!("`{}`: {violation}", table.name))
         })
     }
-}
-
-/// The handle of the member or group with a client's id. Handles start at 0, which is not a valid id.
-pub(crate) fn handle_of_id(id: u32) -> u32 {
-    if id == u32::MAX { 0 } else { id }
-}
-
-/// The inverse of [`handle_of_id`].
-pub(crate) fn id_of_handle(handle: u32) -> u32 {
-    if handle == 0 { u32::MAX } else { handle }
 }
 
 impl Table {

@@ -3,6 +3,7 @@
 use crate::refusal::{Code, Reason, Refusal, Result};
 use bytes::Bytes;
 use num_bigint::BigUint;
+use p4jet_p4info::proto::v1::PortKind;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,8 +15,8 @@ pub(crate) enum Outside {
     Same,
     /// Numbers of this width (`sdn_bitwidth`).
     Bits(u32),
-    /// Texts (`sdn_string`), of the space with this number.
-    Text(usize),
+    /// Strings (`sdn_string`), of the space with this number.
+    String(usize),
 }
 
 /// A field of a key or a parameter: a value of some width.
@@ -39,7 +40,7 @@ impl Field {
     pub fn outer_width(&self) -> u32 {
         match self.outside {
             Outside::Bits(width) => width,
-            Outside::Same | Outside::Text(_) => self.width,
+            Outside::Same | Outside::String(_) => self.width,
         }
     }
 }
@@ -90,6 +91,29 @@ pub(crate) fn short_u64(value: u64) -> Bytes {
     Bytes::copy_from_slice(&bytes[first..])
 }
 
+/// The number of a port.
+pub(crate) fn port(bytes: &[u8]) -> Option<u32> {
+    u32::try_from(&number(bytes, 32).ok()?).ok()
+}
+
+/// The port of a copy.
+pub(crate) fn port_of(kind: Option<&PortKind>) -> Option<u32> {
+    match kind? {
+        PortKind::EgressPort(port) => Some(*port),
+        PortKind::Port(bytes) => port(bytes),
+    }
+}
+
+/// The handle of the member or group with a client's id. Handles start at 0, which is not a valid id.
+pub(crate) fn handle_of_id(id: u32) -> u32 {
+    if id == u32::MAX { 0 } else { id }
+}
+
+/// The inverse of [`handle_of_id`].
+pub(crate) fn id_of_handle(handle: u32) -> u32 {
+    if handle == 0 { u32::MAX } else { handle }
+}
+
 /// The refusal of a byte string.
 pub(crate) fn bad_value(found: &[u8], width: u32, why: &str) -> Refusal {
     let message = match found {
@@ -108,20 +132,20 @@ pub(crate) fn ones(width: u32) -> BigUint {
     (BigUint::from(1u32) << width) - 1u32
 }
 
-/// The texts that represent numbers, by `uri`. A text of decimal digits represents that number; others get numbers from the highest
-/// down that neither a text nor the state of the switch has.
+/// The strings that represent numbers, by `uri`. A string of decimal digits represents that number; others get numbers from the highest
+/// down that neither a string nor the state of the switch has.
 ///
-/// An update that is refused gives its numbers back ([`Texts::mark`], [`Texts::take_back`]). Only one thread at a
-/// time carries out updates; packets and Reads may use the texts at the same time. Which numbers the state has is known from a scan
-/// of it ([`Texts::begin_scan`], [`Texts::end_scan`]); an update whose text finds no number asks for one.
+/// An update that is refused gives its numbers back ([`Strings::mark`], [`Strings::take_back`]). Only one thread at a
+/// time carries out updates; packets and Reads may use the strings at the same time. Which numbers the state has is known from a scan
+/// of it ([`Strings::begin_scan`], [`Strings::end_scan`]); an update whose string finds no number asks for one.
 #[derive(Debug, Default)]
-pub(crate) struct Texts {
+pub(crate) struct Strings {
     spaces: Vec<Mutex<Space>>,
     /// The number of changes by others at the last scan ([`p4jet_control::Control::changes_of_others`]).
     scanned_at: AtomicU64,
 }
 
-/// What happens to a text that has no number.
+/// What happens to a string that has no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     /// It gets one, until the update is refused.
@@ -135,22 +159,22 @@ pub(crate) enum By {
 #[derive(Debug, Default)]
 struct Space {
     numbers: HashMap<Box<str>, u64>,
-    texts: HashMap<u64, Box<str>>,
-    /// Numbers without text: those that the state had at the last scan, and those that clients have written since.
+    strings: HashMap<u64, Box<str>>,
+    /// Numbers without a string: those that the state had at the last scan, and those that clients have written since.
     plain: HashSet<u64>,
     /// How far the search for free numbers has come: from the highest number down to this one, none is free.
     searched: Option<u64>,
-    /// Numbers that texts received since [`Texts::keep_new`].
+    /// Numbers that strings received since [`Strings::keep_new`].
     new: VecDeque<u64>,
     /// The length of `new` at the last mark.
     mark: usize,
     /// True if a packet used a number that was assigned after the mark: it stays.
     is_sent: bool,
-    /// Texts that have lost their numbers since the mark.
+    /// Strings that have lost their numbers since the mark.
     freed: Vec<(u64, Box<str>)>,
     /// True if the state may have numbers that are unknown.
     is_stale: bool,
-    /// True if a text found no number.
+    /// True if a string found no number.
     wants_scan: bool,
     /// During a scan, the numbers that have been shown.
     seen: Option<HashSet<u64>>,
@@ -159,9 +183,9 @@ struct Space {
 }
 
 impl Space {
-    fn insert(&mut self, text: &str, number: u64) {
-        self.numbers.insert(text.into(), number);
-        self.texts.insert(number, text.into());
+    fn insert(&mut self, string: &str, number: u64) {
+        self.numbers.insert(string.into(), number);
+        self.strings.insert(number, string.into());
     }
 
     /// The first number that no field of this width has.
@@ -174,9 +198,9 @@ impl Space {
         self.is_sent |= self.new.iter().skip(self.mark).any(|new| *new == number);
     }
 
-    /// Notes that clients use a number that has no text.
+    /// Notes that clients use a number that has no string.
     fn use_plain(&mut self, number: u64) {
-        if self.plain.len() < TEXTS_MAX {
+        if self.plain.len() < STRINGS_MAX {
             self.plain.insert(number);
         } else {
             self.is_stale = true;
@@ -185,56 +209,56 @@ impl Space {
 
     /// The highest free number of a field of this width.
     fn find_free(&mut self, width: u32) -> Option<u64> {
-        if self.numbers.len() >= TEXTS_MAX {
+        if self.numbers.len() >= STRINGS_MAX {
             return None;
         }
         let end = self.searched.map_or(self.end(width), |searched| searched.min(self.end(width)));
-        let is_free = |number: &u64| !self.texts.contains_key(number) && !self.plain.contains(number);
+        let is_free = |number: &u64| !self.strings.contains_key(number) && !self.plain.contains(number);
         let free = (1..end).rev().find(is_free);
         self.searched = Some(free.unwrap_or(1));
         free
     }
 
-    /// Takes the numbers of all texts that neither the state nor a new change uses. Returns them.
+    /// Takes the numbers of all strings that neither the state nor a new change uses. Returns them.
     fn free_unused(&mut self, seen: &HashSet<u64>) -> Vec<u64> {
         let new: HashSet<u64> = self.new.iter().copied().collect();
         let is_unused = |number: &u64| *number != 0 && !seen.contains(number) && !new.contains(number);
-        let unused: Vec<u64> = self.texts.keys().copied().filter(is_unused).collect();
+        let unused: Vec<u64> = self.strings.keys().copied().filter(is_unused).collect();
         for number in &unused {
-            let Some(text) = self.texts.remove(number) else { continue };
-            self.numbers.remove(&text);
-            self.freed.push((*number, text));
+            let Some(string) = self.strings.remove(number) else { continue };
+            self.numbers.remove(&string);
+            self.freed.push((*number, string));
         }
         self.searched = None;
         unused
     }
 
-    /// Gives texts their numbers back.
+    /// Gives strings their numbers back.
     fn undo_free(&mut self) {
-        for (number, text) in std::mem::take(&mut self.freed) {
+        for (number, string) in std::mem::take(&mut self.freed) {
             // Only packets may have used either since.
-            if let Some(other) = self.numbers.remove(&text) {
-                self.texts.remove(&other);
+            if let Some(other) = self.numbers.remove(&string) {
+                self.strings.remove(&other);
             }
-            if let Some(other) = self.texts.remove(&number) {
+            if let Some(other) = self.strings.remove(&number) {
                 self.numbers.remove(&other);
             }
-            self.insert(&text, number);
+            self.insert(&string, number);
         }
-        self.new.retain(|number| self.texts.contains_key(number));
+        self.new.retain(|number| self.strings.contains_key(number));
     }
 }
 
-/// Maximum number of texts in a space.
-pub const TEXTS_MAX: usize = 1 << 20;
-/// Maximum length of a text.
-const TEXT_BYTES_MAX: usize = 1024;
+/// Maximum number of strings in a space.
+pub const STRINGS_MAX: usize = 1 << 20;
+/// Maximum length of a string.
+const STRING_BYTES_MAX: usize = 1024;
 
-impl Texts {
+impl Strings {
     /// Creates a space of numbers with this width.
-    pub fn new(widths: impl Iterator<Item = u32>) -> Texts {
+    pub fn new(widths: impl Iterator<Item = u32>) -> Strings {
         let space = |width: u32| Space { width: width.min(63), ..Space::default() };
-        Texts { spaces: widths.map(space).map(Mutex::new).collect(), scanned_at: AtomicU64::new(0) }
+        Strings { spaces: widths.map(space).map(Mutex::new).collect(), scanned_at: AtomicU64::new(0) }
     }
 
     fn space(&self, space: usize) -> MutexGuard<'_, Space> {
@@ -247,49 +271,52 @@ impl Texts {
 
     fn number(&self, space: usize, bytes: &[u8], width: u32, by: By) -> Result<BigUint> {
         let invalid = |why: String| Refusal::invalid(Reason::Value, why);
-        let text = std::str::from_utf8(bytes).map_err(|_| invalid("the text is not UTF-8".to_string()))?;
-        if text.len() > TEXT_BYTES_MAX {
-            let why = format!("the text has {} bytes, expected at most {TEXT_BYTES_MAX}", text.len());
+        let string =
+            std::str::from_utf8(bytes).map_err(|_| invalid("the string is not UTF-8".to_string()))?;
+        if string.len() > STRING_BYTES_MAX {
+            let why = format!("the string has {} bytes, expected at most {STRING_BYTES_MAX}", string.len());
             return Err(invalid(why));
         }
         let space = &mut *self.space(space);
-        if let Some(number) = space.numbers.get(text).copied() {
+        if let Some(number) = space.numbers.get(string).copied() {
             if by == By::Packet {
                 space.send(number);
             }
             return Ok(number.into());
         }
         let absent = || {
-            let why = format!("the text `{text}` has no number");
+            let why = format!("the string `{string}` has no number");
             Err(Refusal::new(Code::NotFound, Reason::Absent, why))
         };
         let named = |number: u64, other: &str| {
-            invalid(format!("the number {number} of the text `{text}` already represents the text `{other}`"))
+            invalid(format!(
+                "the number {number} of the string `{string}` already represents the string `{other}`"
+            ))
         };
-        if text.is_empty() || text == "0" {
-            // In SAI P4 the empty text is 0, too. Clients read the first of the two texts that was used.
-            return match space.texts.get(&0) {
-                Some(other) if **other != *text => Err(named(0, other)),
+        if string.is_empty() || string == "0" {
+            // In SAI P4 the empty string is 0, too. Clients read the first of the two strings that was used.
+            return match space.strings.get(&0) {
+                Some(other) if **other != *string => Err(named(0, other)),
                 Some(_) => Ok(BigUint::ZERO),
                 None if by == By::Search => Ok(BigUint::ZERO),
                 None => {
-                    space.texts.insert(0, text.into());
+                    space.strings.insert(0, string.into());
                     space.new.push_back(0);
                     space.is_sent |= by == By::Packet;
                     Ok(BigUint::ZERO)
                 }
             };
         }
-        let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+        let is_decimal = string.bytes().all(|byte| byte.is_ascii_digit()) && !string.starts_with('0');
         if is_decimal
-            && let Ok(number) = text.parse::<u64>()
+            && let Ok(number) = string.parse::<u64>()
             && (width >= 64 || number >> width == 0)
         {
-            return match space.texts.get(&number) {
+            return match space.strings.get(&number) {
                 Some(_) if by == By::Search => absent(),
                 Some(other) => Err(named(number, other)),
                 None => {
-                    // No other text may get this number.
+                    // No other string may get this number.
                     if by != By::Search && number < space.end(width) {
                         space.use_plain(number);
                     }
@@ -305,42 +332,42 @@ impl Texts {
         let Some(number) = (!must_scan).then(|| space.find_free(width)).flatten() else {
             space.wants_scan |= by == By::Update;
             let given = space.numbers.len();
-            let why = format!("{given} texts have numbers, and there is no number left for another one");
+            let why = format!("{given} strings have numbers, and there is no number left for another one");
             return Err(Refusal::new(Code::ResourceExhausted, Reason::Full, why));
         };
-        space.insert(text, number);
+        space.insert(string, number);
         space.new.push_back(number);
         space.is_sent |= by == By::Packet;
         Ok(number.into())
     }
 
-    /// Restores the number of a text.
-    pub fn know(&self, space: usize, text: &str, number: u64) {
+    /// Restores the number of a string.
+    pub fn know(&self, space: usize, string: &str, number: u64) {
         let space = &mut *self.space(space);
         if number == 0 {
-            space.texts.insert(0, text.into());
-        } else if space.numbers.len() < TEXTS_MAX
-            && !space.numbers.contains_key(text)
-            && !space.texts.contains_key(&number)
-            && text != number.to_string()
+            space.strings.insert(0, string.into());
+        } else if space.numbers.len() < STRINGS_MAX
+            && !space.numbers.contains_key(string)
+            && !space.strings.contains_key(&number)
+            && string != number.to_string()
         {
             space.plain.remove(&number);
-            space.insert(text, number);
+            space.insert(string, number);
         }
     }
 
-    /// Forgets the numbers of all texts except those that are not kept yet.
+    /// Forgets the numbers of all strings except those that are not kept yet.
     pub fn forget(&self) {
         for mut space in self.each_space() {
             let space = &mut *space;
             let new: HashSet<u64> = space.new.iter().copied().collect();
-            space.texts.retain(|number, _| new.contains(number));
+            space.strings.retain(|number, _| new.contains(number));
             space.numbers.retain(|_, number| new.contains(number));
             space.searched = None;
         }
     }
 
-    /// True if the state had a number without text at the last scan.
+    /// True if the state had a number without a string at the last scan.
     pub fn is_in_state(&self, space: usize, number: u64) -> bool {
         self.space(space).plain.contains(&number)
     }
@@ -350,7 +377,7 @@ impl Texts {
         if self.scanned_at.swap(changes, Ordering::Relaxed) != changes {
             self.make_stale();
         }
-        // Only this Write's own texts count.
+        // Only this Write's own strings count.
         self.each_space().for_each(|mut space| space.wants_scan = false);
     }
 
@@ -359,12 +386,12 @@ impl Texts {
         self.each_space().for_each(|mut space| space.is_stale = true);
     }
 
-    /// True if a text found no number, but may find one after a scan of the state.
+    /// True if a string found no number, but may find one after a scan of the state.
     pub fn want_scan(&self) -> bool {
         self.each_space().any(|space| space.wants_scan)
     }
 
-    /// Begins a scan: until [`Texts::end_scan`], notes all numbers that are shown.
+    /// Begins a scan: until [`Strings::end_scan`], notes all numbers that are shown.
     pub fn begin_scan(&self) {
         self.each_space().for_each(|mut space| space.seen = Some(HashSet::new()));
     }
@@ -374,7 +401,7 @@ impl Texts {
         self.each_space().any(|space| space.seen.as_ref().is_some_and(|seen| !seen.is_empty()))
     }
 
-    /// Ends a scan. If a space is full, the texts that nothing uses lose their numbers, which are returned with their space.
+    /// Ends a scan. If a space is full, the strings that nothing uses lose their numbers, which are returned with their space.
     pub fn end_scan(&self) -> Vec<(usize, u64)> {
         let is_full = self.each_space().any(|space| space.wants_scan && !space.is_stale);
         let mut freed = Vec::new();
@@ -384,7 +411,7 @@ impl Texts {
             if is_full {
                 freed.extend(space.free_unused(&seen).into_iter().map(|number| (n, number)));
             }
-            space.plain = seen.into_iter().filter(|number| !space.texts.contains_key(number)).collect();
+            space.plain = seen.into_iter().filter(|number| !space.strings.contains_key(number)).collect();
             (space.is_stale, space.wants_scan) = (false, false);
         }
         freed
@@ -399,15 +426,15 @@ impl Texts {
         }
     }
 
-    /// Takes the numbers back that texts received since [`Texts::mark`], unless packets have some of them, and gives those back that
-    /// texts lost.
+    /// Takes the numbers back that strings received since [`Strings::mark`], unless packets have some of them, and gives those back that
+    /// strings lost.
     pub fn take_back(&self) {
         for mut space in self.each_space() {
             let space = &mut *space;
             if !space.is_sent {
                 for number in space.new.drain(space.mark..) {
-                    let text = space.texts.remove(&number);
-                    text.and_then(|text| space.numbers.remove(&text));
+                    let string = space.strings.remove(&number);
+                    string.and_then(|string| space.numbers.remove(&string));
                     space.searched = space.searched.map(|searched| searched.max(number + 1));
                 }
             }
@@ -415,17 +442,17 @@ impl Texts {
         }
     }
 
-    /// The numbers assigned since [`Texts::keep_new`]: space, number and text.
+    /// The numbers assigned since [`Strings::keep_new`]: space, number and string.
     pub fn new_ones(&self) -> Vec<(usize, u64, String)> {
         let mut all = Vec::new();
         for n in 0..self.spaces.len() {
             let space = self.space(n);
-            all.extend(space.new.iter().map(|number| (n, *number, space.texts[number].to_string())));
+            all.extend(space.new.iter().map(|number| (n, *number, space.strings[number].to_string())));
         }
         all
     }
 
-    /// Makes the result of [`Texts::new_ones`] permanent.
+    /// Makes the result of [`Strings::new_ones`] permanent.
     pub fn keep_new(&self, kept: &[(usize, u64, String)]) {
         for (n, ..) in kept {
             // Packets only add to it.
@@ -433,14 +460,14 @@ impl Texts {
         }
     }
 
-    fn text(&self, space: usize, value: &BigUint) -> Bytes {
+    fn string(&self, space: usize, value: &BigUint) -> Bytes {
         let space = &mut *self.space(space);
         let number = u64::try_from(value).ok();
         if let (Some(seen), Some(number)) = (&mut space.seen, number) {
             seen.insert(number);
         }
-        match number.and_then(|number| space.texts.get(&number)) {
-            Some(text) => Bytes::copy_from_slice(text.as_bytes()),
+        match number.and_then(|number| space.strings.get(&number)) {
+            Some(string) => Bytes::copy_from_slice(string.as_bytes()),
             None => Bytes::from(value.to_string()),
         }
     }
@@ -461,7 +488,7 @@ impl Texts {
                 }
                 Ok(value)
             }
-            Outside::Text(space) => self.number(space, bytes, field.width, by),
+            Outside::String(space) => self.number(space, bytes, field.width, by),
         }
     }
 
@@ -470,7 +497,7 @@ impl Texts {
     pub fn show(&self, field: &Field, value: &BigUint) -> Bytes {
         match field.outside {
             Outside::Same | Outside::Bits(_) => shortest(value),
-            Outside::Text(space) => self.text(space, value),
+            Outside::String(space) => self.string(space, value),
         }
     }
 }
@@ -503,51 +530,51 @@ mod tests {
     }
 
     #[test]
-    fn tr_7_the_empty_text_is_0() {
-        let texts = || Texts::new([8].into_iter());
+    fn tr_7_the_empty_string_is_0() {
+        let strings = || Strings::new([8].into_iter());
         for (first, second) in [("", "0"), ("0", "")] {
-            let texts = texts();
-            assert_eq!(texts.number(0, first.as_bytes(), 8, By::Update), Ok(BigUint::ZERO));
-            let why = texts.number(0, second.as_bytes(), 8, By::Update).unwrap_err().message;
-            assert!(why.contains(&format!("already represents the text `{first}`")), "{why}");
-            assert_eq!(texts.text(0, &BigUint::ZERO), first);
-            assert_eq!(texts.new_ones(), [(0, 0, first.to_string())]);
+            let strings = strings();
+            assert_eq!(strings.number(0, first.as_bytes(), 8, By::Update), Ok(BigUint::ZERO));
+            let why = strings.number(0, second.as_bytes(), 8, By::Update).unwrap_err().message;
+            assert!(why.contains(&format!("already represents the string `{first}`")), "{why}");
+            assert_eq!(strings.string(0, &BigUint::ZERO), first);
+            assert_eq!(strings.new_ones(), [(0, 0, first.to_string())]);
         }
-        assert_eq!(texts().text(0, &BigUint::ZERO), "0");
+        assert_eq!(strings().string(0, &BigUint::ZERO), "0");
     }
 
     #[test]
-    fn tr_4_digits_that_are_no_number_of_the_type_are_texts() {
-        let texts = Texts::new([10].into_iter());
-        let number = |text: &str| texts.number(0, text.as_bytes(), 10, By::Update).unwrap().to_string();
+    fn tr_4_digits_that_are_no_number_of_the_type_are_strings() {
+        let strings = Strings::new([10].into_iter());
+        let number = |string: &str| strings.number(0, string.as_bytes(), 10, By::Update).unwrap().to_string();
         assert_eq!(["1000", "5000", "007", "7"].map(number), ["1000", "1023", "1022", "7"]);
-        assert_eq!(texts.text(0, &BigUint::from(1023u32)), "5000");
+        assert_eq!(strings.string(0, &BigUint::from(1023u32)), "5000");
     }
 
     #[test]
     fn a_refused_update_gives_its_numbers_back() {
-        let texts = Texts::new([8].into_iter());
-        let number = |text: &str, by| texts.number(0, text.as_bytes(), 8, by).map(|n| n.to_string());
-        let given = |text: &str, by| number(text, by).unwrap();
-        texts.mark();
+        let strings = Strings::new([8].into_iter());
+        let number = |string: &str, by| strings.number(0, string.as_bytes(), 8, by).map(|n| n.to_string());
+        let given = |string: &str, by| number(string, by).unwrap();
+        strings.mark();
         assert_eq!(given("a", By::Update), "255");
-        texts.mark();
+        strings.mark();
         assert_eq!((given("b", By::Update), given("", By::Update)), ("254".to_string(), "0".to_string()));
-        texts.take_back();
-        assert_eq!(texts.new_ones(), [(0, 255, "a".to_string())]);
-        texts.keep_new(&texts.new_ones());
+        strings.take_back();
+        assert_eq!(strings.new_ones(), [(0, 255, "a".to_string())]);
+        strings.keep_new(&strings.new_ones());
         assert_eq!(number("b", By::Search).unwrap_err().code, Code::NotFound);
         assert_eq!((given("a", By::Search), given("", By::Search)), ("255".to_string(), "0".to_string()));
-        assert_eq!(texts.new_ones(), []);
+        assert_eq!(strings.new_ones(), []);
         // A packet that has the number keeps it.
-        texts.mark();
+        strings.mark();
         assert_eq!((given("c", By::Update), given("c", By::Packet)), ("254".to_string(), "254".to_string()));
-        texts.take_back();
+        strings.take_back();
         assert_eq!(given("c", By::Search), "254");
-        texts.mark();
+        strings.mark();
         assert_eq!(given("c", By::Packet), "254");
         assert_eq!(given("d", By::Update), "253");
-        texts.take_back();
+        strings.take_back();
         assert_eq!((given("0", By::Update), given("e", By::Update)), ("0".to_string(), "253".to_string()));
     }
 

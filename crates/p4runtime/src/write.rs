@@ -4,8 +4,8 @@
 //! P4Info and then becomes one or more typed updates. If one of these fails, the others of the same P4Runtime update are rolled
 //! back.
 
-use crate::links::{Ports, depend_on_ports};
 use crate::pipeline::Pipeline;
+use crate::ports::{Ports, depend_on_ports};
 use crate::refusal::{Code, Errors, Reason, Refusal, Result};
 use crate::session::RoleView;
 use p4jet_control::{Control, ControlError, Published, SharedControl, Transaction, Update, each_held};
@@ -81,7 +81,7 @@ pub fn write(
     }
 }
 
-/// Maximum number of scans of the state for numbers of texts in a Write: one if others have changed the state, and one if no number is free.
+/// Maximum number of scans of the state for numbers of strings in a Write: one if others have changed the state, and one if no number is free.
 const SCANS_MAX: usize = 2;
 
 /// The outcome of a batch that was rolled back.
@@ -106,20 +106,20 @@ impl<'a> Writer<'a> {
     ) -> std::result::Result<(Published<'a>, Option<Vec<v1::Error>>), Written> {
         self.pipeline.follow_restore(&self.control);
         let wanted_digests = self.pipeline.wanted().clone();
-        let texts = &self.pipeline.texts;
-        texts.begin(self.control.changes_of_others());
-        texts.mark();
+        let strings = &self.pipeline.strings;
+        strings.begin(self.control.changes_of_others());
+        strings.mark();
         let mut scans = SCANS_MAX;
         let total = updates.len();
         let mut errors = Errors::new(total);
         for (place, update) in updates.into_iter().enumerate() {
             let mark = self.batch.mark();
             if !all_or_nothing {
-                texts.mark();
+                strings.mark();
             }
             let mut done = self.update(&update);
-            // Updates parse their texts before they change anything.
-            while done.is_err() && scans > 0 && texts.want_scan() {
+            // Updates parse their strings before they change anything.
+            while done.is_err() && scans > 0 && strings.want_scan() {
                 scans -= 1;
                 done = self.scan().and_then(|()| self.update(&update));
             }
@@ -132,7 +132,7 @@ impl<'a> Writer<'a> {
                 }
                 Err(refusal) => refusal,
             };
-            texts.take_back();
+            strings.take_back();
             if all_or_nothing {
                 *self.pipeline.wanted() = wanted_digests;
                 // The text names changes that could not be rolled back.
@@ -142,11 +142,11 @@ impl<'a> Writer<'a> {
             let message = self.batch.take_back_to(mark, ControlError::new(refusal.message)).message;
             errors.put(place, Refusal { message, ..refusal });
         }
-        let new_texts = texts.new_ones();
-        if let Err(refusal) = self.keep_texts(&new_texts) {
+        let new_strings = strings.new_ones();
+        if let Err(refusal) = self.keep_strings(&new_strings) {
             let mut note = None;
             if all_or_nothing {
-                texts.take_back();
+                strings.take_back();
                 *self.pipeline.wanted() = wanted_digests;
             } else if let Ok(published) = self.batch.publish() {
                 // Settled updates are in effect, so they belong in the journal.
@@ -156,12 +156,12 @@ impl<'a> Writer<'a> {
         }
         match self.batch.publish() {
             Ok(published) => {
-                texts.keep_new(&new_texts);
+                strings.keep_new(&new_strings);
                 Ok((published, errors.finish()))
             }
             Err(error) => {
                 if all_or_nothing {
-                    texts.take_back();
+                    strings.take_back();
                     *self.pipeline.wanted() = wanted_digests;
                 }
                 Err(Refusal::from(error).into())

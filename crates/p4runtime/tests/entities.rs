@@ -739,8 +739,8 @@ fn q_8_what_reads_of_absent_objects_return() {
     assert_eq!((counter(&aged), meter(&aged)), (OK, OK));
     // All entries of a table.
     assert_eq!((counter(&f.entry("routes", vec![], None)), counter(&f.entry("acl", vec![], None))), (OK, OK));
-    // A text that has no number.
-    let route = f.entry("routes", vec![text(1, "red"), lpm(2, 0x0a00_0000, 8)], None);
+    // A string that has no number.
+    let route = f.entry("routes", vec![string(1, "red"), lpm(2, 0x0a00_0000, 8)], None);
     assert_eq!(counter(&route), NOT_FOUND);
     // Without a priority, entries of all priorities are meant, so there may be none.
     let acl = f.entry("acl", vec![exact(5, 1)], None);

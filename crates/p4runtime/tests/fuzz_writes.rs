@@ -8,7 +8,7 @@ mod common;
 #[path = "common/model.rs"]
 mod model;
 
-use common::{Around, Fixture, bytes, exact, lpm, optional, range, ternary, text};
+use common::{Around, Fixture, bytes, exact, lpm, optional, range, string, ternary};
 use model::{Kind, Model, TABLES};
 use p4jet_control::{ControlError, PortStats};
 use p4jet_p4info::proto::v1::{
@@ -174,7 +174,7 @@ impl Maker<'_> {
                 continue;
             }
             key.push(match name.kind {
-                Kind::Exact if name.is_text => text(field, VRFS[self.random.below(6) as usize]),
+                Kind::Exact if name.is_string => string(field, VRFS[self.random.below(6) as usize]),
                 Kind::Exact => exact(field, value),
                 Kind::Lpm => {
                     let len = *self.random.pick(&[8, 16, 24, 32]);
@@ -191,7 +191,7 @@ impl Maker<'_> {
         }
         for field in &mut key {
             if let Some(FieldMatchType::Exact(exact)) = &mut field.field_match_type
-                && !table.keys[field.field_id as usize - 1].is_text
+                && !table.keys[field.field_id as usize - 1].is_string
             {
                 exact.value = self.padded(exact.value.clone());
             }
@@ -485,7 +485,7 @@ impl Maker<'_> {
             (7 | 8, EntityKind::TableEntry(e)) if !e.is_default_action => {
                 let value: bytes::Bytes = if way == 7 { vec![1; 17].into() } else { bytes::Bytes::new() };
                 let spec = self.spec(e);
-                let is_number = |m: &&mut FieldMatch| !spec.keys[m.field_id as usize - 1].is_text;
+                let is_number = |m: &&mut FieldMatch| !spec.keys[m.field_id as usize - 1].is_string;
                 match e.r#match.iter_mut().filter(is_number).find_map(|m| m.field_match_type.as_mut()) {
                     Some(FieldMatchType::Exact(m)) => m.value = value,
                     Some(FieldMatchType::Lpm(m)) => m.value = value,

@@ -129,6 +129,37 @@ fn ap_8_members_follow_their_watch_ports() {
     assert_eq!(chosen(&f), [0, 12, 0, 0]);
 }
 
+/// Weights count while the watch ports of their members are down.
+#[test]
+fn ap_11_sizes_count_members_whose_watch_ports_are_down() {
+    let (f, ports) = fixture();
+    let profile = f.profile("paths");
+    for id in 1..4 {
+        let action = Some(f.action("forward", &[id.into()]));
+        let member = ActionProfileMember { action_profile_id: profile, member_id: id, action };
+        assert_eq!(f.code(Insert, EntityKind::ActionProfileMember(member)), OK);
+    }
+    let group = |group_id, weights: [i32; 2]| {
+        let member = |(id, weight): (u32, i32)| {
+            let watch_kind = Some(WatchKind::WatchPort(bytes(id.into())));
+            GroupMember { member_id: id, weight, watch_kind }
+        };
+        let members = [1, 2].into_iter().zip(weights).map(member).collect();
+        let group = ActionProfileGroup { action_profile_id: profile, group_id, members, max_size: 0 };
+        EntityKind::ActionProfileGroup(group)
+    };
+    assert_eq!(f.code(Insert, group(1, [5, 1])), OK);
+    set_port(&f, &ports, 1, false);
+    assert_eq!(f.code(Insert, group(2, [1, 5])), OK);
+    let error = f.update(Insert, group(3, [2, 3]));
+    let why = "all groups together would have 17 weights, but its size is 16";
+    assert!(error.message.contains(why), "{error:?}");
+    assert_eq!(f.code(Insert, group(3, [1, 3])), OK);
+    assert_eq!(f.code(Modify, group(3, [2, 3])), FULL);
+    assert_eq!(f.code(Modify, group(1, [4, 1])), OK);
+    assert_eq!(f.code(Modify, group(3, [2, 3])), OK);
+}
+
 #[test]
 fn os_2_one_shots_have_watch_ports() {
     let (f, ports) = fixture();

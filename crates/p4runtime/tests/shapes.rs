@@ -653,7 +653,7 @@ fn vs_6_value_sets_of_tuples_are_refused() {
     assert!(error.contains("tuple") && error.contains("kinds"), "{error}");
 }
 
-/// A field of a value set can have a type that is translated to texts, and so can the set itself.
+/// A field of a value set can have a type that is translated to strings, and so can the set itself.
 #[test]
 fn vs_2_members_can_be_texts() {
     let declared = "@p4runtime_translation(\"p4jet.example/vrf\", string) type bit<32> vrf_t;
@@ -669,9 +669,11 @@ fn vs_2_members_can_be_texts() {
         let members = members.iter().map(|of| ValueSetMember { r#match: of.clone() }).collect();
         EntityKind::ValueSetEntry(ValueSetEntry { value_set_id: f.value_set(name), members })
     };
-    let names = set("names", &[vec![common::text(1, "red")], vec![common::text(1, "5")]]);
-    let pairs =
-        set("pairs", &[vec![common::text(1, "red"), exact(2, 3)], vec![common::text(1, ""), exact(2, 4)]]);
+    let names = set("names", &[vec![common::string(1, "red")], vec![common::string(1, "5")]]);
+    let pairs = set(
+        "pairs",
+        &[vec![common::string(1, "red"), exact(2, 3)], vec![common::string(1, ""), exact(2, 4)]],
+    );
     for entry in [&names, &pairs] {
         assert_eq!(f.code(Modify, entry.clone()), OK);
     }
@@ -681,7 +683,7 @@ fn vs_2_members_can_be_texts() {
     let wrong = set("names", &[vec![exact(1, 0xff)]]);
     assert_eq!(f.code(Modify, wrong), INVALID);
     let mut worker = f.worker(0);
-    // The first text has the highest number.
+    // The first string has the highest number.
     for (vrf, kind, port) in [(u32::MAX, 0, 7), (5, 0, 7), (0, 4, 7), (0, 3, 8), (6, 0, 8)] {
         let mut frame = frame(vrf, 0);
         frame[8] = kind;
@@ -784,7 +786,7 @@ fn annotated(annotations: &str) -> Fixture {
 }
 
 #[test]
-fn cn_7_the_preprocessor_works_inside_texts_of_several_lines() {
+fn cn_7_the_preprocessor_works_inside_strings_of_several_lines() {
     let f = annotated(
         "@entry_restriction(\"
 #ifdef WIDE
@@ -799,7 +801,7 @@ fn cn_7_the_preprocessor_works_inside_texts_of_several_lines() {
 }
 
 #[test]
-fn cn_8_adjacent_texts_are_lines() {
+fn cn_8_adjacent_strings_are_lines() {
     let f = annotated("@entry_restriction(\"// the first\" \"a != 1;\" \"a != 2\")");
     let entry = |a| EntityKind::TableEntry(f.entry("t", exacts(&[a]), f.act("go", &[1])));
     let why = |a| f.update(Insert, entry(a)).message;

@@ -50,9 +50,9 @@ fn g_3_reads_return_what_was_written() {
     let entries = [
         f.l2(0x1234, 5),
         f.entry("l2", vec![exact(1, 7)], f.act("send", &[5, 0xffff_ffff_ffff])),
-        f.entry("routes", vec![text(1, "red"), lpm(2, 0x0a00_0000, 8)], f.act("forward", &[2])),
-        f.entry("routes", vec![text(1, "red")], f.act("forward", &[3])),
-        f.entry("routes", vec![text(1, "12"), lpm(2, 0x0a00_0001, 32)], f.act("NoAction", &[])),
+        f.entry("routes", vec![string(1, "red"), lpm(2, 0x0a00_0000, 8)], f.act("forward", &[2])),
+        f.entry("routes", vec![string(1, "red")], f.act("forward", &[3])),
+        f.entry("routes", vec![string(1, "12"), lpm(2, 0x0a00_0001, 32)], f.act("NoAction", &[])),
         f.entry("lpm_only", vec![lpm(1, 0x0a00_0001, 32)], f.act("NoAction", &[])),
         acl(
             &f,
@@ -841,26 +841,26 @@ fn tr_3_and_tr_4_translated_values() {
     let whole = label(vec![ternary(1, 5, 0xffff_ffff), exact(2, 2)], 1);
     assert_eq!(f.insert(whole.clone()), OK);
     assert!(f.all("labels").contains(&whole));
-    // Texts get numbers on first use, and texts of digits are numbers.
-    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    // Strings get numbers on first use, and strings of digits are numbers.
+    let route = |vrf: &str| f.entry("routes", vec![string(1, vrf)], f.act("NoAction", &[]));
     for vrf in ["red", "blue", "", "7"] {
         assert_eq!(f.insert(route(vrf)), OK, "{vrf}");
         assert_eq!(f.insert(route(vrf)), EXISTS, "{vrf}");
         assert!(f.all("routes").contains(&route(vrf)), "{vrf}");
     }
     assert_eq!(f.insert(route("1023")), INVALID, "the number of `red`");
-    assert_eq!(f.insert(route("0")), INVALID, "the number of the empty text");
+    assert_eq!(f.insert(route("0")), INVALID, "the number of the empty string");
     let mut bad = route("x");
     bad.r#match[0].field_match_type =
         Some(v1::FieldMatchType::Exact(v1::Exact { value: vec![0xff, 0xfe].into() }));
     assert_eq!(f.insert(bad), INVALID);
 }
 
-/// A text of digits has its number alone, whichever of two texts comes first.
+/// A string of digits has its number alone, whichever of two strings comes first.
 #[test]
-fn tr_4_no_two_texts_have_one_number() {
+fn tr_4_no_two_strings_have_one_number() {
     let f = Fixture::new();
-    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    let route = |vrf: &str| f.entry("routes", vec![string(1, vrf)], f.act("NoAction", &[]));
     for vrf in ["1023", "1021", "5", "red"] {
         assert_eq!(f.insert(route(vrf)), OK, "{vrf}");
     }
@@ -875,12 +875,12 @@ fn tr_4_no_two_texts_have_one_number() {
     }
 }
 
-/// A refused update gives its numbers back, so that later texts have the numbers that they would have without it.
+/// A refused update gives its numbers back, so that later strings have the numbers that they would have without it.
 #[test]
 fn tr_4_a_refused_update_assigns_no_number() {
     use UpdateType::{Delete, Insert, Modify};
     let f = Fixture::new();
-    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    let route = |vrf: &str| f.entry("routes", vec![string(1, vrf)], f.act("NoAction", &[]));
     let of = |kind, vrf: &str| update(kind, EntityKind::TableEntry(route(vrf)));
     // Neither do reads.
     assert!(f.entries(TableEntry { action: None, ..route("read") }).is_empty());
@@ -903,17 +903,17 @@ fn tr_4_a_refused_update_assigns_no_number() {
     assert_eq!(dump.matches("p4runtime text").count(), 2, "{dump}");
 }
 
-/// All numbers but 0 can be given to texts. When they are taken, texts that nothing uses lose theirs.
+/// All numbers but 0 can be given to strings. When they are taken, strings that nothing uses lose theirs.
 #[test]
 fn tr_4_the_whole_space_of_numbers_is_usable() {
     use UpdateType::{Delete, Insert};
     let f = Fixture::new();
-    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    let route = |vrf: &str| f.entry("routes", vec![string(1, vrf)], f.act("NoAction", &[]));
     let of = |kind, vrf: &str| update(kind, EntityKind::TableEntry(route(vrf)));
     let name = |n: u32| format!("vrf-{n}");
     let all = (0..1023).map(|n| of(Insert, &name(n))).collect();
     assert_eq!(f.write(all, Atomicity::RollbackOnError).errors, None);
-    // Numbers of texts that are not there are not needed.
+    // Numbers of strings that are not there are not needed.
     for unknown in ["unknown", "007"] {
         assert_eq!((f.delete(route(unknown)), f.modify(route(unknown))), (NOT_FOUND, NOT_FOUND));
         assert!(f.entries(TableEntry { action: None, ..route(unknown) }).is_empty());
@@ -925,7 +925,7 @@ fn tr_4_the_whole_space_of_numbers_is_usable() {
     wrong.r#match.push(exact(9, 1));
     assert_eq!(f.delete(wrong), INVALID);
     assert_eq!(f.delete(route("vrf-500")), OK);
-    // A Write that is undone leaves all texts as they were.
+    // A Write that is undone leaves all strings as they were.
     let batch = vec![of(Delete, "vrf-7"), of(Insert, "new"), of(Insert, "newer"), of(Insert, "newest")];
     let errors = f.write(batch, Atomicity::RollbackOnError).errors.unwrap();
     let codes: Vec<_> = errors.iter().map(|error| error.canonical_code).collect();
@@ -948,7 +948,7 @@ fn tr_4_the_whole_space_of_numbers_is_usable() {
     let now = vrfs(&f);
     assert_eq!(now.len(), 1023);
     assert_eq!(now.iter().filter(|vrf| left.contains(vrf)).count(), 1020);
-    // A switch that continues from the state file has the same texts.
+    // A switch that continues from the state file has the same strings.
     let dump = f.switch.dump(false);
     assert_eq!(dump.matches("p4runtime text").count(), 1023);
     let again = Fixture::new();
@@ -958,11 +958,11 @@ fn tr_4_the_whole_space_of_numbers_is_usable() {
     assert_eq!(vrfs(&Fixture { pipeline, ..again }), now);
 }
 
-/// After a dump is restored, texts have the numbers of the dump, also those that had others before.
+/// After a dump is restored, strings have the numbers of the dump, also those that had others before.
 #[test]
-fn tr_4_a_restored_dump_brings_its_texts() {
+fn tr_4_a_restored_dump_brings_its_strings() {
     let f = Fixture::new();
-    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    let route = |vrf: &str| f.entry("routes", vec![string(1, vrf)], f.act("NoAction", &[]));
     for vrf in ["red", "blue"] {
         assert_eq!(f.insert(route(vrf)), OK);
     }
@@ -981,9 +981,9 @@ fn tr_4_a_restored_dump_brings_its_texts() {
     assert!(all.len() == 3 && all.contains(&route("green")), "{all:?}");
 }
 
-/// A text keeps its number while an action, a member, a default action or a register has it.
+/// A string keeps its number while an action, a member, a default action or a register has it.
 #[test]
-fn tr_4_texts_that_the_state_has_keep_their_numbers() {
+fn tr_4_strings_that_the_state_has_keep_their_numbers() {
     let program = PROGRAM
         .replace("register<cell_t>(4) cells;", "register<cell_t>(4) cells; register<vrf_t>(2) vrfs;")
         .replace("cells.read(cell, 1);", "cells.read(cell, 1); vrfs.read(m.vrf, 0);")
@@ -1027,7 +1027,7 @@ fn tr_4_texts_that_the_state_has_keep_their_numbers() {
     assert_eq!(f.code(UpdateType::Insert, member.clone()), OK);
     assert_eq!(f.code(UpdateType::Modify, register.clone()), OK);
     // The others take all that is left; a further one gets a number that became free, and no other.
-    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    let route = |vrf: &str| f.entry("routes", vec![string(1, vrf)], f.act("NoAction", &[]));
     let of = |n: u32| update(UpdateType::Insert, EntityKind::TableEntry(route(&format!("vrf-{n}"))));
     assert_eq!(f.write((0..1019).map(of).collect(), Atomicity::RollbackOnError).errors, None);
     assert_eq!(f.insert(route("more")), FULL);
@@ -1049,12 +1049,12 @@ fn tr_4_texts_that_the_state_has_keep_their_numbers() {
     }
 }
 
-/// New texts get numbers that neither runtime commands nor clients have written.
+/// New strings get numbers that neither runtime commands nor clients have written.
 #[test]
-fn tr_4_new_texts_have_numbers_that_the_state_has_not() {
+fn tr_4_new_strings_have_numbers_that_the_state_has_not() {
     use p4jet_tables::KeyMatch;
     let f = Fixture::new();
-    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    let route = |vrf: &str| f.entry("routes", vec![string(1, vrf)], f.act("NoAction", &[]));
     let control = f.switch.control();
     let table = control.schema().table("routes").unwrap();
     let action = control.schema().action(table, "NoAction").unwrap();
@@ -1081,7 +1081,7 @@ fn tr_4_new_texts_have_numbers_that_the_state_has_not() {
     // Neither does a server that starts with this state.
     let pipeline = Pipeline::new(p4info(PROGRAM), &control).unwrap_or_else(|_| panic!("it fits"));
     let f = Fixture { pipeline, ..f };
-    let route = |vrf: &str| f.entry("routes", vec![text(1, vrf)], f.act("NoAction", &[]));
+    let route = |vrf: &str| f.entry("routes", vec![string(1, vrf)], f.act("NoAction", &[]));
     assert_eq!((f.insert(route("1017")), f.insert(route("fourth"))), (OK, OK));
     assert!(f.all("routes").contains(&route("1017")) && f.all("routes").contains(&route("fourth")));
 }

@@ -489,6 +489,16 @@ impl ActionProfile {
         self.lock().groups.iter().map(|(handle, group)| (*handle, members(group))).collect()
     }
 
+    /// Returns the groups that have a member without a place, with the places of their other members.
+    pub fn groups_without_place(&self) -> Vec<(u32, u64)> {
+        let profile = self.lock();
+        let of = |(handle, group): (&u32, &Group)| {
+            let places = || group.members.values().copied();
+            places().any(|places| places == 0).then(|| (*handle, places().map(u64::from).sum()))
+        };
+        profile.groups.iter().filter_map(of).collect()
+    }
+
     /// Adds a member to a group.
     pub fn add_to_group(&self, member: u32, group: u32) -> Result<(), TableError> {
         let profile = &mut *self.lock();

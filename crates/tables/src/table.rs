@@ -205,7 +205,8 @@ impl Finder {
             }
             Finder::Classifier(classifier) => {
                 let (searcher, lookups) = classifier.searcher();
-                (parts.searcher, parts.lookups) = (Some(searcher), Some(lookups));
+                parts.searched = Some(Box::new(searcher));
+                parts.lookups = Some(lookups);
                 parts.changes = Some(Arc::clone(&classifier.changes));
             }
         }

@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use crate::changes::Changes;
-use crate::classifier::Searcher;
 use crate::grace::Returns;
 use crate::key::{Order, order_of};
 use crate::lpm32::GROUP;
@@ -12,6 +11,7 @@ use crate::profile::{SELECTED_MAX, Shared};
 use crate::quotient::{BUCKET, BUCKETS_MAX, KEY_BITS_MAX};
 use crate::{Action, MatchKind, TableSpec};
 pub use crossbeam_epoch::Guard;
+use std::any::Any;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
@@ -151,7 +151,7 @@ struct Keep {
     base: Option<Arc<Region>>,
     aux: Option<Arc<Region>>,
     _changes: Option<Arc<Changes>>,
-    _searcher: Option<Box<Searcher>>,
+    _searched: Option<Searched>,
     _profile: Option<Arc<Shared>>,
 }
 
@@ -159,6 +159,9 @@ struct Keep {
 unsafe impl Send for View {}
 // SAFETY: as above.
 unsafe impl Sync for View {}
+
+/// What the lookup functions of a structure search. [`View::base`] points to it.
+pub(crate) type Searched = Box<dyn Any + Send + Sync>;
 
 /// Functions for [`View::lookup`] and [`View::lookup_batch`].
 pub(crate) type Lookups = (
@@ -176,7 +179,7 @@ pub(crate) struct Parts {
     pub seed: u64,
     pub buckets: u64,
     pub step: u64,
-    pub searcher: Option<Searcher>,
+    pub searched: Option<Searched>,
     /// Set for a structure whose searches have several steps that may see different states: `aux` points to it.
     pub changes: Option<Arc<Changes>>,
     /// Set for a structure with lookup functions of its own.
@@ -198,13 +201,12 @@ impl View {
     ) -> View {
         let start =
             |region: &Option<Arc<Region>>| region.as_ref().map_or(ptr::null(), |region| region.start());
-        let searcher = parts.searcher.map(Box::new);
         let structure = structure_of(spec);
         let bases = profile.map(|profile| profile.bases());
         let (lookup, lookup_batch) = parts.lookups.unwrap_or((lookup_plain, lookup_one_by_one));
         View {
             rows: rows.start().cast(),
-            base: searcher.as_ref().map_or(start(&parts.base), |s| ptr::from_ref(&**s).cast()),
+            base: parts.searched.as_ref().map_or(start(&parts.base), |s| ptr::from_ref(&**s).cast()),
             aux: parts.changes.as_ref().map_or(start(&parts.aux), |changes| Arc::as_ptr(changes).cast()),
             mask: parts.mask,
             shift: parts.shift,
@@ -232,7 +234,7 @@ impl View {
                 base: parts.base,
                 aux: parts.aux,
                 _changes: parts.changes,
-                _searcher: searcher,
+                _searched: parts.searched,
                 _profile: profile.cloned(),
             },
         }

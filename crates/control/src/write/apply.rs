@@ -3,10 +3,11 @@
 use super::sessions::{no_session, session_update};
 use super::undo::{Undo, UndoOther};
 use crate::control::Control;
+use crate::describe::instances;
 use crate::error::{ControlError, Result, Subject, taken};
 use crate::guard::{HEAP_BLOCK_BYTES, claim_for_undo, collect_claimed, guarded};
 use crate::made::{Kind, Made};
-use crate::schema::{ObjectKind, check_entry_open, instances, tables};
+use crate::schema::{ObjectKind, check_entry_open, tables};
 use crate::update::{Act, Cell, CloneDestination, DEFAULT_CELL, Direct, Update};
 use num_bigint::BigUint;
 use p4jet_externs::{Multicast, Pages, Replica, Session};

@@ -5,7 +5,6 @@ use super::pressure::too_many;
 use crate::analysis::Analyses;
 use crate::analysis::liveness::{Carried, Ends, Liveness};
 use crate::analysis::sources::Origin;
-use crate::copies::Cell;
 use crate::graph::Graph;
 use crate::slots::Slot;
 use crate::widths::limb_count;
@@ -29,6 +28,24 @@ pub struct PhvLayout {
     pub key: i32,
     /// PHV bytes per packet.
     pub stride: u32,
+}
+
+/// A field in the image of a copy.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageCell {
+    /// Its first limb.
+    pub limb: usize,
+    /// Its width in bits.
+    pub width: u32,
+}
+
+impl ImageCell {
+    /// Gives the field a value, cut to its width.
+    pub fn put(self, image: &mut [u64], value: u64) {
+        let limbs = &mut image[self.limb..][..self.width.div_ceil(64) as usize];
+        limbs.fill(0);
+        limbs[0] = if self.width < 64 { value & ((1 << self.width) - 1) } else { value };
+    }
 }
 
 impl PhvLayout {
@@ -99,9 +116,9 @@ impl PhvLayout {
     }
 
     /// The location of a slot in the image of a copy.
-    pub fn cell(&self, graph: &Graph, begin: PipelineHalf, slot: Slot) -> Option<Cell> {
+    pub fn cell(&self, graph: &Graph, begin: PipelineHalf, slot: Slot) -> Option<ImageCell> {
         self.entered[begin as usize].binary_search(&slot).ok()?;
-        Some(Cell { limb: self.phv[&slot] as usize / 8, width: graph.slot_width(slot) })
+        Some(ImageCell { limb: self.phv[&slot] as usize / 8, width: graph.slot_width(slot) })
     }
 }
 

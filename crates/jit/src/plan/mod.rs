@@ -29,7 +29,7 @@ pub use copies::Value as CopiedValue;
 pub use cuts::{BatchWork, Cut, CutId, Prefetch, Preparation, Reason, StageId};
 pub use deparse::{EmitPlan, EndKind, EndPlan};
 pub use dispatch::{Dispatch, Rest, Row};
-pub use memory::PhvLayout;
+pub use memory::{ImageCell, PhvLayout};
 pub use mode::{Mode, ModeLimits};
 pub use rows::RowWords;
 pub use shapes::{GENERIC_ENTRIES_MIN, Shapes};

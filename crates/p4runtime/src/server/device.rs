@@ -5,12 +5,12 @@
 //! are sent together, so that the server's thread wakes once for all of them.
 
 use super::API_VERSION;
+use super::headers::Headers;
 use super::outbox::Outbox;
-use super::packets::Headers;
 use super::roles::{Role, Roles};
 use crate::digests::Lists;
 use crate::kept;
-use crate::notes::Owner;
+use crate::owner::Owner;
 use crate::pipeline::Pipeline;
 use crate::programs::{self, DeviceConfig};
 use crate::refusal::DETAILS_BYTES_MAX;
@@ -89,12 +89,12 @@ impl Configured {
     /// # Errors
     /// The metadata is not that of the header.
     pub fn packet_out_header(&self, metadata: &[v1::PacketMetadata]) -> Result<Vec<u8>, String> {
-        self.headers.pack(metadata, &self.pipeline.texts)
+        self.headers.pack(metadata, &self.pipeline.strings)
     }
 
     /// A StreamMessageResponse with a packet in binary form; `None` if the frame is shorter than the header.
     pub fn packet_in(&self, frame: &[u8]) -> Option<Bytes> {
-        self.headers.packet_in(frame, &self.pipeline.texts)
+        self.headers.packet_in(frame, &self.pipeline.strings)
     }
 
     /// A ForwardingPipelineConfig in binary form with the cookie, and the other parts if wanted.
@@ -796,7 +796,7 @@ impl Device {
         let own = config::P4Info::decode(&ready.p4info[..]).unwrap_or_default();
         let loaded = self.switch.run_pipeline(ready, keep, aside, |control| {
             configured.pipeline.take_kept(control);
-            configured.pipeline.texts.make_stale();
+            configured.pipeline.strings.make_stale();
             // With the old state, the tables are not those for which the configuration was created.
             refitted = Some(match configured.is_of(control) {
                 true => Ok(Arc::clone(&configured)),

@@ -31,8 +31,10 @@ pub fn run(device: &Weak<Device>, mut events: Subscription, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) && !events.has_ended() {
         let event = events.next_event(wait);
         let Some(device) = device.upgrade() else { return };
-        // Also notices programs loaded by `ctl load`.
-        device.running();
+        // Also notices programs loaded by `ctl load`, and restored dumps.
+        if let Some(configured) = device.running() {
+            configured.pipeline.follow_restore_of(&device.switch);
+        }
         let control = device.switch.control();
         if !std::ptr::eq(of.as_ptr(), Arc::as_ptr(control.switch())) {
             of = Arc::downgrade(control.switch());

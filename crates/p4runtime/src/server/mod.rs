@@ -14,6 +14,7 @@ mod device;
 mod events;
 mod greeting;
 mod grpc;
+mod headers;
 mod in_process;
 mod outbox;
 mod packets;

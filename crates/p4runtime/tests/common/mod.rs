@@ -110,7 +110,7 @@ impl Fixture {
     pub fn of(text: &str) -> Fixture {
         let switch = p4jet_embed::switch("entities.p4", text).unwrap_or_else(|e| panic!("{e}"));
         let control = Control::new(switch);
-        control.set_note_owner(&p4jet_p4runtime::notes::Owner);
+        control.set_note_owner(&p4jet_p4runtime::owner::Owner);
         let pipeline = Pipeline::new(p4info(text), &control).unwrap_or_else(|e| panic!("{}", e.join("\n")));
         Fixture { switch: SharedControl::new(control, None), pipeline, role: RoleView::default() }
     }
@@ -262,7 +262,7 @@ pub fn exact(id: u32, value: u64) -> FieldMatch {
     field(id, FieldMatchType::Exact(Exact { value: bytes(value) }))
 }
 
-pub fn text(id: u32, value: &str) -> FieldMatch {
+pub fn string(id: u32, value: &str) -> FieldMatch {
     field(id, FieldMatchType::Exact(Exact { value: value.to_string().into() }))
 }
 

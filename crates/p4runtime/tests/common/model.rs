@@ -37,11 +37,11 @@ pub struct Key {
     pub width: u32,
     /// The width for clients.
     pub outer_width: u32,
-    pub is_text: bool,
+    pub is_string: bool,
 }
 
 const fn key(kind: Kind, width: u32) -> Key {
-    Key { kind, width, outer_width: width, is_text: false }
+    Key { kind, width, outer_width: width, is_string: false }
 }
 
 /// Where an action may be used.
@@ -106,7 +106,7 @@ pub const TABLES: &[TableSpec] = &[
     },
     TableSpec {
         name: "routes",
-        keys: &[Key { kind: Kind::Exact, width: 10, outer_width: 10, is_text: true }, key(Kind::Lpm, 32)],
+        keys: &[Key { kind: Kind::Exact, width: 10, outer_width: 10, is_string: true }, key(Kind::Lpm, 32)],
         const_default: true,
         ..PLAIN
     },
@@ -142,7 +142,7 @@ pub const TABLES: &[TableSpec] = &[
     TableSpec {
         name: "labels",
         keys: &[
-            Key { kind: Kind::Ternary, width: 12, outer_width: 32, is_text: false },
+            Key { kind: Kind::Ternary, width: 12, outer_width: 32, is_string: false },
             key(Kind::Exact, 128),
         ],
         actions: &[("tag", Scope::Both), ("NoAction", Scope::Both)],
@@ -261,7 +261,7 @@ const PORTS: u128 = 16;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Match {
     Number(u128),
-    Text(Bytes),
+    String(Bytes),
     Lpm(u128, i32),
     Ternary(u128, u128),
     Range(u128, u128),
@@ -377,7 +377,9 @@ impl Key {
         let value = |bytes: &[u8]| translated(bytes, self.width, self.outer_width);
         let is_translated = self.width != self.outer_width;
         match (self.kind, of) {
-            (Kind::Exact, Some(FieldMatchType::Exact(m))) if self.is_text => Ok(Match::Text(m.value.clone())),
+            (Kind::Exact, Some(FieldMatchType::Exact(m))) if self.is_string => {
+                Ok(Match::String(m.value.clone()))
+            }
             (Kind::Exact, Some(FieldMatchType::Exact(m))) => value(&m.value).map(Match::Number),
             (Kind::Lpm, Some(FieldMatchType::Lpm(m))) => {
                 if m.prefix_len < 1 || m.prefix_len > self.width as i32 {
@@ -449,7 +451,7 @@ fn show_key(keys: &[Key], matches: &[Match]) -> Vec<FieldMatch> {
         }
         let of = match of {
             Match::Number(value) => FieldMatchType::Exact(Exact { value: short(*value) }),
-            Match::Text(value) => FieldMatchType::Exact(Exact { value: value.clone() }),
+            Match::String(value) => FieldMatchType::Exact(Exact { value: value.clone() }),
             Match::Lpm(value, prefix_len) => {
                 FieldMatchType::Lpm(Lpm { value: short(*value), prefix_len: *prefix_len })
             }
