@@ -22,6 +22,9 @@ const TRACE_LINES_MAX: usize = 4000;
 /// A packet that left: port and frame.
 type Sent<'py> = (u32, Bound<'py, PyBytes>);
 
+/// Packets that left output queues, each with the time in microseconds, and the reasons of dropped ones.
+type Left<'py> = (Vec<(u64, u32, Bound<'py, PyBytes>)>, Vec<String>);
+
 /// A switch with one worker. Its methods release the interpreter lock while they work; calls on one switch wait for each other.
 #[pyclass(frozen)]
 pub struct Switch {
@@ -167,11 +170,7 @@ impl Switch {
 
     /// Sets the time in microseconds since the start. Returns the packets that left output queues meanwhile: time, port, frame, and
     /// the reasons of dropped ones.
-    fn advance<'py>(
-        &self,
-        py: Python<'py>,
-        to_us: u64,
-    ) -> PyResult<(Vec<(u64, u32, Bound<'py, PyBytes>)>, Vec<String>)> {
+    fn advance<'py>(&self, py: Python<'py>, to_us: u64) -> Left<'py> {
         let all = py.detach(|| self.running().worker.advance(to_us));
         let (mut left, mut dropped) = (Vec::new(), Vec::new());
         for (time_us, processed) in all {
@@ -179,7 +178,7 @@ impl Switch {
             left.extend(frames);
             dropped.extend(processed.dropped);
         }
-        Ok((left, dropped))
+        (left, dropped)
     }
 
     /// Processes one packet. Returns the packets that left and the reasons of dropped ones.
@@ -206,7 +205,7 @@ impl Switch {
             bytes => bytes / 4,
         };
         let total: u64 = (0..count).map(|index| u64::from(number(lengths, index))).sum();
-        let fits = lengths.len() % 4 == 0 && (ports.len() == 4 || ports.len() == 4 * count);
+        let fits = lengths.len().is_multiple_of(4) && (ports.len() == 4 || ports.len() == 4 * count);
         if !fits || total != data.len() as u64 {
             let found =
                 format!("{} bytes, {} lengths, {} ports", data.len(), lengths.len() / 4, ports.len() / 4);

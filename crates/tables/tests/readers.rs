@@ -438,9 +438,11 @@ fn the_best_rule_wins_beside_readers() {
             };
             bests[change + 1].store(best_then.unwrap_or(50_000).into(), Ordering::Release);
             match old {
-                Some(handle) => drop(until_free(|| table.delete(handle))),
+                Some(handle) => {
+                    until_free(|| table.delete(handle));
+                }
                 None => {
-                    drop(present.insert(priority, until_free(|| table.insert(entry(random >> 40, priority)))))
+                    present.insert(priority, until_free(|| table.insert(entry(random >> 40, priority))));
                 }
             }
             change += 1;

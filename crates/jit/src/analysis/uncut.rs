@@ -75,7 +75,7 @@ impl Instances {
     fn accesses(&self, nodes: &[Node]) -> SlotSet {
         let mut set = SlotSet::new(self.0.len());
         let accesses = nodes.iter().flat_map(|node| &node.stmts).filter_map(|stmt| stmt.op.access());
-        accesses.filter_map(|(instance, _)| self.0.get(&instance)).for_each(|number| _ = set.insert(*number));
+        accesses.filter_map(|(instance, _)| self.0.get(&instance)).for_each(|number| set.insert(*number));
         set
     }
 }
