@@ -36,6 +36,8 @@ pub const TRACE_BYTES_MAX: usize = 16 << 20;
 
 /// Memory for a step: the event, its line, and its JSON object.
 const STEP_BYTES: usize = 2 << 10;
+/// Memory for the last steps, of which a trace has one each: what becomes of packets that wait or were not created.
+const LAST_BYTES: usize = 8 * STEP_BYTES;
 /// Memory for a field among others in a step.
 const FIELD_BYTES: usize = 256;
 /// Memory for a part of a step that is a JSON object of its own, such as a key.
@@ -70,14 +72,9 @@ impl Trace {
 
     /// Adds a step if there is room.
     pub fn add(&mut self, event: TraceEvent) {
-        let ends = matches!(
-            event,
-            TraceEvent::Sent { .. }
-                | TraceEvent::Dropped { .. }
-                | TraceEvent::Done
-                | TraceEvent::CopiesDropped { .. }
-                | TraceEvent::Ends { .. }
-        );
+        let is_last = matches!(event, TraceEvent::CopiesDropped { .. } | TraceEvent::Ends { .. });
+        let ends = is_last
+            || matches!(event, TraceEvent::Sent { .. } | TraceEvent::Dropped { .. } | TraceEvent::Done);
         let bytes = match self.limit {
             Limit::Brief => 0,
             // Before an end there may be a count of steps left out.
@@ -85,7 +82,8 @@ impl Trace {
         };
         let has_room = match self.limit {
             Limit::Brief => ends || self.events.len() < BRIEF_MAX,
-            Limit::Bytes if ends => self.bytes + bytes <= TRACE_BYTES_MAX,
+            Limit::Bytes if is_last => self.bytes + bytes <= TRACE_BYTES_MAX,
+            Limit::Bytes if ends => self.bytes + bytes <= TRACE_BYTES_MAX - LAST_BYTES,
             Limit::Bytes => !self.is_full && self.bytes + bytes <= TRACE_BYTES_MAX / 4 * 3,
         };
         if !has_room {
@@ -520,6 +518,8 @@ mod tests {
         // Even the ends have a limit.
         (0..1_000_000).for_each(|_| trace.add(TraceEvent::Done));
         assert!(trace.events.len() <= TRACE_BYTES_MAX / STEP_BYTES + 1, "{}", trace.events.len());
+        trace.add(TraceEvent::Ends { waiting: 1 });
+        assert!(matches!(trace.events.last(), Some(TraceEvent::Ends { .. })));
         assert!(trace.bytes() <= TRACE_BYTES_MAX, "{}", trace.bytes());
     }
 
