@@ -127,7 +127,7 @@ class Complexity:
         return f"<complexity: {len(self.paths)} paths, depth {self.depth}>"
 
     def _repr_svg_(self) -> str:
-        return self.svg
+        return self.svg[self.svg.index("<svg") :]
 
 
 class Program:

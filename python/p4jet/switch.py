@@ -119,7 +119,7 @@ class TableControl:
             entry["priority"] = priority
         updates: list[dict[str, Any]] = [{"insert": entry}]
         if timeout_ms is not None:
-            timeout = {"table": self.name, "entry": {"made": 0}, "timeout_ms": timeout_ms}
+            timeout: dict[str, Any] = {"table": self.name, "entry": {"made": 0}, "timeout_ms": timeout_ms}
             updates.append({"set_timeout": timeout})
         handle = self._switch.write(updates)[0]
         assert handle is not None
@@ -131,7 +131,8 @@ class TableControl:
         """Adds entries, all or none, and returns their handles: for each its key, action and params."""
         updates: list[dict[str, Any]] = []
         for key, action, params in entries:
-            entry = {"table": self.name, "key": self._key(key), "do": self._call(action, params, {}, None, None)}
+            call = self._call(action, params, {}, None, None)
+            entry: dict[str, Any] = {"table": self.name, "key": self._key(key), "do": call}
             if priority is not None:
                 entry["priority"] = priority
             updates.append({"insert": entry})
@@ -486,10 +487,48 @@ class Switch:
         """Deletes a clone session."""
         self.write([{"delete_session": {"number": session}}])
 
+    def set_queue(
+        self,
+        port: int | None = None,
+        queue: int | None = None,
+        *,
+        depth: int | None = None,
+        packets_per_second: int | None = None,
+        bits_per_second: int | None = None,
+        weight: int | None = None,
+    ) -> None:
+        """Configures an output queue, or with ``None`` those of all ports or all priorities.
+
+        `depth` is the number of packets that it holds, `packets_per_second` or `bits_per_second` its rate (0: no limit), `weight` its
+        share of the port among queues with a weight. The switch needs ``queues=``.
+        """
+        of: dict[str, Any] = {name: value for name, value in (("port", port), ("queue", queue)) if value is not None}
+        updates: list[dict[str, Any]] = []
+        if depth is not None:
+            updates.append({"set_queue_depth": {"packets": depth, **of}})
+        if weight is not None:
+            updates.append({"set_queue_weight": {"weight": weight, **of}})
+        rate = _rate(packets_per_second, bits_per_second)
+        if rate is not None:
+            updates.append({"set_queue_rate": {"rate": rate, **of}})
+        self.write(updates)
+
+    def set_port_rate(
+        self, port: int | None = None, *, packets_per_second: int | None = None, bits_per_second: int | None = None
+    ) -> None:
+        """Sets the rate at which a port (``None``: each port) takes packets from its queues; 0 means no limit."""
+        rate = _rate(packets_per_second, bits_per_second)
+        if rate is None:
+            raise ValueError("expected packets_per_second or bits_per_second")
+        of = {} if port is None else {"port": port}
+        self.write([{"set_port_rate": {"rate": rate, **of}}])
+
     def digests(self) -> list[Digest]:
         """Returns the digests that the program has sent since the last call."""
+        digests = self.program._schema["digests"]
+        names = {digest["name"]: [of["name"] for of in digest["fields"]] for digest in digests}
         return [
-            Digest(name, time_us / 1e6, {of: int(value) for of, value in values})
+            Digest(name, time_us / 1e6, dict(zip(names[name], map(int, values))))
             for time_us, name, values in self._native.digests()
         ]
 
@@ -579,13 +618,10 @@ class CounterControl(_Object):
     """Access to the cells of a counter: packets and bytes. A direct counter's cells belong to entries."""
 
     def __getitem__(self, index: int) -> tuple[int, int]:
-        return self.read().get(index, (0, 0)) if self._in_range(index) else (0, 0)
-
-    def _in_range(self, index: int) -> bool:
         size = self.info.get("size")
         if size is not None and not 0 <= index < size:
             raise IndexError(f"{self.name} has the cells 0 to {size - 1}; found {index}")
-        return True
+        return self.read().get(index, (0, 0))
 
     def __setitem__(self, index: int, value: tuple[int, int]) -> None:
         cell: dict[str, Any] = {"index": index} if "size" in self.info else {"entry": index}
@@ -755,6 +791,14 @@ class ProfileControl(_Object):
             weights = group.get("places") or [1] * len(group["members"])
             found[group["handle"]] = list(zip(group["members"], weights))
         return found
+
+
+def _rate(packets: int | None, bits: int | None) -> dict[str, int] | None:
+    if packets is not None and bits is not None:
+        raise ValueError("found packets_per_second and bits_per_second, expected one of them")
+    if packets is not None:
+        return {"packets_per_second": packets}
+    return None if bits is None else {"bits_per_second": bits}
 
 
 def _u32(numbers: list[int]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from operator import index
 from typing import TypeAlias, Union
 
 from .errors import SwitchError
@@ -34,7 +35,11 @@ def word(value: Value) -> str:
         return hex(int.from_bytes(value, "big"))
     if isinstance(value, (ipaddress.IPv4Address, ipaddress.IPv6Address)):
         return hex(int(value))
-    return str(int(value))
+    try:
+        return str(index(value))
+    except TypeError:
+        expected = "a number, bytes, an address, or a text such as 10.0.0.1"
+        raise SwitchError(f"found {value!r}, expected {expected}") from None
 
 
 def match_word(match: Match, kind: str, width: int, name: str) -> str:

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::program::Program;
+    use crate::program::{Diagnosed, Program};
     #[pymodule_export]
     use crate::switch::{Switch, run_stf};
     #[pymodule_export]
