@@ -69,6 +69,7 @@ impl Control {
     ///
     /// No entry has this key and priority: the code is `BAD_MATCH_KEY`.
     pub fn find_entry(&self, id: TableId, key: &[KeyMatch], priority: u32) -> Result<EntryHandle> {
+        self.schema.known_table(id)?;
         let found = self.switch.table(id).find(key, priority);
         // bmv2's code if no entry has the key.
         found.ok_or_else(|| {
@@ -85,6 +86,7 @@ impl Control {
     ///
     /// The table has no action profile.
     pub fn profile(&self, table: TableId) -> Result<ActionProfile> {
+        self.schema.known_table(table)?;
         let profile = self.switch.table(table).profile().cloned();
         profile.ok_or_else(|| self.refused(table)(TableError::NoProfile))
     }

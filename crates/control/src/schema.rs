@@ -207,9 +207,10 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// The table has no such action, or the name is ambiguous: the code is `UNKNOWN_NAME`.
+    /// There is no such table, or it has no such action, or the name is ambiguous: the code is `UNKNOWN_NAME` for a name.
     pub fn action(&self, table: TableId, name: &str) -> Result<u32> {
-        let found = self.shapes[table.index()].actions.find(name);
+        let shape = self.shapes.get(table.index()).ok_or_else(|| self.tables.no_such())?;
+        let found = shape.actions.find(name);
         found.map_err(|error| ControlError::from(error).entity(self.table_name(table)))
     }
 
@@ -267,12 +268,13 @@ impl Schema {
         Ok(self.crcs.find(name)?)
     }
 
-    /// All objects of the program with their shapes: key fields, actions with their parameters, sizes, constraints.
+    /// All objects of the program with their shapes: key fields, actions with their parameters, sizes, what is const. Constraints (`@entry_restriction`)
+    /// are P4Runtime's: its server evaluates them.
     pub fn description(&self) -> &Description {
         &self.description
     }
 
-    /// A table or parser value set with its key fields, actions, size and constraints; none if the program has no such table.
+    /// A table or parser value set with its key fields, actions and size; none if the program has no such table.
     pub fn table_info(&self, table: TableId) -> Option<&TableInfo> {
         match *self.places.get(table.index())? {
             Place::Table(place) => self.description.tables.get(place),
@@ -550,7 +552,13 @@ impl Schema {
                     let message = format!("found a note of {found} bytes, expected at most {max}");
                     Err(self.of_noted(ControlError::new(message), of).field("note"))
                 }
-                _ => Ok(()),
+                _ => match of {
+                    Noted::Entry(table, _) | Noted::Default(table) => {
+                        self.visible(program, *table)?;
+                        Ok(())
+                    }
+                    _ => Ok(()),
+                },
             },
             Update::Queue(update) => update.check(program),
             Update::DestroyMulticastGroup(_)
@@ -599,6 +607,11 @@ impl Schema {
             Noted::Digest(name) | Noted::Own(name) => error.entity(name),
             Noted::MulticastGroup(_) | Noted::Session(_) => error,
         }
+    }
+
+    /// Refuses the id of a table that the program does not have.
+    pub(crate) fn known_table(&self, id: TableId) -> Result<()> {
+        if id.index() < self.shapes.len() { Ok(()) } else { Err(self.tables.no_such()) }
     }
 
     /// Returns a table that is not a value set.

@@ -345,6 +345,8 @@ fn wrong_updates(control: &Control) -> Vec<(Update, Expected)> {
         (note(Noted::Default(l2), NOTE_BYTES_MAX + 1), (INVALID, "ingress.l2", "note", NONE)),
         (note(Noted::Group(ecmp, 7), 1), (INVALID, "ingress.ecmp", "of", NONE)),
         (note(Noted::Session(7), 1), (INVALID, "", "of", NONE)),
+        (note(Noted::Default(no_table), 1), (INVALID, "", "table", TABLES)),
+        (note(Noted::Entry(no_table, 1), 1), (INVALID, "", "table", TABLES)),
         (Update::Queue(QueueUpdate::Depth { packets: 3, of: of(511, 0) }), (INVALID, "", "port", NONE)),
         (Update::Queue(QueueUpdate::Weight { weight: 10_001, of: of(1, 0) }), (INVALID, "", "weight", NONE)),
         (Update::Queue(QueueUpdate::Rate { rate: None, of: of(1, 8) }), (INVALID, "", "priority", NONE)),
