@@ -57,6 +57,24 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// The state file and all files that p4jet keeps beside it: the journal, the next versions of both, and those that were damaged.
+pub fn state_files(path: &Path) -> Vec<PathBuf> {
+    let endings = ["", ".journal", ".new", ".journal.new", ".old", ".old.journal"];
+    let mut files: Vec<PathBuf> = endings.iter().map(|ending| beside(path, ending)).collect();
+    let old = beside(path, ".old");
+    let kept = |name: &std::ffi::OsStr| {
+        old.file_name().is_some_and(|old| name.as_encoded_bytes().starts_with(old.as_encoded_bytes()))
+    };
+    let beside = fs::read_dir(folder(path)).into_iter().flatten().flatten();
+    files.extend(beside.filter(|file| kept(&file.file_name())).map(|file| file.path()));
+    files
+}
+
+/// The folder of a file.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Adds the file name to an error.
 fn of(path: &Path) -> impl Fn(io::Error) -> io::Error {
     let path = path.display().to_string();
@@ -103,8 +121,7 @@ fn create(path: &Path) -> io::Result<File> {
 
 /// Waits until the names in a file's folder are on the disk.
 fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+    File::open(folder(path))?.sync_all()
 }
 
 /// True if an error means that the disk is full, which may pass.
@@ -468,9 +485,10 @@ impl Journal {
         let (Some(journal), Some(header)) = (&self.journal, &mut self.header) else {
             return Err(io::Error::other("there is no journal"));
         };
-        if journal.metadata()?.nlink() == 0 {
+        let found = journal.metadata()?;
+        if found.nlink() == 0 || found.len() != self.journal_bytes {
             self.incomplete = true;
-            return Err(io::Error::other("the journal was deleted"));
+            return Err(io::Error::other("the journal was deleted, or something else wrote to it"));
         }
         let number = header.changes + 1;
         let mut line = Vec::new();
@@ -565,6 +583,7 @@ mod tests {
         let first = serial(&journal);
         // The rest of the file is a hole.
         journal.journal_bytes = JOURNAL_BYTES_MIN.max(2 * journal.snapshot_bytes) + 1;
+        journal.journal.as_ref().unwrap().set_len(journal.journal_bytes).unwrap();
         journal.note(&control, changes(), false).unwrap();
         assert_eq!(serial(&journal), first);
         journal.note(&control, changes(), true).unwrap();

@@ -60,6 +60,7 @@ pub use fields::{KeyField, Param, param_names};
 pub use guard::{MemoryClaim, claim_for_lines, guarded};
 pub use held::each_held;
 pub use host::{DryRun, Host, Keep, Program, Ready, Source, Swap, Swapped};
+pub use journal::state_files;
 pub use named::{Crc, NamedCell, NamedEntry, NamedNoted, NamedUpdate, RateRecord, Session};
 pub use named_read::{NamedPage, NamedSelector};
 pub use names::unknown;

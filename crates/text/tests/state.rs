@@ -768,6 +768,22 @@ fn a_deleted_journal_is_noticed() {
     assert_eq!(table_entries(&begun(&folder).0), before, "a new snapshot was written");
 }
 
+/// Changes are not written into a journal that something else has changed: a new state file holds them.
+#[test]
+fn a_journal_that_something_else_writes_is_noticed() {
+    let folder = Folder::new();
+    let (control, _) = begun(&folder);
+    for (n, content) in [(1, "a capture"), (2, "")] {
+        control.reply(&format!("table_add l2 out 0x0{n} => 1"), false);
+        fs::write(folder.journal(), content).unwrap();
+        assert_eq!(control.reply(&format!("table_add l2 out 0x1{n} => 2"), false).note, None);
+    }
+    let before = table_entries(&control);
+    drop(control);
+    let (control, report) = begun(&folder);
+    assert_eq!((table_entries(&control), report), (before, Vec::new()));
+}
+
 #[test]
 fn another_program_keeps_what_fits() {
     let folder = Folder::new();
