@@ -171,27 +171,30 @@ fn set_aside(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::new(ErrorKind::AlreadyExists, why))
 }
 
-/// Opens the journal, or creates it, so that no other switch can use the state file.
-fn locked(path: &Path) -> io::Result<File> {
+/// Opens the journal, or creates it, so that no other switch can use the state file. True if it is new.
+fn locked(path: &Path) -> io::Result<(File, bool)> {
     for _ in 0..LOCK_ATTEMPTS {
         let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-        let journal = options.open(path).map_err(|error| match error.raw_os_error() {
-            Some(libc::ELOOP) => io::Error::new(error.kind(), "it is a symbolic link, expected a file"),
-            _ => error,
-        })?;
+        options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let (opened, is_new) = match options.open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => (options.create_new(true).open(path), true),
+            opened => (opened, false),
+        };
+        let journal = match opened {
+            // Another switch was faster.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+            opened => opened.map_err(|error| match error.raw_os_error() {
+                Some(libc::ELOOP) => io::Error::new(error.kind(), "it is a symbolic link, expected a file"),
+                _ => error,
+            })?,
+        };
         p4jet_files::check_regular(journal.metadata()?.file_type())?;
         if journal.try_lock().is_err() {
             return Err(io::Error::new(ErrorKind::WouldBlock, "another switch uses this state file"));
         }
         let (ours, now) = (journal.metadata()?, path.symlink_metadata());
         if now.is_ok_and(|now| (now.dev(), now.ino()) == (ours.dev(), ours.ino())) {
-            return Ok(journal);
+            return Ok((journal, is_new));
         }
         // A switch that has since ended replaced it before it was locked here.
     }
@@ -202,7 +205,10 @@ fn locked(path: &Path) -> io::Result<File> {
 enum First {
     Nothing,
     Sealed(JournalHeader),
+    /// There was no journal.
     /// The form of earlier versions.
+    /// p4jet renames only complete journals into place, so something else emptied it, or the first start was cut short.
+    Empty,
     Plain(Header),
     Damaged,
 }
@@ -212,7 +218,7 @@ fn first_line(journal: &File) -> io::Result<First> {
     let mut reader = BufReader::new(journal);
     reader.rewind()?;
     if reader.read_until(b'\n', &mut line)? == 0 {
-        return Ok(First::Nothing);
+        return Ok(First::Empty);
     }
     let seal = open(&mut line);
     Ok(match (seal, serde_json::from_slice(&line)) {
@@ -233,16 +239,38 @@ impl Journal {
         check_files(path)?;
         let journal_path = beside(path, ".journal");
         let mut report = Vec::new();
-        let journal = match locked(&journal_path) {
-            Ok(journal) => Some(journal),
+        let (journal, is_new) = match locked(&journal_path) {
+            Ok((journal, is_new)) => (Some(journal), is_new),
             Err(error) if is_full(&error) => {
                 report.push(format!("{}: {error}", journal_path.display()));
-                None
+                (None, false)
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(of(path)(error)),
             Err(error) => return Err(of(&journal_path)(error)),
         };
-        let first = journal.as_ref().map_or(Ok(First::Nothing), first_line).map_err(of(&journal_path))?;
+        // Keeps the lock until the file is gone.
+        let new = journal.as_ref().filter(|_| is_new).map(File::try_clone);
+        let opened = Journal::open_locked(control, path, read_command, (journal, is_new), report);
+        if opened.is_err() && is_new {
+            let _ = fs::remove_file(&journal_path);
+        }
+        drop(new);
+        opened
+    }
+
+    /// The same, with the journal, which may be new, and a report that begins with these lines.
+    fn open_locked(
+        control: &Control,
+        path: &Path,
+        read_command: ReadCommand,
+        (journal, is_new): (Option<File>, bool),
+        mut report: Vec<String>,
+    ) -> io::Result<(Journal, Vec<String>)> {
+        let journal_path = beside(path, ".journal");
+        let first = match &journal {
+            Some(journal) if !is_new => first_line(journal).map_err(of(&journal_path))?,
+            _ => First::Nothing,
+        };
         let read = |journal: &File| -> io::Result<BufReader<File>> {
             let mut again = journal.try_clone()?;
             again.rewind()?;
@@ -281,9 +309,9 @@ impl Journal {
                 // The switch ended during a replacement: `FILE` has all acknowledged changes.
                 _ if let Some(header) = &replacement => restoring.count_unwritten(header),
                 // Earlier versions emptied the journal first and numbered it afterwards.
-                (First::Nothing | First::Plain(_), _) if !file.sealed => {}
-                (First::Nothing, _) => {
-                    let text = "the journal is missing, so changes since the snapshot are lost";
+                (First::Nothing | First::Empty | First::Plain(_), _) if !file.sealed => {}
+                (First::Nothing | First::Empty, _) => {
+                    let text = "the journal is missing or empty, so changes since the snapshot are lost";
                     restoring.damaged_by(text.into());
                 }
                 (First::Sealed(header), _) if file.serial.is_none() => {
@@ -332,6 +360,9 @@ impl Journal {
                 }
                 _ => {}
             }
+                (First::Empty, _) => {
+                    restoring.damage("state file", gone("its journal is empty, so all changes are lost"));
+                }
         }
         let [records, changes] = restoring.in_effect;
         let lost = restoring.finish();

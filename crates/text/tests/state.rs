@@ -402,6 +402,10 @@ fn damage_is_always_reported() {
             assert!(with(which, Some(&twice), &format!("line {at} twice in the {name} file")));
         }
     }
+    // Both files were emptied, or one is gone and the other was emptied.
+    for files in [[Some(&b""[..]), Some(b"")], [None, Some(b"")]] {
+        assert!(nothing_is_lost_silently(base, files, &state, "an empty journal"));
+    }
     // One of the two files is older or newer than the other.
     let control = shared(small_control());
     assert_eq!(control.keep(&folder.file(), read_command).unwrap(), [""; 0]);
@@ -835,6 +839,11 @@ fn a_state_of_another_program_is_reported_and_an_empty_one_is_ignored() {
     assert_eq!(report, [""; 0]);
     control.reply("table_add ipv4_lpm deny 9.0.0.0/8 =>", false);
     drop(control);
+    // A start that is refused leaves no journal.
+    let other = folder.0.join("other");
+    fs::write(&other, "no state\n").unwrap();
+    shared(common::control()).keep(&other, read_command).unwrap_err();
+    assert!(!folder.0.join("other.journal").exists());
     let mut program = p4jet_ir::text::parse(PROGRAM).unwrap();
     let name = std::mem::replace(&mut program.name, "another".into());
     let report =
