@@ -1167,6 +1167,32 @@ fn a_full_disk_affects_only_the_state_file() {
     assert!(fs::exists(format!("{state}.old")).unwrap());
 }
 
+/// Changes that could not be saved until the end are counted, and the exit status tells scripts.
+#[test]
+fn a_switch_that_ends_on_a_full_disk_reports_the_lost_changes() {
+    let dir = TempDir::new("end-full");
+    let (state, program) = (dir.file("state"), program("basic_l2"));
+    for (changes, status, text) in [
+        (0, 0, "the state file holds outdated register values: "),
+        (1, 3, "the last change is lost: cannot write the state file: "),
+        (3, 3, "3 changes are lost: cannot write the state file: "),
+    ] {
+        let mut command = p4jet_run(&program);
+        let mut switch = Switch::start(command.args(["--state", &state]));
+        let full = fs::metadata(format!("{state}.journal")).unwrap().len();
+        limit(switch.child.id(), libc::RLIMIT_FSIZE, Some(full.min(fs::metadata(&state).unwrap().len() - 1)));
+        for n in 0..changes {
+            let line = format!("table_add forward set_dest 00:00:00:00:{changes:02x}:{n:02x} => 1");
+            let printed = run_command(p4jet().args(["ctl", "--socket", switch.socket(), &line]));
+            printed.expect_status(0).says(&["cannot write the state file"]);
+        }
+        run_command(p4jet().args(["ctl", "--socket", switch.socket(), "stop"])).expect_status(0);
+        assert_eq!(wait(&mut switch.child, "the switch").code(), Some(status), "{changes} changes");
+        let printed: Vec<String> = switch.later.iter().collect();
+        assert!(printed.iter().any(|line| line.starts_with(text)), "{printed:?}");
+    }
+}
+
 /// A disk that has room for changes, but not for a new state file: the old journal takes them, even if its last switch was killed
 /// before it counted the last change.
 #[test]

@@ -10,7 +10,7 @@ use crate::output;
 use crate::own_files::OwnFiles;
 use crate::p4runtime::{self, P4RuntimeArgs};
 use crate::stats::Meter;
-use p4jet_control::{Control, Host, SharedControl};
+use p4jet_control::{Control, Host, NotWritten, SharedControl};
 use p4jet_dataplane::{
     Adaptation, Adapter, CaptureSpec, EngineKind, Event, Listener, Observer, PacketLog, QUEUES_MAX,
     RING_DEFAULT, RING_MAX, RunError, RunOptions, Running, THREADS_MAX,
@@ -407,13 +407,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     drop(servers);
     drop(p4runtime);
     drop(adapter);
-    if let Err(error) = control.write_state_file() {
-        voice.report(
-            Level::Warn,
-            "state",
-            None,
-            format!("the state file holds outdated register values: {error}"),
-        );
+    let not_written = control.write_state_file().err();
+    let changes_lost = not_written.as_ref().map_or(0, |failed| failed.lost);
+    if let Some(NotWritten { lost, why }) = not_written {
+        let (level, text) = match lost {
+            0 => (Level::Warn, format!("the state file holds outdated register values: {why}")),
+            1 => (Level::Error, format!("the last change is lost: cannot write the state file: {why}")),
+            _ => (Level::Error, format!("{lost} changes are lost: cannot write the state file: {why}")),
+        };
+        voice.report(level, "state", None, text);
     }
     drop(metrics);
     let finished = running.finish();
@@ -440,6 +442,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(why) = refused.get() {
         // Reported like a refusal before the first packet.
         return Err(Failure::Input(why.clone()));
+    }
+    if changes_lost > 0 {
+        return Err(Failure::Environment("the state could not be saved, see above".into()));
     }
     match failed.get() {
         None => Ok(()),

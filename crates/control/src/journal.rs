@@ -47,6 +47,8 @@ pub(crate) struct Journal {
     incomplete: bool,
     /// True if the files on disk are damaged or do not fit, and could not be saved under another name yet.
     must_be_kept: bool,
+    /// Number of changes that the files lack.
+    unsaved: u64,
     /// Time of the next attempt to replace the files, if the last one failed.
     retry: Option<Instant>,
 }
@@ -203,12 +205,12 @@ fn locked(path: &Path) -> io::Result<(File, bool)> {
 
 /// The first line of a journal.
 enum First {
-    Nothing,
-    Sealed(JournalHeader),
     /// There was no journal.
-    /// The form of earlier versions.
+    Nothing,
     /// p4jet renames only complete journals into place, so something else emptied it, or the first start was cut short.
     Empty,
+    Sealed(JournalHeader),
+    /// The form of earlier versions.
     Plain(Header),
     Damaged,
 }
@@ -358,11 +360,11 @@ impl Journal {
                     let journal = read(journal).map_err(of(&journal_path))?;
                     restoring.read_plain_journal(journal).map_err(of(&journal_path))?;
                 }
-                _ => {}
-            }
                 (First::Empty, _) => {
                     restoring.damage("state file", gone("its journal is empty, so all changes are lost"));
                 }
+                _ => {}
+            }
         }
         let [records, changes] = restoring.in_effect;
         let lost = restoring.finish();
@@ -386,6 +388,7 @@ impl Journal {
             // The next change can continue files that have everything.
             incomplete: last.is_none() || !lost.is_empty(),
             must_be_kept: !lost.is_empty(),
+            unsaved: 0,
             retry: None,
         };
         if let Some(program) = is_other {
@@ -475,7 +478,7 @@ impl Journal {
             return Err(of(&journal_path)(error));
         }
         (self.journal, self.journal_bytes, self.header) = (Some(journal), first.len() as u64, Some(header));
-        self.incomplete = false;
+        (self.incomplete, self.unsaved) = (false, 0);
         // Both files exist even if this fails; only a power cut could reveal the difference.
         let _ = sync_folder(&self.path);
         Ok(())
@@ -505,6 +508,11 @@ impl Journal {
             return Err(of(&self.path)(io::Error::other(why)));
         }
         self.replace(control).map(drop).inspect_err(|_| self.mark_unwritten())
+    }
+
+    /// Number of changes that the files lack.
+    pub fn unsaved(&self) -> u64 {
+        self.unsaved
     }
 
     /// True if the files may be replaced now.
@@ -544,6 +552,7 @@ impl Journal {
     /// room there.
     pub(crate) fn mark_unwritten(&mut self) {
         self.incomplete = true;
+        self.unsaved += 1;
         let continues = match &mut self.unplaced {
             Some((journal, header)) => Some((&*journal, header)),
             None => self.journal.as_ref().zip(self.header.as_mut()),

@@ -75,7 +75,7 @@ pub use read::{Entity, EntryState, GroupState, PAGE_MAX, Page, Selector};
 pub use restore::ReadCommand;
 pub use rights::{Opened, Rights};
 pub use schema::{Cells, ObjectKind, RegisterCells, Schema};
-pub use shared::{Loaded, Published, SharedControl, Transaction};
+pub use shared::{Loaded, NotWritten, Published, SharedControl, Transaction};
 pub use stats::{PortStats, Stats};
 pub use update::{
     Act, Atomicity, Cell, CloneDestination, DEFAULT_CELL, Direct, EntryKey, EntryRef, Ref, Share, Update,

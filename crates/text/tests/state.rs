@@ -500,7 +500,7 @@ fn only_regular_files_are_replaced() {
     let control = shared(small_control());
     assert_eq!(control.keep(&folder.file(), read_command).unwrap(), [""; 0]);
     fs::create_dir(folder.0.join("state.new")).unwrap();
-    let error = control.write_state_file().unwrap_err().to_string();
+    let error = control.write_state_file().unwrap_err().why.to_string();
     assert!(error.contains("state.new: it is a directory"), "{error}");
 }
 
