@@ -555,6 +555,92 @@ fn refused_ports_and_captures_leave_files_alone() {
     here(&format!("capture start 0 {granted}/new.pcap")).expect_status(0);
 }
 
+/// No port and no capture writes to a file that the switch itself uses, whichever channel and name are used.
+#[test]
+fn ports_and_captures_leave_the_files_of_the_switch_alone() {
+    let dir = TempDir::new("own-files");
+    let granted = dir.file("granted");
+    fs::create_dir(&granted).unwrap();
+    let file = |name: &str| format!("{granted}/{name}");
+    let text = fs::read_to_string(program("basic_l2")).unwrap();
+    fs::write(file("part.p4"), "// A part.\n").unwrap();
+    fs::write(file("program.p4"), format!("#include \"part.p4\"\n{text}")).unwrap();
+    let add = |n: u32| format!("table_add forward set_dest 00:00:00:00:00:{n:02x} => 1\n");
+    fs::write(file("commands"), add(1)).unwrap();
+    let program = Path::new(&granted).join("program.p4");
+    let mut command = p4jet_run(&program);
+    command.args(["-i", "0@mem", "--state", &file("state"), "--commands", &file("commands")]);
+    let switch = Switch::start(command.args(["--control-tcp", "0", "--grant-dir", &granted]));
+    fs::write(file("state.old3"), "damaged").unwrap();
+    fs::hard_link(file("state.journal"), dir.file("linked")).unwrap();
+    let of_state = "a state file of this switch";
+    let own = [
+        ("state", of_state),
+        ("state.journal", of_state),
+        ("state.new", of_state),
+        ("state.journal.new", of_state),
+        ("state.old", of_state),
+        ("state.old3", of_state),
+        ("program.p4", "the program"),
+        ("part.p4", "a source file of the program"),
+        ("commands", "the file of --commands"),
+    ];
+    let content = |name: &str| fs::read(file(name)).unwrap_or_default();
+    let before = own.map(|(name, _)| content(name));
+    for (name, what) in own {
+        for line in [
+            format!("capture start 0 {}", file(name)),
+            format!("port_add pcap:,{} 4", file(name)),
+            format!("port_add mem 4 {}", file(name)),
+        ] {
+            let what = format!("{} is {what}", file(name));
+            run_command(p4jet().args(["ctl", "--socket", switch.socket(), &line]))
+                .expect_status(1)
+                .says(&[&what, "to which no port and no capture may write"]);
+            let mut stream = TcpStream::connect(format!("127.0.0.1:{}", switch.port())).unwrap();
+            writeln!(stream, "{}", serde_json::json!({ "command": line })).unwrap();
+            let mut answer = String::new();
+            BufReader::new(stream).read_line(&mut answer).unwrap();
+            // The journal has two links, which is reason enough over TCP.
+            assert!(answer.contains(&what) || answer.contains("hard links"), "{line}: {answer}");
+        }
+    }
+    let capture = format!("capture start 0 {}", dir.file("linked"));
+    run_command(p4jet().args(["ctl", "--socket", switch.socket(), &capture]))
+        .expect_status(1)
+        .says(&[of_state]);
+    assert_eq!(own.map(|(name, _)| content(name)), before);
+    fs::remove_file(dir.file("linked")).unwrap();
+    asked(switch.socket(), add(2).trim());
+    let ports = asked(switch.socket(), "show_ports");
+    assert!(!ports.contains("pcap:"), "{ports}");
+    drop(switch);
+
+    // The prompt, where the log is in a file, and a start.
+    let log = dir.file("log");
+    let mut command = p4jet_run(&program);
+    command.args(["-i", "0@mem", "--no-control", "--stdin", "--state", &file("state")]);
+    command.args(["--log", "text", "--log-file", &log]);
+    let lines = format!("capture start 0 {log}\nport_add pcap:,{log} 4\ntable_num_entries forward\nstop\n");
+    let output = with_input(&mut command, &dir, &lines).expect_status(0);
+    assert_eq!(output.stdout.matches("is the log file").count(), 2, "{output:?}");
+    assert!(output.stdout.contains(": 2\n"), "{output:?}");
+    let logged = fs::read_to_string(&log).unwrap();
+    assert!(logged.contains("forwarding between 1 port"), "{logged}");
+    for (more, what) in [
+        (["-i".into(), format!("1@pcap:,{}", file("state.journal"))], of_state),
+        (["--capture".into(), format!("0@{}", file("state"))], of_state),
+        (["--capture".into(), format!("0@{log}")], "the log file"),
+        (["--capture".into(), format!("0@{}", file("part.p4"))], "a source file of the program"),
+    ] {
+        let before = fs::read(file("state")).unwrap();
+        let mut command = p4jet_run(&program);
+        command.args(["-i", "0@mem", "--state", &file("state"), "--log", "text", "--log-file", &log]);
+        run_command(command.args(more)).expect_status(2).says(&[what]);
+        assert_eq!(fs::read(file("state")).unwrap(), before);
+    }
+}
+
 #[test]
 fn a_hangup_ends_the_switch_cleanly_and_ignored_commands_are_reported() {
     let dir = TempDir::new("hangup");
@@ -1079,6 +1165,32 @@ fn a_full_disk_affects_only_the_state_file() {
     assert!(!switch.printed.iter().any(|line| line.contains("restored: ")), "{:?}", switch.printed);
     // The lost state is kept for inspection.
     assert!(fs::exists(format!("{state}.old")).unwrap());
+}
+
+/// Changes that could not be saved until the end are counted, and the exit status tells scripts.
+#[test]
+fn a_switch_that_ends_on_a_full_disk_reports_the_lost_changes() {
+    let dir = TempDir::new("end-full");
+    let (state, program) = (dir.file("state"), program("basic_l2"));
+    for (changes, status, text) in [
+        (0, 0, "the state file holds outdated register values: "),
+        (1, 3, "the last change is lost: cannot write the state file: "),
+        (3, 3, "3 changes are lost: cannot write the state file: "),
+    ] {
+        let mut command = p4jet_run(&program);
+        let mut switch = Switch::start(command.args(["--state", &state]));
+        let full = fs::metadata(format!("{state}.journal")).unwrap().len();
+        limit(switch.child.id(), libc::RLIMIT_FSIZE, Some(full.min(fs::metadata(&state).unwrap().len() - 1)));
+        for n in 0..changes {
+            let line = format!("table_add forward set_dest 00:00:00:00:{changes:02x}:{n:02x} => 1");
+            let printed = run_command(p4jet().args(["ctl", "--socket", switch.socket(), &line]));
+            printed.expect_status(0).says(&["cannot write the state file"]);
+        }
+        run_command(p4jet().args(["ctl", "--socket", switch.socket(), "stop"])).expect_status(0);
+        assert_eq!(wait(&mut switch.child, "the switch").code(), Some(status), "{changes} changes");
+        let printed: Vec<String> = switch.later.iter().collect();
+        assert!(printed.iter().any(|line| line.starts_with(text)), "{printed:?}");
+    }
 }
 
 /// A disk that has room for changes, but not for a new state file: the old journal takes them, even if its last switch was killed

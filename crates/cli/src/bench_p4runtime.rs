@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::log::{self, Level, Voice};
 use crate::measure::{median, round};
 use crate::output::say;
+use crate::own_files::OwnFiles;
 use crate::p4runtime::{self, P4RuntimeArgs};
 use crate::stats::Meter;
 use crate::warnings::WarningArgs;
@@ -314,6 +315,7 @@ impl Bench {
             engine: EngineArg::Jit,
             ports: PortOptions { frame_max, wall_clock: false, workers: 1, split: false },
             uses: Mutex::default(),
+            own: OwnFiles::default(),
             stop: &STOP,
             ports_changed: AtomicBool::new(false),
             has_prompt: false,

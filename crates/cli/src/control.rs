@@ -4,6 +4,7 @@ use crate::bmv2_json;
 use crate::compile::{self, Compiled, EngineArg, ProgramArgs};
 use crate::failure::Failure;
 use crate::log::{Level, Voice};
+use crate::own_files::OwnFiles;
 use crate::stats::{Meter, port_stats};
 use p4jet_control::{
     ControlError, DryRun, Host, Keep, Opened, PortStats, Program, Ready, Rights, SharedControl, Stats, Swap,
@@ -125,6 +126,8 @@ pub struct Process {
     pub ports: PortOptions,
     /// What its ports use. Locked until a port or a capture that was checked beside the others is there.
     pub uses: Mutex<Vec<PortUse>>,
+    /// The files to which no port and no capture may write.
+    pub own: OwnFiles,
     /// Set to stop the switch.
     pub stop: &'static AtomicBool,
     /// True if ports were added or removed since the start: then the end of captures does not end the switch.
@@ -174,6 +177,11 @@ impl Process {
         Ok(())
     }
 
+    /// Checks that the file `file`, called `name`, to which a port or a capture would write, is none that the switch uses.
+    fn check_output(&self, name: &Path, file: Option<&FileId>) -> Result<(), ControlError> {
+        self.own.check_output(name, file, &lock(&self.compiled).typed.sources).map_err(of_port)
+    }
+
     fn check_port(&self, port: u32) -> Result<(), ControlError> {
         let ports: Vec<u32> = self.running.ports().iter().map(|p| p.number).collect();
         match ports.contains(&port) {
@@ -210,6 +218,7 @@ impl Process {
                 }
                 if let Some(path) = output {
                     files.push(rights.output(path)?);
+                    self.check_output(path, FileId::of(files[files.len() - 1].path()).as_ref())?;
                     given.push(path.display().to_string());
                     *path = files[files.len() - 1].path().to_path_buf();
                 }
@@ -227,6 +236,7 @@ impl Process {
             Some(path) => {
                 let file = rights.output(path)?;
                 let id = FileId::of(file.path());
+                self.check_output(path, id.as_ref())?;
                 for ports in [&uses[..], std::slice::from_ref(&new)] {
                     p4jet_ports::check_capture(path, id.as_ref(), ports).map_err(of_port)?;
                 }
@@ -472,6 +482,7 @@ impl Host for Process {
             let uses = lock(&self.uses);
             let opened = rights.output(&spec.path)?;
             let file = FileId::of(opened.path());
+            self.check_output(&spec.path, file.as_ref())?;
             p4jet_ports::check_capture(&spec.path, file.as_ref(), &uses).map_err(of_port)?;
             self.begin_capture(&spec, &opened)
         };

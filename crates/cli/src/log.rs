@@ -100,6 +100,9 @@ struct Line {
     text: String,
 }
 
+/// Maximum number of older log files that [`Files::names`] lists.
+const OLDER_MAX: u32 = 100;
+
 /// The files of a log.
 pub struct Files {
     /// The name of the current file.
@@ -124,6 +127,12 @@ impl Files {
                 self.path.with_extension(format!("{number}.{}", extension.to_string_lossy()))
             }
         }
+    }
+
+    /// The names of the current file and of the older ones, at most [`OLDER_MAX`].
+    pub fn names(&self) -> impl Iterator<Item = PathBuf> {
+        let kept = self.rotation.map_or(0, |(_, kept)| kept);
+        (0..=kept.min(OLDER_MAX)).map(|number| self.older(number))
     }
 
     /// Renames all files; the oldest is deleted. A device is not rotated.

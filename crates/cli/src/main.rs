@@ -19,6 +19,7 @@ mod log;
 mod measure;
 mod metrics;
 mod output;
+mod own_files;
 mod p4c;
 mod p4info;
 mod p4runtime;

@@ -7,14 +7,15 @@ use crate::failure::Failure;
 use crate::log::{self, Level, Voice};
 use crate::metrics;
 use crate::output;
+use crate::own_files::OwnFiles;
 use crate::p4runtime::{self, P4RuntimeArgs};
 use crate::stats::Meter;
-use p4jet_control::{Control, Host, SharedControl};
+use p4jet_control::{Control, Host, NotWritten, SharedControl};
 use p4jet_dataplane::{
     Adaptation, Adapter, CaptureSpec, EngineKind, Event, Listener, Observer, PacketLog, QUEUES_MAX,
     RING_DEFAULT, RING_MAX, RunError, RunOptions, Running, THREADS_MAX,
 };
-use p4jet_ports::{FileId, LinkStatus, PortOptions, PortSpec, PortUse};
+use p4jet_ports::{FileId, LinkStatus, PortKind, PortOptions, PortSpec, PortUse};
 use p4jet_text::{Users, cannot_use_state, capture_spec, captures_text, read_command};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -222,6 +223,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         true => compile::compile_text("none", NO_PROGRAM)?,
         false => compile::compile(&args.program)?,
     };
+    let own = own_files(args);
+    let captured = args.capture.iter().map(|capture| &capture.path);
+    let written = specs.iter().filter_map(|spec| match &spec.kind {
+        PortKind::Pcap { output, .. } => output.as_ref(),
+        _ => None,
+    });
+    for path in captured.chain(written) {
+        own.check_output(path, FileId::of(path).as_ref(), &compiled.typed.sources)
+            .map_err(|e| Failure::port(&e))?;
+    }
     // An empty file counts as a missing one.
     let kept = args.state.as_ref().filter(|path| path.metadata().is_ok_and(|file| file.len() > 0));
     let threads = args.pipelined.map(usize::from);
@@ -276,6 +287,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         engine: args.engine,
         ports: options,
         uses: Mutex::new(uses),
+        own,
         stop: &STOP,
         ports_changed: AtomicBool::new(false),
         has_prompt,
@@ -395,13 +407,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     drop(servers);
     drop(p4runtime);
     drop(adapter);
-    if let Err(error) = control.write_state_file() {
-        voice.report(
-            Level::Warn,
-            "state",
-            None,
-            format!("the state file holds outdated register values: {error}"),
-        );
+    let not_written = control.write_state_file().err();
+    let changes_lost = not_written.as_ref().map_or(0, |failed| failed.lost);
+    if let Some(NotWritten { lost, why }) = not_written {
+        let (level, text) = match lost {
+            0 => (Level::Warn, format!("the state file holds outdated register values: {why}")),
+            1 => (Level::Error, format!("the last change is lost: cannot write the state file: {why}")),
+            _ => (Level::Error, format!("{lost} changes are lost: cannot write the state file: {why}")),
+        };
+        voice.report(level, "state", None, text);
     }
     drop(metrics);
     let finished = running.finish();
@@ -429,11 +443,35 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         // Reported like a refusal before the first packet.
         return Err(Failure::Input(why.clone()));
     }
+    if changes_lost > 0 {
+        return Err(Failure::Environment("the state could not be saved, see above".into()));
+    }
     match failed.get() {
         None => Ok(()),
         Some(1) => Err(Failure::Input("a port failed, see above".into())),
         Some(_) => Err(Failure::Environment("a port failed, see above".into())),
     }
+}
+
+/// The files that the switch itself uses.
+fn own_files(args: &Args) -> OwnFiles {
+    let some = |path: &Option<PathBuf>, what| path.clone().map(|path| (path, what));
+    let program = &args.program.program;
+    let tls = [&args.p4runtime.certificate, &args.p4runtime.key, &args.p4runtime.ca];
+    let others = [
+        (!compile::is_stdin(program)).then(|| (program.clone(), "the program")),
+        some(&args.commands, "the file of --commands"),
+        some(&args.emulation.restore, "the file of --restore-state"),
+        some(&args.log_file, "the log file"),
+        some(&args.control.socket, "the control socket"),
+    ];
+    let tls = tls.map(|path| some(path, "a certificate or key of this switch"));
+    let mut others: Vec<_> = others.into_iter().chain(tls).flatten().collect();
+    if let Log::File(path, rotation) = &args.emulation.log {
+        let files = log::Files { path: path.clone(), rotation: Some(*rotation) };
+        others.extend(files.names().map(|path| (path, "a log file of this switch")));
+    }
+    OwnFiles { state: args.state.clone(), others }
 }
 
 /// Starts the adaptation of code to the traffic.

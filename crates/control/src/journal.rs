@@ -47,6 +47,8 @@ pub(crate) struct Journal {
     incomplete: bool,
     /// True if the files on disk are damaged or do not fit, and could not be saved under another name yet.
     must_be_kept: bool,
+    /// Number of changes that the files lack.
+    unsaved: u64,
     /// Time of the next attempt to replace the files, if the last one failed.
     retry: Option<Instant>,
 }
@@ -55,6 +57,24 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(ending);
     path.with_file_name(name)
+}
+
+/// The state file and all files that p4jet keeps beside it: the journal, the next versions of both, and those that were damaged.
+pub fn state_files(path: &Path) -> Vec<PathBuf> {
+    let endings = ["", ".journal", ".new", ".journal.new", ".old", ".old.journal"];
+    let mut files: Vec<PathBuf> = endings.iter().map(|ending| beside(path, ending)).collect();
+    let old = beside(path, ".old");
+    let kept = |name: &std::ffi::OsStr| {
+        old.file_name().is_some_and(|old| name.as_encoded_bytes().starts_with(old.as_encoded_bytes()))
+    };
+    let beside = fs::read_dir(folder(path)).into_iter().flatten().flatten();
+    files.extend(beside.filter(|file| kept(&file.file_name())).map(|file| file.path()));
+    files
+}
+
+/// The folder of a file.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Adds the file name to an error.
@@ -103,8 +123,7 @@ fn create(path: &Path) -> io::Result<File> {
 
 /// Waits until the names in a file's folder are on the disk.
 fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+    File::open(folder(path))?.sync_all()
 }
 
 /// True if an error means that the disk is full, which may pass.
@@ -154,27 +173,30 @@ fn set_aside(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::new(ErrorKind::AlreadyExists, why))
 }
 
-/// Opens the journal, or creates it, so that no other switch can use the state file.
-fn locked(path: &Path) -> io::Result<File> {
+/// Opens the journal, or creates it, so that no other switch can use the state file. True if it is new.
+fn locked(path: &Path) -> io::Result<(File, bool)> {
     for _ in 0..LOCK_ATTEMPTS {
         let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-        let journal = options.open(path).map_err(|error| match error.raw_os_error() {
-            Some(libc::ELOOP) => io::Error::new(error.kind(), "it is a symbolic link, expected a file"),
-            _ => error,
-        })?;
+        options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let (opened, is_new) = match options.open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => (options.create_new(true).open(path), true),
+            opened => (opened, false),
+        };
+        let journal = match opened {
+            // Another switch was faster.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+            opened => opened.map_err(|error| match error.raw_os_error() {
+                Some(libc::ELOOP) => io::Error::new(error.kind(), "it is a symbolic link, expected a file"),
+                _ => error,
+            })?,
+        };
         p4jet_files::check_regular(journal.metadata()?.file_type())?;
         if journal.try_lock().is_err() {
             return Err(io::Error::new(ErrorKind::WouldBlock, "another switch uses this state file"));
         }
         let (ours, now) = (journal.metadata()?, path.symlink_metadata());
         if now.is_ok_and(|now| (now.dev(), now.ino()) == (ours.dev(), ours.ino())) {
-            return Ok(journal);
+            return Ok((journal, is_new));
         }
         // A switch that has since ended replaced it before it was locked here.
     }
@@ -183,7 +205,10 @@ fn locked(path: &Path) -> io::Result<File> {
 
 /// The first line of a journal.
 enum First {
+    /// There was no journal.
     Nothing,
+    /// p4jet renames only complete journals into place, so something else emptied it, or the first start was cut short.
+    Empty,
     Sealed(JournalHeader),
     /// The form of earlier versions.
     Plain(Header),
@@ -195,7 +220,7 @@ fn first_line(journal: &File) -> io::Result<First> {
     let mut reader = BufReader::new(journal);
     reader.rewind()?;
     if reader.read_until(b'\n', &mut line)? == 0 {
-        return Ok(First::Nothing);
+        return Ok(First::Empty);
     }
     let seal = open(&mut line);
     Ok(match (seal, serde_json::from_slice(&line)) {
@@ -216,16 +241,38 @@ impl Journal {
         check_files(path)?;
         let journal_path = beside(path, ".journal");
         let mut report = Vec::new();
-        let journal = match locked(&journal_path) {
-            Ok(journal) => Some(journal),
+        let (journal, is_new) = match locked(&journal_path) {
+            Ok((journal, is_new)) => (Some(journal), is_new),
             Err(error) if is_full(&error) => {
                 report.push(format!("{}: {error}", journal_path.display()));
-                None
+                (None, false)
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(of(path)(error)),
             Err(error) => return Err(of(&journal_path)(error)),
         };
-        let first = journal.as_ref().map_or(Ok(First::Nothing), first_line).map_err(of(&journal_path))?;
+        // Keeps the lock until the file is gone.
+        let new = journal.as_ref().filter(|_| is_new).map(File::try_clone);
+        let opened = Journal::open_locked(control, path, read_command, (journal, is_new), report);
+        if opened.is_err() && is_new {
+            let _ = fs::remove_file(&journal_path);
+        }
+        drop(new);
+        opened
+    }
+
+    /// The same, with the journal, which may be new, and a report that begins with these lines.
+    fn open_locked(
+        control: &Control,
+        path: &Path,
+        read_command: ReadCommand,
+        (journal, is_new): (Option<File>, bool),
+        mut report: Vec<String>,
+    ) -> io::Result<(Journal, Vec<String>)> {
+        let journal_path = beside(path, ".journal");
+        let first = match &journal {
+            Some(journal) if !is_new => first_line(journal).map_err(of(&journal_path))?,
+            _ => First::Nothing,
+        };
         let read = |journal: &File| -> io::Result<BufReader<File>> {
             let mut again = journal.try_clone()?;
             again.rewind()?;
@@ -264,9 +311,9 @@ impl Journal {
                 // The switch ended during a replacement: `FILE` has all acknowledged changes.
                 _ if let Some(header) = &replacement => restoring.count_unwritten(header),
                 // Earlier versions emptied the journal first and numbered it afterwards.
-                (First::Nothing | First::Plain(_), _) if !file.sealed => {}
-                (First::Nothing, _) => {
-                    let text = "the journal is missing, so changes since the snapshot are lost";
+                (First::Nothing | First::Empty | First::Plain(_), _) if !file.sealed => {}
+                (First::Nothing | First::Empty, _) => {
+                    let text = "the journal is missing or empty, so changes since the snapshot are lost";
                     restoring.damaged_by(text.into());
                 }
                 (First::Sealed(header), _) if file.serial.is_none() => {
@@ -313,6 +360,9 @@ impl Journal {
                     let journal = read(journal).map_err(of(&journal_path))?;
                     restoring.read_plain_journal(journal).map_err(of(&journal_path))?;
                 }
+                (First::Empty, _) => {
+                    restoring.damage("state file", gone("its journal is empty, so all changes are lost"));
+                }
                 _ => {}
             }
         }
@@ -338,6 +388,7 @@ impl Journal {
             // The next change can continue files that have everything.
             incomplete: last.is_none() || !lost.is_empty(),
             must_be_kept: !lost.is_empty(),
+            unsaved: 0,
             retry: None,
         };
         if let Some(program) = is_other {
@@ -427,7 +478,7 @@ impl Journal {
             return Err(of(&journal_path)(error));
         }
         (self.journal, self.journal_bytes, self.header) = (Some(journal), first.len() as u64, Some(header));
-        self.incomplete = false;
+        (self.incomplete, self.unsaved) = (false, 0);
         // Both files exist even if this fails; only a power cut could reveal the difference.
         let _ = sync_folder(&self.path);
         Ok(())
@@ -459,6 +510,11 @@ impl Journal {
         self.replace(control).map(drop).inspect_err(|_| self.mark_unwritten())
     }
 
+    /// Number of changes that the files lack.
+    pub fn unsaved(&self) -> u64 {
+        self.unsaved
+    }
+
     /// True if the files may be replaced now.
     fn is_due(&self) -> bool {
         self.retry.is_none_or(|retry| Instant::now() >= retry)
@@ -468,9 +524,10 @@ impl Journal {
         let (Some(journal), Some(header)) = (&self.journal, &mut self.header) else {
             return Err(io::Error::other("there is no journal"));
         };
-        if journal.metadata()?.nlink() == 0 {
+        let found = journal.metadata()?;
+        if found.nlink() == 0 || found.len() != self.journal_bytes {
             self.incomplete = true;
-            return Err(io::Error::other("the journal was deleted"));
+            return Err(io::Error::other("the journal was deleted, or something else wrote to it"));
         }
         let number = header.changes + 1;
         let mut line = Vec::new();
@@ -495,6 +552,7 @@ impl Journal {
     /// room there.
     pub(crate) fn mark_unwritten(&mut self) {
         self.incomplete = true;
+        self.unsaved += 1;
         let continues = match &mut self.unplaced {
             Some((journal, header)) => Some((&*journal, header)),
             None => self.journal.as_ref().zip(self.header.as_mut()),
@@ -565,6 +623,7 @@ mod tests {
         let first = serial(&journal);
         // The rest of the file is a hole.
         journal.journal_bytes = JOURNAL_BYTES_MIN.max(2 * journal.snapshot_bytes) + 1;
+        journal.journal.as_ref().unwrap().set_len(journal.journal_bytes).unwrap();
         journal.note(&control, changes(), false).unwrap();
         assert_eq!(serial(&journal), first);
         journal.note(&control, changes(), true).unwrap();

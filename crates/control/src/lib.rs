@@ -60,6 +60,7 @@ pub use fields::{KeyField, Param, param_names};
 pub use guard::{MemoryClaim, claim_for_lines, guarded};
 pub use held::each_held;
 pub use host::{DryRun, Host, Keep, Program, Ready, Source, Swap, Swapped};
+pub use journal::state_files;
 pub use named::{Crc, NamedCell, NamedEntry, NamedNoted, NamedUpdate, RateRecord, Session};
 pub use named_read::{NamedPage, NamedSelector};
 pub use names::unknown;
@@ -74,7 +75,7 @@ pub use read::{Entity, EntryState, GroupState, PAGE_MAX, Page, Selector};
 pub use restore::ReadCommand;
 pub use rights::{Opened, Rights};
 pub use schema::{Cells, ObjectKind, RegisterCells, Schema};
-pub use shared::{Loaded, Published, SharedControl, Transaction};
+pub use shared::{Loaded, NotWritten, Published, SharedControl, Transaction};
 pub use stats::{PortStats, Stats};
 pub use update::{
     Act, Atomicity, Cell, CloneDestination, DEFAULT_CELL, Direct, EntryKey, EntryRef, Ref, Share, Update,

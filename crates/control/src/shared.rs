@@ -139,6 +139,15 @@ pub struct Loaded {
     pub note: Option<String>,
 }
 
+/// The state file could not be written when the switch ended.
+#[derive(Clone, Debug)]
+pub struct NotWritten {
+    /// Number of finished changes that neither the file nor its journal has.
+    pub lost: u64,
+    /// The reason.
+    pub why: ControlError,
+}
+
 /// Updates of one client that arrive one after the other: all or nothing. Other batches wait. If it is dropped without
 /// [`Transaction::commit`], the switch keeps none of its changes.
 pub struct Transaction<'s> {
@@ -332,7 +341,7 @@ impl SharedControl {
     /// # Errors
     ///
     /// The file cannot be written, or a batch is still being applied, which the file does not have then.
-    pub fn write_state_file(&self) -> Result<()> {
+    pub fn write_state_file(&self) -> std::result::Result<(), NotWritten> {
         let start = Instant::now();
         let mut kept = loop {
             let kept = match self.0.kept.try_lock() {
@@ -345,12 +354,18 @@ impl SharedControl {
             }
             if start.elapsed() >= END_WAIT {
                 let why = "a batch of updates has not ended: neither its updates nor the latest register values are saved";
-                return Err(ControlError::new(why).code(UNAVAILABLE));
+                return Err(NotWritten { lost: 0, why: ControlError::new(why).code(UNAVAILABLE) });
             }
             std::thread::sleep(Duration::from_millis(1));
         };
         let Some(journal) = &mut kept.journal else { return Ok(()) };
-        journal.replace(&self.control()).map(drop).map_err(|error| ControlError::of_named_file(&error))
+        match journal.replace(&self.control()) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let why = ControlError::of_named_file(&error);
+                Err(NotWritten { lost: journal.unsaved(), why })
+            }
+        }
     }
 
     /// Returns the whole configuration at one moment: one JSON record per line.

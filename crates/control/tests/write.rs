@@ -527,7 +527,7 @@ fn readers_and_the_end_do_not_wait_for_a_batch() {
     // Not joined: on a fault it waits for ever.
     std::thread::spawn(move || {
         let entries = other.control().entries();
-        let _ = answer.send((entries, other.write_state_file().map_err(|error| error.to_string())));
+        let _ = answer.send((entries, other.write_state_file().map_err(|error| error.why.to_string())));
     });
     let (entries, end) = answers.recv_timeout(std::time::Duration::from_secs(20)).expect("it does not wait");
     assert_eq!((entries, end), (1, Err("a batch of updates has not ended: neither its updates nor the latest register values are saved".into())));

@@ -402,6 +402,10 @@ fn damage_is_always_reported() {
             assert!(with(which, Some(&twice), &format!("line {at} twice in the {name} file")));
         }
     }
+    // Both files were emptied, or one is gone and the other was emptied.
+    for files in [[Some(&b""[..]), Some(b"")], [None, Some(b"")]] {
+        assert!(nothing_is_lost_silently(base, files, &state, "an empty journal"));
+    }
     // One of the two files is older or newer than the other.
     let control = shared(small_control());
     assert_eq!(control.keep(&folder.file(), read_command).unwrap(), [""; 0]);
@@ -496,7 +500,7 @@ fn only_regular_files_are_replaced() {
     let control = shared(small_control());
     assert_eq!(control.keep(&folder.file(), read_command).unwrap(), [""; 0]);
     fs::create_dir(folder.0.join("state.new")).unwrap();
-    let error = control.write_state_file().unwrap_err().to_string();
+    let error = control.write_state_file().unwrap_err().why.to_string();
     assert!(error.contains("state.new: it is a directory"), "{error}");
 }
 
@@ -768,6 +772,22 @@ fn a_deleted_journal_is_noticed() {
     assert_eq!(table_entries(&begun(&folder).0), before, "a new snapshot was written");
 }
 
+/// Changes are not written into a journal that something else has changed: a new state file holds them.
+#[test]
+fn a_journal_that_something_else_writes_is_noticed() {
+    let folder = Folder::new();
+    let (control, _) = begun(&folder);
+    for (n, content) in [(1, "a capture"), (2, "")] {
+        control.reply(&format!("table_add l2 out 0x0{n} => 1"), false);
+        fs::write(folder.journal(), content).unwrap();
+        assert_eq!(control.reply(&format!("table_add l2 out 0x1{n} => 2"), false).note, None);
+    }
+    let before = table_entries(&control);
+    drop(control);
+    let (control, report) = begun(&folder);
+    assert_eq!((table_entries(&control), report), (before, Vec::new()));
+}
+
 #[test]
 fn another_program_keeps_what_fits() {
     let folder = Folder::new();
@@ -819,6 +839,11 @@ fn a_state_of_another_program_is_reported_and_an_empty_one_is_ignored() {
     assert_eq!(report, [""; 0]);
     control.reply("table_add ipv4_lpm deny 9.0.0.0/8 =>", false);
     drop(control);
+    // A start that is refused leaves no journal.
+    let other = folder.0.join("other");
+    fs::write(&other, "no state\n").unwrap();
+    shared(common::control()).keep(&other, read_command).unwrap_err();
+    assert!(!folder.0.join("other.journal").exists());
     let mut program = p4jet_ir::text::parse(PROGRAM).unwrap();
     let name = std::mem::replace(&mut program.name, "another".into());
     let report =
