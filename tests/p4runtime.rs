@@ -1870,7 +1870,8 @@ fn labelling() -> String {
 struct learn_t { label_t label; bit<48> mac; }
 struct metadata { label_t label; }";
     let program = PROGRAM.replace("struct metadata {}", "");
-    let program = program.replacen("header ethernet_t", &format!("{declared}\nheader ethernet_t"), 1);
+    let includes = "#include <v1model.p4>\n";
+    let program = program.replacen(includes, &format!("{includes}{declared}\n"), 1);
     let program = program.replace("bit<9> ingress_port;", "label_t ingress_port;");
     let program = program.replace(
         "action forward(bit<9> port) { s.egress_spec = port; }",
