@@ -119,6 +119,9 @@ pub(crate) struct Size {
     depth: u32,
 }
 
+/// The size of a type that is not described.
+const UNKNOWN: Size = Size { bits: None, values: 1, depth: 1 };
+
 /// Measures types. It measures each named type once, so that a type with many values takes no longer than its description.
 pub(crate) struct Sizes<'a> {
     types: Types<'a>,
@@ -147,10 +150,14 @@ impl<'a> Sizes<'a> {
         let (info, inner) = (self.types.info, depth - 1);
         let size = match spec.type_spec.as_ref() {
             Some(DataType::Tuple(tuple)) => self.sum(tuple.members.iter().map(Some), inner)?,
-            Some(DataType::Struct(named)) => self.once("struct", &named.name, |sizes| {
-                let members = info.structs.get(&named.name).map(|declared| &declared.members[..]);
-                sizes.sum(members.unwrap_or(&[]).iter().map(|member| member.type_spec.as_ref()), inner)
-            })?,
+            Some(DataType::Struct(named)) => {
+                self.once("struct", &named.name, |sizes| match info.structs.get(&named.name) {
+                    Some(declared) => {
+                        sizes.sum(declared.members.iter().map(|member| member.type_spec.as_ref()), inner)
+                    }
+                    None => Ok(UNKNOWN),
+                })?
+            }
             Some(DataType::NewType(named)) => self.once("type", &named.name, |sizes| {
                 match info.new_types.get(&named.name).and_then(|declared| declared.representation.as_ref()) {
                     Some(Representation::OriginalType(original)) => sizes.sum([Some(original)], inner),
@@ -193,7 +200,7 @@ impl<'a> Sizes<'a> {
         for member in members {
             let size = match member {
                 Some(member) => self.within(member, depth)?,
-                None => Size { bits: None, values: 1, depth: 1 },
+                None => UNKNOWN,
             };
             sum.bits = sum.bits.zip(size.bits).map(|(sum, bits)| sum.saturating_add(bits));
             sum.values = sum.values.saturating_add(size.values);

@@ -391,6 +391,9 @@ fn p_16_types_are_measured_once() {
     let header = spec(DataType::Header(named("pair_t")));
     let why = refused(nested(2, 1000, vec![member("h", header)]), &many);
     assert!(why.contains("has 24001000000 bits in the P4Info"), "{why}");
+    // The width of a type that is not there is unknown.
+    let why = refused(P4TypeInfo::default(), &|i| drop(types(i).structs.remove("inner_t")));
+    assert_eq!(why, "");
     // Cycles, of structs and of `type`s.
     let inner = |i: &mut P4Info| {
         let inner = spec(DataType::Struct(named("inner_t")));
