@@ -119,7 +119,7 @@ fn table<'a>(info: &'a mut P4Info, name: &str) -> &'a mut p4jet_p4info::proto::c
 }
 
 /// A change of a P4Info, and what the refusal says.
-type Case<'a> = (&'a dyn Fn(&mut P4Info), &'a str);
+type Case<'a, T = &'a str> = (&'a dyn Fn(&mut P4Info), T);
 
 #[test]
 fn p_16_types_are_those_of_the_program() {
@@ -264,7 +264,7 @@ fn p_15_references_are_to_objects_of_the_p4info_that_fit() {
     let (drop_id, no_action) = (id("I.drop"), id("NoAction"));
     let hits = own.direct_counters[0].preamble.as_ref().unwrap().id;
     let call = |action_id| Some(TableActionCall { action_id, ..Default::default() });
-    let cases: [(&dyn Fn(&mut P4Info), String); 9] = [
+    let cases: [Case<'_, String>; 9] = [
         (
             &|i| table(i, "I.first").direct_resource_ids.push(0x1200_0001),
             format!(
