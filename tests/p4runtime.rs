@@ -1294,6 +1294,50 @@ fn p_12_and_p_13_a_wrong_config_changes_nothing() {
     client.write(&write_request(Vec::new())).unwrap();
 }
 
+/// A short P4Info may describe types with many values.
+#[test]
+fn p_16_a_verification_takes_no_longer_than_the_p4info() {
+    let program = learning();
+    let switch = Switch::start("types");
+    let client = switch.client();
+    let _primary = switch.primary(&client);
+    let named = |name: String| config::P4DataTypeSpec {
+        type_spec: Some(config::DataType::Struct(config::P4NamedType { name })),
+    };
+    let verify = |change: &dyn Fn(&mut config::P4Info)| {
+        let mut request = set_request(v1::ConfigAction::Verify, &program, None);
+        change(request.config.as_mut().unwrap().p4info.as_mut().unwrap());
+        let begun = Instant::now();
+        let result = client.set_pipeline(&request);
+        assert!(begun.elapsed() < Duration::from_secs(20), "{result:?}");
+        result
+    };
+    verify(&|_| ()).unwrap();
+    let before = switch.memory();
+    let wrong = verify(&|p4info| {
+        let types = p4info.type_info.get_or_insert_default();
+        for level in 0..3 {
+            let member = |n| config::StructMember {
+                name: format!("m{n}"),
+                type_spec: Some(named(format!("l{}", level + 1))),
+            };
+            let members = (0..1000).map(member).collect();
+            let of = config::P4StructTypeSpec { members, ..Default::default() };
+            types.structs.insert(format!("l{level}"), of);
+        }
+        let last = p4info.digests[0].type_spec.clone();
+        let members = vec![config::StructMember { name: "z".to_string(), type_spec: last }];
+        let of = config::P4StructTypeSpec { members, ..Default::default() };
+        types.structs.insert("l3".to_string(), of);
+        p4info.digests[0].type_spec = Some(named("l0".to_string()));
+    });
+    expect(wrong, Code::InvalidArgument, "`type_spec` is the struct `l0` in the P4Info and the struct");
+    assert!(switch.memory() < before + (64 << 10));
+    let bool_spec = config::P4DataTypeSpec { type_spec: Some(config::DataType::Bool(config::P4BoolType {})) };
+    let wrong = verify(&|p4info| p4info.digests[0].type_spec = Some(bool_spec.clone()));
+    expect(wrong, Code::InvalidArgument, "`type_spec` is bool in the P4Info");
+}
+
 #[test]
 fn p_17_to_p_19_and_p_30_to_p_35_get_returns_what_was_set() {
     use v1::{ConfigAction as Action, ResponseType as Type};

@@ -2,7 +2,7 @@
 //!
 //! The bits are those of the members in order of declaration, the first one highest.
 
-use crate::refusal::{Reason, Refusal, Result};
+use crate::refusal::{Reason, Refusal, Result, cut};
 use crate::value::{By, Field, Outside, Strings, bad_value, number, ones, shortest};
 use num_bigint::BigUint;
 use num_traits::Zero;
@@ -11,9 +11,14 @@ use p4jet_p4info::proto::config::{
     BitstringType, DataType, EnumMember, HeaderMember, P4DataTypeSpec, P4TypeInfo, Representation, SdnType,
 };
 use p4jet_p4info::proto::v1::{DataValue, P4Data, P4Header, P4StructLike};
+use std::collections::HashMap;
 
 /// Maximum nesting of types.
-const DEPTH_MAX: u32 = 64;
+pub(crate) const DEPTH_MAX: u32 = 64;
+/// Maximum number of values in a cell of a register or in a digest: members that have no members of their own.
+pub(crate) const VALUES_MAX: u64 = 65_536;
+/// Bytes of a type's name in a message.
+const NAME_BYTES: usize = 64;
 /// Maximum width of a value, in bits.
 const WIDTH_MAX: u32 = 1 << 20;
 
@@ -103,9 +108,119 @@ fn bits_of<'a>(spec: &'a P4DataTypeSpec, types: &Types<'a>, depth: u32) -> Optio
     }
 }
 
-/// The number of bits of a type; `None` if its values cannot be read and written.
-pub(crate) fn width(spec: &P4DataTypeSpec, types: &Types<'_>) -> Option<u32> {
-    width_within(spec, types, DEPTH_MAX)
+/// The size of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// The number of bits; `None` if values of this type cannot be read and written.
+    pub bits: Option<u64>,
+    /// The number of values that have no members.
+    pub values: u64,
+    /// The number of types that contain each other, with this one.
+    depth: u32,
+}
+
+/// The size of a type that is not described.
+const UNKNOWN: Size = Size { bits: None, values: 1, depth: 1 };
+
+/// Measures types. It measures each named type once, so that a type with many values takes no longer than its description.
+pub(crate) struct Sizes<'a> {
+    types: Types<'a>,
+    /// The sizes of structs, headers and `type`s, by kind and name.
+    known: HashMap<(&'static str, &'a str), std::result::Result<Size, String>>,
+}
+
+impl<'a> Sizes<'a> {
+    pub fn new(types: Types<'a>) -> Sizes<'a> {
+        Sizes { types, known: HashMap::new() }
+    }
+
+    /// The size of a type.
+    ///
+    /// # Errors
+    /// A type contains itself, or the types are nested too deeply.
+    pub fn of(&mut self, spec: &'a P4DataTypeSpec) -> std::result::Result<Size, String> {
+        self.within(spec, DEPTH_MAX)
+    }
+
+    fn within(&mut self, spec: &'a P4DataTypeSpec, depth: u32) -> std::result::Result<Size, String> {
+        let too_deep = || Err(format!("its types are nested more than {DEPTH_MAX} deep, which is the limit"));
+        if depth == 0 {
+            return too_deep();
+        }
+        let (info, inner) = (self.types.info, depth - 1);
+        let size = match spec.type_spec.as_ref() {
+            Some(DataType::Tuple(tuple)) => self.sum(tuple.members.iter().map(Some), inner)?,
+            Some(DataType::Struct(named)) => {
+                self.once("struct", &named.name, |sizes| match info.structs.get(&named.name) {
+                    Some(declared) => {
+                        sizes.sum(declared.members.iter().map(|member| member.type_spec.as_ref()), inner)
+                    }
+                    None => Ok(UNKNOWN),
+                })?
+            }
+            Some(DataType::NewType(named)) => self.once("type", &named.name, |sizes| {
+                match info.new_types.get(&named.name).and_then(|declared| declared.representation.as_ref()) {
+                    Some(Representation::OriginalType(original)) => sizes.sum([Some(original)], inner),
+                    _ => Ok(sizes.plain(spec)),
+                }
+            })?,
+            Some(DataType::Header(named)) => {
+                self.once("header", &named.name, |sizes| Ok(sizes.plain(spec)))?
+            }
+            _ => self.plain(spec),
+        };
+        if size.depth > depth { too_deep() } else { Ok(size) }
+    }
+
+    /// The size of a named type, which `measure` determines when it is first needed.
+    fn once(
+        &mut self,
+        kind: &'static str,
+        name: &'a str,
+        measure: impl FnOnce(&mut Self) -> std::result::Result<Size, String>,
+    ) -> std::result::Result<Size, String> {
+        if let Some(known) = self.known.get(&(kind, name)) {
+            return known.clone();
+        }
+        // This is what its own members find.
+        let cycle = Err(format!("the {kind} `{}` contains itself", cut(name, NAME_BYTES)));
+        self.known.insert((kind, name), cycle);
+        let size = measure(self);
+        self.known.insert((kind, name), size.clone());
+        size
+    }
+
+    /// The size of a type with these members.
+    fn sum(
+        &mut self,
+        members: impl IntoIterator<Item = Option<&'a P4DataTypeSpec>>,
+        depth: u32,
+    ) -> std::result::Result<Size, String> {
+        let mut sum = Size { bits: Some(0), values: 0, depth: 0 };
+        for member in members {
+            let size = match member {
+                Some(member) => self.within(member, depth)?,
+                None => UNKNOWN,
+            };
+            sum.bits = sum.bits.zip(size.bits).map(|(sum, bits)| sum.saturating_add(bits));
+            sum.values = sum.values.saturating_add(size.values);
+            sum.depth = sum.depth.max(size.depth);
+        }
+        Ok(Size { depth: sum.depth + 1, ..sum })
+    }
+
+    /// The size of a type without other types as members.
+    fn plain(&self, spec: &P4DataTypeSpec) -> Size {
+        let (bits, values) = match bits_of(spec, &self.types, 1) {
+            None => (None, 1),
+            Some(Bits::Header(fields)) => {
+                let bits = fields.iter().map(|(width, _)| u64::from(*width)).sum::<u64>();
+                (Some(bits + u64::from(self.types.has_validity)), fields.len() as u64)
+            }
+            Some(_) => (width_within(spec, &self.types, 1).map(u64::from), 1),
+        };
+        Size { bits, values, depth: 1 }
+    }
 }
 
 fn width_within(spec: &P4DataTypeSpec, types: &Types<'_>, depth: u32) -> Option<u32> {
@@ -316,6 +431,10 @@ mod tests {
     fn with<T>(info: &P4TypeInfo, then: impl FnOnce(&Types<'_>) -> T) -> T {
         let (program, strings) = (Program::default(), Strings::default());
         then(&Types { info, program: &program, uris: &[], strings: &strings, has_validity: true })
+    }
+
+    fn width(spec: &P4DataTypeSpec, types: &Types<'_>) -> Option<u64> {
+        Sizes::new(*types).of(spec).unwrap().bits
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! * [`server`]: the gRPC server and its threads; [`client`]: a small client for tests and measurements.
 //! * [`programs`]: programs in the forms that clients send.
 //! * [`pipeline`]: a P4Info whose ids are resolved to objects of the running program.
+//! * [`types`]: whether the types of a P4Info are those of the program.
 //! * [`write`](mod@write): updates of entities, [`read`](mod@read): reads of entities.
 //! * [`links`]: groups and copies follow the state of ports; [`owner`]: what runtime commands leave of what clients wrote.
 //! * [`session`]: client arbitration, the state machine that decides which client may write.
@@ -27,6 +28,7 @@ mod replication;
 pub mod server;
 pub mod session;
 mod table_entry;
+pub mod types;
 mod value;
 mod wire;
 pub mod write;

@@ -3,8 +3,10 @@
 //! A [`Pipeline`] pairs each object of a P4Info with the object of the program that has its name, once, so that updates need no
 //! names. A P4Info that does not fit the program is refused with all reasons.
 
+use crate::data::{Size, Sizes, Types, VALUES_MAX};
 use crate::refusal::{Code, Reason, Refusal, Result, choices};
 use crate::session::RoleView;
+use crate::types::shown_type;
 use crate::value::{Field, Outside, Strings, ones, shown_field};
 use num_bigint::BigUint;
 use p4jet_control::schema::{MULTICAST_MAX, REPLICAS_MAX};
@@ -164,6 +166,16 @@ fn meter_type(spec: Option<&config::MeterSpec>) -> MeterType {
 /// The most reasons that a refusal of a P4Info lists.
 const REASONS_MAX: usize = 20;
 
+/// The first reasons, and the number of others.
+fn listed(mut reasons: Vec<String>) -> Vec<String> {
+    let more = reasons.len().saturating_sub(REASONS_MAX);
+    reasons.truncate(REASONS_MAX);
+    if more > 0 {
+        reasons.push(format!("and {more} more"));
+    }
+    reasons
+}
+
 impl Pipeline {
     /// Finds the objects of a P4Info in the program of a switch.
     ///
@@ -175,16 +187,22 @@ impl Pipeline {
             program: control.program(),
             control,
             uris: Vec::new(),
+            spaces: HashMap::new(),
             reasons: Vec::new(),
         };
         maker.check_ids();
+        // From here on, each object of the program is that of one object of the P4Info.
+        if !maker.reasons.is_empty() {
+            return Err(listed(maker.reasons));
+        }
         maker.check_platform();
         maker.string_types();
+        maker.check_types();
         let actions = maker.actions();
         let mut profiles = maker.profiles();
         let tables = maker.tables(&actions, &mut profiles);
         let (counters, meters) = (maker.counters(), maker.meters());
-        maker.check_directs();
+        maker.check_directs(&tables);
         let (registers, value_sets) = (maker.registers(), maker.value_sets());
         let packet_fields = maker.packet_fields();
         let digests =
@@ -192,14 +210,8 @@ impl Pipeline {
         let digests = digests.collect();
         let strings = Strings::new(maker.uris.iter().map(|(_, width)| *width));
         let uris = maker.uris.iter().map(|(uri, _)| uri.clone()).collect();
-        let mut reasons = maker.reasons;
-        if !reasons.is_empty() {
-            let more = reasons.len().saturating_sub(REASONS_MAX);
-            reasons.truncate(REASONS_MAX);
-            if more > 0 {
-                reasons.push(format!("and {more} more"));
-            }
-            return Err(reasons);
+        if !maker.reasons.is_empty() {
+            return Err(listed(maker.reasons));
         }
         let pipeline = Pipeline {
             shape: shape_of(control.program()),
@@ -476,6 +488,8 @@ struct Maker<'a> {
     control: &'a Control,
     /// The URIs of strings, with the width of their numbers.
     uris: Vec<(String, u32)>,
+    /// Their places in `uris`.
+    spaces: HashMap<&'a str, usize>,
     reasons: Vec<String>,
 }
 
@@ -546,8 +560,7 @@ impl Maker<'_> {
                 Some(Representation::TranslatedType(translated)) => match &translated.sdn_type {
                     Some(SdnType::SdnBitwidth(bits)) => return Outside::Bits((*bits).max(0) as u32),
                     Some(SdnType::SdnString(_)) => {
-                        let known = self.uris.iter().position(|(uri, _)| *uri == translated.uri);
-                        let space = known.unwrap_or_else(|| {
+                        let space = *self.spaces.entry(&translated.uri).or_insert_with(|| {
                             self.uris.push((translated.uri.clone(), width));
                             self.uris.len() - 1
                         });
@@ -712,6 +725,9 @@ impl Maker<'_> {
 
     fn profiles(&mut self) -> BTreeMap<u32, Profile> {
         let mut profiles = BTreeMap::new();
+        // The profiles of tables.
+        let users: BTreeMap<u32, u32> =
+            self.info.tables.iter().map(|table| (id_of(&table.preamble), table.implementation_id)).collect();
         for profile in &self.info.action_profiles {
             let Some(preamble) = &profile.preamble else { continue };
             let by_name =
@@ -735,6 +751,16 @@ impl Maker<'_> {
                 self.refuse(format!(
                     "`{}` is a selector in one of P4Info and program, and none in the other",
                     preamble.name
+                ));
+            }
+            // A P4Info may leave tables out.
+            let other = |id: &&u32| users.get(id).is_some_and(|profile| *profile != preamble.id);
+            if let Some(id) = profile.table_ids.iter().find(other) {
+                let fit = users.iter().filter(|(_, profile)| **profile == preamble.id);
+                let fit = choices(fit.map(|(table, _)| (*table, "")));
+                let name = &preamble.name;
+                self.refuse(format!(
+                    "`{name}`: `table_ids` has {id}, a table without this `implementation_id`; those with it: {fit}"
                 ));
             }
             let members_counted = match &profile.selector_size_semantics {
@@ -813,6 +839,9 @@ impl Maker<'_> {
         profiles: &mut BTreeMap<u32, Profile>,
     ) -> BTreeMap<u32, Table> {
         let mut tables = BTreeMap::new();
+        let counters = self.info.direct_counters.iter().map(|c| (&c.preamble, c.direct_table_id));
+        let meters = self.info.direct_meters.iter().map(|m| (&m.preamble, m.direct_table_id));
+        let directs = counters.chain(meters).map(|(preamble, table)| (id_of(preamble), table)).collect();
         for table in &self.info.tables {
             let Some(preamble) = &table.preamble else { continue };
             let name = &preamble.name;
@@ -843,6 +872,10 @@ impl Maker<'_> {
                     self.refuse(format!("the table `{name}` of the program has no action `{}`", action.name));
                     continue;
                 };
+                if by_index[index].is_some() {
+                    self.refuse(format!("`{name}` lists the action `{}` twice", action.name));
+                    continue;
+                }
                 by_index[index] = Some(listed.len());
                 let scope = Scope::try_from(reference.scope).unwrap_or(Scope::TableAndDefault);
                 let called = called(&self.program.actions[ir.actions[index].action.index()]);
@@ -852,6 +885,7 @@ impl Maker<'_> {
                 let index = index as u32;
                 listed.push(Listed { id: reference.id, index, scope, counts, measures });
             }
+            self.check_references(table, name, ir, actions, &directs);
             let profile = (table.implementation_id != 0).then_some(table.implementation_id);
             if profile.is_some() != ir.profile.is_some() {
                 self.refuse(format!("only one of P4Info and program gives `{name}` an action profile"));
@@ -924,6 +958,58 @@ impl Maker<'_> {
         tables
     }
 
+    /// Checks the default action and the direct counters and meters that a table of the P4Info names. `directs` maps the ids of
+    /// direct counters and meters to those of their tables.
+    fn check_references(
+        &mut self,
+        table: &config::Table,
+        name: &str,
+        ir: &p4jet_ir::Table,
+        actions: &BTreeMap<u32, Action>,
+        directs: &HashMap<u32, u32>,
+    ) {
+        let default = ir.actions.get(ir.default.action as usize);
+        let default = default.map_or("", |listed| &self.program.actions[listed.action.index()].control_name);
+        let initial = table.initial_default_action.as_ref().map_or(0, |call| call.action_id);
+        let named =
+            [("const_default_action_id", table.const_default_action_id), ("initial_default_action", initial)];
+        for (field, id) in named.into_iter().filter(|(_, id)| *id != 0) {
+            let found = actions.get(&id).map(|action| action.name.as_str());
+            let wrong = match found {
+                None => "which is not in the P4Info".to_string(),
+                Some(found) if found != default => format!("`{found}`"),
+                Some(_) if field == "const_default_action_id" && !ir.const_default => {
+                    self.refuse(format!(
+                        "`{name}`: `{field}` is {id}, expected 0: the default action of the program is not const"
+                    ));
+                    continue;
+                }
+                Some(_) => continue,
+            };
+            let known = actions.iter().find(|(_, action)| action.name == default);
+            let expected = known.map_or("an action".to_string(), |(id, _)| id.to_string());
+            self.refuse(format!(
+                "`{name}`: `{field}` is {id}, {wrong}, expected {expected}, the default action `{default}` of the program"
+            ));
+        }
+        let own = id_of(&table.preamble);
+        // The first wrong one is enough: there may be millions.
+        for id in &table.direct_resource_ids {
+            let wrong = match directs.get(id) {
+                Some(table) if *table == own => continue,
+                Some(_) => "that of another table",
+                None => "which is not in the P4Info",
+            };
+            let mut fit: Vec<u32> = directs.iter().filter(|(_, of)| **of == own).map(|(id, _)| *id).collect();
+            fit.sort_unstable();
+            let fit = choices(fit.into_iter().map(|id| (id, "")));
+            self.refuse(format!(
+                "`{name}`: `direct_resource_ids` has {id}, {wrong}; direct counters and meters of the table: {fit}"
+            ));
+            break;
+        }
+    }
+
     fn array(
         &mut self,
         kind: &str,
@@ -980,14 +1066,82 @@ impl Maker<'_> {
     }
 
     /// Finds direct counters and meters by their tables.
-    fn check_directs(&mut self) {
-        let counters = self.info.direct_counters.iter().map(|c| (&c.preamble, c.direct_table_id));
-        let meters = self.info.direct_meters.iter().map(|m| (&m.preamble, m.direct_table_id));
-        for (preamble, table) in counters.chain(meters) {
-            if !self.info.tables.iter().any(|known| id_of(&known.preamble) == table) {
-                let name = name_of(preamble);
-                self.reasons.push(format!("`{name}` belongs to a table that is not in the P4Info: {table}"));
+    fn check_directs(&mut self, tables: &BTreeMap<u32, Table>) {
+        let counters = self.info.direct_counters.iter().map(|c| (&c.preamble, c.direct_table_id, true));
+        let meters = self.info.direct_meters.iter().map(|m| (&m.preamble, m.direct_table_id, false));
+        let known: BTreeSet<u32> = self.info.tables.iter().map(|table| id_of(&table.preamble)).collect();
+        for (preamble, id, counts) in counters.chain(meters) {
+            let name = name_of(preamble);
+            if !known.contains(&id) {
+                self.reasons.push(format!("`{name}` belongs to a table that is not in the P4Info: {id}"));
             }
+            // Tables that the program lacks are refused as such.
+            let Some(table) = tables.get(&id) else { continue };
+            let (what, found) = if counts { ("counter", table.counter) } else { ("meter", table.meter) };
+            if found.is_none() {
+                self.reasons.push(format!("`{name}`: `{}` has no direct {what} in the program", table.name));
+            }
+        }
+    }
+
+    /// Checks that the types of registers and digests can be used, and have as many bits as in the program.
+    fn check_types(&mut self) {
+        let (info, program, none) = (self.info, self.program, P4TypeInfo::default());
+        let uris: Vec<String> = self.uris.iter().map(|(uri, _)| uri.clone()).collect();
+        let types = Types {
+            info: info.type_info.as_ref().unwrap_or(&none),
+            program,
+            uris: &uris,
+            strings: &Strings::default(),
+            has_validity: true,
+        };
+        let kind = |id: InstanceId| &program.instances[id.index()].kind;
+        let mut sizes = Sizes::new(types);
+        for register in &info.registers {
+            let name = name_of(&register.preamble);
+            let found = self.instance(&name, |kind| matches!(kind, InstanceKind::Register { .. }));
+            let width = found.and_then(|id| match kind(id) {
+                InstanceKind::Register { width, .. } => Some(u64::from(*width)),
+                _ => None,
+            });
+            let what = format!("a cell of the register `{name}`");
+            self.check_size(&mut sizes, &what, register.type_spec.as_ref(), width);
+        }
+        // Headers in a digest are valid.
+        let mut sizes = Sizes::new(Types { has_validity: false, ..types });
+        for digest in &info.digests {
+            let name = name_of(&digest.preamble);
+            let found = self.instance(&name, |kind| matches!(kind, InstanceKind::Digest { .. }));
+            let width = found.and_then(|id| match kind(id) {
+                InstanceKind::Digest { fields } => {
+                    Some(fields.iter().map(|(_, width)| u64::from(*width)).sum())
+                }
+                _ => None,
+            });
+            let what = format!("the digest `{name}`");
+            self.check_size(&mut sizes, &what, digest.type_spec.as_ref(), width);
+        }
+    }
+
+    /// Checks the size of a type that has this many bits in the program.
+    fn check_size<'s>(
+        &mut self,
+        sizes: &mut Sizes<'s>,
+        what: &str,
+        spec: Option<&'s P4DataTypeSpec>,
+        width: Option<u64>,
+    ) {
+        let Some(size) = spec.map(|spec| sizes.of(spec)) else { return };
+        match (size, width) {
+            (Err(why), _) => self.refuse(format!("{what}, {}: {why}", shown_type(spec))),
+            (Ok(Size { bits: Some(found), .. }), Some(width)) if found != width => {
+                self.refuse(format!("{what} has {found} bits in the P4Info and {width} in the program"));
+            }
+            (Ok(Size { values, .. }), _) if values > VALUES_MAX => {
+                let shown = shown_type(spec);
+                self.refuse(format!("{what}, {shown}, has {values} values, the limit is {VALUES_MAX}"));
+            }
+            _ => {}
         }
     }
 
@@ -997,11 +1151,11 @@ impl Maker<'_> {
             let name = name_of(&register.preamble);
             let found = self.instance(&name, |kind| matches!(kind, InstanceKind::Register { .. }));
             let kind = found.map(|id| (id, &self.program.instances[id.index()].kind));
-            let Some((instance, InstanceKind::Register { width, size, .. })) = kind else {
+            let Some((instance, InstanceKind::Register { size, .. })) = kind else {
                 self.refuse(format!("the program has no register `{name}`"));
                 continue;
             };
-            let (width, size) = (*width, *size);
+            let size = *size;
             if i64::from(register.size) != i64::from(size) {
                 self.refuse(format!(
                     "the register `{name}` has {} cells in the P4Info and {size} in the program",
@@ -1009,20 +1163,6 @@ impl Maker<'_> {
                 ));
             }
             let spec = register.type_spec.clone().unwrap_or_default();
-            let info = self.info.type_info.clone().unwrap_or_default();
-            let types = crate::data::Types {
-                info: &info,
-                program: self.program,
-                uris: &self.uris.iter().map(|(uri, _)| uri.clone()).collect::<Vec<_>>(),
-                strings: &Strings::default(),
-                has_validity: true,
-            };
-            match crate::data::width(&spec, &types) {
-                Some(found) if found != width => self.refuse(format!(
-                    "a cell of the register `{name}` has {found} bits in the P4Info and {width} in the program"
-                )),
-                _ => {}
-            }
             registers.insert(id_of(&register.preamble), Register { name, instance, size, spec });
         }
         registers

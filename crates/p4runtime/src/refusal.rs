@@ -2,6 +2,7 @@
 
 use p4jet_control::ControlError;
 use p4jet_p4info::proto::v1;
+use std::borrow::Cow;
 use std::fmt;
 
 /// The namespace of [`Reason`]s in `p4.v1.Error`.
@@ -178,11 +179,8 @@ impl Errors {
         let mut error = refusal.into_error();
         if self.described < DESCRIBED_MAX {
             self.described += 1;
-        } else {
-            let end = error.message.floor_char_boundary(SHORT_BYTES);
-            if end < error.message.len() {
-                error.message = format!("{}…", &error.message[..end]);
-            }
+        } else if error.message.len() > SHORT_BYTES {
+            error.message = cut(&error.message, SHORT_BYTES).into_owned();
         }
         if self.bytes + error.message.len() > DETAILS_BYTES_MAX {
             error.message = String::new();
@@ -194,6 +192,14 @@ impl Errors {
     /// One result per part, with code 0 for those without an error; `None` if no part has one.
     pub fn finish(self) -> Option<Vec<v1::Error>> {
         self.list
+    }
+}
+
+/// A text in a message: its first bytes, if it is longer.
+pub(crate) fn cut(text: &str, bytes_max: usize) -> Cow<'_, str> {
+    match text.floor_char_boundary(bytes_max) {
+        end if end < text.len() => format!("{}…", &text[..end]).into(),
+        _ => text.into(),
     }
 }
 

@@ -168,10 +168,12 @@ struct Space {
     new: VecDeque<u64>,
     /// The length of `new` at the last mark.
     mark: usize,
+    /// The length of `new` at the beginning of the Write: only packets have used these.
+    begun: usize,
     /// True if a packet used a number that was assigned after the mark: it stays.
     is_sent: bool,
-    /// Strings that have lost their numbers since the mark.
-    freed: Vec<(u64, Box<str>)>,
+    /// Strings that have lost their numbers since the mark, and whether these were in `new`.
+    freed: Vec<(u64, Box<str>, bool)>,
     /// True if the state may have numbers that are unknown.
     is_stale: bool,
     /// True if a string found no number.
@@ -219,23 +221,27 @@ impl Space {
         free
     }
 
-    /// Takes the numbers of all strings that neither the state nor a new change uses. Returns them.
+    /// Takes the numbers of all strings that neither the state nor the Write under way uses. Returns them.
     fn free_unused(&mut self, seen: &HashSet<u64>) -> Vec<u64> {
-        let new: HashSet<u64> = self.new.iter().copied().collect();
+        let new: HashSet<u64> = self.new.iter().skip(self.begun).copied().collect();
+        let of_packets: HashSet<u64> = self.new.iter().take(self.begun).copied().collect();
         let is_unused = |number: &u64| *number != 0 && !seen.contains(number) && !new.contains(number);
-        let unused: Vec<u64> = self.strings.keys().copied().filter(is_unused).collect();
+        let unused: HashSet<u64> = self.strings.keys().copied().filter(is_unused).collect();
         for number in &unused {
             let Some(string) = self.strings.remove(number) else { continue };
             self.numbers.remove(&string);
-            self.freed.push((*number, string));
+            self.freed.push((*number, string, of_packets.contains(number)));
         }
+        self.new.retain(|number| !unused.contains(number));
+        let gone = of_packets.intersection(&unused).count();
+        (self.begun, self.mark) = (self.begun - gone, self.mark - gone);
         self.searched = None;
-        unused
+        unused.into_iter().collect()
     }
 
     /// Gives strings their numbers back.
     fn undo_free(&mut self) {
-        for (number, string) in std::mem::take(&mut self.freed) {
+        for (number, string, was_new) in std::mem::take(&mut self.freed) {
             // Only packets may have used either since.
             if let Some(other) = self.numbers.remove(&string) {
                 self.strings.remove(&other);
@@ -244,6 +250,10 @@ impl Space {
                 self.numbers.remove(&other);
             }
             self.insert(&string, number);
+            if was_new {
+                self.new.push_front(number);
+                (self.begun, self.mark) = (self.begun + 1, self.mark + 1);
+            }
         }
         self.new.retain(|number| self.strings.contains_key(number));
     }
@@ -378,7 +388,10 @@ impl Strings {
             self.make_stale();
         }
         // Only this Write's own strings count.
-        self.each_space().for_each(|mut space| space.wants_scan = false);
+        self.each_space().for_each(|mut space| {
+            space.wants_scan = false;
+            space.begun = space.new.len();
+        });
     }
 
     /// Notes that the state may have other numbers than before.
@@ -576,6 +589,54 @@ mod tests {
         assert_eq!(given("d", By::Update), "253");
         strings.take_back();
         assert_eq!((given("0", By::Update), given("e", By::Update)), ("0".to_string(), "253".to_string()));
+    }
+
+    /// Begins a Write.
+    fn begin(strings: &Strings) {
+        strings.begin(0);
+        strings.mark();
+    }
+
+    #[test]
+    fn tr_4_a_write_gets_the_numbers_that_only_packets_used() {
+        let strings = Strings::new([2].into_iter());
+        let number = |string: &str, by| strings.number(0, string.as_bytes(), 2, by).map(|n| n.to_string());
+        let fill = |names: [&str; 3]| names.map(|name| number(name, By::Packet).unwrap());
+        let scan = || {
+            strings.begin_scan();
+            let mut freed = strings.end_scan();
+            freed.sort_unstable();
+            freed
+        };
+        begin(&strings);
+        assert_eq!(fill(["a", "b", "c"]), ["3", "2", "1"]);
+        // Those of packets that come during the Write stay.
+        assert!(number("d", By::Update).is_err() && strings.want_scan());
+        assert_eq!(scan(), []);
+        begin(&strings);
+        assert!(number("d", By::Update).is_err() && strings.want_scan());
+        assert_eq!(scan(), [(0, 1), (0, 2), (0, 3)]);
+        assert_eq!(number("d", By::Update).unwrap(), "3");
+        assert_eq!(strings.new_ones(), [(0, 3, "d".to_string())]);
+        // A refused update brings them back, and they are still to be kept.
+        strings.take_back();
+        assert_eq!(fill(["a", "b", "c"]), ["3", "2", "1"]);
+        assert!(number("d", By::Search).is_err());
+        let mut new = strings.new_ones();
+        new.sort_unstable();
+        assert_eq!(new.iter().map(|(_, number, _)| *number).collect::<Vec<_>>(), [1, 2, 3]);
+        // So does a next Write get them, and keeps only its own.
+        begin(&strings);
+        assert!(number("e", By::Update).is_err());
+        assert_eq!(scan().len(), 3);
+        assert_eq!(
+            (number("e", By::Update).unwrap(), number("f", By::Packet).unwrap()),
+            ("3".into(), "2".into())
+        );
+        let new = strings.new_ones();
+        assert_eq!(new, [(0, 3, "e".to_string()), (0, 2, "f".to_string())]);
+        strings.keep_new(&new);
+        assert_eq!(strings.new_ones(), []);
     }
 
     #[test]

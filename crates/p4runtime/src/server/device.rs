@@ -13,7 +13,7 @@ use crate::kept;
 use crate::owner::Owner;
 use crate::pipeline::Pipeline;
 use crate::programs::{self, DeviceConfig};
-use crate::refusal::DETAILS_BYTES_MAX;
+use crate::refusal::{DETAILS_BYTES_MAX, cut};
 use crate::session::{
     Notice, ROLE_NAME_MAX, Refusal, Request, RoleView, Rules, Sessions, Standing, StreamId,
 };
@@ -78,8 +78,16 @@ impl Configured {
         control: &Control,
     ) -> Result<Configured, Vec<String>> {
         let message = config::P4Info::decode(p4info.clone())
-            .map_err(|error| vec![format!("the P4Info cannot be decoded: {error}")])?;
-        let pipeline = Arc::new(Pipeline::new(message, control)?);
+            .map_err(|error| vec![format!("the P4Info cannot be decoded: {}", decode_error(&error))])?;
+        let differences = crate::types::check(&message, own);
+        let pipeline = Pipeline::new(message, control).map_err(|mut reasons| {
+            reasons.extend_from_slice(&differences);
+            reasons
+        })?;
+        if !differences.is_empty() {
+            return Err(differences);
+        }
+        let pipeline = Arc::new(pipeline);
         let headers = Arc::new(Headers::new(&pipeline, own).map_err(|why| vec![why])?);
         Ok(Configured { p4info, device_config, cookie, pipeline, headers })
     }
@@ -1059,7 +1067,21 @@ impl CancelAfter {
 
 /// The status for bytes that cannot be decoded as the message.
 pub fn malformed(error: prost::DecodeError) -> Status {
-    Status::invalid_argument(format!("the request cannot be decoded: {error}"))
+    Status::invalid_argument(format!("the request cannot be decoded: {}", decode_error(&error)))
+}
+
+/// An error without the middle of the path to its place, which is long for nested messages.
+fn decode_error(error: &prost::DecodeError) -> String {
+    let text = error.to_string();
+    let parts: Vec<&str> = text.split(": ").collect();
+    match &parts[..] {
+        // What failed, the outermost message, the innermost one, and why.
+        [first @ .., _, _, _] if first.len() > 3 => {
+            let end = &parts[parts.len() - 3..];
+            format!("{}: …: {}", first[..3].join(": "), end.join(": "))
+        }
+        _ => text,
+    }
 }
 
 /// The status without a pipeline configuration.
@@ -1070,9 +1092,13 @@ pub fn no_pipeline() -> Status {
 /// Maximum number of reasons that a refusal lists.
 const REASONS_MAX: usize = 20;
 
+/// Maximum size of each, in bytes: clients take trailers of 8 KiB.
+const REASON_BYTES_MAX: usize = 300;
+
 fn unfit(why: Vec<String>) -> Status {
     let more = why.len().saturating_sub(REASONS_MAX);
-    let mut text = why[..why.len().min(REASONS_MAX)].join("\n");
+    let shown: Vec<_> = why.iter().take(REASONS_MAX).map(|why| cut(why, REASON_BYTES_MAX)).collect();
+    let mut text = shown.join("\n");
     if more > 0 {
         text += &format!("\nand {more} more");
     }
@@ -1132,6 +1158,28 @@ mod tests {
         let decoded = google::Status::decode(status.details()).unwrap();
         let errors = decoded.details.into_iter().map(|any| v1::Error::decode(any.value).unwrap()).collect();
         (status, errors)
+    }
+
+    #[test]
+    fn t_8_errors_of_nested_messages_are_short() {
+        let mut data = v1::P4Data::default();
+        for _ in 0..90 {
+            let members = vec![data];
+            data = v1::P4Data { data: Some(v1::DataValue::Tuple(v1::P4StructLike { members })) };
+        }
+        let entry = v1::RegisterEntry { register_id: 1, data: Some(data), ..Default::default() };
+        let entity = Some(v1::Entity { entity: Some(v1::EntityKind::RegisterEntry(entry)) });
+        let update = v1::Update { r#type: 2, entity };
+        let request = v1::WriteRequest { updates: vec![update], ..Default::default() };
+        let error = v1::WriteRequest::decode(&request.encode_to_vec()[..]).unwrap_err();
+        let message = malformed(error).message().to_string();
+        assert!(message.contains("WriteRequest.updates: ") && message.len() < 250, "{message}");
+        assert!(message.ends_with(": recursion limit reached"), "{message}");
+        let error = v1::WriteRequest::decode(&b"\x22\x05a"[..]).unwrap_err();
+        assert_eq!(decode_error(&error), error.to_string());
+        // Names in a P4Info may be as long as the P4Info.
+        let reasons = vec!["x".repeat(1 << 20); 1000];
+        assert!(unfit(reasons).message().len() < 7000);
     }
 
     #[test]
