@@ -1631,7 +1631,9 @@ fn p_10_and_p_11_reconcile_refuses_whatever_would_be_lost() {
     let counter = "direct_counter(CounterType.packets_and_bytes) hits;";
     let vrf = "@p4runtime_translation(\"x.org/vrf\", string)";
     let digest = "digest<note_t>(1, { 8w1, h.ethernet.type });";
-    let changes: &[(&[(&str, &str)], &[&str])] = &[
+    /// Replacements in the program, and words of the refusal.
+    type Change<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+    let changes: &[Change<'_>] = &[
         (
             &[(meter, ""), ("meters = rates;", ""), ("rates.read(m.mark);", "")],
             &["direct meter `I.rates` of `I.t`: the new program has none with this name; its rates are lost"],
