@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tokio_rustls::rustls;
@@ -1549,6 +1550,209 @@ fn p_10_and_p_11_reconcile_keeps_everything_or_changes_nothing() {
     assert_eq!(read(), []);
 }
 
+/// A program with state of each kind that a P4Info describes.
+const KEEPING: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+@p4runtime_translation("x.org/vrf", string) type bit<10> vrf_t;
+enum Color { RED, GREEN, BLUE }
+struct note_t { bit<8> kind; bit<16> type; }
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> type; }
+struct headers { ethernet_t ethernet; }
+struct metadata { bit<8> mark; vrf_t vrf; }
+parser P(packet_in p, out headers h, inout metadata m, inout standard_metadata_t s) {
+    state start { p.extract(h.ethernet); transition accept; }
+}
+control V(inout headers h, inout metadata m) { apply {} }
+control I(inout headers h, inout metadata m, inout standard_metadata_t s) {
+    direct_counter(CounterType.packets_and_bytes) hits;
+    direct_meter<bit<8>>(MeterType.packets) rates;
+    register<Color>(4) colours;
+    register<vrf_t>(4) vrfs;
+    action drop() { mark_to_drop(s); }
+    action set(vrf_t vrf) { m.vrf = vrf; }
+    @action_restriction("port < 100")
+    action send(bit<9> port, bit<9> other) { s.egress_spec = port + other; }
+    action learn() { digest<note_t>(1, { 8w1, h.ethernet.type }); }
+    action measured() { rates.read(m.mark); }
+    @entry_restriction("kind::value > 0")
+    table t {
+        key = { h.ethernet.type: exact @name("kind"); }
+        actions = { drop; set; send; learn; measured; NoAction; }
+        counters = hits;
+        meters = rates;
+        default_action = NoAction();
+        support_timeout = true;
+        size = 64;
+    }
+    table u { key = { m.vrf: exact @name("vrf"); } actions = { drop; set; NoAction; } default_action = NoAction(); size = 64; }
+    table v { actions = { drop; NoAction; } default_action = NoAction(); }
+    apply { colours.write(0, Color.BLUE); vrfs.write(0, m.vrf); t.apply(); u.apply(); v.apply(); }
+}
+control E(inout headers h, inout metadata m, inout standard_metadata_t s) { apply {} }
+control D(packet_out p, in headers h) { apply { p.emit(h.ethernet); } }
+control C(inout headers h, inout metadata m) { apply {} }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+/// State that is kept by its name only, because its meaning is in the P4Info, or because it belongs to entries.
+#[test]
+fn p_10_and_p_11_reconcile_refuses_whatever_would_be_lost() {
+    use v1::ConfigAction as Action;
+    use v1::UpdateType::{Insert, Modify};
+    let switch = Switch::start("p11");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    client.set_pipeline(&set_request(Action::VerifyAndCommit, KEEPING, None)).unwrap();
+    let info = p4info(KEEPING);
+    let preambles = (info.tables.iter().map(|o| &o.preamble))
+        .chain(info.actions.iter().map(|o| &o.preamble))
+        .chain(info.registers.iter().map(|o| &o.preamble))
+        .chain(info.digests.iter().map(|o| &o.preamble));
+    let preambles: Vec<_> = preambles.flatten().collect();
+    let id = |alias: &str| preambles.iter().find(|preamble| preamble.alias == alias).unwrap().id;
+    let action = |name: &str, values: &[&'static [u8]]| {
+        let param = |(value, param_id): (&&'static [u8], u32)| v1::ActionParam {
+            param_id,
+            value: Bytes::from_static(value),
+        };
+        let params = values.iter().zip(1..).map(param).collect();
+        let action = v1::Action { action_id: id(name), params };
+        Some(v1::TableAction { r#type: Some(v1::TableActionType::Action(action)) })
+    };
+    let entry = |table: &str, key: &'static [u8], action| {
+        let exact = v1::FieldMatchType::Exact(v1::Exact { value: Bytes::from_static(key) });
+        let key = v1::FieldMatch { field_id: 1, field_match_type: Some(exact) };
+        v1::TableEntry { table_id: id(table), r#match: vec![key], action, ..Default::default() }
+    };
+    let default = v1::TableEntry {
+        table_id: id("v"),
+        is_default_action: true,
+        action: action("drop", &[]),
+        ..Default::default()
+    };
+    let rates = v1::MeterConfig { cir: 1, cburst: 2, pir: 3, pburst: 4, eburst: 0 };
+    let counts = v1::CounterData { byte_count: 5, packet_count: 4 };
+    let cell = |register: &str, index, data| {
+        let index = Some(v1::Index { index });
+        let data = Some(v1::P4Data { data: Some(data) });
+        v1::EntityKind::RegisterEntry(v1::RegisterEntry { register_id: id(register), index, data })
+    };
+    let timed = v1::TableEntry { idle_timeout_ns: 60_000_000_000, ..entry("t", &[1], action("drop", &[])) };
+    let measured = v1::TableEntry { meter_config: Some(rates), ..entry("t", &[2], action("measured", &[])) };
+    let counted = v1::TableEntry { counter_data: Some(counts), ..entry("t", &[3], action("drop", &[])) };
+    let config = Some(v1::DigestConfig { max_list_size: 3, ..Default::default() });
+    let state = [
+        (Insert, v1::EntityKind::TableEntry(timed)),
+        (Insert, v1::EntityKind::TableEntry(measured)),
+        (Insert, v1::EntityKind::TableEntry(counted)),
+        (Insert, v1::EntityKind::TableEntry(entry("t", &[4], action("send", &[&[9], &[10]])))),
+        (Insert, v1::EntityKind::TableEntry(entry("t", &[5], action("set", &[b"tenant"])))),
+        (Insert, v1::EntityKind::TableEntry(entry("u", b"blue", action("drop", &[])))),
+        (Modify, v1::EntityKind::TableEntry(default)),
+        (Insert, v1::EntityKind::DigestEntry(v1::DigestEntry { digest_id: id("note_t"), config })),
+        (Modify, cell("colours", 1, v1::DataValue::Enum("GREEN".to_string()))),
+        (Modify, cell("vrfs", 1, v1::DataValue::Bitstring(Bytes::from_static(b"tenant")))),
+    ];
+    let updates = state.into_iter().map(|(kind, entity)| update(kind, entity)).collect();
+    client.write(&write_request(updates)).unwrap();
+    let pattern = v1::TableEntry {
+        meter_config: Some(Default::default()),
+        counter_data: Some(Default::default()),
+        ..Default::default()
+    };
+    let wanted = [
+        v1::EntityKind::TableEntry(pattern.clone()),
+        v1::EntityKind::TableEntry(v1::TableEntry { is_default_action: true, ..pattern }),
+        v1::EntityKind::RegisterEntry(v1::RegisterEntry { register_id: id("colours"), ..Default::default() }),
+        v1::EntityKind::RegisterEntry(v1::RegisterEntry { register_id: id("vrfs"), ..Default::default() }),
+        v1::EntityKind::DigestEntry(v1::DigestEntry::default()),
+    ];
+    let entities = wanted.into_iter().map(|entity| v1::Entity { entity: Some(entity) }).collect();
+    let wanted = v1::ReadRequest { device_id: 1, entities, ..Default::default() };
+    let before = client.read(&wanted).unwrap();
+    let meter = "direct_meter<bit<8>>(MeterType.packets) rates;";
+    let counter = "direct_counter(CounterType.packets_and_bytes) hits;";
+    let vrf = "@p4runtime_translation(\"x.org/vrf\", string)";
+    let digest = "digest<note_t>(1, { 8w1, h.ethernet.type });";
+    /// Replacements in the program, and words of the refusal.
+    type Change<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+    let changes: &[Change<'_>] = &[
+        (
+            &[(meter, ""), ("meters = rates;", ""), ("rates.read(m.mark);", "")],
+            &["direct meter `I.rates` of `I.t`: the new program has none with this name; its rates are lost"],
+        ),
+        (
+            &[(meter, "direct_meter<bit<8>>(MeterType.bytes) rates;")],
+            &["its unit has changed; its rates are lost"],
+        ),
+        (&[(meter, &format!("@single_rate_three_color {meter}"))], &["SingleRateThreeColor", "pir: 3"]),
+        (
+            &[(counter, ""), ("counters = hits;", "")],
+            &[
+                "direct counter `I.hits` of `I.t`: the new program has none with this name; its counts are lost",
+            ],
+        ),
+        (
+            &[(counter, "direct_counter(CounterType.bytes) hits;")],
+            &["its unit has changed; its counts are lost"],
+        ),
+        (&[("support_timeout = true;", "")], &["the table has no timeouts now"]),
+        (&[(digest, "m.mark = 1;")], &["digest `note_t`: the new P4Info has none"]),
+        (
+            &[(vrf, "")],
+            &[
+                "`I.t`: `vrf` of `I.set` is `tenant`, and has no strings now",
+                "`I.u`: `vrf` of an entry is `blue`",
+                "register `I.vrfs`: cell 1",
+            ],
+        ),
+        (&[(vrf, "@p4runtime_translation(\"x.org/vrf\", 32)")], &["`tenant`, and has no strings now"]),
+        (&[(vrf, "@p4runtime_translation(\"y.org/vrf\", string)")], &["`tenant`, and has no strings now"]),
+        (&[("RED, GREEN, BLUE", "GREEN, RED, BLUE")], &["register `I.colours`: cell 1"]),
+        (&[("RED, GREEN, BLUE", "RED, BLUE")], &["register `I.colours`: cell 1"]),
+        (
+            &[("kind::value > 0", "kind::value > 2")],
+            &["`I.t`: the constraint `kind::value > 2` does not hold"],
+        ),
+        (&[("port < 100", "port < 9")], &["action `I.send`: the constraint `port < 9` does not hold"]),
+        (
+            &[("bit<9> port, bit<9> other", "bit<9> other, bit<9> port")],
+            &["`I.send`, which an entry has, are in another order"],
+        ),
+        (
+            &[("v.apply();", "")],
+            &["table `I.v`: the new program has none with this name; the default action lost"],
+        ),
+    ];
+    for (changes, words) in changes {
+        let program = changes.iter().fold(KEEPING.to_string(), |program, (old, new)| {
+            assert!(program.contains(old), "{old}");
+            program.replace(old, new)
+        });
+        let result = client.set_pipeline(&set_request(Action::ReconcileAndCommit, &program, None));
+        for word in *words {
+            expect(result.clone(), Code::InvalidArgument, word);
+        }
+        assert_eq!(client.read(&wanted).unwrap(), before, "{changes:?}");
+    }
+    // The same without a program: the client's P4Info alone decides.
+    let mut other = set_request(Action::ReconcileAndCommit, KEEPING, None);
+    let config = other.config.as_mut().unwrap();
+    config.p4_device_config = Bytes::new();
+    let table = config.p4info.as_mut().unwrap().tables.iter_mut().find(|t| t.match_fields[0].name == "kind");
+    table.unwrap().preamble.as_mut().unwrap().annotations =
+        vec!["@entry_restriction(\"kind::value > 3\")".to_string()];
+    expect(client.set_pipeline(&other), Code::InvalidArgument, "kind::value > 3");
+    assert_eq!(client.read(&wanted).unwrap(), before);
+    // What loses nothing is fine.
+    let program = KEEPING
+        .replace("kind::value > 0", "kind::value > 0 && kind::value < 6")
+        .replace("RED, GREEN, BLUE", "RED, GREEN, BLUE, BLACK");
+    client.set_pipeline(&set_request(Action::ReconcileAndCommit, &program, None)).unwrap();
+    assert_eq!(client.read(&wanted).unwrap(), before);
+}
+
 /// The program with `LARGE_TABLES` further tables, whose compilation takes a while.
 fn large() -> String {
     let tables = (0..LARGE_TABLES).map(|n| {
@@ -2774,6 +2978,107 @@ fn clients_that_die_during_requests_leave_the_others_alone() {
         client.write(&write_request(Vec::new())).unwrap();
     }
     drop(stream);
+}
+
+/// The longest of some Writes of the primary, short and long ones, while others call a method all the time.
+fn longest_write_beside(
+    switch: &Switch,
+    client: &Client,
+    others: &[(&'static str, Bytes)],
+    code: Code,
+    words: &str,
+) -> Duration {
+    let (is_over, address) = (AtomicBool::new(false), switch.address);
+    std::thread::scope(|scope| {
+        let calling = others.iter().map(|(method, message)| {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let mut other = Client::connect(address).unwrap();
+                other.compress();
+                let mut calls = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    let refused = other.call(method, message.clone()).unwrap_err();
+                    assert!(refused.code() == code && refused.message().contains(words), "{refused}");
+                    calls += 1;
+                }
+                calls
+            })
+        });
+        let calling: Vec<_> = calling.collect();
+        std::thread::sleep(Duration::from_secs(1));
+        let info = p4info(PROGRAM);
+        let entries = |kind| (0..1000).map(|dst| update(kind, forward(&info, dst, &[1]))).collect::<Vec<_>>();
+        let time = |updates| {
+            let begun = Instant::now();
+            (client.write(&write_request(updates)), begun.elapsed())
+        };
+        let mut results: Vec<_> = (0..20).map(|_| time(Vec::new())).collect();
+        results.extend([v1::UpdateType::Insert, v1::UpdateType::Delete].map(|kind| time(entries(kind))));
+        is_over.store(true, Ordering::Relaxed);
+        for calls in calling {
+            assert!(calls.join().unwrap() > 0);
+        }
+        let longest = results.iter().map(|(_, took)| *took).max().unwrap();
+        results.into_iter().for_each(|(result, _)| result.unwrap());
+        longest
+    })
+}
+
+/// This many fields without contents.
+fn empty_fields(number: u8, count: usize) -> Vec<u8> {
+    [number << 3 | 2, 0].repeat(count)
+}
+
+/// Requests that will be refused wait for no turn, however long their decoding would take.
+#[test]
+fn w_1_requests_that_are_refused_delay_no_write() {
+    let switch = Switch::start("strangers");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let write: Bytes = [&[8, 1][..], &empty_fields(4, 4_000_000)].concat().into();
+    let config =
+        v1::ForwardingPipelineConfig { p4_device_config: Bytes::from_static(b"x"), ..Default::default() };
+    let mut config = config.encode_to_vec();
+    prost::encoding::bytes::encode(1, &empty_fields(2, 2_000_000), &mut config);
+    let mut set = vec![8, 1, 4 << 3, 3];
+    prost::encoding::bytes::encode(5, &config, &mut set);
+    let others = [("Write", write), ("SetForwardingPipelineConfig", Bytes::from(set))];
+    let others: Vec<_> = others.iter().cycle().take(6).cloned().collect();
+    let longest = longest_write_beside(&switch, &client, &others, Code::PermissionDenied, "Not primary");
+    assert!(longest < Duration::from_secs(2), "a Write took {longest:?}");
+}
+
+/// Clients take turns, and short changes do not wait for the long ones of others.
+#[test]
+fn w_1_long_writes_of_others_delay_a_write_by_one_turn() {
+    let switch = Switch::start("turns");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let write = write_request(vec![v1::Update::default(); 300_000]).encode_to_vec();
+    let others = vec![("Write", Bytes::from(write)); 6];
+    let words = "Write failure: 300000 of 300000 updates";
+    let longest = longest_write_beside(&switch, &client, &others, Code::ResourceExhausted, words);
+    assert!(longest < Duration::from_secs(3), "a Write took {longest:?}");
+}
+
+/// Whatever their length.
+#[test]
+fn w_20_long_and_short_writes_in_flight_keep_their_order() {
+    let switch = Switch::start("w20long");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let info = p4info(PROGRAM);
+    let request = |kind, count| {
+        let updates = (0..count).map(|dst| update(kind, forward(&info, dst, &[1]))).collect();
+        Bytes::from(write_request(updates).encode_to_vec())
+    };
+    use v1::UpdateType::{Delete, Insert};
+    // In any other order, at least one is refused.
+    let messages = (0..10)
+        .flat_map(|_| [(Insert, 500), (Delete, 1), (Insert, 1), (Delete, 500), (Insert, 1), (Delete, 1)]);
+    let results = client.call_at_once("Write", messages.map(|(kind, count)| request(kind, count)).collect());
+    let failed = results.iter().position(Result::is_err);
+    assert_eq!(failed, None, "{:?}", failed.map(|place| &results[place]));
 }
 
 /// The requirements in the name of a test: `a_2_to_a_8_…`, `q_9_and_w_10_…`, `r_3_r_6_and_r_8_…`.

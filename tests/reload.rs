@@ -274,7 +274,10 @@ fn changed_state_is_copied_if_it_fits_and_reported_otherwise() {
     assert_eq!(lossless.lost, [] as [String; 0]);
     let uncounted = [("direct_counter(CounterType.packets) hits;", ""), ("counters = hits;", "")];
     let (_, carried) = reload_under_load(EngineKind::Jit, &[switch(1, &[]), switch(2, &uncounted)]);
-    assert_eq!(carried[0].lost, ["table `In.t`: the new program has no `In.hits` of it"]);
+    assert_eq!(
+        carried[0].lost,
+        ["direct counter `In.hits` of `In.t`: the new program has none with this name; its counts are lost"]
+    );
     let control = Control::new(last);
     assert!(control.execute("table_dump t").unwrap().contains("Dumping entry 0x2"));
     assert_eq!(control.execute("table_num_entries gone").unwrap(), "0\n");

@@ -754,8 +754,9 @@ impl SharedControl {
         }
     }
 
-    /// Runs a program of [`Self::prepare_pipeline`]. Calls `then` with the new switch before any batch is applied to it. The notes
-    /// beside the state are those of the old program, or those written through `aside`.
+    /// Runs a program of [`Self::prepare_pipeline`], if `check` finds nothing in the old state that would be lost. Calls `then` with
+    /// the new switch before any batch is applied to it. The notes beside the state are those of the old program, or those written
+    /// through `aside`.
     ///
     /// # Errors
     ///
@@ -765,9 +766,13 @@ impl SharedControl {
         ready: Ready,
         keep: Keep,
         aside: Option<&SharedControl>,
+        check: impl FnOnce(&Control) -> Option<String>,
         then: impl FnOnce(&Control),
     ) -> Result<Loaded> {
         let mut kept = self.kept();
+        if let Some(lost) = check(&self.control()) {
+            return Err(ControlError::new(format!("this would be lost:\n{lost}")));
+        }
         let swapped = (ready.run)(keep)?;
         let control = match (keep, aside) {
             (Keep::Old, _) => self.control().succeed(swapped.switch),

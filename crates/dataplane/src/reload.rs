@@ -194,15 +194,23 @@ impl Switch {
             let new_id = switch.program().tables.iter().position(|n| n.name == o.name);
             match new_id {
                 Some(id) => self.copy_table(old_id, &switch, ir::TableId(id as u32), &mut carried),
-                None if self.table(old_id).is_empty() => {}
-                None => carried.lost.push(format!(
-                    "{} `{}`: the new program has none with this name; {} lost",
-                    kind_of(o),
-                    o.name,
-                    entries(self.table(old_id).len())
-                )),
+                None => {
+                    let from = self.table(old_id);
+                    let what = match (from.len(), *from.default_action() != from.spec().default) {
+                        (0, false) => continue,
+                        (0, true) => "the default action".to_string(),
+                        (len, false) => entries(len),
+                        (len, true) => format!("{} and the default action", entries(len)),
+                    };
+                    carried.lost.push(format!(
+                        "{} `{}`: the new program has none with this name; {what} lost",
+                        kind_of(o),
+                        o.name
+                    ));
+                }
             }
         }
+        self.lose_directs(&switch, &mut carried);
         if keeps_all && !carried.lost.is_empty() {
             return Err(ProgramError::unsupported(format!(
                 "this would be lost:\n{}",
@@ -219,6 +227,40 @@ impl Switch {
         let tables = tables.into_iter().map(|table| Arc::new(Mutex::new(table))).collect();
         let state = p4jet_interp::build_state(&program, self.workers())?;
         self.successor(program, counted, lowered, code, tables, state)
+    }
+
+    /// Reports direct counters and meters with a count or a rate that the new program does not have.
+    fn lose_directs(&self, switch: &Switch, carried: &mut Carried) {
+        let (old, new) = (Side(self.program()), Side(switch.program()));
+        for (o, i) in old.0.tables.iter().zip(0..) {
+            let from = self.table(ir::TableId(i));
+            let id = new.0.tables.iter().position(|n| n.name == o.name);
+            for (instance, direct) in old.direct(ir::TableId(i)) {
+                let found =
+                    id.and_then(|id| new.direct(ir::TableId(id as u32)).find(|(_, n)| n.name == direct.name));
+                let (what, values) = match direct.kind {
+                    ir::InstanceKind::DirectCounter { .. } => ("counter", "counts"),
+                    _ => ("meter", "rates"),
+                };
+                let why = match found {
+                    Some((_, n)) if same_unit(&n.kind, &direct.kind) => continue,
+                    Some(_) => "its unit has changed",
+                    None => "the new program has none with this name",
+                };
+                let has_value = |row: u32| match self.state().counter_read(instance.0, row) {
+                    Ok(count) => count != Default::default(),
+                    Err(_) => self.state().meter_rates(instance.0, row).is_ok_and(|rates| rates.is_some()),
+                };
+                // Row 0 is that of packets that match no entry.
+                let rows = from.entries().map(|(handle, _)| from.row_of(handle));
+                if rows.chain([0]).any(has_value) {
+                    carried.lost.push(format!(
+                        "direct {what} `{}` of `{}`: {why}; its {values} are lost",
+                        direct.name, o.name
+                    ));
+                }
+            }
+        }
     }
 
     /// Returns for each extern instance of the new program the unchanged instance of this switch, if any.
@@ -248,7 +290,7 @@ impl Switch {
                 Kind::Register { .. } => "register",
                 Kind::Counter { .. } => "counter",
                 Kind::Meter { .. } => "meter",
-                // Reported with their tables.
+                // See `lose_directs`.
                 Kind::DirectCounter { .. } | Kind::DirectMeter { .. } => "",
                 Kind::Digest { .. } | Kind::ActionProfile { .. } => continue,
             };
@@ -357,6 +399,10 @@ impl Switch {
         let now_us = self.now_us();
         for (handle, new_handle) in &copied {
             if let Some(life) = from.life(*handle, now_us) {
+                if !n.idle_timeout {
+                    lose(format!("entry {:#x}: the table has no timeouts now", handle.0));
+                    continue;
+                }
                 let hit_us = now_us.saturating_sub(1000 * life.since_hit_ms);
                 let _ = to.set_timeout(*new_handle, life.timeout_ms, hit_us);
             }
@@ -365,10 +411,8 @@ impl Switch {
         // Counts that workers add until they change over are lost.
         let mut kept = Vec::new();
         for (old_instance, o) in old.direct(old_id) {
-            let Some((new_instance, _)) = new.direct(new_id).find(|(_, n)| n.name == o.name) else {
-                lose(format!("the new program has no `{}` of it", o.name));
-                continue;
-            };
+            let same = |n: &ir::Instance| n.name == o.name && same_unit(&n.kind, &o.kind);
+            let Some((new_instance, _)) = new.direct(new_id).find(|(_, n)| same(n)) else { continue };
             kept.push(o.name.clone());
             let rows = copied.iter().map(|(handle, new)| (from.row_of(*handle), to.row_of(*new)));
             // Row 0 is that of packets that match no entry.
@@ -382,6 +426,16 @@ impl Switch {
             }
         }
         carried.kept.extend(kept);
+    }
+}
+
+/// True for two direct counters, or two direct meters, of the same unit.
+fn same_unit(a: &ir::InstanceKind, b: &ir::InstanceKind) -> bool {
+    use ir::InstanceKind::{DirectCounter, DirectMeter};
+    match (a, b) {
+        (DirectCounter { unit: a, .. }, DirectCounter { unit: b, .. })
+        | (DirectMeter { unit: a, .. }, DirectMeter { unit: b, .. }) => a == b,
+        _ => false,
     }
 }
 

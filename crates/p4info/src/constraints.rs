@@ -816,6 +816,11 @@ impl Constraint {
         Ok(Constraint { text: text.to_string(), conditions, names })
     }
 
+    /// Its text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Checks an entry with its values in the order of the subject's fields.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use crate::write::Writer;
 use bytes::Bytes;
 use p4jet_control::{Control, NOTE_BYTES_MAX, Noted, SharedControl, Update};
 use p4jet_p4info::proto::v1;
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::Ordering;
 
@@ -109,21 +110,27 @@ pub(crate) fn highest_ids(control: &Control) -> Vec<(String, u128)> {
     own(control, ROLE).into_iter().filter_map(id).collect()
 }
 
-/// Keeps the highest election ids of roles. Returns a warning if the state file could not be written.
+/// Keeps the highest election ids of roles, if there are any, and no others. Returns a warning if the state file could not be
+/// written.
 pub(crate) fn keep_highest_ids(switch: &SharedControl, ids: &[(String, u128)]) -> Result<Option<String>> {
     let control = switch.control();
     let new = ids.iter().filter_map(|(name, id)| {
         let of = Noted::Own(format!("{ROLE}{name}").into());
         let note: Box<[u8]> = Box::new(id.to_be_bytes());
-        (control.note(&of).as_ref() != Some(&note)).then_some((of, note))
+        (control.note(&of).as_ref() != Some(&note)).then_some((of, Some(note)))
     });
-    let new: Vec<_> = new.collect();
+    let mut new: Vec<_> = new.collect();
+    if !ids.is_empty() {
+        let known: HashSet<&str> = ids.iter().map(|(name, _)| name.as_str()).collect();
+        let forgotten = own(&control, ROLE).into_iter().filter(|(name, _)| !known.contains(name.as_str()));
+        new.extend(forgotten.map(|(name, _)| (Noted::Own(format!("{ROLE}{name}").into()), None)));
+    }
     if new.is_empty() {
         return Ok(None);
     }
     let Some(mut batch) = switch.transaction(&control, new.len()) else { return Ok(None) };
     for (of, note) in new {
-        batch.write(Update::Note { of, note: Some(note) })?;
+        batch.write(Update::Note { of, note })?;
     }
     Ok(batch.commit()?)
 }

@@ -23,6 +23,7 @@ mod ports;
 mod profiles;
 pub mod programs;
 pub mod read;
+mod reconcile;
 pub mod refusal;
 mod replication;
 pub mod server;

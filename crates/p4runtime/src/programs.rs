@@ -164,10 +164,10 @@ fn without_message(bytes: &Bytes) -> Bytes {
         return bytes.clone();
     }
     let mut data = Bytes::new();
-    for field in Fields(bytes.clone()) {
-        match field.map(|field| (field.number, field.value)) {
+    for field in Fields(bytes) {
+        match field {
             Some((1, Value::Number(_)) | (2, Value::Bytes(_))) => {}
-            Some((3, Value::Bytes(bytes))) => data = bytes,
+            Some((3, Value::Bytes(found))) => data = bytes.slice_ref(found),
             _ => return bytes.clone(),
         }
     }

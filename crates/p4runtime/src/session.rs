@@ -93,6 +93,8 @@ pub struct Arbitrated {
     pub notices: Vec<Notice>,
     /// The reason why the sender's stream ends, if it does. It is then deregistered.
     pub ended: Option<Refusal>,
+    /// The role that was forgotten to make room for a new one.
+    pub forgotten: Option<String>,
 }
 
 /// The rules of arbitration.
@@ -113,6 +115,8 @@ pub struct Sessions {
     rules: Rules,
     roles: HashMap<(u64, String), Role>,
     of_stream: HashMap<StreamId, (u64, String)>,
+    /// The number of roles whose last stream has ended.
+    deserted: u64,
 }
 
 #[derive(Debug, Default)]
@@ -120,6 +124,10 @@ struct Role {
     highest: Option<ElectionId>,
     primary: Option<StreamId>,
     streams: BTreeMap<StreamId, Option<ElectionId>>,
+    /// True if it has a configuration.
+    is_configured: bool,
+    /// The value of [`Sessions::deserted`] when its last stream ended; 0 if it had none since the start.
+    deserted: u64,
 }
 
 impl Role {
@@ -145,7 +153,7 @@ impl Role {
 impl Sessions {
     /// Creates an empty set of streams.
     pub fn new(rules: Rules) -> Sessions {
-        Sessions { rules, roles: HashMap::new(), of_stream: HashMap::new() }
+        Sessions { rules, roles: HashMap::new(), of_stream: HashMap::new(), deserted: 0 }
     }
 
     /// Restores the highest election id of a role after a restart.
@@ -167,14 +175,31 @@ impl Sessions {
 
     /// Handles an arbitration update of a stream.
     pub fn update(&mut self, stream: StreamId, request: &Request) -> Arbitrated {
-        match self.accept(stream, request) {
-            Ok(notices) => Arbitrated { notices, ended: None },
+        let mut forgotten = None;
+        match self.accept(stream, request, &mut forgotten) {
+            Ok(notices) => Arbitrated { notices, ended: None, forgotten },
             // The stream ends. If it was the primary, its role is notified.
-            Err(refusal) => Arbitrated { notices: self.close(stream), ended: Some(refusal) },
+            Err(refusal) => Arbitrated { notices: self.close(stream), ended: Some(refusal), forgotten },
         }
     }
 
-    fn accept(&mut self, stream: StreamId, request: &Request) -> Result<Vec<Notice>, Refusal> {
+    /// Forgets a role without streams: of those without configuration, if there are any, the one that has had none for the longest
+    /// time. The default role stays.
+    fn forget_one(&mut self) -> Option<String> {
+        let deserted =
+            self.roles.iter().filter(|((_, name), role)| role.streams.is_empty() && !name.is_empty());
+        let oldest = deserted.min_by_key(|(_, role)| (role.is_configured, role.deserted));
+        let oldest = oldest.map(|(key, _)| key.clone())?;
+        self.roles.remove(&oldest);
+        Some(oldest.1)
+    }
+
+    fn accept(
+        &mut self,
+        stream: StreamId,
+        request: &Request,
+        forgotten: &mut Option<String>,
+    ) -> Result<Vec<Notice>, Refusal> {
         // A stream that changes either ends for this reason, even if the new one does not exist.
         match self.of_stream.get(&stream) {
             Some((device, _)) if *device != request.device => return Err(Refusal::Moved("device id")),
@@ -187,7 +212,10 @@ impl Sessions {
         }
         let key = (request.device, request.role.clone());
         if !self.roles.contains_key(&key) && self.roles.len() >= ROLES_MAX {
-            return Err(Refusal::Full("roles", ROLES_MAX));
+            *forgotten = self.forget_one();
+            if forgotten.is_none() {
+                return Err(Refusal::Full("roles", ROLES_MAX));
+            }
         }
         let role = self.roles.entry(key.clone()).or_default();
         let is_new = !role.streams.contains_key(&stream);
@@ -226,8 +254,12 @@ impl Sessions {
             role.primary = None;
         }
         let notices = if was_primary { role.notices() } else { Vec::new() };
-        if role.streams.is_empty() && (self.rules.as_bmv2 || role.highest.is_none()) {
-            self.roles.remove(&key);
+        if role.streams.is_empty() {
+            self.deserted += 1;
+            role.deserted = self.deserted;
+            if self.rules.as_bmv2 || role.highest.is_none() {
+                self.roles.remove(&key);
+            }
         }
         notices
     }
@@ -265,6 +297,13 @@ impl Sessions {
         match primary.is_some() && primary == given {
             true => Ok(()),
             false => Err(Refusal::NotPrimary { given, primary, highest: role.and_then(|role| role.highest) }),
+        }
+    }
+
+    /// Notes whether the role of a stream has a configuration.
+    pub fn set_configured(&mut self, stream: StreamId, is_configured: bool) {
+        if let Some(role) = self.of_stream.get(&stream).and_then(|key| self.roles.get_mut(key)) {
+            role.is_configured = is_configured;
         }
     }
 
@@ -474,10 +513,44 @@ mod tests {
         let long = request(&"x".repeat(257), None);
         assert_eq!(sessions.update(StreamId(5), &long).ended, Some(Refusal::LongName(257)));
         assert_eq!(sessions.check_primary(&long), Err(Refusal::LongName(257)));
-        for number in 0..2 * ROLES_MAX {
-            sessions.update(StreamId(100 + number as u64), &request(&number.to_string(), Some(1)));
-            sessions.close(StreamId(100 + number as u64));
+    }
+
+    #[test]
+    fn a_new_role_takes_the_place_of_one_without_streams() {
+        let mut sessions = Sessions::new(RULES);
+        let mut next = 0;
+        let mut open = |sessions: &mut Sessions, role: &str, is_configured| {
+            next += 1;
+            let arbitrated = sessions.update(StreamId(next), &request(role, Some(7)));
+            sessions.set_configured(StreamId(next), is_configured);
+            (StreamId(next), arbitrated)
+        };
+        sessions.restore("restored".to_string(), 5);
+        for (role, is_configured) in [("", false), ("configured", true), ("old", false)] {
+            let (stream, _) = open(&mut sessions, role, is_configured);
+            sessions.close(stream);
         }
-        assert!(sessions.roles.len() <= ROLES_MAX);
+        // All others have streams.
+        let streams: Vec<StreamId> = (0..ROLES_MAX - 4)
+            .map(|number| {
+                let (stream, arbitrated) = open(&mut sessions, &number.to_string(), false);
+                assert_eq!((arbitrated.ended, arbitrated.forgotten), (None, None));
+                stream
+            })
+            .collect();
+        for (role, forgotten) in [("new", "restored"), ("newer", "old"), ("newest", "configured")] {
+            let (_, arbitrated) = open(&mut sessions, role, false);
+            assert_eq!((arbitrated.ended, arbitrated.forgotten.as_deref()), (None, Some(forgotten)));
+            let gone = sessions.check_primary(&request(forgotten, Some(7)));
+            assert_eq!(gone, Err(Refusal::Role(forgotten.to_string())));
+        }
+        let (_, arbitrated) = open(&mut sessions, "another", false);
+        assert_eq!(arbitrated.ended, Some(Refusal::Full("roles", ROLES_MAX)));
+        // The default role stays, with its highest id, although it has no stream.
+        assert_eq!(sessions.check_primary(&request("", Some(7))), not_primary(Some(7), None, Some(7)));
+        sessions.close(streams[0]);
+        let (_, arbitrated) = open(&mut sessions, "another", false);
+        assert_eq!((arbitrated.ended, arbitrated.forgotten.as_deref()), (None, Some("0")));
+        assert_eq!(sessions.roles.len(), ROLES_MAX);
     }
 }

@@ -356,7 +356,7 @@ impl Pipeline {
     }
 
     /// Checks the constraint of a table.
-    fn check_constraint(&self, table: &Table, key: &[KeyMatch], priority: i32) -> Result<()> {
+    pub(crate) fn check_constraint(&self, table: &Table, key: &[KeyMatch], priority: i32) -> Result<()> {
         use p4jet_p4info::constraints::Value;
         let Some(constraint) = &table.constraint else { return Ok(()) };
         let values = table.keys.iter().map(|k| match &key[k.place] {

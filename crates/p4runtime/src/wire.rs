@@ -1,107 +1,92 @@
 //! protobuf's wire format without decoded messages: keeps bytes unchanged, and counts the parts of a message before it is
 //! decoded.
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 
-/// A field of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Its number.
-    pub number: u32,
-    /// Its value.
-    pub value: Value,
-}
+/// A field of a message: its number and its value.
+pub type Field<'a> = (u32, Value<'a>);
 
 /// The value of a field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
     /// A number of variable or fixed length.
     Number(u64),
     /// A string, byte string or message.
-    Bytes(Bytes),
+    Bytes(&'a [u8]),
 }
 
-/// The fields of a message, in order; `None` for a field that is malformed.
-pub struct Fields(pub Bytes);
+/// The fields of a message, in order, without those in groups, which are unknown fields; `None` for a field that is malformed.
+pub struct Fields<'a>(pub &'a [u8]);
 
-impl Iterator for Fields {
-    type Item = Option<Field>;
+impl<'a> Iterator for Fields<'a> {
+    type Item = Option<Field<'a>>;
 
-    fn next(&mut self) -> Option<Option<Field>> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let field = self.take();
-        if field.is_none() {
-            self.0.clear();
-        }
-        Some(field)
-    }
-}
-
-impl Fields {
-    fn varint(&mut self) -> Option<u64> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = *self.0.first()?;
-            self.0.advance(1);
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some(value);
+    fn next(&mut self) -> Option<Option<Field<'a>>> {
+        let mut depth = 0u32;
+        while !self.0.is_empty() {
+            match self.take() {
+                Some(Part::Field(field)) if depth == 0 => return Some(Some(field)),
+                Some(Part::Field(_)) => {}
+                Some(Part::Begin) => depth += 1,
+                Some(Part::End) if depth > 0 => depth -= 1,
+                Some(Part::End) | None => {
+                    self.0 = &[];
+                    return Some(None);
+                }
             }
         }
-        None
+        (depth > 0).then_some(None)
     }
+}
 
-    fn take(&mut self) -> Option<Field> {
-        let tag = self.varint()?;
+/// A part of a message: a field, or the begin or end of a group.
+enum Part<'a> {
+    Field(Field<'a>),
+    Begin,
+    End,
+}
+
+impl<'a> Fields<'a> {
+    fn take(&mut self) -> Option<Part<'a>> {
+        let tag = varint(&mut self.0)?;
         let number = u32::try_from(tag >> 3).ok().filter(|number| *number > 0)?;
         let value = match tag & 7 {
-            0 => Value::Number(self.varint()?),
-            1 => Value::Number(self.0.try_get_u64_le().ok()?),
+            0 => Value::Number(varint(&mut self.0)?),
+            1 => Value::Number(u64::from_le_bytes(*self.0.split_off(..8)?.first_chunk()?)),
             2 => {
-                let length = usize::try_from(self.varint()?).ok()?;
-                Value::Bytes((length <= self.0.len()).then(|| self.0.split_to(length))?)
+                let length = usize::try_from(varint(&mut self.0)?).ok()?;
+                Value::Bytes(self.0.split_off(..length)?)
             }
-            5 => Value::Number(self.0.try_get_u32_le().ok()?.into()),
+            3 => return Some(Part::Begin),
+            4 => return Some(Part::End),
+            5 => Value::Number(u32::from_le_bytes(*self.0.split_off(..4)?.first_chunk()?).into()),
             _ => return None,
         };
-        Some(Field { number, value })
+        Some(Part::Field((number, value)))
     }
+}
+
+/// The byte strings of a field, in order.
+fn byte_strings(message: &[u8], number: u32) -> impl Iterator<Item = &[u8]> {
+    Fields(message).flatten().filter_map(move |field| match field {
+        (found, Value::Bytes(bytes)) if found == number => Some(bytes),
+        _ => None,
+    })
 }
 
 /// The bytes of a message field: all its occurrences concatenated, which protobuf merges. `None` if it does not occur.
 pub fn message_field(message: &Bytes, number: u32) -> Option<Bytes> {
-    let mut found: Option<Bytes> = None;
-    for field in Fields(message.clone()).flatten().filter(|field| field.number == number) {
-        if let Value::Bytes(bytes) = field.value {
-            found = Some(match found {
-                None => bytes,
-                Some(before) => [before, bytes].concat().into(),
-            });
-        }
+    let found: Vec<&[u8]> = byte_strings(message, number).collect();
+    match found[..] {
+        [] => None,
+        [one] => Some(message.slice_ref(one)),
+        _ => Some(found.concat().into()),
     }
-    found
 }
 
 /// The last occurrence of a byte string field, which counts.
 pub fn bytes_field(message: &Bytes, number: u32) -> Bytes {
-    let fields = Fields(message.clone()).flatten().filter(|field| field.number == number);
-    let values = fields.filter_map(|field| match field.value {
-        Value::Bytes(bytes) => Some(bytes),
-        Value::Number(_) => None,
-    });
-    values.last().unwrap_or_default()
-}
-
-/// The last occurrence of a number field, which counts; 0 without one.
-pub fn number_field(message: &Bytes, number: u32) -> u64 {
-    let fields = Fields(message.clone()).flatten().filter(|field| field.number == number);
-    let values = fields.filter_map(|field| match field.value {
-        Value::Number(value) => Some(value),
-        Value::Bytes(_) => None,
-    });
-    values.last().unwrap_or_default()
+    byte_strings(message, number).last().map_or_else(Bytes::new, |bytes| message.slice_ref(bytes))
 }
 
 /// The number of messages, strings and byte strings in a message, including nested messages down to `depth` levels.
@@ -166,13 +151,17 @@ mod tests {
     fn fields_come_as_they_are() {
         // 1: 300, 2: "ab", 3: fixed32, 2: "c".
         let message = Bytes::from_static(b"\x08\xac\x02\x12\x02ab\x1d\x01\0\0\0\x12\x01c");
-        let numbers: Vec<u32> = Fields(message.clone()).flatten().map(|field| field.number).collect();
+        let numbers: Vec<u32> = Fields(&message).flatten().map(|(number, _)| number).collect();
         assert_eq!(numbers, [1, 2, 3, 2]);
         assert_eq!(message_field(&message, 2).as_deref(), Some(&b"abc"[..]));
         assert_eq!(&bytes_field(&message, 2)[..], b"c");
         assert_eq!(message_field(&message, 7), None);
-        for garbage in [&b"\x12\x05a"[..], b"\xff", b"\x0b", b"\0\0"] {
-            assert_eq!(Fields(Bytes::from_static(garbage)).last(), Some(None));
+        // Group 1 has another group and a field 3.
+        let groups: Vec<_> = Fields(b"\x0b\x0b\x0c\x18\x05\x0c\x18\x07").collect();
+        assert_eq!(groups, [Some((3, Value::Number(7)))]);
+        for garbage in [&b"\x12\x05a"[..], b"\xff", b"\x0b", b"\x0c", b"\0\0", b"\x0f"] {
+            let mut fields = Fields(garbage);
+            assert_eq!((fields.next(), fields.next()), (Some(None), None));
         }
     }
 

@@ -1,12 +1,14 @@
 //! The device that the server offers: who controls it, which pipeline configuration it has, and the order of changes.
 //!
-//! One thread makes all changes in the order of their arrival: updates of entities and new pipeline configurations. So a Write waits
-//! for the compilation of a pipeline that will run, but arbitration, packets and Reads do not. The answers to short changes that follow each other
-//! are sent together, so that the server's thread wakes once for all of them.
+//! One thread makes all changes: updates of entities and new pipeline configurations, those of a client in their order. So a Write
+//! waits for the compilation of a pipeline that will run, but arbitration, packets and Reads do not. The answers to short changes that
+//! follow each other are sent together, so that the server's thread wakes once for all of them. Another thread checks and decodes long
+//! Writes, so that requests which are refused delay no change.
 
 use super::API_VERSION;
 use super::headers::Headers;
 use super::outbox::Outbox;
+use super::queue::{Jobs, OWN, Todo, queue};
 use super::roles::{Role, Roles};
 use crate::digests::Lists;
 use crate::kept;
@@ -25,18 +27,22 @@ use p4jet_p4info::proto::{config, google, v1};
 use prost::Message;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tonic::{Code, Status};
 
-/// Maximum number of waiting changes.
-pub const JOBS_MAX: usize = 1024;
 /// Maximum size of a P4Info in bytes.
 pub const P4INFO_BYTES_MAX: usize = 8 << 20;
 /// Maximum number of messages and byte strings in a Write, which bounds the memory of the decoded Write.
 pub const FIELDS_MAX: usize = 1 << 23;
+/// Bytes of all long Writes together that are decoded, unless one has more: a message or byte string takes at least 2 bytes, so
+/// they have at most `FIELDS_MAX`.
+pub const DECODED_BYTES_MAX: usize = 16 << 20;
+const _: () = assert!(DECODED_BYTES_MAX <= 2 * FIELDS_MAX);
+/// Maximum number of fields at the top of a request to set the pipeline.
+const HEAD_FIELDS_MAX: usize = 4096;
 /// Maximum number of updates of a Write.
 pub const UPDATES_MAX: usize = 500_000;
 /// Maximum number of entities in the request of a Read.
@@ -170,11 +176,41 @@ pub struct Asked {
     cookie: Option<u64>,
 }
 
-/// True if SetForwardingPipelineConfig, in binary form, does not change what runs.
-pub fn only_verifies(raw: &Bytes) -> bool {
-    use v1::ConfigAction as Action;
-    let action = wire::number_field(raw, 4);
-    [Action::Verify, Action::VerifyAndSave].iter().any(|verifies| *verifies as u64 == action)
+/// The beginning of a Write or SetForwardingPipelineConfig: their common fields, read without decoding the rest.
+struct Head {
+    sender: Request,
+    role_id: u64,
+    /// How often field 4 occurs, and its last number: the updates, or the action.
+    fourth: (usize, u64),
+}
+
+impl Head {
+    /// Reads a request with at most `fields_max` fields.
+    fn read(raw: &[u8], fields_max: usize) -> Result<Head, Status> {
+        use wire::Value::{Bytes, Number};
+        let (mut device, mut role_id, mut role, mut id) = (0, 0, &b""[..], None);
+        let mut fourth = (0, 0);
+        for (place, field) in wire::Fields(raw).enumerate() {
+            if place >= fields_max {
+                let text = format!("the request has more than {fields_max} fields, which is the limit");
+                return Err(Status::resource_exhausted(text));
+            }
+            match field.ok_or_else(no_message)? {
+                (1, Number(number)) => device = number,
+                (2, Number(number)) => role_id = number,
+                (3, Bytes(bytes)) => {
+                    id.get_or_insert_with(v1::Uint128::default).merge(bytes).map_err(self::malformed)?;
+                }
+                (4, Number(number)) => fourth = (fourth.0 + 1, number),
+                (4, Bytes(_)) => fourth.0 += 1,
+                (6, Bytes(bytes)) => role = bytes,
+                _ => {}
+            }
+        }
+        let role = std::str::from_utf8(role).map_err(|_| Status::invalid_argument("role is no UTF-8"))?;
+        let sender = Request { device, role: role.to_string(), election_id: election_id(id.as_ref()) };
+        Ok(Head { sender, role_id, fourth })
+    }
 }
 
 /// A verified pipeline configuration.
@@ -202,13 +238,22 @@ struct Arbitration {
 }
 
 /// A change that waits for its turn.
-struct Job {
-    change: Box<dyn FnOnce() -> Option<Answer> + Send>,
-    is_short: bool,
+pub struct Job {
+    /// Makes it, unless it gets no turn.
+    pub change: Box<dyn FnOnce(Result<(), Status>) -> Option<Answer> + Send>,
+    pub is_short: bool,
 }
 
 /// Gives a client its answer.
-type Answer = Box<dyn FnOnce() + Send>;
+pub type Answer = Box<dyn FnOnce() + Send>;
+
+/// Where the result of a change goes.
+pub type ToCaller<T> = oneshot::Sender<Result<T, Status>>;
+
+/// Waits for the result of a change.
+pub async fn result<T>(of: oneshot::Receiver<Result<T, Status>>) -> Result<T, Status> {
+    of.await.unwrap_or_else(|_| Err(Status::internal("bug in p4jet: the change failed")))
+}
 
 /// The answers to changes, which a task of the server gives. At most one waits for each request under way.
 pub struct Answers(mpsc::UnboundedReceiver<Vec<Answer>>);
@@ -227,18 +272,19 @@ const TOGETHER_MAX: usize = 64;
 const TOGETHER_WAIT: Duration = Duration::from_micros(500);
 
 /// Makes changes until the device ends.
-fn make_changes(todo: &Receiver<Job>, to_clients: &mpsc::UnboundedSender<Vec<Answer>>) {
+fn make_changes(todo: &Todo, to_clients: &mpsc::UnboundedSender<Vec<Answer>>) {
     // It ends with the device, which holds the other end.
-    while let Ok(first) = todo.recv() {
+    while let Some(first) = todo.take() {
         let (begun, mut next, mut answers) = (Instant::now(), Some(first), Vec::new());
         while let Some(Job { change, is_short }) = next {
             if !is_short && !answers.is_empty() {
                 let _ = to_clients.send(std::mem::take(&mut answers));
             }
             // A panic is a bug, but no reason to refuse all further changes.
-            answers.extend(std::panic::catch_unwind(std::panic::AssertUnwindSafe(change)).ok().flatten());
+            let change = std::panic::AssertUnwindSafe(|| change(Ok(())));
+            answers.extend(std::panic::catch_unwind(change).ok().flatten());
             let goes_on = is_short && answers.len() < TOGETHER_MAX && begun.elapsed() < TOGETHER_WAIT;
-            next = if goes_on { todo.try_recv().ok() } else { None };
+            next = if goes_on { todo.try_take() } else { None };
         }
         if !answers.is_empty() {
             let _ = to_clients.send(answers);
@@ -254,7 +300,9 @@ pub struct Device {
     configs: Mutex<Configs>,
     /// The running configuration as last seen, for users that must not wait for a batch of changes.
     known: Mutex<Option<Arc<Configured>>>,
-    jobs: SyncSender<Job>,
+    jobs: Jobs,
+    /// Long Writes to check and decode.
+    long: std::sync::mpsc::Sender<Box<dyn FnOnce() + Send>>,
     /// Jobs that wait or run.
     pending: Arc<AtomicUsize>,
     streams: AtomicU64,
@@ -337,9 +385,17 @@ impl Device {
         has_program: bool,
         log: Arc<dyn Fn(String) + Send + Sync>,
     ) -> std::io::Result<(Device, Answers)> {
-        let (jobs, todo) = sync_channel::<Job>(JOBS_MAX);
+        let (jobs, todo) = queue();
         let (to_clients, answers) = mpsc::unbounded_channel();
         p4jet_threads::spawn("p4runtime write", move || make_changes(&todo, &to_clients))?;
+        // Each caller waits for room before it sends one.
+        let (long, to_decode) = channel::<Box<dyn FnOnce() + Send>>();
+        p4jet_threads::spawn("p4runtime decode", move || {
+            for decode in to_decode {
+                // As above.
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode));
+            }
+        })?;
         switch.control().set_note_owner(&Owner);
         let loads = switch.loads();
         let none = (!has_program).then(|| Arc::downgrade(switch.control().switch()));
@@ -353,6 +409,7 @@ impl Device {
             configs: Mutex::new(Configs { none, loads, ..Configs::default() }),
             known: Mutex::default(),
             jobs,
+            long,
             pending: Arc::default(),
             streams: AtomicU64::new(0),
             log,
@@ -381,34 +438,49 @@ impl Device {
         Ok(arbitration.roles.view(&request.role))
     }
 
-    /// Carries out a change after all earlier ones. The answer to a short change may wait a little for other short changes.
+    /// Carries out a change of the server's own after all earlier ones.
     pub async fn change<T: Send + 'static>(
         self: &Arc<Self>,
         is_short: bool,
         change: impl FnOnce(&Device) -> Result<T, Status> + Send + 'static,
     ) -> Result<T, Status> {
-        let (answer, answered) = tokio::sync::oneshot::channel();
+        let (caller, of) = oneshot::channel();
+        self.submit(OWN, is_short, caller, change);
+        result(of).await
+    }
+
+    /// Puts a change at the end of a client's line. The answer to a short change may wait a little for other short changes.
+    pub fn submit<T: Send + 'static>(
+        self: &Arc<Self>,
+        client: u64,
+        is_short: bool,
+        caller: ToCaller<T>,
+        change: impl FnOnce(&Device) -> Result<T, Status> + Send + 'static,
+    ) {
         let device = Arc::clone(self);
         self.pending.fetch_add(1, Ordering::AcqRel);
         let pending = Pending(Arc::clone(&self.pending));
-        let change = Box::new(move || {
-            let result = change(&device);
+        let change = Box::new(move |turn: Result<(), Status>| {
+            let result = turn.and_then(|()| change(&device));
             // A client that has gone needs no answer.
             let give: Answer = Box::new(move || {
                 let _pending = pending;
-                let _ = answer.send(result);
+                let _ = caller.send(result);
             });
             Some(give)
         });
-        match self.jobs.try_send(Job { change, is_short }) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_)) => {
-                let text = format!("{JOBS_MAX} requests are waiting, which is the limit; try again later");
-                return Err(Status::resource_exhausted(text));
+        if let Err((refused, max, whose)) = self.jobs.put(client, Job { change, is_short }) {
+            let text = format!("{max} requests{whose} are waiting, which is the limit; try again later");
+            if let Some(give) = (refused.change)(Err(Status::resource_exhausted(text))) {
+                give();
             }
-            Err(TrySendError::Disconnected(_)) => return Err(Status::unavailable("the server ends")),
         }
-        answered.await.unwrap_or_else(|_| Err(Status::internal("bug in p4jet: the change failed")))
+    }
+
+    /// Checks and decodes a long Write beside the changes. `decode` begins after those of earlier ones.
+    pub fn decode(&self, decode: impl FnOnce() + Send + 'static) {
+        // The thread ends with the device.
+        let _ = self.long.send(Box::new(decode));
     }
 
     // ------------------------------------------------------------------------------------------------------------------------
@@ -467,6 +539,9 @@ impl Device {
             }
             let was_primary = arbitration.sessions.is_primary(stream);
             let mut arbitrated = arbitration.sessions.update(stream, &request);
+            if let Some(role) = &arbitrated.forgotten {
+                arbitration.roles.set(role, None);
+            }
             if let Some(refusal) = arbitrated.ended {
                 arbitration.notify(&arbitrated.notices);
                 return Err(refused(&refusal));
@@ -476,6 +551,7 @@ impl Device {
             if arbitration.sessions.is_primary(stream) {
                 // the configuration is that of the primary.
                 if !ignored {
+                    arbitration.sessions.set_configured(stream, config.is_some());
                     arbitration.roles.set(&request.role, config);
                 }
                 self.keep_ids(&arbitration);
@@ -507,13 +583,14 @@ impl Device {
         let ids = arbitration.sessions.highest_ids();
         let (switch, log) = (self.switch.clone(), Arc::clone(&self.log));
         // If the queue is full, the next arbitration update keeps them.
-        let change = Box::new(move || {
+        let change = Box::new(move |turn: Result<(), Status>| {
+            turn.ok()?;
             if let Ok(Some(note)) = kept::keep_highest_ids(&switch, &ids) {
                 log(note);
             }
             None
         });
-        let _ = self.jobs.try_send(Job { change, is_short: true });
+        let _ = self.jobs.put(OWN, Job { change, is_short: true });
     }
 
     /// The primaries of the default role, and of the roles whose configuration grants an object.
@@ -684,30 +761,36 @@ impl Device {
         Ok(())
     }
 
+    /// Refuses a request SetForwardingPipelineConfig whose sender may not set the pipeline. True if it does not change what runs.
+    pub fn check_set(&self, raw: &[u8]) -> Result<bool, Status> {
+        use v1::ConfigAction as Action;
+        let head = Head::read(raw, HEAD_FIELDS_MAX)?;
+        self.check_may_set(&head.sender)?;
+        Ok([Action::Verify, Action::VerifyAndSave].iter().any(|verifies| *verifies as u64 == head.fourth.1))
+    }
+
     /// The request SetForwardingPipelineConfig.
     pub fn asked(&self, raw: &Bytes) -> Result<Asked, Status> {
         use v1::ConfigAction as Action;
-        let request = &v1::SetForwardingPipelineConfigRequest::decode(raw.clone()).map_err(malformed)?;
-        let sender = Request {
-            device: request.device_id,
-            role: request.role.clone(),
-            election_id: election_id(request.election_id.as_ref()),
-        };
+        let Head { sender, fourth, .. } = Head::read(raw, HEAD_FIELDS_MAX)?;
         self.check_may_set(&sender)?;
-        let action = Action::try_from(request.action).unwrap_or(Action::Unspecified);
+        let number = fourth.1 as i32;
+        let action = Action::try_from(number).unwrap_or(Action::Unspecified);
         let config = wire::message_field(raw, 5);
+        if config.as_ref().is_some_and(|config| wire::Fields(config).any(|field| field.is_none())) {
+            return Err(no_message());
+        }
         if action == Action::Unspecified {
             return Err(Status::invalid_argument(format!(
-                "action is {}, expected VERIFY, VERIFY_AND_SAVE, VERIFY_AND_COMMIT, COMMIT or RECONCILE_AND_COMMIT",
-                request.action
+                "action is {number}, expected VERIFY, VERIFY_AND_SAVE, VERIFY_AND_COMMIT, COMMIT or RECONCILE_AND_COMMIT"
             )));
         }
         if action == Action::Commit && config.is_some() {
             return Err(Status::invalid_argument("COMMIT takes no config: it runs the saved one"));
         }
-        let cookie =
-            request.config.as_ref().and_then(|config| config.cookie.as_ref()).map(|cookie| cookie.cookie);
-        Ok(Asked { action, sender, config, cookie })
+        let cookie = config.as_ref().and_then(|config| wire::message_field(config, 3));
+        let cookie = cookie.map(v1::Cookie::decode).transpose().map_err(malformed)?;
+        Ok(Asked { action, sender, config, cookie: cookie.map(|cookie| cookie.cookie) })
     }
 
     /// Compiles the program of a request and checks that the P4Info fits it.
@@ -780,6 +863,13 @@ impl Device {
             (Action::ReconcileAndCommit, Some(ready)) => self.run(configured, ready, Keep::Old, None),
             (Action::ReconcileAndCommit, None) => {
                 let mut configs = lock(&self.configs);
+                if let Some(old) = self.running_of(&mut configs)
+                    && let Some(lost) = self.switch.at_one_moment(|control| {
+                        old.pipeline.lost_with(&configured.pipeline, control, control)
+                    })
+                {
+                    return Err(state_lost(&format!("this would be lost:\n{lost}")));
+                }
                 (configs.running, configs.saved) = (Some(configured), None);
                 lock(&self.known).clone_from(&configs.running);
                 drop(configs);
@@ -802,7 +892,13 @@ impl Device {
         let mut configs = lock(&self.configs);
         let mut refitted = None;
         let own = config::P4Info::decode(&ready.p4info[..]).unwrap_or_default();
-        let loaded = self.switch.run_pipeline(ready, keep, aside, |control| {
+        let old = (keep == Keep::Old).then(|| self.running_of(&mut configs)).flatten();
+        let next = Control::new(Arc::clone(&ready.switch));
+        let check = |control: &Control| {
+            let old = old.filter(|old| old.is_of(control))?;
+            old.pipeline.lost_with(&configured.pipeline, control, &next)
+        };
+        let loaded = self.switch.run_pipeline(ready, keep, aside, check, |control| {
             configured.pipeline.take_kept(control);
             configured.pipeline.strings.make_stale();
             // With the old state, the tables are not those for which the configuration was created.
@@ -816,7 +912,7 @@ impl Device {
             });
         });
         let loaded = loaded.map_err(|error| match keep {
-            Keep::Old => Status::invalid_argument(format!("the state cannot be kept: {}", error.message)),
+            Keep::Old => state_lost(&error.message),
             Keep::Own => Status::internal(error.message),
         })?;
         // They contain digests of the old program.
@@ -848,7 +944,9 @@ impl Device {
     /// Keeps the configuration after others have loaded another program, once the waiting changes are made.
     fn keep_after_load(&self, running: Option<Arc<Configured>>) {
         let (switch, log) = (self.switch.clone(), Arc::clone(&self.log));
-        let change = Box::new(move || {
+        // If the queue is full, a restart without the new program finds the old configuration.
+        let change = Box::new(move |turn: Result<(), Status>| {
+            turn.ok()?;
             let control = switch.control();
             if !kept::has_config(&control) || kept::config(&control).is_some() {
                 // No client has set one, or one has set another since.
@@ -863,8 +961,7 @@ impl Device {
             }
             None
         });
-        // If the queue is full, a restart without the new program finds the old configuration.
-        let _ = self.jobs.try_send(Job { change, is_short: true });
+        let _ = self.jobs.put(OWN, Job { change, is_short: true });
     }
 
     /// GetForwardingPipelineConfig. `raw` is the request, in binary form; so is the answer.
@@ -947,25 +1044,42 @@ impl Device {
         }
     }
 
-    /// Write, in the order of changes. `raw` is the request.
-    pub fn write(&self, raw: &Bytes) -> Result<(), Status> {
-        if wire::weight(raw, 4, FIELDS_MAX) > FIELDS_MAX {
+    /// Refuses a Write whose sender is not the primary, without decoding its updates. Returns their number.
+    pub fn check_write(&self, raw: &[u8]) -> Result<usize, Status> {
+        let head = Head::read(raw, usize::MAX)?;
+        if head.role_id != 0 && head.sender.role.is_empty() {
+            return Err(Status::not_found(
+                "role_id is set without role: since P4Runtime 1.4, roles have names",
+            ));
+        }
+        self.check_primary(&head.sender)?;
+        Ok(head.fourth.0)
+    }
+
+    /// Checks and decodes a Write.
+    pub fn decode_write(&self, raw: Bytes) -> Result<v1::WriteRequest, Status> {
+        let count = self.check_write(&raw)?;
+        if count > UPDATES_MAX {
+            let text = format!("the request has {count} updates, the limit is {UPDATES_MAX}");
+            return Err(Status::resource_exhausted(text));
+        }
+        if wire::weight(&raw, 4, FIELDS_MAX) > FIELDS_MAX {
             let text = format!(
                 "the request has more than {FIELDS_MAX} messages and byte strings, which is the limit"
             );
             return Err(Status::resource_exhausted(text));
         }
-        let request = v1::WriteRequest::decode(raw.clone()).map_err(malformed)?;
-        if request.role_id != 0 && request.role.is_empty() {
-            return Err(Status::not_found(
-                "role_id is set without role: since P4Runtime 1.4, roles have names",
-            ));
-        }
+        v1::WriteRequest::decode(raw).map_err(malformed)
+    }
+
+    /// Carries out a Write, in the order of changes.
+    pub fn write(&self, request: v1::WriteRequest) -> Result<(), Status> {
         let sender = Request {
             device: request.device_id,
             role: request.role,
             election_id: election_id(request.election_id.as_ref()),
         };
+        // Another client may have become primary meanwhile.
         let role = self.check_primary(&sender)?;
         let (configured, switch) = self.active().ok_or_else(no_pipeline)?;
         let Ok(atomicity) = v1::Atomicity::try_from(request.atomicity) else {
@@ -974,11 +1088,6 @@ impl Device {
                 request.atomicity
             )));
         };
-        let count = request.updates.len();
-        if count > UPDATES_MAX {
-            let text = format!("the request has {count} updates, the limit is {UPDATES_MAX}");
-            return Err(Status::resource_exhausted(text));
-        }
         let written = crate::write::write(&configured.pipeline, &switch, &role, request.updates, atomicity);
         if let Some(note) = written.note {
             (self.log)(note);
@@ -1084,9 +1193,19 @@ fn decode_error(error: &prost::DecodeError) -> String {
     }
 }
 
+/// The status for bytes that are no message at all.
+fn no_message() -> Status {
+    Status::invalid_argument("the request cannot be decoded: it is no protobuf message")
+}
+
 /// The status without a pipeline configuration.
 pub fn no_pipeline() -> Status {
     Status::failed_precondition("No forwarding pipeline config set for this device")
+}
+
+/// The refusal of RECONCILE_AND_COMMIT.
+fn state_lost(why: &str) -> Status {
+    Status::invalid_argument(format!("the state cannot be kept: {why}"))
 }
 
 /// Maximum number of reasons that a refusal lists.

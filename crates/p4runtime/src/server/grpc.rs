@@ -4,8 +4,10 @@ use bytes::{BufMut, Bytes};
 use http_body::{Body, Frame, SizeHint};
 use std::fmt;
 use std::future::Future;
+use std::io::Read;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -126,19 +128,42 @@ const PREFIX_BYTES: usize = 5;
 /// compressed message is reserved before it arrives, when only its compressed length is known.
 const EXPANSION_MAX: usize = 258 * 8 / 2;
 
+/// The memory that a compressed message may take, expanded.
+pub fn expanded_bytes_max(bytes: usize, bytes_max: usize) -> usize {
+    (EXPANSION_MAX * bytes).min(bytes_max)
+}
+
+/// Expands a message that was compressed with gzip.
+///
+/// # Errors
+/// It is no such message, or has more than `bytes_max` bytes.
+pub fn expand(compressed: &[u8], bytes_max: usize) -> Result<Bytes, Status> {
+    let mut message = Vec::new();
+    let mut reader = flate2::read::GzDecoder::new(compressed).take(bytes_max as u64 + 1);
+    reader
+        .read_to_end(&mut message)
+        .map_err(|error| Status::invalid_argument(format!("the request cannot be expanded: {error}")))?;
+    if message.len() > bytes_max {
+        let text = format!("the request expands to more than {bytes_max} bytes, which is the limit");
+        return Err(Status::resource_exhausted(text));
+    }
+    Ok(message.into())
+}
+
 /// Requests of at most this many bytes need no permit.
 pub const SMALL_BYTES: usize = 16 << 10;
 /// Bytes per permit of larger ones.
 const PERMIT_BYTES: usize = 4 << 10;
 
-/// The memory for large requests of all clients.
+/// The memory for large requests of all clients, and its number of permits.
 #[derive(Clone)]
-pub struct Budget(Arc<Semaphore>);
+pub struct Budget(Arc<Semaphore>, usize);
 
 impl Budget {
     /// A budget of this many bytes.
     pub fn new(bytes: usize) -> Budget {
-        Budget(Arc::new(Semaphore::new(bytes / PERMIT_BYTES)))
+        let permits = bytes / PERMIT_BYTES;
+        Budget(Arc::new(Semaphore::new(permits)), permits)
     }
 
     /// Reserves room for a request until it is finished.
@@ -151,6 +176,12 @@ impl Budget {
         }
         let none = || Status::resource_exhausted("no room for a large request while others run; try again");
         self.take(bytes).map(Some).ok_or_else(none)
+    }
+
+    /// Waits for room; more than the whole budget counts as the whole.
+    pub async fn wait(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let permits = u32::try_from(bytes.div_ceil(PERMIT_BYTES).min(self.1)).ok()?;
+        Arc::clone(&self.0).acquire_many_owned(permits).await.ok()
     }
 
     fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
@@ -177,11 +208,22 @@ pub struct Admitted<B> {
     permit: Option<OwnedSemaphorePermit>,
     /// `None` for streams, which may be silent.
     wait: Option<(Instant, Pin<Box<Sleep>>)>,
+    /// The method expands its only message itself.
+    unexpanded: Option<Unexpanded>,
 }
+
+/// Whether the message of a request is compressed, for a method that expands it itself. Until the message begins it is not.
+pub type Unexpanded = Arc<AtomicBool>;
 
 impl<B> Admitted<B> {
     /// The body of a request with messages of at most `bytes_max` bytes.
-    pub fn new(body: B, budget: Budget, bytes_max: usize, is_stream: bool) -> Admitted<B> {
+    pub fn new(
+        body: B,
+        budget: Budget,
+        bytes_max: usize,
+        is_stream: bool,
+        unexpanded: Option<Unexpanded>,
+    ) -> Admitted<B> {
         let wait = (!is_stream).then(|| (Instant::now(), Box::pin(tokio::time::sleep(PART_WAIT))));
         Admitted {
             body,
@@ -192,6 +234,25 @@ impl<B> Admitted<B> {
             bytes_max,
             permit: None,
             wait,
+            unexpanded,
+        }
+    }
+
+    /// Takes the mark of compression from the first part of the only message, so that it is not expanded at once.
+    fn unmark(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        match frame.into_data() {
+            Ok(part) if part.first() == Some(&1) => {
+                let Some(unexpanded) = self.unexpanded.take() else { return Frame::data(part) };
+                unexpanded.store(true, Ordering::Relaxed);
+                Frame::data([&[0][..], &part[1..]].concat().into())
+            }
+            Ok(part) => {
+                if !part.is_empty() {
+                    self.unexpanded = None;
+                }
+                Frame::data(part)
+            }
+            Err(frame) => frame,
         }
     }
 
@@ -224,7 +285,7 @@ impl<B> Admitted<B> {
             return Err(Status::resource_exhausted(text));
         }
         self.permit = None;
-        let memory = if is_compressed { (EXPANSION_MAX * bytes).min(self.bytes_max) } else { bytes };
+        let memory = if is_compressed { expanded_bytes_max(bytes, self.bytes_max) } else { bytes };
         if memory > SMALL_BYTES {
             let permit = self.budget.take(memory);
             let none =
@@ -255,7 +316,7 @@ where
                     sleep.as_mut().reset(until.into());
                 }
                 let followed = frame.data_ref().map_or(Ok(()), |part| this.follow(part));
-                Poll::Ready(Some(followed.map(|()| frame)))
+                Poll::Ready(Some(followed.map(|()| this.unmark(frame))))
             }
             Poll::Ready(Some(Err(error))) => {
                 Poll::Ready(Some(Err(Status::cancelled(format!("the request ended early: {error}")))))
@@ -319,6 +380,7 @@ mod tests {
             bytes_max: 1 << 20,
             permit: None,
             wait: None,
+            unexpanded: None,
         }
     }
 
@@ -348,6 +410,30 @@ mod tests {
         assert!(error.message().contains("no room"), "{error}");
         drop(one);
         admitted(&budget).follow(&[1, 0, 0, 0, 100]).unwrap();
+    }
+
+    #[test]
+    fn a_compressed_message_expands_within_its_limit() {
+        let mut compressed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut compressed, &[7; 1000]).unwrap();
+        let compressed = compressed.finish().unwrap();
+        assert_eq!(expand(&compressed, 1000).unwrap(), vec![7; 1000]);
+        assert_eq!(expand(&compressed, 999).unwrap_err().code(), tonic::Code::ResourceExhausted);
+        assert_eq!(expand(&compressed[..20], 1000).unwrap_err().code(), tonic::Code::InvalidArgument);
+    }
+
+    #[test]
+    fn only_the_first_byte_marks_a_compressed_message() {
+        let unexpanded = Unexpanded::default();
+        let mut body =
+            Admitted { unexpanded: Some(Arc::clone(&unexpanded)), ..admitted(&Budget::new(1 << 20)) };
+        let unmarked = |body: &mut Admitted<()>, part: &'static [u8]| {
+            body.unmark(Frame::data(Bytes::from_static(part))).into_data().unwrap()
+        };
+        assert_eq!(unmarked(&mut body, b""), b""[..]);
+        assert_eq!(unmarked(&mut body, b"\x01\0\0"), b"\0\0\0"[..]);
+        assert_eq!(unmarked(&mut body, b"\x01\x01"), b"\x01\x01"[..]);
+        assert!(unexpanded.load(Ordering::Relaxed));
     }
 
     #[test]

@@ -57,7 +57,10 @@ impl InProcess {
         }
         let device = &self.device;
         match method {
-            "Write" => device.write(&request).map(|()| Vec::new()),
+            "Write" => {
+                let write = device.decode_write(request).and_then(|request| device.write(request));
+                write.map(|()| Vec::new())
+            }
             "SetForwardingPipelineConfig" => {
                 let set = device.set_pipeline(&request);
                 self.settle();

@@ -2,7 +2,7 @@
 //!
 //! * `greeting`: the first bytes of a connection.
 //! * `grpc`: messages as bytes over HTTP/2, and the admission of requests.
-//! * `device`: the clients' roles, the pipeline configuration, and the order of changes.
+//! * `device`: the clients' roles, the pipeline configuration, and the changes. `queue`: the order of changes.
 //! * `streams`: messages from clients on their streams. `outbox`: messages that wait for them.
 //! * `in_process`: a server without sockets.
 //! * `packets`: packets to and from controllers. `events`: digests, and entries that have been idle.
@@ -18,6 +18,7 @@ mod headers;
 mod in_process;
 mod outbox;
 mod packets;
+mod queue;
 mod reflection;
 mod roles;
 mod streams;
@@ -29,13 +30,14 @@ use bytes::Bytes;
 use device::Device;
 use greeting::{Greeted, greet};
 pub use grpc::Raw;
-use grpc::{Admitted, Budget, DuplexMethod, Method, StreamMethod};
+use grpc::{Admitted, Budget, DuplexMethod, Method, StreamMethod, Unexpanded};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 pub use in_process::InProcess;
 use p4jet_control::{MemoryClaim, SharedControl};
 use p4jet_p4info::proto::grpc::{HealthCheckResponse, ServingStatus};
+use p4jet_p4info::proto::v1;
 use p4jet_ports::{FromSwitch, ToSwitch};
 use prost::Message;
 use std::collections::{BTreeMap, VecDeque};
@@ -82,7 +84,7 @@ const READ_BYTES: usize = 16 << 20;
 const READ_BYTES_PER_BYTE: usize = 16;
 /// Number of threads for requests that wait for a batch, besides Reads.
 const OTHERS_MAX: usize = 4;
-/// Writes of at most this many bytes are answered together with others.
+/// Writes of at most this many bytes are short: they are answered together with others, and decoded in their turn.
 const SHORT_BYTES: usize = 4 << 10;
 /// Answers of a Read that wait for its client.
 const PAGES_MAX: usize = 2;
@@ -107,6 +109,8 @@ const SEND_BUFFER: usize = 256 << 10;
 /// Bytes of the headers of a request.
 const HEADERS_MAX: u32 = 16 << 10;
 
+/// The header with the encoding of a request's messages.
+const ENCODING: &str = "grpc-encoding";
 /// The method of the reflection service, and its path in older clients.
 const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 const REFLECTION_ALPHA: &str = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
@@ -190,6 +194,7 @@ impl Server {
             device,
             to_switch,
             budget: Budget::new(REQUESTS_BYTES_MAX),
+            decoded: Budget::new(device::DECODED_BYTES_MAX),
             reads: Reads::new(),
             verifying: Arc::default(),
             clients: Mutex::default(),
@@ -245,6 +250,8 @@ struct Shared {
     device: Arc<Device>,
     to_switch: Option<packets::ToSwitch>,
     budget: Budget,
+    /// Room for long Writes that are decoded.
+    decoded: Budget,
     reads: Reads,
     /// The pipeline configuration that is verified now.
     verifying: Arc<tokio::sync::Mutex<()>>,
@@ -293,6 +300,8 @@ impl Clients {
 struct Connection {
     shared: Arc<Shared>,
     number: u64,
+    /// Held by the last change that is not in its line yet: changes of a client are made in their order.
+    order: Arc<tokio::sync::Mutex<()>>,
     /// Room for its Reads.
     reads: Arc<Semaphore>,
     /// Why its user may not control the switch: the answer to all its requests.
@@ -315,7 +324,8 @@ impl Connection {
         let reads = Arc::new(Semaphore::new(READS_OF_CLIENT_MAX));
         let reflections = Arc::new(Semaphore::new(reflection::REFLECTIONS_OF_CLIENT_MAX));
         let refusal = (shared.admit)(peer, local).err();
-        Some(Connection { shared: Arc::clone(shared), number, reads, refusal, reflections })
+        let (shared, order) = (Arc::clone(shared), Arc::default());
+        Some(Connection { shared, number, order, reads, refusal, reflections })
     }
 
     /// Changes what is known about the client, unless another one has its place.
@@ -454,19 +464,31 @@ async fn answer_to(connection: Arc<Connection>, request: Request<Incoming>) -> R
         _ => SMALL_MESSAGE_BYTES_MAX,
     };
     let is_stream = matches!(method.as_str(), "StreamChannel" | REFLECTION | REFLECTION_ALPHA);
-    let request = request.map(|body| Admitted::new(body, shared.budget.clone(), bytes_max, is_stream));
+    // Large requests are expanded on another thread. tonic refuses other encodings than gzip.
+    let (mut request, is_large) = (request, bytes_max == MESSAGE_BYTES_MAX);
+    let is_gzip = request.headers().get(ENCODING).is_some_and(|encoding| encoding == "gzip");
+    let unexpanded = (is_large && is_gzip).then(Unexpanded::default);
+    if unexpanded.is_some() {
+        request.headers_mut().remove(ENCODING);
+    }
+    let large = unexpanded.clone().unwrap_or_default();
+    let request =
+        request.map(|body| Admitted::new(body, shared.budget.clone(), bytes_max, is_stream, unexpanded));
     // Answers are not compressed: no client requires it.
     let mut grpc = tonic::server::Grpc::new(Raw)
         .accept_compressed(CompressionEncoding::Gzip)
         .max_decoding_message_size(bytes_max)
         .max_encoding_message_size(usize::MAX);
     match method.as_str() {
-        "Write" => grpc.unary(Method(|raw| write(Arc::clone(&shared), raw)), request).await,
+        "Write" => {
+            grpc.unary(Method(|raw| write(Arc::clone(&connection), raw, Arc::clone(&large))), request).await
+        }
         "Read" => {
             grpc.server_streaming(StreamMethod(|raw| read(Arc::clone(&connection), raw)), request).await
         }
         "SetForwardingPipelineConfig" => {
-            grpc.unary(Method(|raw| set_pipeline(Arc::clone(&shared), raw)), request).await
+            grpc.unary(Method(|raw| set_pipeline(Arc::clone(&connection), raw, Arc::clone(&large))), request)
+                .await
         }
         "GetForwardingPipelineConfig" => {
             let get = |raw| {
@@ -537,20 +559,86 @@ impl tokio_stream::Stream for Watch {
     }
 }
 
-async fn write(shared: Arc<Shared>, raw: Bytes) -> Result<Bytes, Status> {
-    let _room = shared.budget.hold(raw.len())?;
-    let is_short = raw.len() <= SHORT_BYTES;
-    shared.device.change(is_short, move |device| device.write(&raw)).await?;
+/// Reserves room for a request until it is finished, as it is expanded.
+fn room(
+    shared: &Shared,
+    raw: &[u8],
+    unexpanded: &Unexpanded,
+) -> Result<Option<OwnedSemaphorePermit>, Status> {
+    let is_expanded = !unexpanded.load(Ordering::Relaxed);
+    let expanded = grpc::expanded_bytes_max(raw.len(), MESSAGE_BYTES_MAX);
+    shared.budget.hold(if is_expanded { raw.len() } else { expanded })
+}
+
+/// A request with its room, expanded beside the changes.
+async fn expanded(
+    shared: &Shared,
+    (raw, room): (Bytes, Option<OwnedSemaphorePermit>),
+    unexpanded: &Unexpanded,
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Status> {
+    if !unexpanded.load(Ordering::Relaxed) {
+        return Ok((raw, room));
+    }
+    let (caller, result) = oneshot::channel();
+    shared.device.decode(move || {
+        // A client that has gone needs no result.
+        let _ = caller.send(grpc::expand(&raw, MESSAGE_BYTES_MAX).map(|raw| (raw, room)));
+    });
+    device::result(result).await
+}
+
+async fn write(connection: Arc<Connection>, raw: Bytes, unexpanded: Unexpanded) -> Result<Bytes, Status> {
+    let (shared, client) = (&connection.shared, connection.number);
+    let device = &shared.device;
+    let room = room(shared, &raw, &unexpanded)?;
+    let order = Arc::clone(&connection.order).lock_owned().await;
+    let (raw, room) = expanded(shared, (raw, room), &unexpanded).await?;
+    let (caller, result) = oneshot::channel();
+    if raw.len() <= SHORT_BYTES {
+        device.check_write(&raw)?;
+        device.submit(client, true, caller, move |device| {
+            device.write(v1::WriteRequest::decode(raw).map_err(device::malformed)?)
+        });
+        drop(order);
+    } else {
+        let room = (room, shared.decoded.wait(raw.len()).await);
+        let decoding = Arc::clone(device);
+        device.decode(move || match decoding.decode_write(raw) {
+            Ok(request) => decoding.submit(client, false, caller, move |device| {
+                // The next one of this client is decoded meanwhile.
+                drop(order);
+                let _room = room;
+                device.write(request)
+            }),
+            // A client that has gone needs no answer.
+            Err(status) => drop(caller.send(Err(status))),
+        });
+    }
+    device::result(result).await?;
     Ok(Bytes::new())
 }
 
-async fn set_pipeline(shared: Arc<Shared>, raw: Bytes) -> Result<Bytes, Status> {
-    let room = shared.budget.hold(raw.len())?;
+async fn set_pipeline(
+    connection: Arc<Connection>,
+    raw: Bytes,
+    unexpanded: Unexpanded,
+) -> Result<Bytes, Status> {
+    let shared = &connection.shared;
+    let room = room(shared, &raw, &unexpanded)?;
+    let order = Arc::clone(&connection.order).lock_owned().await;
+    let (raw, room) = expanded(shared, (raw, room), &unexpanded).await?;
     let device = &shared.device;
-    if !device::only_verifies(&raw) {
-        device.change(false, move |device| device.set_pipeline(&raw)).await?;
+    if !device.check_set(&raw)? {
+        let (caller, result) = oneshot::channel();
+        device.submit(connection.number, false, caller, move |device| {
+            drop(order);
+            let _room = room;
+            device.set_pipeline(&raw)
+        });
+        device::result(result).await?;
         return Ok(Bytes::new());
     }
+    drop(order);
     // Writes do not wait for the compilation (P-21), which goes on even if the client has gone.
     let turn = Arc::clone(&shared.verifying).lock_owned().await;
     let (result, verified) = oneshot::channel();

@@ -1,0 +1,350 @@
+//! What a client would lose of its state if another P4Info, and perhaps another program, came in the place of its own.
+//!
+//! `p4jet_dataplane` keeps state whose names, widths and units agree, and reports the rest. This module compares what only P4Infos
+//! have: strings, names of members of enums, types of meters, digests and constraints.
+
+use crate::pipeline::{Action, Key, Param, Pipeline, Register, Table};
+use crate::table_entry::{DEFAULT_ROW, rates, show_rates};
+use crate::value::{Field, Outside};
+use num_bigint::BigUint;
+use p4jet_control::Control;
+use p4jet_externs::Rates;
+use p4jet_ir::{InstanceId, TableId};
+use p4jet_p4info::constraints::Constraint;
+use p4jet_p4info::proto::config::{DataType, MeterType};
+use p4jet_p4info::proto::v1::{DataValue, P4Data};
+use p4jet_tables::KeyMatch;
+use std::collections::HashMap;
+
+/// Maximum number of losses that are listed.
+const LISTED_MAX: usize = 20;
+
+/// Losses, of which the first ones are listed.
+#[derive(Default)]
+struct Lost {
+    lines: Vec<String>,
+    count: usize,
+}
+
+impl Lost {
+    fn push(&mut self, line: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.lines.len() < LISTED_MAX {
+            self.lines.push(line());
+        }
+    }
+}
+
+/// An action whose arguments would change, or may violate a constraint.
+struct Changed<'a> {
+    name: &'a str,
+    /// Parameters that lose their strings.
+    strings: Vec<&'a Param>,
+    /// True if parameters have changed places.
+    is_mixed: bool,
+    /// A constraint that the action did not have, and its parameters.
+    constraint: Option<(&'a Constraint, &'a [Param])>,
+}
+
+/// A constraint that is not the one from before.
+fn new_constraint<'a>(old: &Option<Constraint>, new: &'a Option<Constraint>) -> Option<&'a Constraint> {
+    let text = old.as_ref().map(Constraint::text);
+    new.as_ref().filter(|new| Some(new.text()) != text)
+}
+
+/// The declaration of a table.
+fn declared(control: &Control, table: TableId) -> &p4jet_ir::Table {
+    &control.program().tables[table.index()]
+}
+
+impl Pipeline {
+    /// The part of the state of `control`, written with this P4Info, that is lost with the P4Info `new` for the program of `next`:
+    /// one line for each, or nothing.
+    pub(crate) fn lost_with(&self, new: &Pipeline, control: &Control, next: &Control) -> Option<String> {
+        // So that both show the same strings.
+        new.take_kept(control);
+        let mut lost = Lost::default();
+        for table in self.tables.values() {
+            match new.tables.values().find(|new| new.name == table.name) {
+                // Tables with other keys are reported with their entries, as are those that the program lacks.
+                Some(found) if declared(control, table.table).keys == declared(next, found.table).keys => {
+                    self.lose_of_table(table, found, new, control, &mut lost);
+                }
+                Some(_) => {}
+                None if next.program().tables.iter().any(|next| next.name == table.name) => {
+                    let count = control.switch().table(table.table).len();
+                    if count > table.initial as usize {
+                        lost.push(|| {
+                            format!("table `{}`: the new P4Info has none with this name", table.name)
+                        });
+                    }
+                }
+                None => {}
+            }
+        }
+        self.lose_of_profiles(new, control, &mut lost);
+        for set in self.value_sets.values() {
+            let Some(found) = new.value_sets.values().find(|new| new.name == set.name) else { continue };
+            let keys = self.lost_keys(&set.keys, &found.keys, new);
+            if !keys.is_empty() {
+                for (_, entry) in control.switch().table(set.table).entries() {
+                    self.lose_of_key(&set.name, &keys, &entry.key, &mut lost);
+                }
+            }
+        }
+        for meter in self.meters.values() {
+            let Some(found) = new.meters.values().find(|new| new.name == meter.name) else { continue };
+            let types = (meter.meter_type, found.meter_type);
+            lose_of_meter(&meter.name, types, meter.instance, 0..meter.size, control, &mut lost);
+        }
+        for register in self.registers.values() {
+            if let Some(found) = new.registers.values().find(|new| new.name == register.name) {
+                self.lose_of_register(register, found, new, control, next, &mut lost);
+            }
+        }
+        for id in self.wanted().keys() {
+            let name = &self.digests[id];
+            if !new.digests.values().any(|new| new == name) {
+                lost.push(|| {
+                    format!(
+                        "digest `{name}`: the new P4Info has none with this name, but it has a DigestEntry"
+                    )
+                });
+            }
+        }
+        let more = lost.count - lost.lines.len();
+        if more > 0 {
+            lost.lines.push(format!("and {more} more"));
+        }
+        (lost.count > 0).then(|| lost.lines.join("\n"))
+    }
+
+    fn lose_of_table(
+        &self,
+        table: &Table,
+        found: &Table,
+        new: &Pipeline,
+        control: &Control,
+        lost: &mut Lost,
+    ) {
+        let keys = self.lost_keys(&table.keys, &found.keys, new);
+        let actions = self.changed_actions(table, new);
+        let constraint = new_constraint(&table.constraint, &found.constraint).is_some();
+        let name = &table.name;
+        if let Some(default) = control.default_action(table.table) {
+            self.lose_of_action(name, &default, &actions, true, lost);
+        }
+        let switch = control.switch();
+        if !keys.is_empty() || !actions.is_empty() || constraint {
+            for (handle, entry) in switch.table(table.table).entries() {
+                // The new program brings its own.
+                if table.is_const || handle.0 < table.initial {
+                    continue;
+                }
+                self.lose_of_key(name, &keys, &entry.key, lost);
+                self.lose_of_action(name, &entry.action, &actions, false, lost);
+                let priority = table.show_priority(handle, entry.priority);
+                if constraint && let Err(refusal) = new.check_constraint(found, &entry.key, priority) {
+                    lost.push(|| refusal.message);
+                }
+            }
+        }
+        if let Some(meter) = table.meter.filter(|_| table.meter_type != found.meter_type) {
+            let rows: Vec<u32> = {
+                let entries = switch.table(table.table);
+                entries.entries().map(|(handle, _)| entries.row_of(handle)).chain([DEFAULT_ROW]).collect()
+            };
+            let types = (table.meter_type, found.meter_type);
+            lose_of_meter(&format!("the direct meter of {name}"), types, meter, rows, control, lost);
+        }
+    }
+
+    fn lose_of_profiles(&self, new: &Pipeline, control: &Control, lost: &mut Lost) {
+        for profile in self.profiles.values() {
+            let store = control.schema().profile_table(profile.instance).and_then(|of| control.profile(of));
+            let (Ok(table), Ok(store)) = (self.profile_table(profile), store) else { continue };
+            let actions = self.changed_actions(table, new);
+            if !actions.is_empty() {
+                for (_, action) in store.members() {
+                    self.lose_of_action(&profile.name, &action, &actions, false, lost);
+                }
+            }
+        }
+    }
+
+    /// True if the strings of a field are not those of the new one.
+    fn loses_strings(&self, old: &Field, field: Option<&Field>, new: &Pipeline) -> bool {
+        let Outside::String(space) = old.outside else { return false };
+        let uri = |field: &Field| match field.outside {
+            Outside::String(space) => Some(&new.uris()[space]),
+            _ => None,
+        };
+        field.and_then(uri) != Some(&self.uris()[space])
+    }
+
+    fn lost_keys<'a>(&self, old: &'a [Key], found: &[Key], new: &Pipeline) -> Vec<&'a Key> {
+        let loses = |key: &&Key| {
+            let field = found.iter().find(|found| found.place == key.place).map(|found| &found.field);
+            self.loses_strings(&key.field, field, new)
+        };
+        old.iter().filter(loses).collect()
+    }
+
+    /// The actions of a table that the new P4Info changes, by their index.
+    fn changed_actions<'a>(&'a self, table: &Table, new: &'a Pipeline) -> HashMap<u32, Changed<'a>> {
+        let changed = |old: &'a Action| {
+            let found = new.actions.values().find(|new| new.name == old.name)?;
+            let at = |param: &Param| found.params.iter().find(|found| found.place == param.place);
+            let loses = |param: &&Param| self.loses_strings(&param.field, at(param).map(|p| &p.field), new);
+            let changed = Changed {
+                name: &old.name,
+                strings: old.params.iter().filter(loses).collect(),
+                is_mixed: old.params.iter().any(|param| {
+                    found.params.iter().any(|p| p.field.name == param.field.name && p.place != param.place)
+                }),
+                constraint: new_constraint(&old.constraint, &found.constraint)
+                    .map(|new| (new, &*found.params)),
+            };
+            let is_same = changed.strings.is_empty() && !changed.is_mixed && changed.constraint.is_none();
+            (!is_same).then_some(changed)
+        };
+        let actions = table.actions.iter();
+        actions.filter_map(|listed| Some((listed.index, changed(&self.actions[&listed.id])?))).collect()
+    }
+
+    /// The string of a number, unless it is the number in decimal digits.
+    fn string_of(&self, field: &Field, value: &BigUint) -> Option<String> {
+        let shown = self.strings.show(field, value);
+        (*shown != *value.to_string().as_bytes()).then(|| String::from_utf8_lossy(&shown).into_owned())
+    }
+
+    fn lose_of_key(&self, of: &str, keys: &[&Key], matches: &[KeyMatch], lost: &mut Lost) {
+        for key in keys {
+            let value = match &matches[key.place] {
+                KeyMatch::Exact(value)
+                | KeyMatch::Lpm { value, .. }
+                | KeyMatch::Ternary { value, .. }
+                | KeyMatch::Optional(Some(value))
+                | KeyMatch::Range { lo: value, .. } => value,
+                KeyMatch::Optional(None) => continue,
+            };
+            if let Some(string) = self.string_of(&key.field, value) {
+                let field = key.field.shown();
+                lost.push(|| format!("`{of}`: {field} of an entry is `{string}`, and has no strings now"));
+            }
+        }
+    }
+
+    fn lose_of_action(
+        &self,
+        of: &str,
+        action: &p4jet_tables::Action,
+        actions: &HashMap<u32, Changed<'_>>,
+        as_default: bool,
+        lost: &mut Lost,
+    ) {
+        if action.as_member().or(action.as_group()).is_some() {
+            return;
+        }
+        let Some(changed) = actions.get(&action.action) else { return };
+        let name = changed.name;
+        if changed.is_mixed {
+            lost.push(|| {
+                format!("`{of}`: the parameters of `{name}`, which an entry has, are in another order now")
+            });
+        }
+        for param in &changed.strings {
+            let string = action.data.get(param.place).and_then(|value| self.string_of(&param.field, value));
+            if let Some(string) = string {
+                let field = param.field.shown();
+                lost.push(|| format!("`{of}`: {field} of `{name}` is `{string}`, and has no strings now"));
+            }
+        }
+        if let Some((constraint, params)) = changed.constraint.filter(|_| !as_default) {
+            let value = |param: &Param| action.data.get(param.place).cloned();
+            let values: Option<Vec<BigUint>> = params.iter().map(value).collect();
+            // With other parameters, the program does not keep the entry.
+            let Some(values) = values else { return };
+            let values: Vec<_> = values.into_iter().map(p4jet_p4info::constraints::Value::Number).collect();
+            if let Err(violation) = constraint.check(&values, 0) {
+                lost.push(|| format!("`{of}`: action `{name}`: {violation}"));
+            }
+        }
+    }
+
+    fn lose_of_register(
+        &self,
+        old: &Register,
+        found: &Register,
+        new: &Pipeline,
+        control: &Control,
+        next: &Control,
+        lost: &mut Lost,
+    ) {
+        let is_plain = |register: &Register| matches!(register.spec.type_spec, Some(DataType::Bitstring(_)));
+        let is_same = old.spec == found.spec
+            && self.p4info().type_info == new.p4info().type_info
+            && control.program().errors == next.program().errors;
+        if is_same || (is_plain(old) && is_plain(found)) {
+            return;
+        }
+        let show = |pipeline: &Pipeline, control: &Control, register: &Register, value: &BigUint| {
+            let show = |types: &crate::data::Types<'_>| crate::data::show(&register.spec, types, value).ok();
+            pipeline.with_types(control, true, show)
+        };
+        // Registers of other sizes are reported as a whole.
+        for cell in 0..old.size.min(found.size) {
+            let value = control.register_value(old.instance, cell).unwrap_or_default();
+            let (before, after) = (show(self, control, old, &value), show(new, next, found, &value));
+            if !agree(before.as_ref(), after.as_ref()) {
+                let name = &old.name;
+                lost.push(|| {
+                    format!("register `{name}`: cell {cell} would be another value of its new type")
+                });
+            }
+        }
+    }
+}
+
+/// True if two forms of the same bits are the same to clients. A string of decimal digits and the number are.
+fn agree(old: Option<&P4Data>, new: Option<&P4Data>) -> bool {
+    match (old.and_then(|old| old.data.as_ref()), new.and_then(|new| new.data.as_ref())) {
+        (Some(DataValue::Bitstring(old)), Some(DataValue::Bitstring(new))) => {
+            old == new || {
+                let digits =
+                    |of: &[u8], number: &[u8]| BigUint::from_bytes_be(number).to_string().as_bytes() == of;
+                digits(old, new) || digits(new, old)
+            }
+        }
+        (Some(DataValue::Struct(old)), Some(DataValue::Struct(new)))
+        | (Some(DataValue::Tuple(old)), Some(DataValue::Tuple(new))) => {
+            let mut members = old.members.iter().zip(&new.members);
+            old.members.len() == new.members.len() && members.all(|(old, new)| agree(Some(old), Some(new)))
+        }
+        (old, new) => old == new,
+    }
+}
+
+/// Reports the configurations of a meter that its new type does not have.
+fn lose_of_meter(
+    name: &str,
+    (old, new): (MeterType, MeterType),
+    meter: InstanceId,
+    cells: impl IntoIterator<Item = u32>,
+    control: &Control,
+    lost: &mut Lost,
+) {
+    let fits = |of: &Rates| {
+        let config = show_rates(old, of);
+        rates(new, &config).is_ok() && show_rates(new, of) == config
+    };
+    let state = control.switch().state();
+    for cell in if old == new { None } else { Some(cells) }.into_iter().flatten() {
+        if let Ok(Some(of)) = state.meter_rates(meter.0, cell)
+            && !fits(&of)
+        {
+            let config = show_rates(old, &of);
+            lost.push(|| format!("meter `{name}`: a {new:?} meter cannot have the {config:?}"));
+        }
+    }
+}
