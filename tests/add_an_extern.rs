@@ -59,7 +59,7 @@ fn the_code_of_the_page_works() {
     for name in ["Cargo.toml", "Cargo.lock"] {
         write(&copy.join(name), &fs::read(root().join(name)).unwrap());
     }
-    for folder in ["crates", "p4"] {
+    for folder in ["crates", "p4", "python"] {
         update(&root().join(folder), &copy.join(folder), &|path| {
             let path = path.strip_prefix(root()).unwrap().to_str().unwrap();
             changed.iter().find(|(name, _)| *name == path).map(|(_, text)| text.clone())

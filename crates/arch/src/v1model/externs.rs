@@ -280,19 +280,26 @@ fn log_msg(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
 }
 
 /// `digest(receiver, data)`: sends the message at once, with the current values of the data. As in bmv2, the receiver
-/// does not matter. Calls with one type of data are one digest for the control plane, named after a named struct,
-/// otherwise numbered.
+/// does not matter. For the control plane, as in P4Info, calls with data of one named type are one digest with that
+/// name, and each other call is a digest with a number.
 fn digest(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     let (data, ty) = (data::bits(cx, call, 1)?, &call.args[1].ty);
-    let state = match memory(cx).digests.get(ty) {
+    let name = match cx.program.declared_name(ty) {
+        Some(name) => name.to_string(),
+        None => {
+            let numbered = &mut memory(cx).numbered_digests;
+            let number = numbered.iter().position(|known| *known == call.span).unwrap_or_else(|| {
+                numbered.push(call.span);
+                numbered.len() - 1
+            });
+            format!("digest_{number}")
+        }
+    };
+    let state = match memory(cx).digests.get(&name) {
         Some(state) => *state,
         None => {
-            let name = match ty {
-                Type::Struct(..) => cx.program.declared_name(ty).unwrap_or_default().to_string(),
-                _ => format!("digest_{}", memory(cx).digests.len()),
-            };
             let state = objects::digest(cx, &name, ty, call.span);
-            memory(cx).digests.insert(ty.clone(), state);
+            memory(cx).digests.insert(name, state);
             state
         }
     };

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use p4jet_analysis::typed::Type;
 use p4jet_ir as ir;
 use p4jet_ir::{BinaryOp, Expr, FieldId, FieldKind};
-use p4jet_lower::{ExternCall, Lowered, Lowerer, Storage, Value, build};
+use p4jet_lower::{ExternCall, Lowered, Lowerer, Span, Storage, Value, build};
 
 /// The state of one lowering.
 #[derive(Default)]
@@ -23,7 +23,10 @@ pub(super) struct Memory {
     pub(super) resubmit: Option<FieldId>,
     pub(super) recirculate: Option<FieldId>,
     pub(super) truncate: Option<TruncateRequest>,
-    pub(super) digests: HashMap<Type, ir::InstanceId>,
+    /// The digests by their names.
+    pub(super) digests: HashMap<String, ir::InstanceId>,
+    /// The calls of digests without a named type, in the order of their numbers.
+    pub(super) numbered_digests: Vec<Span>,
     /// The fields with the colours of direct meters.
     pub(super) colours: HashMap<ir::InstanceId, FieldId>,
 }
