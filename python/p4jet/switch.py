@@ -396,12 +396,7 @@ class Switch:
 
         `commands` is a path, or a text with a line break.
         """
-        if isinstance(commands, str) and "\n" in commands:
-            name, text = "commands", commands
-        else:
-            name = os.fspath(commands)
-            with open(name, encoding="utf-8") as file:
-                text = file.read()
+        name, text = _named_text(commands, "commands")
         output: str = self.request({"commands": text.splitlines(), "name": name})["output"]
         return output
 
@@ -793,6 +788,15 @@ class ProfileControl(_Object):
         return found
 
 
+def _named_text(source: str | os.PathLike[str], name: str) -> tuple[str, str]:
+    """Returns the path and the content of a file, or `name` and a text with a line break."""
+    if isinstance(source, str) and "\n" in source:
+        return name, source
+    path = os.fspath(source)
+    with open(path, encoding="utf-8") as file:
+        return path, file.read()
+
+
 def _rate(packets: int | None, bits: int | None) -> dict[str, int] | None:
     if packets is not None and bits is not None:
         raise ValueError("found packets_per_second and bits_per_second, expected one of them")
@@ -819,12 +823,7 @@ def run_stf(
     Raises :class:`StfError` with the differences and the traces of the packets, or :class:`SwitchError` if the test is malformed.
     """
     compiled = program if isinstance(program, Program) else Program(program)
-    if isinstance(test, str) and "\n" in test:
-        name, text = "test", test
-    else:
-        name = os.fspath(test)
-        with open(name, encoding="utf-8") as file:
-            text = file.read()
+    name, text = _named_text(test, "test")
     checks = 0
     for engine in engines:
         try:

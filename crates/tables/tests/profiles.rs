@@ -3,10 +3,13 @@
 //! On a failure the output contains the seed: pass it to `run`.
 
 use p4jet_tables::*;
+use patience::patiently;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+
+mod patience;
 
 fn actions() -> Vec<ActionSpec> {
     vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![64, 64] }]
@@ -243,17 +246,6 @@ proptest! {
     fn as_the_model(seed: u64) {
         run(seed);
     }
-}
-
-/// The result of a change. On a busy machine, readers that do not get a processor may delay a change for longer than it waits.
-fn patiently<T>(mut change: impl FnMut() -> Result<T, TableError>) -> T {
-    for _ in 0..60 {
-        match change() {
-            Err(TableError::Busy) => {}
-            result => return result.unwrap(),
-        }
-    }
-    panic!("readers prevented a change for a minute");
 }
 
 /// Key 7 names a group all of whose members contain 7; other members, which contain 9, get the handles of deleted ones.

@@ -1,8 +1,11 @@
 //! Readers beside a writer see the old or the new state, never anything else.
 
 use p4jet_tables::*;
+use patience::patiently;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+mod patience;
 
 fn table(keys: &[(u32, MatchKind)], size: u32, row_per_entry: bool) -> Table {
     Table::new(TableSpec {
@@ -30,17 +33,6 @@ fn key_match(kind: MatchKind, value: u64, width: u32) -> KeyMatch {
 /// An action whose data contains the key, twice, and the number of changes of the entry.
 fn action(key: u64, version: u64) -> Action {
     Action { action: 1, data: vec![(key << 32 | version).into(), (key << 32 | version).into()] }
-}
-
-/// Makes a change that fails on a busy machine as long as readers do not get the processor.
-fn until_free<T>(mut change: impl FnMut() -> Result<T, TableError>) -> T {
-    for _ in 0..60 {
-        match change() {
-            Err(TableError::Busy) => {}
-            result => return result.unwrap(),
-        }
-    }
-    panic!("readers hold the table for 60 waits");
 }
 
 /// Stops the readers also when the writer panics.
@@ -125,14 +117,14 @@ fn toggle_sized(keys: &[(u32, MatchKind)], size: u32, row_per_entry: bool) {
         while !all_changes(version) || started.load(Ordering::Relaxed) < 100 {
             assert!(begin.elapsed() < Duration::from_secs(60), "readers or writer do not get on");
             version += 1;
-            until_free(|| table.modify(fixed, action(7, version)));
+            patiently(|| table.modify(fixed, action(7, version)));
             let key = 100 + version * 7919 % 300;
             match handles.remove(&key) {
                 Some(handle) => {
-                    until_free(|| table.delete(handle));
+                    patiently(|| table.delete(handle));
                 }
                 None => {
-                    handles.insert(key, until_free(|| table.insert(entry(key, version))));
+                    handles.insert(key, patiently(|| table.insert(entry(key, version))));
                 }
             }
             if version % 64 == 0 {
@@ -233,10 +225,10 @@ fn nested(mut table: Table, fixed: u32) {
             }
             match present.remove(&(len, beside)) {
                 Some(handle) => {
-                    until_free(|| table.delete(handle));
+                    patiently(|| table.delete(handle));
                 }
                 None => {
-                    present.insert((len, beside), until_free(|| table.insert(entry(ones ^ beside, len))));
+                    present.insert((len, beside), patiently(|| table.insert(entry(ones ^ beside, len))));
                 }
             }
         }
@@ -311,7 +303,7 @@ fn grow_and_shrink(count: u64, specs: &[(u32, MatchKind)], key: impl Fn(u64) -> 
         let mut handles = Vec::new();
         for i in 0..count {
             let action = Action { action: 1, data: vec![i.into(), (i % 7).into()] };
-            handles.push(until_free(|| {
+            handles.push(patiently(|| {
                 table.insert(Entry { key: key(i), priority: (i % 100) as u32, action: action.clone() })
             }));
             end.store(i + 1, Ordering::Release);
@@ -439,10 +431,10 @@ fn the_best_rule_wins_beside_readers() {
             bests[change + 1].store(best_then.unwrap_or(50_000).into(), Ordering::Release);
             match old {
                 Some(handle) => {
-                    until_free(|| table.delete(handle));
+                    patiently(|| table.delete(handle));
                 }
                 None => {
-                    present.insert(priority, until_free(|| table.insert(entry(random >> 40, priority))));
+                    present.insert(priority, patiently(|| table.insert(entry(random >> 40, priority))));
                 }
             }
             change += 1;
