@@ -70,15 +70,20 @@ fn act(of: TableActionType) -> Option<TableAction> {
     Some(TableAction { r#type: Some(of) })
 }
 
-#[test]
-fn ap_8_members_follow_their_watch_ports() {
-    let (f, ports) = fixture();
-    let profile = f.profile("paths");
+/// Inserts the members 1 to 3, which forward to the ports of their numbers.
+fn insert_members(f: &Fixture, profile: u32) {
     for id in 1..4 {
         let action = Some(f.action("forward", &[id.into()]));
         let member = ActionProfileMember { action_profile_id: profile, member_id: id, action };
         assert_eq!(f.code(Insert, EntityKind::ActionProfileMember(member)), OK);
     }
+}
+
+#[test]
+fn ap_8_members_follow_their_watch_ports() {
+    let (f, ports) = fixture();
+    let profile = f.profile("paths");
+    insert_members(&f, profile);
     let member = |id: u32, weight, watch_kind| GroupMember { member_id: id, weight, watch_kind };
     let group = ActionProfileGroup {
         action_profile_id: profile,
@@ -134,11 +139,7 @@ fn ap_8_members_follow_their_watch_ports() {
 fn ap_11_sizes_count_members_whose_watch_ports_are_down() {
     let (f, ports) = fixture();
     let profile = f.profile("paths");
-    for id in 1..4 {
-        let action = Some(f.action("forward", &[id.into()]));
-        let member = ActionProfileMember { action_profile_id: profile, member_id: id, action };
-        assert_eq!(f.code(Insert, EntityKind::ActionProfileMember(member)), OK);
-    }
+    insert_members(&f, profile);
     let group = |group_id, weights: [i32; 2]| {
         let member = |(id, weight): (u32, i32)| {
             let watch_kind = Some(WatchKind::WatchPort(bytes(id.into())));
