@@ -203,13 +203,18 @@ mod tests {
         }
     }
 
-    /// Tries every interleaving and every reordering that the memory model allows. The routes are 1 and 2, then 3 and 2,
+    /// Tries every interleaving with at most three preemptions, and every reordering that the memory model allows.
+    fn every_interleaving(run: impl Fn() + Send + Sync + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(run);
+    }
+
+    /// The routes are 1 and 2, then 3 and 2,
     /// then 3 alone, so 1 is never the answer. In between comes a change for another key, which the reader may ignore.
     #[test]
     fn a_search_meets_one_change_at_most() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
+        every_interleaving(|| {
             let routes = Routes::<TRIES_MAX>::new();
             let writer = Arc::clone(&routes);
             let writer = thread::spawn(move || {
@@ -231,9 +236,7 @@ mod tests {
     fn the_writer_waits_for_a_reader_that_asks() {
         use std::sync::atomic::AtomicUsize;
         static WAITS: AtomicUsize = AtomicUsize::new(0);
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
+        every_interleaving(|| {
             let routes = Routes::<1>::new();
             let writer = Arc::clone(&routes);
             let writer = thread::spawn(move || {
