@@ -45,14 +45,16 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tonic::Status;
 use tonic::body::Body;
@@ -212,7 +214,7 @@ impl Server {
                 let mut stopped = stopped;
                 std::future::poll_fn(|context| {
                     let _ = accepting.as_mut().poll(context);
-                    std::pin::Pin::new(&mut stopped).poll(context).map(|_| ())
+                    Pin::new(&mut stopped).poll(context).map(|_| ())
                 })
                 .await;
             });
@@ -300,7 +302,7 @@ impl Clients {
 struct Connection {
     shared: Arc<Shared>,
     number: u64,
-    /// Held by the last change that is not in its line yet: changes of a client are made in their order.
+    /// Held by the request whose change goes into its line next.
     order: Arc<tokio::sync::Mutex<()>>,
     /// Room for its Reads.
     reads: Arc<Semaphore>,
@@ -338,6 +340,39 @@ impl Drop for Connection {
     fn drop(&mut self) {
         device::lock(&self.shared.clients).all.remove(&self.number);
         self.shared.refused.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Whether requests with this path change the switch.
+fn is_change(path: &str) -> bool {
+    matches!(path, "/p4.v1.P4Runtime/Write" | "/p4.v1.P4Runtime/SetForwardingPipelineConfig")
+}
+
+/// The place of a request in the order of a client's changes.
+///
+/// It is taken when the request begins: long messages arrive in parts, and later short ones overtake them.
+enum Place {
+    First(OwnedMutexGuard<()>),
+    Later(Pin<Box<dyn Future<Output = OwnedMutexGuard<()>> + Send>>),
+}
+
+impl Place {
+    /// The place behind the earlier requests.
+    fn last(order: &Arc<tokio::sync::Mutex<()>>) -> Place {
+        // The first poll takes the place; a constrained one may yield before that.
+        let mut turn = Box::pin(tokio::task::unconstrained(Arc::clone(order).lock_owned()));
+        match turn.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(turn) => Place::First(turn),
+            Poll::Pending => Place::Later(turn),
+        }
+    }
+
+    /// Waits for the earlier requests. The next one waits until the result is dropped.
+    async fn turn(self) -> OwnedMutexGuard<()> {
+        match self {
+            Place::First(turn) => turn,
+            Place::Later(turn) => turn.await,
+        }
     }
 }
 
@@ -408,7 +443,10 @@ fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     let task = tokio::spawn(async move {
         let service = {
             let connection = Arc::clone(&connection);
-            hyper::service::service_fn(move |request| answer(Arc::clone(&connection), request))
+            hyper::service::service_fn(move |request: Request<Incoming>| {
+                let place = is_change(request.uri().path()).then(|| Place::last(&connection.order));
+                answer(Arc::clone(&connection), place, request)
+            })
         };
         // It ends with the client, or with an error of the protocol.
         let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
@@ -435,14 +473,19 @@ fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
 /// Answers one request.
 async fn answer(
     connection: Arc<Connection>,
+    place: Option<Place>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let call = Call::begin(&connection);
-    let answer = answer_to(connection, request).await;
+    let answer = answer_to(connection, place, request).await;
     Ok(answer.map(|body| Body::new(grpc::Answer { body, _until_sent: call })))
 }
 
-async fn answer_to(connection: Arc<Connection>, request: Request<Incoming>) -> Response<Body> {
+async fn answer_to(
+    connection: Arc<Connection>,
+    mut place: Option<Place>,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let shared = Arc::clone(&connection.shared);
     let is_grpc = request.headers().get(http::header::CONTENT_TYPE).is_some_and(|content| {
         content.as_bytes().starts_with(b"application/grpc")
@@ -481,14 +524,15 @@ async fn answer_to(connection: Arc<Connection>, request: Request<Incoming>) -> R
         .max_encoding_message_size(usize::MAX);
     match method.as_str() {
         "Write" => {
-            grpc.unary(Method(|raw| write(Arc::clone(&connection), raw, Arc::clone(&large))), request).await
+            let write = |raw| write(Arc::clone(&connection), place.take(), raw, Arc::clone(&large));
+            grpc.unary(Method(write), request).await
         }
         "Read" => {
             grpc.server_streaming(StreamMethod(|raw| read(Arc::clone(&connection), raw)), request).await
         }
         "SetForwardingPipelineConfig" => {
-            grpc.unary(Method(|raw| set_pipeline(Arc::clone(&connection), raw, Arc::clone(&large))), request)
-                .await
+            let set = |raw| set_pipeline(Arc::clone(&connection), place.take(), raw, Arc::clone(&large));
+            grpc.unary(Method(set), request).await
         }
         "GetForwardingPipelineConfig" => {
             let get = |raw| {
@@ -548,13 +592,10 @@ struct Watch(Option<Bytes>);
 impl tokio_stream::Stream for Watch {
     type Item = Result<Bytes, Status>;
 
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match self.0.take() {
-            Some(health) => std::task::Poll::Ready(Some(Ok(health))),
-            None => std::task::Poll::Pending,
+            Some(health) => Poll::Ready(Some(Ok(health))),
+            None => Poll::Pending,
         }
     }
 }
@@ -587,11 +628,16 @@ async fn expanded(
     device::result(result).await
 }
 
-async fn write(connection: Arc<Connection>, raw: Bytes, unexpanded: Unexpanded) -> Result<Bytes, Status> {
+async fn write(
+    connection: Arc<Connection>,
+    place: Option<Place>,
+    raw: Bytes,
+    unexpanded: Unexpanded,
+) -> Result<Bytes, Status> {
     let (shared, client) = (&connection.shared, connection.number);
     let device = &shared.device;
     let room = room(shared, &raw, &unexpanded)?;
-    let order = Arc::clone(&connection.order).lock_owned().await;
+    let order = place.unwrap_or_else(|| Place::last(&connection.order)).turn().await;
     let (raw, room) = expanded(shared, (raw, room), &unexpanded).await?;
     let (caller, result) = oneshot::channel();
     if raw.len() <= SHORT_BYTES {
@@ -620,12 +666,13 @@ async fn write(connection: Arc<Connection>, raw: Bytes, unexpanded: Unexpanded) 
 
 async fn set_pipeline(
     connection: Arc<Connection>,
+    place: Option<Place>,
     raw: Bytes,
     unexpanded: Unexpanded,
 ) -> Result<Bytes, Status> {
     let shared = &connection.shared;
     let room = room(shared, &raw, &unexpanded)?;
-    let order = Arc::clone(&connection.order).lock_owned().await;
+    let order = place.unwrap_or_else(|| Place::last(&connection.order)).turn().await;
     let (raw, room) = expanded(shared, (raw, room), &unexpanded).await?;
     let device = &shared.device;
     if !device.check_set(&raw)? {
@@ -675,15 +722,12 @@ impl Drop for Pages {
 impl tokio_stream::Stream for Pages {
     type Item = Result<Bytes, Status>;
 
-    fn poll_next(
-        self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match &mut *device::lock(&self.waiting) {
             Some(pages) => pages.poll_recv(context),
             None => {
                 let text = "the client did not read the answers of its Read in time";
-                std::task::Poll::Ready(Some(Err(Status::resource_exhausted(text))))
+                Poll::Ready(Some(Err(Status::resource_exhausted(text))))
             }
         }
     }
