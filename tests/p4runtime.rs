@@ -3061,6 +3061,25 @@ fn w_1_long_writes_of_others_delay_a_write_by_one_turn() {
     assert!(longest < Duration::from_secs(3), "a Write took {longest:?}");
 }
 
+#[test]
+fn w_20_a_write_does_not_overtake_one_whose_message_is_arriving() {
+    let switch = Switch::start("w20parts");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let info = p4info(PROGRAM);
+    let write = |kind| write_request(vec![update(kind, forward(&info, 7, &[1]))]);
+    let insert = client.begin("Write", &write(v1::UpdateType::Insert).encode_to_vec()).unwrap();
+    std::thread::scope(|threads| {
+        // In the other order, there is nothing to delete.
+        let delete = threads.spawn(|| client.write(&write(v1::UpdateType::Delete)));
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(!delete.is_finished());
+        insert.finish().unwrap();
+        delete.join().unwrap().unwrap();
+    });
+    assert_eq!(forwarded(&client), []);
+}
+
 /// Whatever their length.
 #[test]
 fn w_20_long_and_short_writes_in_flight_keep_their_order() {

@@ -73,6 +73,62 @@ impl tokio_stream::Stream for Sent {
     }
 }
 
+/// The body of a request whose message is sent in parts.
+struct Parts(mpsc::Receiver<Bytes>);
+
+impl http_body::Body for Parts {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Status>>> {
+        self.0.poll_recv(context).map(|part| part.map(|part| Ok(http_body::Frame::data(part))))
+    }
+}
+
+/// A call whose message has been sent in part.
+pub struct Begun {
+    handle: Handle,
+    rest: Bytes,
+    to_server: mpsc::Sender<Bytes>,
+    answer: Pin<Box<dyn Future<Output = Result<http::Response<Incoming>, hyper::Error>> + Send>>,
+}
+
+impl Begun {
+    /// Sends the rest of the message and waits for the answer.
+    ///
+    /// # Errors
+    /// The status of the method.
+    pub fn finish(self) -> Result<(), Status> {
+        let failed = |error: &dyn std::fmt::Display| Status::unavailable(error.to_string());
+        let Begun { handle, rest, to_server, answer } = self;
+        let calling = async move {
+            to_server.send(rest).await.map_err(|error| failed(&error))?;
+            drop(to_server);
+            let (head, mut body) = answer.await.map_err(|error| failed(&error))?.into_parts();
+            let mut status = Status::from_header_map(&head.headers);
+            while let Some(frame) =
+                std::future::poll_fn(|context| http_body::Body::poll_frame(Pin::new(&mut body), context))
+                    .await
+            {
+                let frame = frame.map_err(|error| failed(&error))?;
+                status = frame.trailers_ref().and_then(Status::from_header_map).or(status);
+            }
+            match status {
+                Some(status) if status.code() != tonic::Code::Ok => Err(status),
+                Some(_) => Ok(()),
+                None => Err(Status::internal("an answer without a status")),
+            }
+        };
+        handle.block_on(async {
+            let waited = tokio::time::timeout(WAIT, calling).await;
+            waited.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer")))
+        })
+    }
+}
+
 /// Maximum time for which a client waits for an answer.
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -216,6 +272,28 @@ impl Client {
         let calls: Vec<_> = calls.collect();
         let lost = || Err(Status::internal("the call was lost"));
         calls.into_iter().map(|call| self.handle.block_on(call).unwrap_or_else(|_| lost())).collect()
+    }
+
+    /// Begins a call of a method with one message, of which all but the last byte is sent.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub fn begin(&self, method: &str, message: &[u8]) -> Result<Begun, Status> {
+        let length = u32::try_from(message.len()).map_err(|error| Status::internal(error.to_string()))?;
+        let mut part = [&[0], &length.to_be_bytes()[..], message].concat();
+        let rest = Bytes::from(part.split_off(part.len() - 1));
+        let (to_server, parts) = mpsc::channel(1);
+        let request = http::Request::post(http::Uri::from(path(method)))
+            .header(http::header::CONTENT_TYPE, "application/grpc")
+            .body(Body::new(Parts(parts)))
+            .map_err(|error| Status::internal(error.to_string()))?;
+        let mut channel = self.channel.0.clone();
+        let answer = self.handle.block_on(async {
+            channel.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+            to_server.send(Bytes::from(part)).await.map_err(|error| Status::internal(error.to_string()))?;
+            Ok::<_, Status>(Box::pin(channel.send_request(request)))
+        })?;
+        Ok(Begun { handle: self.handle.clone(), rest, to_server, answer })
     }
 
     fn call_for<T: Message + Default>(&self, method: &str, message: &impl Message) -> Result<T, Status> {
