@@ -1308,8 +1308,18 @@ impl Short {
         let switch = Switch::start(command.args(["-i", "1@mem", "-i", "2@mem"]));
         let client = Client::unix(Path::new(&socket)).unwrap();
         let mut short = Short { switch, client, dir };
-        // The client gets its thread before memory becomes short.
+        // The client gets its thread and the compiler ends its own before memory becomes short.
         short.number("stats", Some("received"));
+        let compiles = || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", short.switch.child.id())).unwrap();
+            let mut names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+            names.any(|name| name.trim() == "compiler")
+        };
+        let end = Instant::now() + common::DEADLINE;
+        while compiles() {
+            assert!(Instant::now() < end, "the compiler has not ended");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         short
     }
 
@@ -1328,10 +1338,15 @@ impl Short {
     fn memory(&self, figure: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.switch.child.id())).unwrap();
         let size = status.lines().find_map(|line| line.strip_prefix(figure));
-        let said = || self.switch.later.iter().collect::<Vec<_>>().join("\n");
-        let size = size.unwrap_or_else(|| panic!("the switch has ended; it said:\n{}\n{status}", said()));
+        let size = size.unwrap_or_else(|| panic!("the switch has ended; {}\n{status}", self.said()));
         let kib: u64 = size.split_whitespace().next().unwrap().parse().unwrap();
         kib << 10
+    }
+
+    /// What the switch says in two seconds.
+    fn said(&self) -> String {
+        let lines = std::iter::from_fn(|| self.switch.later.recv_timeout(Duration::from_secs(2)).ok());
+        format!("it said:\n{}", lines.take(100).collect::<Vec<_>>().join("\n"))
     }
 
     fn number(&mut self, line: &str, of: Option<&str>) -> u64 {
@@ -1626,7 +1641,7 @@ fn without_memory_small_requests_do_not_end_the_switch() {
                 &format!("port_remove {}", number + 3),
             ] {
                 let answer = short.client.command(line, true);
-                match answer.unwrap_or_else(|e| panic!("{free_kib} KiB: {line}: {e}")).ok {
+                match answer.unwrap_or_else(|e| panic!("{free_kib} KiB: {line}: {e}; {}", short.said())).ok {
                     true => done += 1,
                     false => refused += 1,
                 }
