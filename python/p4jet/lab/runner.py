@@ -28,7 +28,7 @@ from .errors import LabError
 from .store import QUALITIES, Metric, Samples, Store, key, text_of
 
 if TYPE_CHECKING:
-    from .network import Node
+    from .network import Node, Process
 
 RESERVED = frozenset(
     "session experiment commit started repetition seed status reason duration day "
@@ -229,25 +229,12 @@ class Run:
             if self._is_ending:
                 raise LabError(f"{role}: the run ended before its script started")
             process = _Local(argv, env, log, self.cwd) if node is None else node.spawn(argv, log=log, env=env)
-        lines = _Lines(log)
-        is_stopped = False
-        while True:
-            status = process.poll()
-            # After the status, so that nothing that an ended script wrote is missed.
-            for line in lines.read(to_end=status is not None):
-                self._line(role, line)
-            if status is not None:
-                break
-            fault = self._why_stop(role, log, end, timeout)
-            if fault is not None:
-                process.stop(_STOP_SECONDS)
-                raise LabError(f"{fault}; its last output:\n{_tail(log)}")
-            if not is_stopped and until is not None and until():
-                is_stopped = True
-                process.stop(_STOP_SECONDS)
-                continue
-            time.sleep(_POLL_SECONDS)
-        if status != 0 and not is_stopped:
+        try:
+            status = self._follow(process, role, log, end, timeout, until)
+        except BaseException:
+            process.stop(_STOP_SECONDS)
+            raise
+        if status != 0:
             how = f"was ended by signal {-status}" if status < 0 else f"failed with status {status}"
             raise LabError(f"{role} {how}; its last output:\n{_tail(log)}")
         text = log.read_text(encoding="utf-8", errors="replace")
@@ -264,6 +251,29 @@ class Run:
                 break
         log.touch()
         return log
+
+    def _follow(
+        self, process: _Local | Process, role: str, log: Path, end: float, timeout: float | None, until: Callable[[], bool] | None
+    ) -> int:
+        """Reads the output of a script until it ends. Returns its status, 0 if it was stopped because of `until`."""
+        lines = _Lines(log)
+        is_stopped = False
+        while True:
+            status = process.poll()
+            # After the status, so that nothing that an ended script wrote is missed.
+            for line in lines.read(to_end=status is not None):
+                self._line(role, line)
+            if status is not None:
+                return 0 if is_stopped else status
+            why = self._why_stop(role, log, end, timeout)
+            if why is not None:
+                process.stop(_STOP_SECONDS)
+                raise LabError(f"{why}; its last output:\n{_tail(log)}")
+            if until is not None and until():
+                is_stopped = True
+                process.stop(_STOP_SECONDS)
+            else:
+                time.sleep(_POLL_SECONDS)
 
     def _why_stop(self, role: str, log: Path, end: float, timeout: float | None) -> str | None:
         """Returns why a script must not go on, or ``None``."""
@@ -705,7 +715,7 @@ def _collect(experiment: Experiment, run: Run) -> None:
 
 @contextmanager
 def _guarded(token: str) -> Iterator[None]:
-    """Lets a guard end the scripts of a run if this process is killed: its standard input ends then."""
+    """Lets a guard end all scripts if this process is killed: its standard input ends then."""
     process = subprocess.Popen(
         [sys.executable, "-I", guard.__file__, token], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -713,13 +723,9 @@ def _guarded(token: str) -> Iterator[None]:
     try:
         yield
     finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            process.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(_GRACE_SECONDS)
+        # Every run has ended its own processes, so that the guard has nothing left to do.
+        process.kill()
+        process.communicate()
 
 
 @contextmanager

@@ -44,6 +44,7 @@ CREATE TABLE sessions (
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY,
     session INTEGER NOT NULL REFERENCES sessions(id),
+    point TEXT NOT NULL,
     "values" TEXT NOT NULL,
     repetition INTEGER NOT NULL,
     seed INTEGER NOT NULL,
@@ -51,7 +52,7 @@ CREATE TABLE runs (
     status TEXT NOT NULL,
     reason TEXT NOT NULL,
     duration REAL NOT NULL,
-    UNIQUE (session, "values", repetition)
+    UNIQUE (session, point, repetition)
 );
 CREATE TABLE metrics (
     run INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
@@ -70,7 +71,7 @@ CREATE TABLE samples (
     PRIMARY KEY (run, name)
 );
 """
-# `doubles`: IEEE 754 binary64, little-endian.
+# `point` is what `key` returns for `values`, which are in the order of the experiment. `doubles`: IEEE 754 binary64, little-endian.
 
 QUALITIES = ("measured", "modelled", "limited by the generator")
 """What a value can be: the switch's own measured figure; computed from a model; or the generator's limit, not the switch's."""
@@ -360,8 +361,8 @@ class Store:
 
     def done(self, session: int) -> set[tuple[str, int]]:
         """Returns the point (as :func:`key` writes it) and repetition of each run of a session that succeeded."""
-        found = self._db.execute("SELECT \"values\", repetition FROM runs WHERE session = ? AND status = 'ok'", (session,))
-        return {(values, repetition) for values, repetition in found}
+        found = self._db.execute("SELECT point, repetition FROM runs WHERE session = ? AND status = 'ok'", (session,))
+        return {(point, repetition) for point, repetition in found}
 
     def add(
         self,
@@ -378,13 +379,11 @@ class Store:
         """Stores a run. A `reason` says that it failed. It replaces an earlier run of the same point and repetition."""
         with self._write():
             point = key(values)
-            self._db.execute(
-                'DELETE FROM runs WHERE session = ? AND "values" = ? AND repetition = ?', (session, point, repetition)
-            )
+            self._db.execute("DELETE FROM runs WHERE session = ? AND point = ? AND repetition = ?", (session, point, repetition))
             run = self._db.execute(
-                'INSERT INTO runs (session, "values", repetition, seed, started, status, reason, duration) '
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (session, point, repetition, seed, _now(-duration), "failed" if reason else "ok", reason, duration),
+                'INSERT INTO runs (session, point, "values", repetition, seed, started, status, reason, duration) '
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (session, point, json.dumps(values), repetition, seed, _now(-duration), "failed" if reason else "ok", reason, duration),
             ).lastrowid
             self._db.executemany(
                 "INSERT INTO metrics VALUES (?, ?, ?, ?, ?)",
