@@ -1,6 +1,5 @@
 """Results of experiments: statistics, the store, comparisons, plots, reports, and the commands that show them."""
 
-import argparse
 import csv
 import math
 import random
@@ -12,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from p4jet.lab import commands_results, inventory, plots, session_report, stats
+from p4jet.lab import inventory, plots, session_report, stats
+from p4jet.lab.cli import main
 from p4jet.lab.errors import LabError
 from p4jet.lab.report import Report
 from p4jet.lab.store import Metric, Samples, Selection, Store
@@ -325,40 +325,44 @@ script = "echo RESULT rate $((100 + ${#switch} + RANDOM % 3)) kpps"
 """
 
 
-def command(*arguments: str) -> int:
-    parser = argparse.ArgumentParser(prog="p4jet-lab")
-    commands_results.register(parser.add_subparsers(required=True))
-    parsed = parser.parse_args(arguments)
-    return int(parsed.handler(parsed))
-
-
 def test_commands_run_list_show_compare_and_export(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inventory, "_switches", lambda: {})
-    file, out, of = tmp_path / "quick.toml", tmp_path / "out", ("--store", str(tmp_path / "results.sqlite"))
+    monkeypatch.setenv("P4JET_LAB_STORE", str(tmp_path / "results.sqlite"))
+    file, out = tmp_path / "quick.toml", tmp_path / "out"
     file.write_text(EXPERIMENT)
-    with pytest.raises(LabError, match="there is no store of results yet"):
-        command("results", "list", *of)
-    assert command("run", str(file), "--repetitions", "3", "--out", str(out), *of) == 0
-    text = capsys.readouterr().out
+
+    def command(*arguments: str, fails: bool = False) -> str:
+        """Executes a command and returns its output; of one that fails, its error."""
+        assert main(arguments) == (1 if fails else 0)
+        output, errors = capsys.readouterr()
+        assert bool(errors) == fails
+        return errors or output
+
+    assert "there is no store of results yet" in command("results", "list", fails=True)
+    text = command("run", str(file), "--repetitions", "3", "--out", str(out))
     assert "6/6 switch=b repetition 3: ok" in text and "6 runs succeeded, 0 failed" in text
     assert {"report.md", "report.html", "runs.csv", "plots", "logs"} == {path.name for path in out.iterdir()}
-    assert command("run", str(file), "--only", "switch=a", "--repetitions", "1", *of) == 0
-    assert "a       rate    kpps" in capsys.readouterr().out
-    assert command("results", "list", *of) == 0
-    assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()] == [["session", "experiment"], ["1", "quick"], ["2", "quick"]]
-    assert command("results", "show", *of) == 0
-    assert capsys.readouterr().out.startswith("session 2: quick, started ")
-    assert command("results", "compare", "a", "b", "--metric", "rate", *of) == 0
-    assert re.search(r"quick +\(no variables\) +rate +kpps +\S+ \(3\) +\S+ \(3\) ", capsys.readouterr().out)
-    assert command("results", "csv", "1", "--out", str(tmp_path / "x.csv"), *of) == 0
+    assert "a       rate    kpps" in command("run", str(file), "--only", "switch=a", "--repetitions", "1")
+    listed = command("results", "list").splitlines()
+    assert [line.split()[:2] for line in listed] == [["session", "experiment"], ["1", "quick"], ["2", "quick"]]
+    assert command("results", "show").startswith("session 2: quick, started ")
+    compared = command("results", "compare", "a", "b", "--metric", "rate")
+    assert re.search(r"quick +\(no variables\) +rate +kpps +\S+ \(3\) +\S+ \(3\) ", compared)
+    command("results", "csv", "1", "--out", str(tmp_path / "x.csv"))
     assert (tmp_path / "x.csv").read_text() == (out / "runs.csv").read_text()
-    assert command("results", "report", "2", "--out", str(tmp_path / "again"), *of) == 0
-    with pytest.raises(LabError, match="--metric loss: both sides have only: rate"):
-        command("results", "compare", "a", "b", "--metric", "loss", *of)
-    with pytest.raises(LabError, match="--only switch: expected VAR=VALUE"):
-        command("run", str(file), "--only", "switch", *of)
+    assert "report.html" in command("results", "report", "2", "--out", str(tmp_path / "again"))
+    assert "--metric loss: both sides have only: rate" in command("results", "compare", "a", "b", "--metric", "loss", fails=True)
+    assert "--only switch: expected VAR=VALUE" in command("run", str(file), "--only", "switch", fails=True)
+
+
+def test_the_command_fails_if_a_run_has_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inventory, "_switches", lambda: {})
+    file = tmp_path / "quick.toml"
     file.write_text(EXPERIMENT + "\nwaits = ['X']")
-    assert command("run", str(file), "--repetitions", "1", *of) == 1
-    assert "failed: nobody is left to raise event X" in capsys.readouterr().out
+    assert main(["run", str(file), "--repetitions", "1", "--store", str(tmp_path / "results.sqlite")]) == 1
+    output = capsys.readouterr().out
+    assert "failed: nobody is left to raise event X" in output and "0 runs succeeded, 2 failed" in output
