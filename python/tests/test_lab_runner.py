@@ -3,6 +3,7 @@
 import functools
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -306,6 +307,45 @@ def test_resumption_repeats_failures_and_other_content_is_another_session(store:
     assert [(row["session"], row["values"]["n"], row["status"]) for row in rows] == [(1, 1, "ok"), (1, 2, "ok"), (1, 3, "ok")]
     # A complete session is not resumed: the experiment is executed again.
     assert {row["session"] for row in run_all(experiment, store)} == {3}
+
+
+# ---- nodes of a network ----
+
+NETWORK = """
+name = "pair"
+hosts.h1.addresses = ["10.0.0.1/24"]
+hosts.h2.addresses = ["10.0.0.2/24"]
+links = [{ ends = ["h1", "h2"] }]
+"""
+
+ON_NODES = """
+topology = "pair.toml"
+timeout = 20
+[roles.server]
+node = "h2"
+background = true
+script = 'cat /sys/class/net/eth0/address; echo EVENT READY; echo "RESULT in_folder $(ls pair.toml | wc -l)"; sleep 60'
+[roles.client]
+node = "h1"
+waits = ["READY"]
+script = "ping -q -c 2 -i 0.05 -W 2 10.0.0.2"
+[metrics.received]
+pattern = "([0-9]+) received"
+"""
+
+
+def test_scripts_run_on_the_hosts_of_a_topology(tmp_path: Path, store: Store) -> None:
+    (tmp_path / "pair.toml").write_text(NETWORK)
+    (tmp_path / "x.toml").write_text(ON_NODES)
+    if shutil.which("ping") is None:
+        pytest.skip("ping is not on the PATH")
+    row = only(Experiment.from_toml(tmp_path / "x.toml", repetitions=1), store)
+    if "no network namespaces" in row["reason"]:
+        pytest.skip(row["reason"])
+    assert row["reason"] == ""
+    assert {name: metric.value for name, metric in row["metrics"].items()} == {"received": 2, "in_folder": 1}
+    (tmp_path / "x.toml").write_text(ON_NODES.replace('"h2"', '"h3"'))
+    assert "unknown node 'h3'; there are: h1, h2" in only(Experiment.from_toml(tmp_path / "x.toml", repetitions=1), store)["reason"]
 
 
 # ---- experiments from TOML ----

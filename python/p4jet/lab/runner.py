@@ -594,7 +594,7 @@ def execute(
                     metrics=run.metrics, samples=run.samples,
                 )  # fmt: skip
                 left = (time.monotonic() - began) / (number + 1) * (len(todo) - number - 1)
-                outcome = "failed: " + run.failure.splitlines()[0] if run.failure else "ok"
+                outcome = "failed: " + run.failure.splitlines()[0].removesuffix("; its last output:") if run.failure else "ok"
                 progress(
                     f"{total - len(todo) + number + 1}/{total} {describe(point)} repetition {repetition}: {outcome} "
                     f"({duration:.1f} s); {seconds_text(left)} left"
