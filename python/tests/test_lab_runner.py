@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from conftest import ROOT
 from p4jet.lab import guard, inventory
 from p4jet.lab.errors import LabError
 from p4jet.lab.runner import Experiment, Pattern, Run, SampleFile, Script, execute, seconds_text
 from p4jet.lab.store import Row, Store
 
 PACKAGE = Path(guard.__file__).parents[2]
+EXAMPLES = ROOT / "python" / "examples"
 
 
 machine = functools.cache(inventory.machine)
@@ -503,6 +505,31 @@ def test_a_wrong_file_says_what_is_wrong(tmp_path: Path, text: str, fault: str) 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="none.toml: No such file"):
         Experiment.from_toml(tmp_path / "none.toml")
+
+
+def test_the_documented_experiments_run(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = sorted(ROOT.glob("docs/lab*.md"))
+    blocks = [block for page in pages for block in re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)]
+    experiments = [block for block in blocks if "[roles." in block]
+    assert experiments
+    for block in experiments:
+        (tmp_path / "x.toml").write_text(block)
+        rows = run_all(Experiment.from_toml(tmp_path / "x.toml", tags=frozenset({"quick"}), repetitions=1), store)
+        assert [row["reason"] for row in rows] == [""] * len(rows)
+        assert {"rate", "fastest"} <= set(rows[0]["metrics"])
+
+
+def test_the_examples_can_be_read_and_run(store: Store) -> None:
+    for file in EXAMPLES.glob("*.toml"):
+        if "[roles." in file.read_text():
+            Experiment.from_toml(file)
+    experiment = Experiment.from_toml(
+        EXAMPLES / "frame_sizes.toml", tags=frozenset({"quick"}), only={"size": ["64"], "entries": ["100"]}, repetitions=1
+    )
+    if shutil.which(os.environ.get("P4JET", "p4jet")) is None:
+        pytest.skip("the p4jet binary is neither in $P4JET nor on the PATH")
+    (row,) = run_all(experiment, store)
+    assert row["reason"] == "" and row["metrics"]["rate"].value > 0.1
 
 
 def test_durations_are_readable() -> None:
