@@ -225,6 +225,13 @@ def test_time_limit_ends_all_processes_also_those_in_other_sessions(store: Store
     assert processes(duration) == 0
 
 
+def test_processes_without_the_environment_end_with_their_group(store: Store) -> None:
+    duration = f"987.{os.getpid()}3"
+    row = only(one({"client": Script(f"env -i $(command -v sleep) {duration} & sleep 0.1; echo RESULT x 1")}), store)
+    assert row["status"] == "ok"
+    assert processes(duration) == 0
+
+
 def test_a_failing_role_ends_the_others_and_the_sweep_goes_on(store: Store) -> None:
     client = Script("echo EVENT GO; sleep 0.1; test $n = 2; echo RESULT x 1")
     experiment = Experiment("n", {"n": [1, 2]}, {"client": client, "other": Script("sleep 1.2")}, repetitions=1, timeout=4.0)

@@ -13,7 +13,7 @@ from . import session_report
 from .errors import LabError
 from .report import cell_text
 from .runner import Experiment, describe, execute
-from .store import Comparison, Row, Session, Store, default_path
+from .store import Comparison, Row, Session, Store, default_path, text_of
 
 
 def register(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -150,7 +150,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         print(f"A: {arguments.a}\nB: {arguments.b}\n")
         _print_table(
             ["experiment", "point", "metric", "unit", "A", "B", "B to A", "95 % interval", "result", "quality"],
-            [_comparison_row(comparison) for comparison in found],
+            [_comparison_row(comparison, _varying(found)) for comparison in found],
         )
         print(
             "\nA and B: geometric mean (number of runs), or the arithmetic mean where a value is not positive. "
@@ -167,7 +167,14 @@ def _compare(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _comparison_row(of: Comparison) -> list[object]:
+def _varying(found: Sequence[Comparison]) -> set[str]:
+    """Returns the variables that tell the points apart; all if there is only one point."""
+    names = {name for comparison in found for name in comparison.values}
+    several = {name for name in names if len({text_of(comparison.values.get(name, "")) for comparison in found}) > 1}
+    return several or names
+
+
+def _comparison_row(of: Comparison, names: set[str]) -> list[object]:
     mark = "x" if of.difference.kind == "ratio" else ""
     interval = ""
     if of.difference.low is not None:
@@ -175,7 +182,8 @@ def _comparison_row(of: Comparison) -> list[object]:
     means = [f"{cell_text(of.middle(side))} ({len(side)})" for side in (of.a, of.b)]
     sign = "+" if mark == "" and of.difference.value > 0 else ""
     value = f"{sign}{cell_text(of.difference.value)}{mark}"
-    return [of.experiment, describe(of.values), of.metric, of.unit, *means, value, interval, of.difference.verdict, of.quality]
+    point = describe({name: value for name, value in of.values.items() if name in names})
+    return [of.experiment, point, of.metric, of.unit, *means, value, interval, of.difference.verdict, of.quality]
 
 
 def _csv(arguments: argparse.Namespace) -> int:

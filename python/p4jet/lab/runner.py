@@ -129,6 +129,7 @@ class Run:
         """Why the run failed."""
         self._is_ending = False
         self._deferred: list[Callable[[], object]] = []
+        self._groups: list[_Local] = []
         self._waiting: set[str] = set()
         self._finished: set[str] = set()
         self._expected: set[str] | None = None
@@ -228,7 +229,12 @@ class Run:
             # A run that ends kills its scripts. None may start after that.
             if self._is_ending:
                 raise LabError(f"{role}: the run ended before its script started")
-            process = _Local(argv, env, log, self.cwd) if node is None else node.spawn(argv, log=log, env=env)
+            process: _Local | Process
+            if node is None:
+                process = _Local(argv, env, log, self.cwd)
+                self._groups.append(process)
+            else:
+                process = node.spawn(argv, log=log, env=env)
         try:
             status = self._follow(process, role, log, end, timeout, until)
         except BaseException:
@@ -337,6 +343,8 @@ class Run:
         with self._changed:
             self._is_ending = True
             self._changed.notify_all()
+        for group in self._groups:
+            group.end()
         left = guard.end_processes(self.token)
         faults = [f"{left} processes of its scripts cannot be ended"] if left else []
         while self._deferred:
@@ -365,20 +373,36 @@ class _Local:
             raise LabError(f"{argv[0]} cannot be started: {error}") from error
 
     def poll(self) -> int | None:
-        return self._process.poll()
+        """Returns the exit status, negative for a signal, or ``None``.
 
-    def stop(self, timeout: float) -> int:
+        The process stays in the kernel's table until :meth:`end`, so that no other process group can get its number meanwhile.
+        """
+        if self._process.returncode is not None:
+            return self._process.returncode
+        found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+    def stop(self, timeout: float) -> None:
         """Ends the process group: SIGTERM, and after `timeout` seconds SIGKILL."""
-        for number, seconds in ((signal.SIGTERM, timeout), (signal.SIGKILL, _GRACE_SECONDS)):
-            try:
-                os.killpg(self._process.pid, number)
-            except ProcessLookupError:
-                pass  # The group has ended.
-            try:
-                return self._process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                continue
-        raise LabError(f"process {self._process.pid} does not end, even by SIGKILL")
+        self._signal(signal.SIGTERM)
+        end = time.monotonic() + timeout
+        while self.poll() is None and time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
+        self.end()
+
+    def end(self) -> None:
+        """Kills what is left of the process group."""
+        self._signal(signal.SIGKILL)
+        try:
+            self._process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"process {self._process.pid} does not end, even by SIGKILL") from None
+
+    def _signal(self, number: int) -> None:
+        if self._process.returncode is None:
+            os.killpg(self._process.pid, number)
 
 
 class _Lines:
