@@ -46,7 +46,7 @@ SAMPLES_MAX = 10_000_000
 LOG_BYTES_MAX = 64 << 20
 """A script that writes more output fails."""
 
-_POLL_SECONDS = 0.01
+_POLL_SECONDS = 0.02
 """How often the output of a script is read: the delay of an event."""
 _STOP_SECONDS = 3.0
 """How long a script may take to end after SIGTERM."""
@@ -765,11 +765,19 @@ def _no_interrupts() -> Iterator[None]:
 
 
 def _describe(error: Exception) -> str:
-    return str(error) if isinstance(error, LabError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, LabError):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return f"{type(error).__name__}: {error}"
 
 
 def _tail(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace").strip()[-1500:] or "(no output)"
+    """Returns the last lines of a log, at most 15 and 1500 bytes."""
+    with open(log, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - 1500))
+        lines = file.read().decode("utf-8", "replace").strip().splitlines()
+    return "\n".join(lines[-15:]) or "(no output)"
 
 
 def _source(call: Callable[..., object] | None) -> str:
