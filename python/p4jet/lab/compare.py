@@ -1,0 +1,131 @@
+"""The MAC mirror on every switch type that can run here: loss, throughput, offered rate and latency by frame size.
+
+This repeats the study in `data/thesis.json` on one machine, over veth pairs. A switch returns each frame through the port it came
+from, with its MAC addresses exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .dut import CABLE, Bed, DeviceUnderTest
+from .errors import LabError
+from .runner import Experiment, Run
+from .switches import SwitchType
+from .tester import DST, SRC, Measurement, Trace
+from .thesis import FRAMING
+
+SIZES = (64, 128, 256, 512, 1024, 1500)
+QUICK_SIZES = (64, 512, 1500)
+QUICK_SECONDS = 260.0
+"""Time for the runs of a quick comparison."""
+START_SECONDS = 3.0
+"""To create the namespaces and start a switch, about."""
+POINT_SECONDS = 1.8
+"""Of one run, in addition to its traffic: the check, the wait for late frames, the programs' starts."""
+TRAFFIC_SHARE = 1.1 * (1 + 0.3 + 0.5)
+"""Traffic of one run, of `seconds`: full speed, overload, and below saturation, each with a warm-up."""
+
+STATISTICS = ("mean", "sd", "min", "p1", "p25", "p50", "p75", "p99", "max")
+"""Of latencies."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to compare."""
+
+    switches: Sequence[str]
+    """Names of switch types; :data:`~p4jet.lab.dut.CABLE` comes in addition."""
+    sizes: Sequence[int] = SIZES
+    """Bytes of a frame without its frame check sequence."""
+    repetitions: int = 6
+    seconds: float = 2.0
+    """Of traffic at full speed. Overload takes 0.3 of that, latency below saturation 0.5."""
+    latency_rate: float = 10_000.0
+    """Frames per second, below saturation."""
+    clients: int = 10_000
+    flows: int = 1
+    packets: int = 128
+    switch_cpu: int = 0
+    tester_cpu: int = 1
+
+    def quick(self) -> Options:
+        """Returns options for a comparison within five minutes."""
+        sizes = [size for size in self.sizes if size in QUICK_SIZES] or list(self.sizes)[:3]
+        runs, starts = 3 * len(sizes) * (len(self.switches) + 1), 3 * (len(self.switches) + 1)
+        left = QUICK_SECONDS - starts * START_SECONDS - runs * POINT_SECONDS
+        seconds = min(1.0, max(0.2, left / runs / TRAFFIC_SHARE))
+        return Options(
+            self.switches, sizes, 3, round(seconds, 2), self.latency_rate, self.clients, self.flows, self.packets, self.switch_cpu,
+            self.tester_cpu,
+        )  # fmt: skip
+
+
+def experiment(options: Options, bed: Bed) -> Experiment:
+    """Returns the experiment. `bed` keeps the network, and its folder gets traces and logs."""
+    traces: dict[int, Trace] = {}
+
+    def prepare(switch: SwitchType) -> None:
+        switch.mac_mirror(1, DST, SRC)
+
+    def measure(run: Run) -> None:
+        name, size = str(run.values["switch"]), int(str(run.values["size"]))
+        if size not in traces:
+            path = bed.folder / f"trace-{size}.pcap"
+            traces[size] = Trace(path, size, options.clients, options.flows, options.packets).write()
+        with bed.use(name, prepare) as dut:
+            point(run, dut, traces[size], options)
+
+    # The size alternates fastest, so that a switch starts once for all sizes; then the switch, then the repetition.
+    return Experiment(
+        "compare",
+        {"size": list(options.sizes), "switch": [CABLE, *options.switches]},
+        {"tester": measure},
+        repetitions=options.repetitions,
+        timeout=90 + 6 * options.seconds,
+        source=repr(options),
+    )
+
+
+def point(run: Run, dut: DeviceUnderTest, trace: Trace, options: Options) -> None:
+    """Measures one switch with one frame size."""
+    tester = dut.tester()
+    checked = tester.check(trace)
+    fault = checked.fault()
+    if fault:
+        raise LabError(f"pre-flight check of {dut.name} with {trace.size} bytes: {fault}")
+    run.metric("check_bad_mac", checked.bad_mac, "frames")
+    run.metric("check_lost", checked.lost, "frames")
+    full = tester.measure(trace, options.seconds)
+    quality = "limited by the generator" if full.is_limited else "measured"
+    run.metric("offered_rate", full.offered_pps / 1e3, "kpps")
+    run.metric("received_rate", full.received_pps / 1e3, "kpps", quality)
+    run.metric("loss", 100 * full.loss, "%", quality)
+    run.metric("offered", full.offered(FRAMING) / 1e9, "Gbit/s")
+    run.metric("throughput", full.throughput(FRAMING) / 1e9, "Gbit/s", quality)
+    run.metric("throughput_of_frames", full.throughput() / 1e9, "Gbit/s", quality)
+    low = tester.sample(trace, 0.5 * options.seconds, options.latency_rate)
+    latency(run, "latency", low)
+    overload = tester.sample(trace, 0.3 * options.seconds, expected_pps=full.offered_pps)
+    latency(run, "latency_overload", overload)
+
+
+def latency(run: Run, name: str, measured: Measurement) -> None:
+    """Stores latencies in microseconds, the loss while they were measured, and frames with wrong addresses."""
+    run.metric(f"{name}_loss", 100 * measured.loss, "%")
+    run.metric(f"{name}_bad_mac", measured.bad_mac, "frames")
+    if len(measured.latencies) == 0:
+        return
+    found = summary(measured.latencies.tolist())
+    for statistic in STATISTICS:
+        run.metric(f"{name}_{statistic}", 1e6 * found[statistic], "µs")
+    run.sample(name, (1e6 * measured.latencies).tolist(), "µs")
+
+
+def summary(values: Sequence[float]) -> Mapping[str, float]:
+    """Returns :data:`STATISTICS` of values."""
+    from . import stats
+
+    found = {f"p{percent}": stats.percentile(values, percent) for percent in (1, 25, 50, 75, 99)}
+    return {"mean": stats.mean(values), "sd": stats.sd(values), "min": min(values), "max": max(values), **found}

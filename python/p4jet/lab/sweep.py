@@ -1,0 +1,161 @@
+"""Throughput over memory ports by entries, frame size and cores, as the study of a VXLAN gateway did with NFPA.
+
+There is no wire: packets come from memory and leave to memory, so this is the speed of the program, without interfaces.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import gateway_workload
+from .errors import LabError
+from .runner import Experiment, Run
+from .tester import p4jet_binary
+
+FRAMING = 20
+"""Bytes of preamble and gap. Frame sizes of this experiment include the frame check sequence, as in RFC 2544."""
+CAPTURE_MAX = 256 << 20
+"""Bytes of a capture; larger points are left out."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A program with entries and packets for it."""
+
+    program: str
+    """A folder and file of the checkout's `programs`."""
+    size_min: int
+    protocol: str | None = None
+    """Of `p4jet gen`; ``None``: :mod:`~p4jet.lab.gateway_workload`."""
+    direction: str = ""
+    entries_max: int = 1_000_000
+
+
+WORKLOADS = {
+    "gateway-inbound": Workload("vxlan_gateway", 64, None, "inbound"),
+    "gateway-outbound": Workload("vxlan_gateway", 114, None, "outbound"),
+    "l2": Workload("basic_l2", 64, "l2"),
+    "router": Workload("simple_router", 64, "ipv4"),
+}
+"""The gateway's directions are those of the study: a tunnel begins (inbound) or ends (outbound)."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to sweep. Points vary one variable at a time from the smallest values, unless `full`."""
+
+    workloads: Sequence[str] = ("gateway-inbound", "gateway-outbound")
+    entries: Sequence[int] = (100, 1000, 10_000, 100_000)
+    sizes: Sequence[int] = (64, 128, 256, 512, 1024, 1280, 1518)
+    cores: Sequence[int] = (1, 2)
+    repetitions: int = 6
+    seconds: float = 0.5
+    full: bool = False
+    programs: Path | None = None
+
+
+def programs_folder(wanted: Path | None) -> Path:
+    """Returns the folder of the shipped P4 programs: `wanted`, else that of this checkout, else ``./programs``."""
+    candidates = [wanted] if wanted else [Path(__file__).resolve().parents[3] / "programs", Path("programs")]
+    for folder in candidates:
+        if (folder / "vxlan_gateway" / "vxlan_gateway.p4").exists():
+            return folder
+    raise LabError(
+        f"no p4jet programs in {' or '.join(map(str, candidates))}; give the folder `programs` of a checkout with --programs"
+    )
+
+
+def experiment(options: Options, folder: Path) -> Experiment:
+    """Returns the experiment; `folder` holds entries and packets while it runs."""
+    for name in options.workloads:
+        if name not in WORKLOADS:
+            raise LabError(f"unknown workload {name}; there are: {', '.join(WORKLOADS)}")
+    programs = programs_folder(options.programs)
+    least = {"entries": min(options.entries), "cores": min(options.cores)}
+
+    def skip(values: Mapping[str, object]) -> str | None:
+        workload = WORKLOADS[str(values["workload"])]
+        entries, size, cores = (int(str(values[name])) for name in ("entries", "size", "cores"))
+        usable = [candidate for candidate in options.sizes if candidate >= workload.size_min]
+        smallest = min(usable, default=workload.size_min)
+        # The smallest size stands for the smallest that fits a tunnel.
+        if size < workload.size_min and (size != min(options.sizes) or workload.size_min in options.sizes):
+            return f"a frame needs {workload.size_min} bytes"
+        if entries > workload.entries_max:
+            return f"at most {workload.entries_max} entries"
+        if workload.protocol and entries * (size + 12) > CAPTURE_MAX:
+            return f"the capture would be larger than {CAPTURE_MAX >> 20} MiB"
+        is_smallest = size == min(options.sizes) or size == smallest
+        at = [entries != least["entries"], not is_smallest, cores != least["cores"]]
+        # Cores also with the most entries, which do not fit the caches.
+        if at == [True, False, True] and entries == max(options.entries):
+            return None
+        return "not on an axis: use --full" if sum(at) > 1 and not options.full else None
+
+    def measure(run: Run) -> None:
+        workload = WORKLOADS[str(run.values["workload"])]
+        entries, size, cores = (int(str(run.values[name])) for name in ("entries", "size", "cores"))
+        commands, capture = inputs(workload, str(run.values["workload"]), entries, max(size, workload.size_min), folder)
+        source = programs / workload.program / f"{workload.program}.p4"
+        report = bench(source, commands, capture, options.seconds, cores)
+        if report["drops"]:
+            raise LabError(f"{report['drops']} of {report['packets']} packets were dropped, expected none")
+        run.metric("rate", report["mpps"], "Mpps")
+        run.metric("wire_rate", report["mpps"] * 8 * (max(size, workload.size_min) + FRAMING) / 1e3, "Gbit/s", "modelled")
+        run.metric("memory", report["memory_bytes"] / 2**20, "MiB")
+        run.metric("load_time", report["load_ms"] / 1e3, "s")
+        if cores > 1:
+            run.metric("speedup", report["speedup"], "")
+
+    return Experiment(
+        "sweep",
+        {"workload": options.workloads, "entries": options.entries, "size": options.sizes, "cores": options.cores},
+        {"bench": measure},
+        repetitions=options.repetitions,
+        timeout=300,
+        skip=skip,
+    )
+
+
+def inputs(workload: Workload, name: str, entries: int, size: int, folder: Path) -> tuple[Path, Path]:
+    """Returns the files of runtime commands and packets, which it creates if they are missing."""
+    place = folder / f"{name}-{entries}-{size}"
+    if workload.protocol is None:
+        if not place.exists():
+            # As many packets as fill a second-level cache.
+            with tempfile.TemporaryDirectory(dir=folder) as new:
+                gateway_workload.write(Path(new), workload.direction, entries, size, packets=max(2048, (1 << 22) // size))
+                Path(new).rename(place)
+                Path(new).mkdir()
+        return place / "entries.cmd", place / "packets.pcap"
+    commands, capture = place / f"w.{workload.program}.cmd", place / f"w.{size}bytes.pcap"
+    if not (commands.exists() and capture.exists()):
+        place.mkdir(exist_ok=True)
+        command = [p4jet_binary(), "gen", "-p", workload.protocol, "-n", str(entries), "--sizes", str(size)]
+        command += ["--random", "ip,mac", "--entries-for", workload.program, "--name", "w", "-o", str(place)]
+        _run(command, 120)
+        if not commands.exists():
+            raise LabError(f"p4jet gen writes no {entries} entries for {workload.program}: its tables are too small")
+    return commands, capture
+
+
+def bench(program: Path, commands: Path, capture: Path, seconds: float, cores: int) -> dict[str, float]:
+    """Returns the report of `p4jet bench`."""
+    command = [p4jet_binary(), "bench", str(program), "--commands", str(commands), "--pcap", str(capture)]
+    report: dict[str, float] = json.loads(_run([*command, "--seconds", str(seconds), "--cores", str(cores), "--json"], 240))
+    return report
+
+
+def _run(command: list[str], timeout: float) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{' '.join(command[:2])} did not end within {timeout:.0f} s") from None
+    if done.returncode != 0:
+        raise LabError(f"{' '.join(command)}: {done.stderr.strip()[-600:]}")
+    return done.stdout
