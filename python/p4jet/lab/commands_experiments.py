@@ -21,7 +21,7 @@ from .tester import SIZE_MAX, SIZE_MIN
 
 
 def register(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Adds the subcommands. The function in `handler` of the parsed arguments executes one and returns the exit status."""
+    """Adds the subcommands. The function in `action` of the parsed arguments executes one and returns the exit status."""
     compared = subparsers.add_parser("compare", help="the MAC mirror on every switch type", description=compare.__doc__)
     _add_common(compared, quick="within five minutes: fewer sizes, 3 repetitions, shorter runs")
     _add_switches(compared)
@@ -30,7 +30,7 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     compared.add_argument("--latency-rate", type=_number(1, 1e7), default=10_000.0, metavar="N", help="frames per second (default: 10000)")
     compared.add_argument("--clients", type=_whole(1, 1 << 20), default=10_000, metavar="N", help="of the trace (default: 10000)")
     compared.add_argument("--flows", type=_whole(1, 60_000), default=1, metavar="N", help="of each client (default: 1)")
-    compared.set_defaults(handler=_compare)
+    compared.set_defaults(action=_compare)
 
     scaled = subparsers.add_parser("scale", help="one rule or the most, one flow or many", description=scale.__doc__)
     _add_common(scaled, quick="at most 16384 rules, 2 repetitions of 0.3 s")
@@ -39,7 +39,7 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     scaled.add_argument("--size", type=_whole(SIZE_MIN, SIZE_MAX), default=256, metavar="B", help="frame size (default: 256)")
     scaled.add_argument("--rules-max", type=_whole(1, COUNT_MAX), default=COUNT_MAX, metavar="N", help="where the search begins")
     scaled.add_argument("--seconds", type=_number(0.05, 600), default=1.0, metavar="S", help="of traffic (default: 1)")
-    scaled.set_defaults(handler=_scale)
+    scaled.set_defaults(action=_scale)
 
     updated = subparsers.add_parser("update", help="rule updates under traffic", description=update.__doc__)
     _add_common(updated, quick="one size and rate, 1 repetition of 20 updates")
@@ -47,7 +47,7 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     updated.add_argument("--kinds", type=_names(KINDS), metavar="K,…", help=f"of {', '.join(KINDS)} (default: all)")
     updated.add_argument("--sizes", type=_sizes, metavar="B,…", help="frame sizes (default: 256,1000,1500)")
     updated.add_argument("--rates", type=_wholes(1, 100_000), metavar="MBIT,…", help="offered Mbit/s (default: 10,50,100)")
-    updated.set_defaults(handler=_update)
+    updated.set_defaults(action=_update)
 
     swept = subparsers.add_parser("sweep", help="entries, frame size and cores, over memory ports", description=sweep.__doc__)
     _add_common(swept, quick="2 repetitions of 0.1 s, three sizes, up to 10,000 entries")
@@ -58,7 +58,7 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     swept.add_argument("--seconds", type=_number(0.01, 600), default=0.5, metavar="S", help="of one run (default: 0.5)")
     swept.add_argument("--full", action="store_true", help="all combinations, not one variable at a time")
     swept.add_argument("--programs", type=Path, metavar="DIR", help="the folder `programs` of a checkout")
-    swept.set_defaults(handler=_sweep)
+    swept.set_defaults(action=_sweep)
 
 
 def _add_common(parser: argparse.ArgumentParser, *, quick: str) -> None:

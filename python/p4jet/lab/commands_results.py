@@ -16,7 +16,7 @@ from .store import Comparison, Session, Store, default_path
 
 
 def register(subparsers: argparse._SubParsersAction[Any]) -> None:
-    """Adds the subcommands. The function in `handler` of the parsed arguments executes one and returns the exit status."""
+    """Adds the subcommands. The function in `action` of the parsed arguments executes one and returns the exit status."""
     run = subparsers.add_parser("run", help="execute an experiment from a TOML file")
     run.add_argument("file", type=Path, metavar="FILE.toml")
     run.add_argument("--tags", default="", metavar="A,B", help="tags that enable or disable roles and set variables")
@@ -25,16 +25,16 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     run.add_argument("--out", type=Path, metavar="DIR", help="folder for report.md, report.html, runs.csv, plots and logs")
     run.add_argument("--new", action="store_true", help="start a new session instead of continuing an interrupted one")
     _add_store(run)
-    run.set_defaults(handler=_run)
+    run.set_defaults(action=_run)
 
     results = subparsers.add_parser("results", help="list, show, compare and export results")
     kinds = results.add_subparsers(dest="what", required=True, metavar="list|show|compare|csv|report")
     listed = kinds.add_parser("list", help="the sessions in the store")
     listed.add_argument("--experiment", metavar="NAME")
-    listed.set_defaults(handler=_list)
+    listed.set_defaults(action=_list)
     shown = kinds.add_parser("show", help="the results of a session")
     shown.add_argument("session", type=int, nargs="?", help="number; by default the newest")
-    shown.set_defaults(handler=_show)
+    shown.set_defaults(action=_show)
     compared = kinds.add_parser(
         "compare", help="two sessions, days, commits or switches",
         description="Compares A with B. Each is a session (12), a UTC day (2026-07-31), a commit (a8f12d7), a switch (ovs) or a "
@@ -44,15 +44,15 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     compared.add_argument("b", metavar="B")
     compared.add_argument("--experiment", metavar="NAME")
     compared.add_argument("--metric", action="append", metavar="NAME", help="only this metric; repeatable")
-    compared.set_defaults(handler=_compare)
+    compared.set_defaults(action=_compare)
     exported = kinds.add_parser("csv", help="a session as CSV, one row for each run")
     exported.add_argument("session", type=int, nargs="?", help="number; by default the newest")
     exported.add_argument("--out", metavar="FILE", default="/dev/stdout", help="by default standard output")
-    exported.set_defaults(handler=_csv)
+    exported.set_defaults(action=_csv)
     reported = kinds.add_parser("report", help="report.md, report.html, runs.csv and plots of a session")
     reported.add_argument("session", type=int, nargs="?", help="number; by default the newest")
     reported.add_argument("--out", type=Path, metavar="DIR", required=True)
-    reported.set_defaults(handler=_report)
+    reported.set_defaults(action=_report)
     for parser in (listed, shown, compared, exported, reported):
         _add_store(parser)
 

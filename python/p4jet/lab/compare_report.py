@@ -216,19 +216,19 @@ def _rates(report: Report, results: Results, folder: Path) -> None:
 
 
 def _one_switch(report: Report, results: Results, name: str) -> None:
-    """A table in the shape of the thesis's, with the columns of its counterpart."""
+    """A table in the shape of the thesis's, with the values of its counterpart."""
     report.heading(title(name), level=3)
     table: list[list[object]] = [
         [label, *(results.cell(name, size, metric, form) for size in results.sizes)] for metric, label, form in ROWS
     ]
     counterpart = COUNTERPARTS.get(name)
     for card in ("CX5", "SN1000"):
-        for label, text in (("loss (%)", lambda row: f"{100 * row.loss:.2f}"), ("throughput (Gbit/s)", lambda row: f"{row.throughput / 1e9:.2f}")):
-            of_size = {row.size: row for row in mirrors() if (row.switch, row.card) == (counterpart, card)}
-            if of_size:
-                number = next(iter(of_size.values())).table
-                cells = [text(of_size[size]) if size in of_size else "" for size in results.sizes]
-                table.append([f"thesis, Table {number}, {counterpart}, {card}: {label}", *cells])
+        of_size = {row.size: row for row in mirrors() if (row.switch, row.card) == (counterpart, card)}
+        if of_size:
+            name_there = f"thesis, Table {next(iter(of_size.values())).table}, {counterpart}, {card}"
+            shown = [of_size.get(size) for size in results.sizes]
+            table.append([f"{name_there}: loss (%)", *(f"{100 * row.loss:.2f}" if row else "" for row in shown)])
+            table.append([f"{name_there}: throughput (Gbit/s)", *(f"{row.throughput / 1e9:.2f}" if row else "" for row in shown)])
     report.table(["frame (B)", *map(str, results.sizes)], table)
     if counterpart in NOTES:
         report.text(NOTES[counterpart])
@@ -248,9 +248,9 @@ def _beside_the_thesis(report: Report, results: Results) -> None:
     for row in mirrors():
         by.setdefault((row.switch, row.card), {})[row.size] = row
     for (switch, card), of_size in by.items():
-        for label, value in (("received", lambda row: row.received_pps), ("offered", lambda row: row.offered_pps)):
-            cells = [f"{value(of_size[size]) / 1e3:.0f}" if size in of_size else "" for size in results.sizes]
-            rows.append([f"thesis: {switch}, {card}", label, *cells])
+        shown = [of_size.get(size) for size in results.sizes]
+        rows.append([f"thesis: {switch}, {card}", "received", *(f"{row.received_pps / 1e3:.0f}" if row else "" for row in shown)])
+        rows.append([f"thesis: {switch}, {card}", "offered", *(f"{row.offered_pps / 1e3:.0f}" if row else "" for row in shown)])
     report.table(["switch", "kpps", *map(str, results.sizes)], rows)
 
 

@@ -95,8 +95,8 @@ def scale(
                 note = "the search began there" if most == options.rules_max else ""
                 table.append([f"here: {title(name)}", kind, f"{options.rules_max:,}", f"{most:,}", note])
     data = published()["flow_scalability"]
-    for row in data["max_rules"]:
-        table.append([f"thesis: {row['target']}", row["match"], f"{row['documented']:,}", f"{row['operable']:,}", ""])
+    for theirs in data["max_rules"]:
+        table.append([f"thesis: {theirs['target']}", theirs["match"], f"{theirs['documented']:,}", f"{theirs['operable']:,}", ""])
     report.table(["switch", "match", "documented, or begin of the search", "operable", ""], table)
     report.text(f"Thesis: {data['source']} (Table 3.3).")
     report.heading("Rate and latency")
@@ -164,18 +164,17 @@ def update(
     )
     data = published()["rule_updates"]
     report.text(f"Thesis: {data['source']} (Table 3.4), any of its loads:")
-    ranges = lambda ends: f"{ends[0]:g}–{ends[1]:g}"  # noqa: E731
     report.table(
         ["target", "rule", "response (ms)", "sd below (ms)", "updates/s"],
         [
-            [target, kind, ranges(ends), data["response_time_sd_ms"][target], ranges(data["updates_per_s"][target])]
+            [target, kind, _range(ends), data["response_time_sd_ms"][target], _range(data["updates_per_s"][target])]
             for target, kinds in data["response_time_ms"].items()
             for kind, ends in kinds.items()
         ],
     )
     groups: dict[str, list[float]] = {}
-    for (name, kind, _, _), values in pooled.items():
-        groups.setdefault(f"{title(str(name))}, {kind}", []).extend(values)
+    for (switch, kind_of, _, _), values in pooled.items():
+        groups.setdefault(f"{title(str(switch))}, {kind_of}", []).extend(values)
     path = plots.boxes(folder / "plots" / "response.svg", groups, y_label="response time (ms)", log_y=True)
     report.figure(path, "Response times, all sizes and rates: median, quartiles, 1st and 99th percentile, extremes")
     _differences(report, data["environment"], "veth pairs on one machine; switch and controller share its processors")
@@ -241,6 +240,10 @@ def sweep(store: Store, session: int, options: sweep_experiment.Options, folder:
     report.text(f"{data['source']}. " + "\n".join(f"* {text}" for text in [""] + data["statements"])[2:])
     _differences(report, data["environment"], "memory ports, no cards and no wire")
     return _end(report, store, session, {}, folder)
+
+
+def _range(ends: Sequence[float]) -> str:
+    return f"{ends[0]:g}–{ends[1]:g}"
 
 
 def _differences(report: Report, theirs: Sequence[str], ours: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ..errors import LabError
+from ..rules import SWITCH_MAC, TESTER_MAC
 from .base import SwitchType, find, first_line
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -21,6 +22,7 @@ class Ovs(SwitchType):
     title = "Open vSwitch, user space"
     order = 20
     functions = frozenset({"mac-mirror", "forward", "l2", "rules"})
+    rule_kinds = frozenset({"exact", "lpm", "ternary"})
     daemon: ClassVar[tuple[str, ...]] = ("ovs-vswitchd",)
     package: ClassVar[str] = "openvswitch-switch"
 
@@ -70,7 +72,19 @@ class Ovs(SwitchType):
             for port, dst, src in self.mirrors
         ]
         flows += [f"in_port={one + 1},actions=output:{other + 1}" for one, other in self.forwards]
+        if self.rules is not None:
+            flows += [self._rule(number, 2) for number in range(self.rules.count)]
         self.add_flows("\n".join(flows or ["actions=NORMAL"]) + "\n")
+
+    def _rule(self, number: int, port: int) -> str:
+        """Returns the flow of a rule. OpenFlow matches by mask and priority only, so the longer prefix gets the higher priority."""
+        assert self.rules is not None
+        priority = 1 + number % 65535 if self.rules.kind == "ternary" else self.rules.length
+        match = f"priority={priority},ip,nw_dst={self.rules.address(number)}/{self.rules.mask}"
+        return f"{match},actions=set_field:{SWITCH_MAC}->eth_src,set_field:{TESTER_MAC}->eth_dst,dec_ttl,output:{port + 1}"
+
+    def update_rule(self, number: int, port: int) -> None:
+        self.node.run(["ovs-ofctl", "--strict", "mod-flows", f"unix:{self.home}/br0.mgmt", self._rule(number, port)])
 
     def settings(self) -> Mapping[str, str]:
         """Returns what the database has to say before the daemon starts."""
