@@ -12,6 +12,7 @@ Each agent answers requests at a Unix socket: one connection per request, one JS
     {"op": "netlink", "method": "link", "args": ["set"], "kwargs": {"index": "eth0", ...}} -> {}
     {"op": "offloads", "interface": "eth0", "gro": false} -> {}
     {"op": "is_running", "interface": "eth0"} -> {"result": true}
+    {"op": "connect", "address": "127.0.0.1", "port": 50051} -> {} with the descriptor of a connection
     {"op": "write", "path": "/proc/sys/...", "value": "1"} -> {}
     any failure -> {"error": "..."}
 """
@@ -201,6 +202,11 @@ class Agent:
             # SIOCGIFFLAGS: IFF_RUNNING.
             flags = struct.unpack("16sH22x", fcntl.ioctl(control, 0x8913, struct.pack("16sH22x", interface.encode(), 0)))[1]
         client.send({"result": bool(flags & 0x40)})
+
+    def do_connect(self, client: Client, descriptors: list[int], address: str, port: int) -> None:
+        with socket.create_connection((address, port), timeout=2.0) as connection:
+            connection.setblocking(True)
+            client.send({}, (connection.fileno(),))
 
     def do_write(self, client: Client, descriptors: list[int], path: str, value: str) -> None:
         with open(path, "w", encoding="ascii") as file:

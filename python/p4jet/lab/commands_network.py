@@ -77,6 +77,9 @@ def _load(args: argparse.Namespace) -> Topology:
         for switch in topology.switches.values():
             if not equals or switch.name == name:
                 switch.type = kind
+                if kind in types() and "p4" not in types()[kind].functions:
+                    switch.program = switch.commands = switch.runtime = None
+                    switch.options.clear()
     topology.name = args.name or topology.name
     return topology
 
@@ -215,10 +218,8 @@ def _run(node: Node, command: list[str]) -> int:
 
 def _capture(args: argparse.Namespace) -> int:
     node = _choose(args.network).node(args.node)
-    command = ["tcpdump", "-i", node.interface(args.port), "-w", str(args.output.resolve()), "-U", "-n"]
-    if os.geteuid() == 0:
-        # Otherwise tcpdump gives up root before it opens the file.
-        command += ["-Z", "root"]
+    # -Z root: otherwise tcpdump becomes another user, who cannot write the file, before it opens it.
+    command = ["tcpdump", "-i", node.interface(args.port), "-w", str(args.output.resolve()), "-U", "-n", "-Z", "root"]
     if args.count is not None:
         command += ["-c", str(args.count)]
     if args.seconds is not None:

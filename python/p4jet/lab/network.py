@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 10.0
 """How long an agent may take to answer."""
+CONTROLLER = "controller"
+"""The node of controllers, in networks with P4Runtime servers."""
 LOG_SHOWN = 1500
 """Characters of a log that an error quotes."""
 
@@ -163,9 +165,10 @@ class Node:
         timeout: float = 30.0,
         check: bool = True,
         cpu: int | None = None,
+        env: Mapping[str, str] | None = None,
         input: str = "",
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a program to its end and returns its output.
+        """Runs a program to its end and returns its output. `env` adds to the environment, `input` is its standard input.
 
         Raises :class:`LabError` if it cannot start, if it runs longer than `timeout` seconds (it is then killed), or, with
         `check`, if its status is not 0.
@@ -173,7 +176,7 @@ class Node:
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
             stdin.write(input.encode())
             stdin.seek(0)
-            process = self.start(argv, (stdin.fileno(), stdout.fileno(), stderr.fileno()), cpu=cpu)
+            process = self.start(argv, (stdin.fileno(), stdout.fileno(), stderr.fileno()), cpu=cpu, env=env)
             status = process.poll_for(timeout)
             if status is None:
                 process.signal(signal.SIGKILL)
@@ -325,10 +328,13 @@ class Lab:
         self._nodes: dict[str, Node] = {}
         self._switches: dict[str, SwitchType] = {}
         self._wires = Node("_wires", {})
+        self._controller: Node | None = None
+        """Where programs reach the P4Runtime servers of all switches."""
         self._agent: subprocess.Popen[bytes] | None = None
         self._lifeline: socket.socket | None = None
         self._lock: int | None = None
         self._wire_process: Process | None = None
+        self._relay: Process | None = None
         self.runtime = Path()
         """The private folder of the running network."""
         for name, ports in topology.ports().items():
@@ -346,6 +352,9 @@ class Lab:
             self._switches[name] = kind(self._nodes[name], switch, folder or Path())
         if faults:
             raise LabError("\n".join(faults))
+        self._servers = {name: switch.p4runtime for name, switch in self._switches.items() if switch.p4runtime is not None}
+        if self._servers and CONTROLLER not in self._nodes:
+            self._nodes[CONTROLLER] = self._controller = Node(CONTROLLER, {})
 
     def node(self, name: str) -> Node:
         """Returns a host or switch. Raises :class:`LabError` if there is none of this name."""
@@ -383,6 +392,12 @@ class Lab:
             self._wait_for_links()
             for switch in self._switches.values():
                 switch.start()
+            if self._controller is not None:
+                servers = [f"{address}={name}" for name, address in self._servers.items()]
+                argv = [sys.executable, "-m", "p4jet.lab._relay", str(self.runtime), *servers]
+                self._relay = self._controller.spawn(argv, log=self._controller.folder / "relay.log", env=python_environment())
+                for address in self._servers.values():
+                    self._relay.wait_for(f"relay: {address}\n")
             self._write_state()
             for host in self.topology.hosts.values():
                 for command in host.commands:
@@ -408,7 +423,7 @@ class Lab:
             if self._lock is not None:
                 shutil.rmtree(self.runtime, ignore_errors=True)
                 os.close(self._lock)
-            self._agent = self._lifeline = self._lock = self._wire_process = None
+            self._agent = self._lifeline = self._lock = self._wire_process = self._relay = None
 
     # ---- steps of up ----
 
@@ -430,14 +445,12 @@ class Lab:
         command = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
         if os.geteuid() != 0:
             command += ["--user", "--map-root-user"]
-        package = Path(__file__).resolve().parents[2]
-        paths = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])
         self._lifeline, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         log = self.runtime / "agent.log"
         with theirs, open(log, "wb") as out:
             self._agent = subprocess.Popen(
                 [*command, sys.executable, "-m", "p4jet.lab._agent"],
-                stdin=theirs.fileno(), stdout=out, stderr=out, env={**os.environ, "PYTHONPATH": paths}, start_new_session=True,
+                stdin=theirs.fileno(), stdout=out, stderr=out, env={**os.environ, **python_environment()}, start_new_session=True,
             )
         self._lifeline.settimeout(30.0)
         try:
@@ -537,6 +550,11 @@ class Lab:
                         raise LabError(f"{node.name}: {interface} is not up after 5 s")
                     time.sleep(0.01)
 
+    def _kind(self, name: str) -> str:
+        if name in self._switches:
+            return self._switches[name].name
+        return "host" if name in self.topology.hosts else CONTROLLER
+
     def _write_state(self) -> None:
         """Describes the network to `p4jet-lab`."""
         state = {
@@ -545,7 +563,7 @@ class Lab:
             "folder": str(self._folder or self.runtime),
             "nodes": {
                 name: {
-                    "type": self.topology.switches[name].type if name in self._switches else "host",
+                    "type": self._kind(name),
                     "pid": node.pid,
                     "interfaces": node.interfaces,
                     "addresses": self.topology.hosts[name].addresses if name in self.topology.hosts else [],
@@ -660,6 +678,12 @@ def _is_held(runtime: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def python_environment() -> dict[str, str]:
+    """Returns what lets a Python program find this package, however this one found it."""
+    package = str(Path(__file__).resolve().parents[2])
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))}
 
 
 def _napi_threads(interface: str) -> set[int]:

@@ -490,7 +490,7 @@ def _from_tutorial(path: Path, document: object) -> Topology:
     root = reader.read(document, str(path), {"hosts": _table, "switches": _table, "links": lambda value: value})
     for name, table in root.get("hosts", {}).items():
         host = reader.read(table, f"hosts.{name}", {"ip": _text, "mac": _text, "commands": _texts})
-        topology.hosts[name] = Host(name, [host["ip"]] if "ip" in host else [], host.get("mac"), None, host.get("commands", []))
+        topology.hosts[name] = Host(name, [host["ip"]] if "ip" in host else [], host.get("mac"), None, [_tutorial_command(command) for command in host.get("commands", [])])
     for name, table in root.get("switches", {}).items():
         keys_switch: dict[str, Callable[[Any], Any]] = {
             "runtime_json": _text, "cli_input": _text, "program": _text, "cpu_port": str, "priority_queues": str,
@@ -539,6 +539,21 @@ def _tutorial_end(end: str) -> End:
     if match is None:
         raise ValueError(f"found end {end!r}; expected a host, or a switch with its port, such as s1-p2")
     return match[1], int(match[2]) if match[2] else None
+
+
+def _tutorial_command(command: str) -> str:
+    """Returns the command for iproute2: route and arp are in no package that systems still install by default.
+
+    "replace" instead of "add", because the route to a host's own subnet, which one exercise adds, exists.
+    """
+    for pattern, replacement in (
+        (r"route add default gw (\S+) dev (\S+)", r"ip route replace default via \1 dev \2"),
+        (r"arp -i (\S+) -s (\S+) (\S+)", r"ip neigh replace \2 lladdr \3 dev \1"),
+        (r"ip route add (.*)", r"ip route replace \1"),
+    ):
+        if re.fullmatch(pattern, command.strip()):
+            return re.sub(pattern, replacement, command.strip())
+    return command
 
 
 def _tutorial_file(path: Path, name: str) -> Path:

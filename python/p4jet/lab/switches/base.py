@@ -109,6 +109,11 @@ class SwitchType:
             have = ", ".join(sorted(self.functions))
             raise LabError(f"{self.spec.name}: type {self.name} has no function {function}; it has: {have}")
 
+    @property
+    def p4runtime(self) -> str | None:
+        """The address and port of its P4Runtime server, ``127.0.0.1:9559``, if it has one."""
+        return None
+
     # ---- for subclasses ----
 
     def spawn(

@@ -32,6 +32,8 @@ class Ovs(SwitchType):
             _, why = find(program, cls.package, *places)
             if why is not None:
                 return why
+        if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+            return "it may not open /dev/net/tun, which Open vSwitch needs for its bridge: run p4jet-lab as root"
         return None if SCHEMA.exists() else f"there is no {SCHEMA}: install {cls.package}"
 
     @classmethod
@@ -66,7 +68,7 @@ class Ovs(SwitchType):
             self.control("add-port", "br0", name, "--", "set", "interface", name, f"ofport_request={port + 1}", *settings)
             found = self.control("get", "interface", name, "ofport", "error").split()
             if found[0] != str(port + 1):
-                raise LabError(f"{self.spec.name}: Open vSwitch cannot use {interface}: {' '.join(found[1:])}")
+                raise LabError(f"{self.spec.name}: Open vSwitch cannot use {interface}: {' '.join(found[1:])}\n{self.processes[-1].output()[-1500:]}")
         flows = [
             f"in_port={port + 1},dl_dst={dst},actions=set_field:{dst}->eth_src,set_field:{src}->eth_dst,in_port"
             for port, dst, src in self.mirrors

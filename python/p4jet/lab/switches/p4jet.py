@@ -87,6 +87,14 @@ class P4jet(SwitchType):
         """The socket for `p4jet ctl --socket`."""
         return self.node.runtime / f"{self.spec.name}.ctl"
 
+    @property
+    def p4runtime(self) -> str | None:
+        value = self.spec.options.get("p4runtime", False)
+        if value is False:
+            return None
+        text = "127.0.0.1:9559" if value is True else str(value)
+        return text if ":" in text else f"127.0.0.1:{text}"
+
     def start(self) -> None:
         program = self.spec.program
         commands = []
