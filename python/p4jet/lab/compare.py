@@ -7,7 +7,7 @@ from, with its MAC addresses exchanged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .dut import CABLE, Bed, DeviceUnderTest
 from .errors import LabError
@@ -20,6 +20,8 @@ SIZES = (64, 128, 256, 512, 1024, 1500)
 QUICK_SIZES = (64, 512, 1500)
 QUICK_SECONDS = 260.0
 """Time for the runs of a quick comparison."""
+QUICK_SECONDS_MIN = 0.2
+"""The shortest traffic of one run."""
 START_SECONDS = 3.0
 """To create the namespaces and start a switch, about."""
 POINT_SECONDS = 1.8
@@ -53,13 +55,14 @@ class Options:
     def quick(self) -> Options:
         """Returns options for a comparison within five minutes."""
         sizes = [size for size in self.sizes if size in QUICK_SIZES] or list(self.sizes)[:3]
-        runs, starts = 3 * len(sizes) * (len(self.switches) + 1), 3 * (len(self.switches) + 1)
-        left = QUICK_SECONDS - starts * START_SECONDS - runs * POINT_SECONDS
-        seconds = min(1.0, max(0.2, left / runs / TRAFFIC_SHARE))
-        return Options(
-            self.switches, sizes, 3, round(seconds, 2), self.latency_rate, self.clients, self.flows, self.packets, self.switch_cpu,
-            self.tester_cpu,
-        )  # fmt: skip
+        # Of many types two repetitions, so that a run is not too short.
+        for repetitions in (3, 2):
+            starts = repetitions * (len(self.switches) + 1)
+            runs = starts * len(sizes)
+            seconds = (QUICK_SECONDS - starts * START_SECONDS - runs * POINT_SECONDS) / runs / TRAFFIC_SHARE
+            if seconds >= QUICK_SECONDS_MIN:
+                break
+        return replace(self, sizes=sizes, repetitions=repetitions, seconds=round(min(1.0, max(QUICK_SECONDS_MIN, seconds)), 2))
 
 
 def experiment(options: Options, bed: Bed) -> Experiment:
