@@ -98,7 +98,7 @@ def scale(
     for theirs in data["max_rules"]:
         table.append([f"thesis: {theirs['target']}", theirs["match"], f"{theirs['documented']:,}", f"{theirs['operable']:,}", ""])
     report.table(["switch", "match", "documented, or begin of the search", "operable", ""], table)
-    report.text(f"Thesis: {data['source']} (Table 3.3).")
+    report.text(f"Thesis: {data['source']}.")
     report.heading("Rate and latency")
     table = []
     for name in options.switches:
@@ -163,7 +163,7 @@ def update(
         ["switch", "rule", "size (B)", "Mbit/s", "updates", "response p50 (ms)", "mean", "sd", "max", "interruption (ms)", "updates/s"], table
     )
     data = published()["rule_updates"]
-    report.text(f"Thesis: {data['source']} (Table 3.4), any of its loads:")
+    report.text(f"Thesis: {data['source']}, any of its loads:")
     report.table(
         ["target", "rule", "response (ms)", "sd below (ms)", "updates/s"],
         [

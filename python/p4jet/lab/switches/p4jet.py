@@ -126,7 +126,8 @@ class P4jet(SwitchType):
         for name, value in self.spec.options.items():
             if value is not False:
                 argv += [f"--{name}"] if value is True else [f"--{name}", str(value)]
-        self.spawn(argv, until=READY)
+        # A million rules take time.
+        self.spawn(argv, until=READY, timeout=20.0 if self.rules is None else 120.0)
 
     def stop(self) -> None:
         if self._connection is not None:
