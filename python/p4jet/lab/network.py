@@ -116,8 +116,8 @@ class Process:
             time.sleep(0.02)
 
     def __del__(self) -> None:
-        with contextlib.suppress(OSError):
-            os.close(self._pidfd)
+        self._connection.close()
+        os.close(self._pidfd)
 
 
 class Node:
@@ -140,6 +140,8 @@ class Node:
         self.runtime = Path()
         """Short path of a private folder, for sockets."""
         self._logs = 0
+        self._processes: list[Process] = []
+        """Keeps those that run: a process whose object is gone ends."""
 
     @property
     def pid(self) -> int:
@@ -202,14 +204,16 @@ class Node:
     ) -> Process:
         """Starts a program in the background, with its output in the file `log`. `env` adds to the environment.
 
-        The program ends when the :class:`Process` is stopped or forgotten, and at the latest with the network.
+        The program ends when the :class:`Process` is stopped, and at the latest with the network.
         """
         if log is None:
             self._logs += 1
             log = self.folder / f"{self.name}-{os.path.basename(argv[0])}-{self._logs}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(os.devnull, "rb") as stdin, open(log, "wb") as out:
-            return self.start(argv, (stdin.fileno(), out.fileno(), out.fileno()), cpu=cpu, env=env, log=log)
+            process = self.start(argv, (stdin.fileno(), out.fileno(), out.fileno()), cpu=cpu, env=env, log=log)
+        self._processes = [other for other in self._processes if other.poll() is None] + [process]
+        return process
 
     def start(
         self,
@@ -220,7 +224,10 @@ class Node:
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
     ) -> Process:
-        """Starts a program with these descriptors as standard input, output and error. Raises :class:`LabError`."""
+        """Starts a program with these descriptors as standard input, output and error. Raises :class:`LabError`.
+
+        The program ends when nothing refers to the :class:`Process` any more.
+        """
         request = {
             "op": "run",
             "argv": list(argv),
@@ -420,6 +427,9 @@ class Lab:
                 except subprocess.TimeoutExpired:
                     self._agent.kill()
                     self._agent.wait(5.0)
+            for node in (*self._nodes.values(), self._wires):
+                while node._processes:
+                    node._processes.pop().poll_for(1.0)
             if self._lock is not None:
                 shutil.rmtree(self.runtime, ignore_errors=True)
                 os.close(self._lock)
@@ -656,7 +666,7 @@ def _all_locked() -> Iterator[Path]:
 def _new_runtime(name: str) -> tuple[Path, int]:
     """Creates the folder of a network, and takes the lock that says that the network is up."""
     with _all_locked() as base:
-        runtime = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=base))
+        runtime = Path(tempfile.mkdtemp(prefix=f"{name[:12]}-", dir=base))
         if len(str(runtime)) > 70:
             runtime.rmdir()
             raise LabError(f"{runtime} is too long for the path of a socket: set XDG_RUNTIME_DIR to a shorter folder")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import platform
+from pathlib import Path
 
 from ..errors import LabError
+from ..network import Node
 from ..rules import SWITCH_MAC, TESTER_MAC
+from ..topology import Switch
 from .base import SwitchType
 
 
@@ -23,6 +26,11 @@ class LinuxForwarding(SwitchType):
     functions = frozenset({"mac-mirror", "forward", "l3", "rules"})
     rule_kinds = frozenset({"exact", "lpm"})
     options = frozenset({"addresses", "routes"})
+
+    def __init__(self, node: Node, spec: Switch, folder: Path) -> None:
+        super().__init__(node, spec, folder)
+        self.led: list[int] = []
+        """The routing tables of :meth:`_lead` that are in use."""
 
     @classmethod
     def missing(cls) -> str | None:
@@ -87,6 +95,7 @@ class LinuxForwarding(SwitchType):
         table = 1000 + one
         self.node.netlink("route", "replace", dst="default", gateway=hop, oif=interface, table=table)
         self.node.netlink("rule", "add", iifname=self.node.interface(one), table=table, priority=table)
+        self.led.append(table)
 
     def _addresses(self) -> list[tuple[int, ipaddress.IPv4Interface]]:
         found = []
@@ -105,4 +114,6 @@ class LinuxForwarding(SwitchType):
         return value
 
     def stop(self) -> None:
-        """Leaves addresses and routes: they end with the network."""
+        """Leaves addresses and routes, which a new start replaces; they end with the network."""
+        while self.led:
+            self.node.netlink("rule", "del", priority=self.led.pop())

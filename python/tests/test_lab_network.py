@@ -1,0 +1,422 @@
+"""Networks of real namespaces. Needs root (or user namespaces) and a p4jet binary; skips with a message otherwise."""
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import PROGRAMS
+from p4jet.lab import Lab, LabError, Topology
+from p4jet.lab.cli import main
+from p4jet.lab.network import networks, python_environment
+from p4jet.lab.switches import types
+from p4jet.lab.switches.p4jet import binary
+
+ADDRESSES = {"h1": "10.0.0.1", "h2": "10.0.0.2"}
+SECONDS_MAX = 20.0
+"""How long anything may take that the tests wait for."""
+
+
+def _refused() -> "str | None":
+    """Why the system allows no networks."""
+    if os.geteuid() != 0:
+        try:
+            subprocess.run(["unshare", "--user", "--map-root-user", "--net", "true"], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            return "neither root nor user namespaces"
+    return None
+
+
+pytestmark = pytest.mark.skipif(_refused() is not None, reason=f"no network namespaces: {_refused()}")
+needs_p4jet = pytest.mark.skipif(binary() is None, reason="there is no p4jet: set P4JET or build it")
+
+
+@pytest.fixture(autouse=True)
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of networks for each test, so that those of other tests and users are not seen."""
+    # Not in pytest's folder: paths of sockets are short.
+    with tempfile.TemporaryDirectory(prefix="lab-", dir="/tmp") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield Path(folder)
+        assert not networks(), "a test has left a network"
+
+
+def pair(kind: str, **link: float) -> Topology:
+    topology = Topology("pair", static_arp=True)
+    topology.add_switch("s1", type=kind)
+    for name, address in ADDRESSES.items():
+        topology.add_host(name, f"{address}/24")
+        topology.add_link(name, "s1", **link)  # type: ignore[arg-type]
+    return topology
+
+
+def p4jet_pair(folder: Path, **link: float) -> Topology:
+    topology = pair("p4jet", **link)
+    topology.switches["s1"].program = PROGRAMS / "basic_l2" / "basic_l2.p4"
+    topology.switches["s1"].commands = folder / "s1.cmd"
+    lines = [f"table_add forward set_dest {topology.mac(name)} => {port}\n" for port, name in enumerate(ADDRESSES, start=1)]
+    (folder / "s1.cmd").write_text("".join(lines))
+    return topology
+
+
+def toml_pair(folder: Path, kind: str = "bridge") -> Path:
+    file = folder / "pair.toml"
+    file.write_text(
+        "".join(f'[hosts.{name}]\naddress = "{address}/24"\n[[links]]\nends = ["{name}", "s1"]\n' for name, address in ADDRESSES.items())
+        + f'[switches.s1]\ntype = "{kind}"\n'
+    )
+    return file
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., "tuple[int, str, str]"]:
+    """Runs p4jet-lab and returns its status, output and errors."""
+
+    def run(*words: "str | Path", input: str = "") -> "tuple[int, str, str]":
+        capfd.readouterr()
+        monkeypatch.setattr("sys.stdin", io.StringIO(input))
+        status = main(list(map(str, words)))
+        return (status, *capfd.readouterr())
+
+    return run
+
+
+def lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_until(is_so: Callable[[], bool]) -> bool:
+    end = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def ping(lab: Lab, *options: str) -> "list[float]":
+    """Pings from h1 to h2 and returns the round-trip times in milliseconds."""
+    output = lab.node("h1").run(["ping", "-c3", "-i0.1", "-W2", *options, ADDRESSES["h2"]], check=False).stdout
+    return [float(line.partition("time=")[2].split()[0]) for line in output.splitlines() if "time=" in line]
+
+
+@needs_p4jet
+def test_p4jet_forwards_over_links_with_a_delay(tmp_path: Path) -> None:
+    """One way of each link is delayed by the switch, the other by a wire."""
+    with Lab(p4jet_pair(tmp_path, delay=0.01), folder=tmp_path / "logs") as lab:
+        times = ping(lab)
+        assert len(times) == 3 and min(times) >= 40.0, times
+        assert lab.node("s1").interfaces == {1: "eth1", 2: "eth2"}
+        assert "forwarding between" in (tmp_path / "logs/s1.log").read_text()
+    assert not lab.is_up()
+
+
+@needs_p4jet
+def test_a_wire_limits_and_loses() -> None:
+    topology = pair("bridge", loss=1.0)
+    topology.links[1].loss = 0.0
+    with Lab(topology) as lab:
+        assert ping(lab) == []
+    topology = pair("bridge", rate=1e6)
+    with Lab(topology) as lab:
+        # 1000 bytes and headers on four wires: 4 * 8 * 1042 / 1 Mbit/s.
+        assert min(ping(lab, "-s1000")) >= 33.0
+
+
+@pytest.mark.parametrize("kind", ["bridge", "ovs", "p4jet", "p4jet-xdp", "xdp"])
+def test_types_forward_from_port_to_port(kind: str) -> None:
+    why = types()[kind].missing()
+    if why is not None:
+        pytest.skip(why)
+    lab = Lab(pair(kind))
+    lab.running("s1").forward(1, 2)
+    lab.running("s1").forward(2, 1)
+    with lab:
+        assert ping(lab)
+        # Segments arrive with right checksums only if the sender computes them.
+        lab.node("h2").spawn([sys.executable, "-c", ECHO], cpu=0).wait_for("ready")
+        assert lab.node("h1").run([sys.executable, "-c", SEND]).stdout == "20000\n"
+
+
+ECHO = """
+import socket
+with socket.create_server(("10.0.0.2", 7)) as server:
+    print("ready", flush=True)
+    client, _ = server.accept()
+    while data := client.recv(65536):
+        client.sendall(data)
+"""
+SEND = """
+import socket
+with socket.create_connection(("10.0.0.2", 7), timeout=10) as client:
+    client.sendall(bytes(20000))
+    client.shutdown(socket.SHUT_WR)
+    print(sum(len(data) for data in iter(lambda: client.recv(65536), b"")))
+"""
+
+MIRROR, TESTER, STRANGER = "02:00:00:00:00:02", "02:00:00:00:00:01", "02:00:00:00:00:03"
+MIRRORED = """
+import socket, sys
+station, own, stranger = (bytes.fromhex(mac.replace(":", "")) for mac in sys.argv[1:])
+# An IPv4 packet with UDP: from and to documentation addresses, TTL 64.
+packet = bytes.fromhex("4500002e000040004011") + bytes(2) + bytes([198, 51, 100, 1, 198, 51, 100, 2]) + bytes(26)
+words = sum(int.from_bytes(packet[i:i + 2], "big") for i in range(0, 20, 2))
+checksum = ~(words + (words >> 16)) & 0xFFFF
+packet = packet[:10] + checksum.to_bytes(2, "big") + packet[12:]
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x800)) as port:
+    port.bind(("eth0", 0x800))
+    port.settimeout(0.1)
+    for attempt in range(50):
+        port.send(stranger + own + b"\\x08\\x00" + packet)
+        port.send(station + own + b"\\x08\\x00" + packet)
+        try:
+            while True:
+                frame, address = port.recvfrom(2000)
+                if address[2] != socket.PACKET_OUTGOING:
+                    print(frame[:6].hex(":"), frame[6:12].hex(":"), frame[26:34] == packet[12:20], flush=True)
+                    sys.exit()
+        except TimeoutError:
+            pass
+"""
+
+
+@pytest.mark.parametrize("kind", [name for name, kind in types().items() if "mac-mirror" in kind.functions])
+def test_mac_mirrors_exchange_the_addresses(kind: str) -> None:
+    why = types()[kind].missing()
+    if why is not None:
+        pytest.skip(why)
+    topology = Topology("mirror")
+    topology.add_host("h1")
+    topology.add_switch("s1", type=kind, cpu=0)
+    topology.add_link("h1", "s1:1")
+    lab = Lab(topology)
+    lab.running("s1").mac_mirror(1, MIRROR, TESTER)
+    with lab:
+        answer = lab.node("h1").run([sys.executable, "-c", MIRRORED, MIRROR, TESTER, STRANGER]).stdout
+        assert answer == f"{TESTER} {MIRROR} True\n"
+        # A switch can be started again.
+        lab.running("s1").stop()
+        lab.running("s1").start()
+        assert lab.node("h1").run([sys.executable, "-c", MIRRORED, MIRROR, TESTER, STRANGER]).stdout == answer
+
+
+def test_linux_routes() -> None:
+    topology = Topology("router")
+    topology.add_switch("r1", type="linux-forwarding", options={"addresses": ["1@10.0.1.254/24", "2@10.0.2.254/24"]})
+    topology.add_host("h1", "10.0.1.1/24", "2001:db8::1/64", gateway="10.0.1.254")
+    topology.add_host("h2", "10.0.2.2/24", gateway="10.0.2.254", commands=["echo started > started"])
+    topology.add_link("h1", "r1")
+    topology.add_link("h2", "r1")
+    with Lab(topology) as lab:
+        assert "ttl=63" in lab.node("h1").run(["ping", "-c1", "-W5", "h2"]).stdout
+        assert "2001:db8::1" in lab.node("h1").run(["ip", "-6", "addr"]).stdout
+    Path("started").unlink()
+
+
+def test_programs_in_nodes(tmp_path: Path) -> None:
+    with Lab(pair("bridge"), folder=tmp_path) as lab:
+        node = lab.node("h1")
+        assert node.run(["hostname"]).stdout == "h1\n"
+        assert node.run(["cat"], input="text").stdout == "text"
+        assert node.run(["sh", "-c", "exit 3"], check=False).returncode == 3
+        assert node.run(["sh", "-c", "echo $SIGN"], env={"SIGN": "x"}).stdout == "x\n"
+        assert node.run([sys.executable, "-c", "import os; print(os.sched_getaffinity(0))"], cpu=0).stdout == "{0}\n"
+        for argv, error in (
+            (["no-such-program"], "No such file or directory"),
+            (["sh", "-c", "echo why >&2; exit 3"], "status 3: why"),
+            (["sleep", "20"], "still ran after 0.1 s and was killed"),
+        ):
+            with pytest.raises(LabError, match=error):
+                node.run(argv, timeout=0.1 if argv[0] == "sleep" else 10.0)
+        process = node.spawn(["sh", "-c", "echo ready; sleep 100"])
+        process.wait_for("ready", SECONDS_MAX)
+        assert process.poll() is None and lives(process.pid)
+        with pytest.raises(LabError, match="has not written 'more' after 0.1 s: ready"):
+            process.wait_for("more", 0.1)
+        pid = process.pid
+        assert process.stop() == -signal.SIGTERM and not lives(pid)
+        stubborn = node.spawn(["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"])
+        stubborn.wait_for("ready", SECONDS_MAX)
+        assert stubborn.stop(0.2) == -signal.SIGKILL
+        with pytest.raises(LabError, match="ended with status 4: gone"):
+            node.spawn(["sh", "-c", "echo gone; exit 4"]).wait_for("ready", SECONDS_MAX)
+        with open(os.devnull, "r+b") as null:
+            forgotten = node.start(["sleep", "100"], (null.fileno(), null.fileno(), null.fileno()))
+        pid = forgotten.pid
+        del forgotten
+        assert wait_until(lambda: not lives(pid))
+        node.write("/proc/sys/net/ipv4/ip_forward", 1)
+        assert node.run(["cat", "/proc/sys/net/ipv4/ip_forward"]).stdout == "1\n"
+        assert lab.node("h2").run(["cat", "/proc/sys/net/ipv4/ip_forward"]).stdout == "0\n"
+        for call in (
+            lambda: node.write("/proc/sys/none", 1),
+            lambda: node.netlink("link", "set", index="eth9", state="up"),
+            lambda: lab.node("h9"),
+            lambda: lab.running("h1"),
+            lambda: lab.running("s1").mac_mirror(1, MIRROR, TESTER),
+            lambda: lab.running("s1").forward(1, 7),
+            lab.up,
+        ):
+            with pytest.raises(LabError):
+                call()
+        left = node.spawn(["sleep", "100"])
+        pid = left.pid
+    assert not lives(pid) and left.poll() == -signal.SIGKILL
+    with pytest.raises(LabError, match="its network is not up"):
+        node.run(["true"])
+
+
+def test_a_switch_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
+    if binary() is None:
+        pytest.skip("there is no p4jet")
+    topology = p4jet_pair(tmp_path)
+    (tmp_path / "s1.cmd").write_text("table_add nonsense\n")
+    with pytest.raises(LabError, match="nonsense"):
+        Lab(topology).up()
+    topology.switches["s1"].program = None
+    with pytest.raises(LabError, match="s1 has no program"):
+        Lab(topology).up()
+
+
+HOLDER = """
+import sys, time
+from p4jet.lab import Lab, Topology
+with Lab(Topology.load(sys.argv[1])) as lab:
+    process = lab.node("h1").spawn(["sleep", "100"])
+    print(process.pid, *(lab.node(name).pid for name in ("h1", "h2", "s1")), flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("victim", ["the process of the network", "the agent of a node"])
+def test_kill_9_leaves_nothing(victim: str, tmp_path: Path, runtime: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(toml_pair(tmp_path))],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, **python_environment()},
+    )
+    assert holder.stdout is not None
+    pids = [int(pid) for pid in holder.stdout.readline().split()]
+    assert len(pids) == 4 and all(map(lives, pids)) and len(networks()) == 1
+    os.kill(holder.pid if victim == "the process of the network" else pids[1], signal.SIGKILL)
+    assert wait_until(lambda: not any(map(lives, pids)))
+    holder.kill()
+    holder.communicate(timeout=SECONDS_MAX)
+    assert networks() == []
+    assert [path.name for path in (runtime / "p4jet-lab").iterdir()] == [".lock"]
+
+
+def test_the_command(tmp_path: Path, command: Callable[..., "tuple[int, str, str]"]) -> None:
+    file = toml_pair(tmp_path)
+    try:
+        status, out, _ = command("up", file)
+        assert status == 0 and out.startswith("pair: process")
+        assert f"{os.getpid()}" not in out
+        status, _, error = command("up", file)
+        assert status == 1 and "a network pair is already up" in error
+        assert command("up", file, "--name", "other")[0] == 0
+        assert sorted(network.name for network in networks()) == ["other", "pair"]
+        assert "several networks are up: choose one with --network; there are: other, pair" in command("exec", "h1", "true")[2]
+        assert command("down", "-n", "other")[0] == 0
+        assert command("exec", "h1", "ping", "-c1", "-W5", "h2")[0] == 0
+        assert command("exec", "h1", "--", "sh", "-c", "echo out; echo error >&2; exit 7") == (7, "out\n", "error\n")
+        assert command("exec", "h1", "sh", "-c", "kill -9 $$")[0] == 137
+        assert "unknown node 'h7'; network pair has: h1, h2, s1" in command("exec", "h7", "true")[2]
+        status, out, error = command("shell", input="nodes\nlinks\nh2 ping -c1 h1\npingall\nnonsense\n")
+        for part in ("eth1, eth2", "h1:0 - s1:1", "1 received", "h1 -> h2\nh2 -> h1\n2 of 2 answered"):
+            assert part in out
+        assert status == 1 and "found 'nonsense'; expected a node" in error
+        assert str(networks()[0].pid) in command("list")[1]
+    finally:
+        status, _, _ = command("down", "--all")
+    assert status == 0
+    assert "no network is up" in command("exec", "h1", "true")[2]
+
+
+def test_capture(tmp_path: Path, command: Callable[..., "tuple[int, str, str]"]) -> None:
+    if shutil.which("tcpdump") is None:
+        pytest.skip("there is no tcpdump")
+    with Lab(pair("bridge")) as lab:
+        lab.node("h1").spawn(["ping", "-i0.1", "h2"])
+        status, _, error = command("capture", "s1", "1", tmp_path / "s1.pcap", "--count", "4")
+        assert status == 0, error
+    # 24 bytes, and for each packet 16 and the frame, at least 42.
+    assert (tmp_path / "s1.pcap").stat().st_size >= 24 + 4 * (16 + 42)
+
+
+def test_without_root(tmp_path: Path) -> None:
+    """User nobody brings up a network, in a user namespace."""
+    if os.geteuid() != 0:
+        pytest.skip("the other tests run without root already")
+    nobody = {"user": 65534, "group": 65534, "extra_groups": []}
+    environment = {**os.environ, **python_environment(), "XDG_RUNTIME_DIR": "/nonexistent"}
+    script = tmp_path / "script.py"
+    try:
+        subprocess.run([sys.executable, "-c", "import p4jet.lab"], check=True, capture_output=True, env=environment, **nobody)  # type: ignore[call-overload]
+        subprocess.run(["unshare", "--user", "--map-root-user", "--net", "true"], check=True, capture_output=True, **nobody)  # type: ignore[call-overload]
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"user nobody may not run Python or unshare here: {error}")
+    text = toml_pair(tmp_path).read_text()
+    script.write_text(
+        "import pathlib, tempfile\nfrom p4jet.lab import Lab, Topology\n"
+        "with tempfile.TemporaryDirectory() as folder:\n"
+        f"    file = pathlib.Path(folder) / 'pair.toml'\n    file.write_text({text!r})\n"
+        "    with Lab(Topology.load(file)) as lab:\n"
+        "        print(lab.node('h1').run(['ping', '-c1', '-W5', 'h2']).stdout, lab.node('s1').run(['id', '-u']).stdout)\n"
+    )
+    result = subprocess.run(  # type: ignore[call-overload]
+        [sys.executable, "-c", script.read_text()], capture_output=True, text=True, timeout=60, env=environment, cwd="/", **nobody
+    )
+    assert "1 received" in result.stdout and result.stdout.endswith("0\n\n"), result
+
+
+@needs_p4jet
+def test_an_exercise_of_the_tutorials(tmp_path: Path) -> None:
+    """A router whose entries come from a runtime file, and the node for controllers."""
+    program = (PROGRAMS / "simple_router" / "simple_router.p4").read_text()
+    (tmp_path / "router.p4").write_text(program)
+    hosts = {
+        f"h{n}": {
+            "ip": f"10.0.{n}.{n}/24",
+            "mac": f"08:00:00:00:0{n}:{n}{n}",
+            "commands": [f"route add default gw 10.0.{n}.10 dev eth0", f"arp -i eth0 -s 10.0.{n}.10 08:00:00:00:0{n}:00"],
+        }
+        for n in (1, 2)
+    }
+    topology = {"hosts": hosts, "switches": {"s1": {"runtime_json": "s1-runtime.json"}}, "links": [["h1", "s1-p1"], ["h2", "s1-p2"]]}
+    entries = [
+        entry
+        for n in (1, 2)
+        for entry in (
+            {
+                "table": "ingress.ipv4_lpm", "match": {"hdr.ipv4.dstAddr": [f"10.0.{n}.{n}", 32]},
+                "action_name": "ingress.set_nhop", "action_params": {"nhop_ipv4": f"10.0.{n}.{n}", "port": n},
+            },
+            {
+                "table": "ingress.forward", "match": {"meta.nhop_ipv4": f"10.0.{n}.{n}"},
+                "action_name": "ingress.set_dmac", "action_params": {"dmac": f"08:00:00:00:0{n}:{n}{n}"},
+            },
+            {
+                "table": "egress.send_frame", "match": {"standard_metadata.egress_port": n},
+                "action_name": "egress.rewrite_mac", "action_params": {"smac": f"08:00:00:00:0{n}:00"},
+            },
+        )
+    ]
+    (tmp_path / "topology.json").write_text(json.dumps(topology))
+    (tmp_path / "s1-runtime.json").write_text(json.dumps({"bmv2_json": "build/router.json", "table_entries": entries}))
+    with Lab(Topology.load(tmp_path / "topology.json")) as lab:
+        assert "1 received" in lab.node("h1").run(["ping", "-c1", "-W5", "h2"]).stdout
+        connect = 'import socket; socket.create_connection(("127.0.0.1", 50051), timeout=5).sendall(b"PRI * HTTP/2.0"); print("ok")'
+        assert lab.node("controller").run([sys.executable, "-c", connect]).stdout == "ok\n"
