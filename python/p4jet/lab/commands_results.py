@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,45 +13,48 @@ from . import session_report
 from .errors import LabError
 from .report import cell_text
 from .runner import Experiment, describe, execute
-from .store import Comparison, Session, Store, default_path
+from .store import Comparison, Row, Session, Store, default_path, text_of
 
 
 def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Adds the subcommands. The function in `action` of the parsed arguments executes one and returns the exit status."""
-    run = subparsers.add_parser("run", help="execute an experiment from a TOML file")
+    run = subparsers.add_parser(
+        "run", help="Executes an experiment from a TOML file.",
+        description="Executes an experiment from a TOML file (docs/lab.md). The exit status is 1 if a run failed, 130 after Ctrl-C.",
+    )  # fmt: skip
     run.add_argument("file", type=Path, metavar="FILE.toml")
-    run.add_argument("--tags", default="", metavar="A,B", help="tags that enable or disable roles and set variables")
-    run.add_argument("--only", action="append", default=[], metavar="VAR=VALUE", help="only this value of a variable; repeatable")
-    run.add_argument("--repetitions", type=int, metavar="N", help="instead of the file's; 6 if it has none")
-    run.add_argument("--out", type=Path, metavar="DIR", help="folder for report.md, report.html, runs.csv, plots and logs")
-    run.add_argument("--new", action="store_true", help="start a new session instead of continuing an interrupted one")
+    run.add_argument("--tags", default="", metavar="A,B", help="Tags that enable or disable roles and set variables.")
+    run.add_argument("--only", action="append", default=[], metavar="VAR=VALUE", help="Only this value of a variable; repeatable.")
+    run.add_argument("--repetitions", type=int, metavar="N", help="Instead of the file's; 6 if it has none.")
+    run.add_argument("--out", type=Path, metavar="DIR", help="Folder for report.md, report.html, runs.csv, plots and logs.")
+    run.add_argument("--new", action="store_true", help="Starts a new session instead of continuing an interrupted one.")
     _add_store(run)
     run.set_defaults(action=_run)
 
-    results = subparsers.add_parser("results", help="list, show, compare and export results")
+    results = subparsers.add_parser("results", help="Lists, shows, compares and exports results.")
     kinds = results.add_subparsers(dest="what", required=True, metavar="list|show|compare|csv|report")
-    listed = kinds.add_parser("list", help="the sessions in the store")
+    listed = kinds.add_parser("list", help="The sessions in the store.")
     listed.add_argument("--experiment", metavar="NAME")
     listed.set_defaults(action=_list)
-    shown = kinds.add_parser("show", help="the results of a session")
-    shown.add_argument("session", type=int, nargs="?", help="number; by default the newest")
+    shown = kinds.add_parser("show", help="The results of a session.")
+    shown.add_argument("session", type=int, nargs="?", help="Number; by default the newest.")
     shown.set_defaults(action=_show)
     compared = kinds.add_parser(
-        "compare", help="two sessions, days, commits or switches",
+        "compare", help="Two sessions, days, commits or switches.",
         description="Compares A with B. Each is a session (12), a UTC day (2026-07-31), a commit (a8f12d7), a switch (ovs) or a "
         "variable (size=64); commas join conditions: commit=a8f12d7,switch=ovs.",
     )  # fmt: skip
     compared.add_argument("a", metavar="A")
     compared.add_argument("b", metavar="B")
     compared.add_argument("--experiment", metavar="NAME")
-    compared.add_argument("--metric", action="append", metavar="NAME", help="only this metric; repeatable")
+    compared.add_argument("--metric", action="append", metavar="NAME", help="Only this metric; repeatable.")
     compared.set_defaults(action=_compare)
-    exported = kinds.add_parser("csv", help="a session as CSV, one row for each run")
-    exported.add_argument("session", type=int, nargs="?", help="number; by default the newest")
-    exported.add_argument("--out", metavar="FILE", default="/dev/stdout", help="by default standard output")
+    exported = kinds.add_parser("csv", help="A session as CSV, one row for each run.")
+    exported.add_argument("session", type=int, nargs="?", help="Number; by default the newest.")
+    exported.add_argument("--out", metavar="FILE", default="/dev/stdout", help="By default standard output.")
     exported.set_defaults(action=_csv)
-    reported = kinds.add_parser("report", help="report.md, report.html, runs.csv and plots of a session")
-    reported.add_argument("session", type=int, nargs="?", help="number; by default the newest")
+    reported = kinds.add_parser("report", help="report.md, report.html, runs.csv and plots of a session.")
+    reported.add_argument("session", type=int, nargs="?", help="Number; by default the newest.")
     reported.add_argument("--out", type=Path, metavar="DIR", required=True)
     reported.set_defaults(action=_report)
     for parser in (listed, shown, compared, exported, reported):
@@ -58,7 +62,7 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--store", type=Path, default=default_path(), metavar="FILE", help="store of results (default: %(default)s)")
+    parser.add_argument("--store", type=Path, default=default_path(), metavar="FILE", help="Store of results (default: %(default)s).")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -85,7 +89,7 @@ def _run(arguments: argparse.Namespace) -> int:
             for path in session_report.write(store, session, arguments.out):
                 print(f"wrote {path}")
         else:
-            _print_table(*session_report.summary(store.rows(session=session)))
+            _print_runs(store.rows(session=session))
         print(f"session {session} in {store.path}: {about['ok']} runs succeeded, {about['failed']} failed")
     return 1 if about["failed"] else 0
 
@@ -119,13 +123,19 @@ def _list(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     with _open(arguments) as store:
         session = _chosen(store, arguments.session)
-        rows = store.rows(session=session["session"])
         print(f"session {session['session']}: {session['experiment']}, started {session['started']}, commit {session['commit']}")
-        _print_table(*session_report.summary(rows))
-        for row in rows:
-            if row["status"] != "ok":
-                print(f"failed: {describe(row['values'])} repetition {row['repetition']}: {row['reason']}")
+        _print_runs(store.rows(session=session["session"]))
     return 0
+
+
+def _print_runs(rows: Sequence[Row]) -> None:
+    """Prints the results of each point, and why runs have failed."""
+    headers, table = session_report.summary(rows)
+    if table:
+        _print_table(headers, table)
+    for row in rows:
+        if row["status"] != "ok":
+            print(f"failed: {describe(row['values'])} repetition {row['repetition']}: {row['reason']}")
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -140,7 +150,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         print(f"A: {arguments.a}\nB: {arguments.b}\n")
         _print_table(
             ["experiment", "point", "metric", "unit", "A", "B", "B to A", "95 % interval", "result", "quality"],
-            [_comparison_row(comparison) for comparison in found],
+            [_comparison_row(comparison, _varying(found)) for comparison in found],
         )
         print(
             "\nA and B: geometric mean (number of runs), or the arithmetic mean where a value is not positive. "
@@ -157,7 +167,14 @@ def _compare(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _comparison_row(of: Comparison) -> list[object]:
+def _varying(found: Sequence[Comparison]) -> set[str]:
+    """Returns the variables that tell the points apart; all if there is only one point."""
+    names = {name for comparison in found for name in comparison.values}
+    several = {name for name in names if len({text_of(comparison.values.get(name, "")) for comparison in found}) > 1}
+    return several or names
+
+
+def _comparison_row(of: Comparison, names: set[str]) -> list[object]:
     mark = "x" if of.difference.kind == "ratio" else ""
     interval = ""
     if of.difference.low is not None:
@@ -165,7 +182,8 @@ def _comparison_row(of: Comparison) -> list[object]:
     means = [f"{cell_text(of.middle(side))} ({len(side)})" for side in (of.a, of.b)]
     sign = "+" if mark == "" and of.difference.value > 0 else ""
     value = f"{sign}{cell_text(of.difference.value)}{mark}"
-    return [of.experiment, describe(of.values), of.metric, of.unit, *means, value, interval, of.difference.verdict, of.quality]
+    point = describe({name: value for name, value in of.values.items() if name in names})
+    return [of.experiment, point, of.metric, of.unit, *means, value, interval, of.difference.verdict, of.quality]
 
 
 def _csv(arguments: argparse.Namespace) -> int:

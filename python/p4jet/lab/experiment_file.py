@@ -149,7 +149,7 @@ def _range(table: _Table) -> list[object]:
     table.end()
     if step is not None and factor is not None:
         table.fault("step", "found also `factor`; expected one of them")
-    elif factor is None and (step or 1) <= 0:
+    elif step is not None and step <= 0:
         table.fault("step", f"found {step:g}, expected more than 0")
     elif factor is not None and (factor <= 1 or start <= 0):
         table.fault("factor", f"found {factor:g} from {start:g}; expected a factor above 1 and a start above 0")
@@ -159,7 +159,7 @@ def _range(table: _Table) -> list[object]:
         return [0]
     values: list[object] = []
     for number in range(VALUES_MAX + 1):
-        value = start * factor**number if factor is not None else start + (step or 1) * number
+        value = start * factor**number if factor is not None else start + (1.0 if step is None else step) * number
         # The end belongs to the range, whatever rounding has done.
         if value > end * (1 + 1e-9) + 1e-12:
             return values

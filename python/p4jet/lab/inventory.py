@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import shutil
@@ -11,6 +10,12 @@ from pathlib import Path
 
 _SECONDS = 20
 """Time limit of each program that is asked for its version."""
+
+_OPTIONS = (
+    "isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity", "mitigations", "nosmt", "idle=", "intel_idle", "processor.max_cstate",
+    "intel_pstate", "amd_pstate", "default_hugepagesz", "hugepages", "transparent_hugepage", "iommu", "intel_iommu", "amd_iommu",
+)  # fmt: skip
+"""Options of the kernel that change measurements."""
 
 
 def machine() -> dict[str, object]:
@@ -27,7 +32,7 @@ def machine() -> dict[str, object]:
         "virtualisation": _virtualisation(),
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "kernel": platform.release(),
-        "kernel command line": _read("/proc/cmdline"),
+        "kernel options": " ".join(option for option in _read("/proc/cmdline").split() if option.startswith(_OPTIONS)) or "none",
         "system": _system(),
         "python": platform.python_version(),
         "network cards": _network_cards(),
@@ -115,9 +120,8 @@ def _network_cards() -> dict[str, str]:
 
 def _switches() -> dict[str, str]:
     """Returns the version of each switch type that can run here, and why the others cannot."""
-    if importlib.util.find_spec("p4jet.lab.switches") is None:
-        return {}
-    types = importlib.import_module("p4jet.lab.switches").types
+    from .switches import types
+
     found = {}
     for name, switch in types().items():
         why = switch.missing()

@@ -94,7 +94,7 @@ def boxes(
     if len(shown) > 4 or max(map(len, shown)) > 12:
         axes.tick_params(axis="x", rotation=40)
         for tick in axes.get_xticklabels():
-            tick.set_horizontalalignment("right")
+            tick.set(horizontalalignment="right", rotation_mode="anchor")
     if log_y:
         axes.set_yscale("log")
     return _save(figure, axes, path, x_label, y_label)

@@ -28,7 +28,7 @@ from .errors import LabError
 from .store import QUALITIES, Metric, Samples, Store, key, text_of
 
 if TYPE_CHECKING:
-    from .network import Node
+    from .network import Node, Process
 
 RESERVED = frozenset(
     "session experiment commit started repetition seed status reason duration day "
@@ -46,7 +46,7 @@ SAMPLES_MAX = 10_000_000
 LOG_BYTES_MAX = 64 << 20
 """A script that writes more output fails."""
 
-_POLL_SECONDS = 0.01
+_POLL_SECONDS = 0.02
 """How often the output of a script is read: the delay of an event."""
 _STOP_SECONDS = 3.0
 """How long a script may take to end after SIGTERM."""
@@ -129,6 +129,7 @@ class Run:
         """Why the run failed."""
         self._is_ending = False
         self._deferred: list[Callable[[], object]] = []
+        self._groups: list[_Local] = []
         self._waiting: set[str] = set()
         self._finished: set[str] = set()
         self._expected: set[str] | None = None
@@ -228,26 +229,18 @@ class Run:
             # A run that ends kills its scripts. None may start after that.
             if self._is_ending:
                 raise LabError(f"{role}: the run ended before its script started")
-            process = _Local(argv, env, log, self.cwd) if node is None else node.spawn(argv, log=log, env=env)
-        lines = _Lines(log)
-        is_stopped = False
-        while True:
-            status = process.poll()
-            # After the status, so that nothing that an ended script wrote is missed.
-            for line in lines.read(to_end=status is not None):
-                self._line(role, line)
-            if status is not None:
-                break
-            fault = self._why_stop(role, log, end, timeout)
-            if fault is not None:
-                process.stop(_STOP_SECONDS)
-                raise LabError(f"{fault}; its last output:\n{_tail(log)}")
-            if not is_stopped and until is not None and until():
-                is_stopped = True
-                process.stop(_STOP_SECONDS)
-                continue
-            time.sleep(_POLL_SECONDS)
-        if status != 0 and not is_stopped:
+            process: _Local | Process
+            if node is None:
+                process = _Local(argv, env, log, self.cwd)
+                self._groups.append(process)
+            else:
+                process = node.spawn(argv, log=log, env=env)
+        try:
+            status = self._follow(process, role, log, end, timeout, until)
+        except BaseException:
+            process.stop(_STOP_SECONDS)
+            raise
+        if status != 0:
             how = f"was ended by signal {-status}" if status < 0 else f"failed with status {status}"
             raise LabError(f"{role} {how}; its last output:\n{_tail(log)}")
         text = log.read_text(encoding="utf-8", errors="replace")
@@ -264,6 +257,29 @@ class Run:
                 break
         log.touch()
         return log
+
+    def _follow(
+        self, process: _Local | Process, role: str, log: Path, end: float, timeout: float | None, until: Callable[[], bool] | None
+    ) -> int:
+        """Reads the output of a script until it ends. Returns its status, 0 if it was stopped because of `until`."""
+        lines = _Lines(log)
+        is_stopped = False
+        while True:
+            status = process.poll()
+            # After the status, so that nothing that an ended script wrote is missed.
+            for line in lines.read(to_end=status is not None):
+                self._line(role, line)
+            if status is not None:
+                return 0 if is_stopped else status
+            why = self._why_stop(role, log, end, timeout)
+            if why is not None:
+                process.stop(_STOP_SECONDS)
+                raise LabError(f"{why}; its last output:\n{_tail(log)}")
+            if until is not None and until():
+                is_stopped = True
+                process.stop(_STOP_SECONDS)
+            else:
+                time.sleep(_POLL_SECONDS)
 
     def _why_stop(self, role: str, log: Path, end: float, timeout: float | None) -> str | None:
         """Returns why a script must not go on, or ``None``."""
@@ -327,6 +343,8 @@ class Run:
         with self._changed:
             self._is_ending = True
             self._changed.notify_all()
+        for group in self._groups:
+            group.end()
         left = guard.end_processes(self.token)
         faults = [f"{left} processes of its scripts cannot be ended"] if left else []
         while self._deferred:
@@ -355,20 +373,36 @@ class _Local:
             raise LabError(f"{argv[0]} cannot be started: {error}") from error
 
     def poll(self) -> int | None:
-        return self._process.poll()
+        """Returns the exit status, negative for a signal, or ``None``.
 
-    def stop(self, timeout: float) -> int:
+        The process stays in the kernel's table until :meth:`end`, so that no other process group can get its number meanwhile.
+        """
+        if self._process.returncode is not None:
+            return self._process.returncode
+        found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+    def stop(self, timeout: float) -> None:
         """Ends the process group: SIGTERM, and after `timeout` seconds SIGKILL."""
-        for number, seconds in ((signal.SIGTERM, timeout), (signal.SIGKILL, _GRACE_SECONDS)):
-            try:
-                os.killpg(self._process.pid, number)
-            except ProcessLookupError:
-                pass  # The group has ended.
-            try:
-                return self._process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                continue
-        raise LabError(f"process {self._process.pid} does not end, even by SIGKILL")
+        self._signal(signal.SIGTERM)
+        end = time.monotonic() + timeout
+        while self.poll() is None and time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
+        self.end()
+
+    def end(self) -> None:
+        """Kills what is left of the process group."""
+        self._signal(signal.SIGKILL)
+        try:
+            self._process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"process {self._process.pid} does not end, even by SIGKILL") from None
+
+    def _signal(self, number: int) -> None:
+        if self._process.returncode is None:
+            os.killpg(self._process.pid, number)
 
 
 class _Lines:
@@ -584,7 +618,7 @@ def execute(
                     metrics=run.metrics, samples=run.samples,
                 )  # fmt: skip
                 left = (time.monotonic() - began) / (number + 1) * (len(todo) - number - 1)
-                outcome = "failed: " + run.failure.splitlines()[0] if run.failure else "ok"
+                outcome = "failed: " + run.failure.splitlines()[0].removesuffix("; its last output:") if run.failure else "ok"
                 progress(
                     f"{total - len(todo) + number + 1}/{total} {describe(point)} repetition {repetition}: {outcome} "
                     f"({duration:.1f} s); {seconds_text(left)} left"
@@ -705,7 +739,7 @@ def _collect(experiment: Experiment, run: Run) -> None:
 
 @contextmanager
 def _guarded(token: str) -> Iterator[None]:
-    """Lets a guard end the scripts of a run if this process is killed: its standard input ends then."""
+    """Lets a guard end all scripts if this process is killed: its standard input ends then."""
     process = subprocess.Popen(
         [sys.executable, "-I", guard.__file__, token], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -713,13 +747,9 @@ def _guarded(token: str) -> Iterator[None]:
     try:
         yield
     finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            process.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(_GRACE_SECONDS)
+        # Every run has ended its own processes, so that the guard has nothing left to do.
+        process.kill()
+        process.communicate()
 
 
 @contextmanager
@@ -735,11 +765,19 @@ def _no_interrupts() -> Iterator[None]:
 
 
 def _describe(error: Exception) -> str:
-    return str(error) if isinstance(error, LabError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, LabError):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return f"{type(error).__name__}: {error}"
 
 
 def _tail(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace").strip()[-1500:] or "(no output)"
+    """Returns the last lines of a log, at most 15 and 1500 bytes."""
+    with open(log, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - 1500))
+        lines = file.read().decode("utf-8", "replace").strip().splitlines()
+    return "\n".join(lines[-15:]) or "(no output)"
 
 
 def _source(call: Callable[..., object] | None) -> str:

@@ -77,6 +77,7 @@ def _add_skipped(report: Report, rows: Sequence[Row], machine: Mapping[str, obje
 def _metric_plots(rows: Sequence[Row], folder: Path) -> list[tuple[Path, str]]:
     """One plot for each metric: over the numeric variable with most values, a line for each combination of the others."""
     x = _axis(rows)
+    varying = _varying(rows)
     found = []
     for name, unit in dict.fromkeys((name, metric.unit) for row in rows for name, metric in row["metrics"].items()):
         label = f"{name} ({unit})" if unit else name
@@ -86,11 +87,12 @@ def _metric_plots(rows: Sequence[Row], folder: Path) -> list[tuple[Path, str]]:
             metric = row["metrics"].get(name)
             if metric is None or metric.unit != unit:
                 continue
-            others = {variable: value for variable, value in row["values"].items() if variable != x}
+            shown = {variable: value for variable, value in row["values"].items() if variable in varying}
+            others = {variable: value for variable, value in shown.items() if variable != x}
             at = row["values"].get(x, 0) if x is not None else 0
             assert isinstance(at, (int, float))
             series.setdefault(describe(others) if others else name, {}).setdefault(float(at), []).append(metric.value)
-            groups.setdefault(describe(row["values"]), []).append(metric.value)
+            groups.setdefault(describe(shown), []).append(metric.value)
         path = folder / f"{_file_name(name)}.svg"
         if x is not None and len(series) <= PLOT_SERIES_MAX:
             values = sorted({at for points in series.values() for at in points})
@@ -104,11 +106,13 @@ def _metric_plots(rows: Sequence[Row], folder: Path) -> list[tuple[Path, str]]:
 def _sample_plots(store: Store, session: int, folder: Path) -> list[tuple[Path, str]]:
     """A box plot and a CDF for each distribution; the repetitions of a point are pooled."""
     found = []
+    varying = _varying(store.rows(session=session))
     for name in store.sample_names(session):
         groups: dict[str, list[float]] = {}
         unit = ""
         for values, _, samples in store.samples(session, name):
-            groups.setdefault(describe(values), []).extend(samples.values)
+            shown = {variable: value for variable, value in values.items() if variable in varying}
+            groups.setdefault(describe(shown), []).extend(samples.values)
             unit = samples.unit
         if len(groups) > PLOT_SERIES_MAX:
             continue
@@ -124,6 +128,12 @@ def _sample_plots(store: Store, session: int, folder: Path) -> list[tuple[Path, 
             plots.cdf(folder / f"{stem}-cdf.svg", groups, x_label=label, log_x=is_log), f"{label}: distribution, all repetitions together",
         ))  # fmt: skip
     return found
+
+
+def _varying(rows: Sequence[Row]) -> set[str]:
+    """Returns the variables with several values: the others need no mention in plots."""
+    names = {name for row in rows for name in row["values"]}
+    return {name for name in names if len({text_of(row["values"].get(name, "")) for row in rows}) > 1}
 
 
 def _axis(rows: Sequence[Row]) -> str | None:

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from . import stats
 from .errors import LabError
@@ -44,6 +44,7 @@ CREATE TABLE sessions (
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY,
     session INTEGER NOT NULL REFERENCES sessions(id),
+    point TEXT NOT NULL,
     "values" TEXT NOT NULL,
     repetition INTEGER NOT NULL,
     seed INTEGER NOT NULL,
@@ -51,7 +52,7 @@ CREATE TABLE runs (
     status TEXT NOT NULL,
     reason TEXT NOT NULL,
     duration REAL NOT NULL,
-    UNIQUE (session, "values", repetition)
+    UNIQUE (session, point, repetition)
 );
 CREATE TABLE metrics (
     run INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
@@ -70,7 +71,7 @@ CREATE TABLE samples (
     PRIMARY KEY (run, name)
 );
 """
-# `doubles`: IEEE 754 binary64, little-endian.
+# `point` is what `key` returns for `values`, which are in the order of the experiment. `doubles`: IEEE 754 binary64, little-endian.
 
 QUALITIES = ("measured", "modelled", "limited by the generator")
 """What a value can be: the switch's own measured figure; computed from a model; or the generator's limit, not the switch's."""
@@ -360,8 +361,8 @@ class Store:
 
     def done(self, session: int) -> set[tuple[str, int]]:
         """Returns the point (as :func:`key` writes it) and repetition of each run of a session that succeeded."""
-        found = self._db.execute("SELECT \"values\", repetition FROM runs WHERE session = ? AND status = 'ok'", (session,))
-        return {(values, repetition) for values, repetition in found}
+        found = self._read("SELECT point, repetition FROM runs WHERE session = ? AND status = 'ok'", (session,))
+        return {(point, repetition) for point, repetition in found}
 
     def add(
         self,
@@ -378,13 +379,11 @@ class Store:
         """Stores a run. A `reason` says that it failed. It replaces an earlier run of the same point and repetition."""
         with self._write():
             point = key(values)
-            self._db.execute(
-                'DELETE FROM runs WHERE session = ? AND "values" = ? AND repetition = ?', (session, point, repetition)
-            )
+            self._db.execute("DELETE FROM runs WHERE session = ? AND point = ? AND repetition = ?", (session, point, repetition))
             run = self._db.execute(
-                'INSERT INTO runs (session, "values", repetition, seed, started, status, reason, duration) '
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (session, point, repetition, seed, _now(-duration), "failed" if reason else "ok", reason, duration),
+                'INSERT INTO runs (session, point, "values", repetition, seed, started, status, reason, duration) '
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (session, point, json.dumps(values), repetition, seed, _now(-duration), "failed" if reason else "ok", reason, duration),
             ).lastrowid
             self._db.executemany(
                 "INSERT INTO metrics VALUES (?, ?, ?, ?, ?)",
@@ -397,9 +396,15 @@ class Store:
 
     # ---- reading ----
 
+    def _read(self, question: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(question, values).fetchall()
+        except sqlite3.Error as error:
+            raise LabError(f"{self.path} cannot be read: {error}") from error
+
     def sessions(self, experiment: str | None = None) -> list[Session]:
         """Returns the sessions, oldest first."""
-        found = self._db.execute(
+        found = self._read(
             'SELECT s.id, s.experiment, s.content, s.started, s.finished, s."commit", s.inventory, '
             "(SELECT count(*) FROM runs WHERE session = s.id AND status = 'ok'), "
             "(SELECT count(*) FROM runs WHERE session = s.id AND status != 'ok') "
@@ -423,14 +428,14 @@ class Store:
 
     def rows(self, *, experiment: str | None = None, session: int | None = None) -> list[Row]:
         """Returns the runs of an experiment or a session, in the order in which they were executed."""
-        found = self._db.execute(
+        found = self._read(
             'SELECT r.id, r.session, s.experiment, s."commit", r."values", r.repetition, r.seed, r.started, r.status, r.reason, '
             "r.duration FROM runs r JOIN sessions s ON s.id = r.session "
             "WHERE (?1 IS NULL OR s.experiment = ?1) AND (?2 IS NULL OR s.id = ?2) ORDER BY r.id",
             (experiment, session),
-        ).fetchall()
+        )
         metrics: dict[int, dict[str, Metric]] = {}
-        for run, name, value, unit, quality in self._db.execute(
+        for run, name, value, unit, quality in self._read(
             "SELECT m.run, m.name, m.value, m.unit, m.quality FROM metrics m JOIN runs r ON r.id = m.run "
             "JOIN sessions s ON s.id = r.session "
             "WHERE (?1 IS NULL OR s.experiment = ?1) AND (?2 IS NULL OR s.id = ?2) ORDER BY m.rowid",
@@ -445,7 +450,7 @@ class Store:
 
     def samples(self, session: int, name: str) -> list[tuple[dict[str, object], int, Samples]]:
         """Returns a distribution of each successful run of a session: variables, repetition, samples."""
-        found = self._db.execute(
+        found = self._read(
             'SELECT r."values", r.repetition, d.unit, d.quality, d.doubles FROM samples d JOIN runs r ON r.id = d.run '
             "WHERE r.session = ? AND d.name = ? AND r.status = 'ok' ORDER BY r.id",
             (session, name),
@@ -457,7 +462,7 @@ class Store:
 
     def sample_names(self, session: int) -> list[str]:
         """Returns the names of the distributions of a session."""
-        found = self._db.execute(
+        found = self._read(
             "SELECT DISTINCT d.name FROM samples d JOIN runs r ON r.id = d.run WHERE r.session = ? ORDER BY d.name", (session,)
         )
         return [name for (name,) in found]
