@@ -25,6 +25,7 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     compared = subparsers.add_parser("compare", help="the MAC mirror on every switch type", description=compare.__doc__)
     _add_common(compared, quick="within five minutes: fewer sizes, 3 repetitions, shorter runs")
     _add_switches(compared)
+    compared.add_argument("--function", choices=list(compare.FUNCTIONS), default="mac-mirror", help="(default: mac-mirror)")
     compared.add_argument("--sizes", type=_sizes, metavar="B,…", help="frame sizes (default: 64,128,256,512,1024,1500)")
     compared.add_argument("--seconds", type=_number(0.05, 600), default=2.0, metavar="S", help="of traffic at full speed (default: 2)")
     compared.add_argument("--latency-rate", type=_number(1, 1e7), default=10_000.0, metavar="N", help="frames per second (default: 10000)")
@@ -158,16 +159,17 @@ def _run(
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    switches, skipped, switch_cpu, tester_cpu = _chosen(arguments, "mac-mirror")
+    switches, skipped, switch_cpu, tester_cpu = _chosen(arguments, arguments.function)
     options = compare.Options(
-        switches, seconds=arguments.seconds, latency_rate=arguments.latency_rate, clients=arguments.clients, flows=arguments.flows,
+        switches, arguments.function, seconds=arguments.seconds, latency_rate=arguments.latency_rate, clients=arguments.clients, flows=arguments.flows,
         switch_cpu=switch_cpu, tester_cpu=tester_cpu, **_given(arguments, "sizes"),
     )  # fmt: skip
     if arguments.quick:
         options = options.quick()
     options = replace(options, **_given(arguments, "repetitions"))
     with tempfile.TemporaryDirectory(prefix="p4jet-lab-") as folder:
-        with Bed(Path(folder), switch_cpu=switch_cpu, tester_cpu=tester_cpu) as bed:
+        links = compare.FUNCTIONS[options.function]
+        with Bed(Path(folder), switch_cpu=switch_cpu, tester_cpu=tester_cpu, links=links) as bed:
             return _run(
                 arguments,
                 compare.experiment(options, bed),

@@ -1,7 +1,7 @@
 """The MAC mirror on every switch type that can run here: loss, throughput, offered rate and latency by frame size.
 
 This repeats the study in `data/thesis.json` on one machine, over veth pairs. A switch returns each frame through the port it came
-from, with its MAC addresses exchanged.
+from, with its MAC addresses exchanged. The function `forward` sends it out by a second port instead.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from .dut import CABLE, Bed, DeviceUnderTest
 from .errors import LabError
 from .runner import Experiment, Run
 from .switches import SwitchType
-from .tester import DST, SRC, Measurement, Trace
+from .tester import DST, SRC, Measurement, Tester, Trace
 from .thesis import FRAMING
 
+FUNCTIONS = {"mac-mirror": 1, "forward": 2}
+"""What switches do, and how many links that takes."""
 SIZES = (64, 128, 256, 512, 1024, 1500)
 QUICK_SIZES = (64, 512, 1500)
 QUICK_SECONDS = 260.0
@@ -39,6 +41,8 @@ class Options:
 
     switches: Sequence[str]
     """Names of switch types; :data:`~p4jet.lab.dut.CABLE` comes in addition."""
+    function: str = "mac-mirror"
+    """One of :data:`FUNCTIONS`."""
     sizes: Sequence[int] = SIZES
     """Bytes of a frame without its frame check sequence."""
     repetitions: int = 6
@@ -67,22 +71,27 @@ class Options:
 
 def experiment(options: Options, bed: Bed) -> Experiment:
     """Returns the experiment. `bed` keeps the network, and its folder gets traces and logs."""
-    traces: dict[int, Trace] = {}
+    traces: dict[tuple[int, str, str], Trace] = {}
 
     def prepare(switch: SwitchType) -> None:
-        switch.mac_mirror(1, DST, SRC)
+        if options.function == "mac-mirror":
+            switch.mac_mirror(1, DST, SRC)
+        else:
+            switch.forward(1, 2)
 
     def measure(run: Run) -> None:
         name, size = str(run.values["switch"]), int(str(run.values["size"]))
-        if size not in traces:
-            path = bed.folder / f"trace-{size}.pcap"
-            traces[size] = Trace(path, size, options.clients, options.flows, options.packets).write()
         with bed.use(name, prepare) as dut:
-            point(run, dut, traces[size], options)
+            (dst, src), back = addresses(dut, options.function)
+            key = size, dst, src
+            if key not in traces:
+                path = bed.folder / f"trace-{len(traces)}.pcap"
+                traces[key] = Trace(path, size, options.clients, options.flows, options.packets, dst, src).write()
+            point(run, dut, dut.tester(back=back), traces[key], options)
 
     # The size alternates fastest, so that a switch starts once for all sizes; then the switch, then the repetition.
     return Experiment(
-        "compare",
+        "compare" if options.function == "mac-mirror" else f"compare-{options.function}",
         {"size": list(options.sizes), "switch": [CABLE, *options.switches]},
         {"tester": measure},
         repetitions=options.repetitions,
@@ -91,9 +100,17 @@ def experiment(options: Options, bed: Bed) -> Experiment:
     )
 
 
-def point(run: Run, dut: DeviceUnderTest, trace: Trace, options: Options) -> None:
+def addresses(dut: DeviceUnderTest, function: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Returns destination and source MAC address of the frames that are sent, and of those that come back."""
+    if dut.switch is not None and function == "mac-mirror":
+        return (DST, SRC), (SRC, DST)
+    if dut.switch is not None and dut.switch.is_router:
+        return (dut.switch.node.macs[1], SRC), (dut.node.macs[2], dut.switch.node.macs[2])
+    return (DST, SRC), (DST, SRC)
+
+
+def point(run: Run, dut: DeviceUnderTest, tester: Tester, trace: Trace, options: Options) -> None:
     """Measures one switch with one frame size."""
-    tester = dut.tester()
     checked = tester.check(trace)
     fault = checked.fault()
     if fault:

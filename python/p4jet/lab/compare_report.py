@@ -82,7 +82,8 @@ def write(store: Store, session: int, options: Options, skipped: Mapping[str, st
     rows = store.rows(session=session)
     results = Results(rows)
     about = store.session(session)
-    report = Report("Comparison of switches: the MAC mirror")
+    is_mirror = options.function == "mac-mirror"
+    report = Report("Comparison of switches: " + ("the MAC mirror" if is_mirror else "forwarding from port to port"))
     report.text(
         f"Session {session}, started {about['started']}, commit {about['commit'][:12]}. {about['ok']} runs succeeded, {about['failed']} failed."
     )
@@ -99,10 +100,12 @@ def write(store: Store, session: int, options: Options, skipped: Mapping[str, st
     _rates(report, results, plots_folder)
     for name in results.switches:
         if name != CABLE:
-            _one_switch(report, results, name)
-    _beside_the_thesis(report, results)
+            _one_switch(report, results, name, is_mirror)
+    if is_mirror:
+        _beside_the_thesis(report, results)
     _latency(report, store, session, results, options, plots_folder)
-    _environment(report)
+    if is_mirror:
+        _environment(report)
     _left_out(report, rows, skipped)
     report.heading("Machine")
     report.mapping({name: value for name, value in about["inventory"].items() if name != "experiment"})
@@ -162,9 +165,14 @@ def _goal(report: Report, results: Results) -> None:
 
 def _method(report: Report, options: Options) -> None:
     report.heading("Method")
+    if options.function == "mac-mirror":
+        does = "A switch returns each frame through the port it came from, with source and destination MAC address exchanged."
+        joined, expected = "a veth pair", "the exchanged addresses"
+    else:
+        does = "A switch sends each frame from its first port out by its second. IPv4 forwarding of the kernel also replaces the addresses."
+        joined, expected = "two veth pairs", "the right addresses"
     report.text(
-        f"A switch returns each frame through the port it came from, with source and destination MAC address exchanged. Tester and "
-        f"switch are in two network namespaces of one machine, joined by a veth pair. All work for the switch, that of the kernel "
+        f"{does} Tester and switch are in two network namespaces of one machine, joined by {joined}. All work for the switch, that of the kernel "
         f"included, stays on processor {options.switch_cpu} (receive packet steering; NAPI threads for XDP, which would otherwise run "
         f"where the sender runs). Generator and receiver, `p4jet traffic` through AF_PACKET, use processor {options.tester_cpu}.\n\n"
         f"The trace has {options.clients:,} clients x {options.flows} flows x {options.packets} packets "
@@ -172,7 +180,7 @@ def _method(report: Report, options: Options) -> None:
         f"run takes ({options.clients * options.flows / 1e3:g} thousand distinct frames; a run may send a part of the trace, or more). "
         f"UDP, because the sequence number and the time in the last 18 bytes of a frame would overwrite the TCP header of small frames.\n\n"
         f"For each switch and size, {options.repetitions} times, switches in turn:\n\n"
-        f"* **Pre-flight check**: 50 frames one by one; all must come back, with the exchanged addresses (bad MAC 0).\n"
+        f"* **Pre-flight check**: 50 frames one by one; all must come back, with {expected} (bad MAC 0).\n"
         f"* **Full speed**, {options.seconds:g} s: loss, received and offered rate. Loss is the share of sent frames that did not come back.\n"
         f"* **Latency below saturation**, {0.5 * options.seconds:g} s at {options.latency_rate:,.0f} frames per second.\n"
         f"* **Latency at overload**, {0.3 * options.seconds:g} s at full speed.\n\n"
@@ -217,13 +225,13 @@ def _rates(report: Report, results: Results, folder: Path) -> None:
         report.figure(path, f"{label} by frame size")
 
 
-def _one_switch(report: Report, results: Results, name: str) -> None:
+def _one_switch(report: Report, results: Results, name: str, is_mirror: bool) -> None:
     """A table in the shape of the thesis's, with the values of its counterpart."""
     report.heading(title(name), level=3)
     table: list[list[object]] = [
         [label, *(results.cell(name, size, metric, form) for size in results.sizes)] for metric, label, form in ROWS
     ]
-    counterpart = COUNTERPARTS.get(name)
+    counterpart = COUNTERPARTS.get(name) if is_mirror else None
     for card in ("CX5", "SN1000"):
         of_size = {row.size: row for row in mirrors() if (row.switch, row.card) == (counterpart, card)}
         if of_size:

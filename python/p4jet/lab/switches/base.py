@@ -34,6 +34,8 @@ class SwitchType:
     """Of the function ``rules``: the kinds of :mod:`p4jet.lab.rules` that :meth:`set_rules` takes."""
     mtu: ClassVar[int] = 1500
     """The MTU of its interfaces in measurements."""
+    is_router: ClassVar[bool] = False
+    """Whether `forward` takes only frames to the MAC address of the port, and replaces both addresses."""
     emulates_links: ClassVar[bool] = False
     """Whether the switch itself delays, loses and limits what it sends (:attr:`Node.links`)."""
     options: ClassVar[frozenset[str] | None] = frozenset()

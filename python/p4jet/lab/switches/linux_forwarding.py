@@ -25,6 +25,7 @@ class LinuxForwarding(SwitchType):
     order = 41
     functions = frozenset({"mac-mirror", "forward", "l3", "rules"})
     rule_kinds = frozenset({"exact", "lpm"})
+    is_router = True
     options = frozenset({"addresses", "routes"})
 
     def __init__(self, node: Node, spec: Switch, folder: Path) -> None:
