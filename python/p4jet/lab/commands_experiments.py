@@ -25,7 +25,7 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     compared = subparsers.add_parser("compare", help="the MAC mirror on every switch type", description=compare.__doc__)
     _add_common(compared, quick="within five minutes: fewer sizes, 3 repetitions, shorter runs")
     _add_switches(compared)
-    compared.add_argument("--function", choices=list(compare.FUNCTIONS), default="mac-mirror", help="(default: mac-mirror)")
+    compared.add_argument("--function", choices=compare.FUNCTIONS, default="mac-mirror", help="(default: mac-mirror)")
     compared.add_argument("--sizes", type=_sizes, metavar="B,…", help="frame sizes (default: 64,128,256,512,1024,1500)")
     compared.add_argument("--seconds", type=_number(0.05, 600), default=2.0, metavar="S", help="of traffic at full speed (default: 2)")
     compared.add_argument("--latency-rate", type=_number(1, 1e7), default=10_000.0, metavar="N", help="frames per second (default: 10000)")
@@ -59,6 +59,7 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     swept.add_argument("--seconds", type=_number(0.01, 600), default=0.5, metavar="S", help="of one run (default: 0.5)")
     swept.add_argument("--full", action="store_true", help="all combinations, not one variable at a time")
     swept.add_argument("--programs", type=Path, metavar="DIR", help="the folder `programs` of a checkout")
+    swept.add_argument("--peer", action="append", default=[], type=_peer, metavar="NAME=COMMAND", help="another switch; see docs/lab.md")
     swept.set_defaults(action=_sweep)
 
 
@@ -121,6 +122,13 @@ def _names(known: Sequence[str]) -> Callable[[str], list[str]]:
     return names
 
 
+def _peer(text: str) -> tuple[str, str]:
+    name, sign, command = text.partition("=")
+    if not (sign and name.isidentifier() and command) or name == sweep.P4JET:
+        raise argparse.ArgumentTypeError(f"`{text}`: expected NAME=COMMAND, with a name of letters, digits and `_` other than p4jet")
+    return name, command
+
+
 def _chosen(arguments: argparse.Namespace, function: str) -> tuple[list[str], dict[str, str], int, int]:
     """Returns the switches, those left out with the reason, and the processors of switch and tester."""
     wanted = arguments.switches.split(",") if arguments.switches else None
@@ -159,7 +167,7 @@ def _run(
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    switches, skipped, switch_cpu, tester_cpu = _chosen(arguments, arguments.function)
+    switches, skipped, switch_cpu, tester_cpu = _chosen(arguments, arguments.function.partition("-in")[0].partition("-out")[0])
     options = compare.Options(
         switches, arguments.function, seconds=arguments.seconds, latency_rate=arguments.latency_rate, clients=arguments.clients, flows=arguments.flows,
         switch_cpu=switch_cpu, tester_cpu=tester_cpu, **_given(arguments, "sizes"),
@@ -168,8 +176,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         options = options.quick()
     options = replace(options, **_given(arguments, "repetitions"))
     with tempfile.TemporaryDirectory(prefix="p4jet-lab-") as folder:
-        links = compare.FUNCTIONS[options.function]
-        with Bed(Path(folder), switch_cpu=switch_cpu, tester_cpu=tester_cpu, links=links) as bed:
+        with compare.bed(options, Path(folder)) as bed:
             return _run(
                 arguments,
                 compare.experiment(options, bed),
@@ -214,7 +221,7 @@ def _update(arguments: argparse.Namespace) -> int:
 
 def _sweep(arguments: argparse.Namespace) -> int:
     options = sweep.Options(
-        seconds=arguments.seconds, full=arguments.full, programs=arguments.programs,
+        seconds=arguments.seconds, full=arguments.full, programs=arguments.programs, peers=dict(arguments.peer),
         **_given(arguments, "workloads", "entries", "sizes", "cores"),
     )  # fmt: skip
     if arguments.quick:

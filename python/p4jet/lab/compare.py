@@ -1,14 +1,17 @@
 """The MAC mirror on every switch type that can run here: loss, throughput, offered rate and latency by frame size.
 
 This repeats the study in `data/thesis.json` on one machine, over veth pairs. A switch returns each frame through the port it came
-from, with its MAC addresses exchanged. The function `forward` sends it out by a second port instead.
+from, with its MAC addresses exchanged. The function `forward` sends it out by a second port instead;
+`gateway-inbound` and `gateway-outbound` also begin and end VXLAN tunnels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from . import gateway_workload, probe
 from .dut import CABLE, Bed, DeviceUnderTest
 from .errors import LabError
 from .runner import Experiment, Run
@@ -16,8 +19,13 @@ from .switches import SwitchType
 from .tester import DST, SRC, Measurement, Tester, Trace
 from .thesis import FRAMING
 
-FUNCTIONS = {"mac-mirror": 1, "forward": 2}
-"""What switches do, and how many links that takes."""
+FUNCTIONS = ("mac-mirror", "forward", "gateway-inbound", "gateway-outbound")
+"""What switches do."""
+GATEWAY_ENTRIES = 100
+"""Virtual addresses, and routes, of the gateway."""
+GATEWAY_PACKETS = 1024
+TUNNEL = 50
+"""Bytes of the outer Ethernet, IPv4, UDP and VXLAN headers."""
 SIZES = (64, 128, 256, 512, 1024, 1500)
 QUICK_SIZES = (64, 512, 1500)
 QUICK_SECONDS = 260.0
@@ -76,18 +84,30 @@ def experiment(options: Options, bed: Bed) -> Experiment:
     def prepare(switch: SwitchType) -> None:
         if options.function == "mac-mirror":
             switch.mac_mirror(1, DST, SRC)
-        else:
+        elif options.function == "forward":
             switch.forward(1, 2)
+        else:
+            direction = options.function.removeprefix("gateway-")
+            switch.gateway(direction, gateway_files(bed.folder, direction, 0) / "entries.cmd")
+
+    def traffic(dut: DeviceUnderTest, size: int) -> tuple[Tester, Trace]:
+        if options.function.startswith("gateway-"):
+            direction = options.function.removeprefix("gateway-")
+            path = gateway_files(bed.folder, direction, size) / "packets.pcap"
+            grows = TUNNEL if direction == "inbound" else -TUNNEL
+            length = len(next(probe.frames(str(path))))
+            return dut.tester(back=("", ""), grows=0 if dut.name == CABLE else grows), Trace(path, length, clients=GATEWAY_PACKETS)
+        (dst, src), back = addresses(dut, options.function)
+        key = size, dst, src
+        if key not in traces:
+            path = bed.folder / f"trace-{len(traces)}.pcap"
+            traces[key] = Trace(path, size, options.clients, options.flows, options.packets, dst, src).write()
+        return dut.tester(back=back), traces[key]
 
     def measure(run: Run) -> None:
         name, size = str(run.values["switch"]), int(str(run.values["size"]))
         with bed.use(name, prepare) as dut:
-            (dst, src), back = addresses(dut, options.function)
-            key = size, dst, src
-            if key not in traces:
-                path = bed.folder / f"trace-{len(traces)}.pcap"
-                traces[key] = Trace(path, size, options.clients, options.flows, options.packets, dst, src).write()
-            point(run, dut, dut.tester(back=back), traces[key], options)
+            point(run, dut, *traffic(dut, size), options)
 
     # The size alternates fastest, so that a switch starts once for all sizes; then the switch, then the repetition.
     return Experiment(
@@ -98,6 +118,29 @@ def experiment(options: Options, bed: Bed) -> Experiment:
         timeout=90 + 6 * options.seconds,
         source=repr(options),
     )
+
+
+def bed(options: Options, folder: Path) -> Bed:
+    """Returns the networks that the experiment needs."""
+    is_gateway = options.function.startswith("gateway-")
+    return Bed(
+        folder,
+        switch_cpu=options.switch_cpu,
+        tester_cpu=options.tester_cpu,
+        links=1 if options.function == "mac-mirror" else 2,
+        # The entries of the gateway are for the ports 0 and 1.
+        first_port=0 if is_gateway else 1,
+        mtu=1500 + TUNNEL if is_gateway else 1500,
+    )
+
+
+def gateway_files(folder: Path, direction: str, size: int) -> Path:
+    """Returns a folder with entries and packets for the gateway; too small a size stands for the smallest."""
+    size = max(size + gateway_workload.FCS, gateway_workload.SIZE_MIN[direction])
+    place = folder / f"{direction}-{size}"
+    if not place.exists():
+        gateway_workload.write(place, direction, GATEWAY_ENTRIES, size, packets=GATEWAY_PACKETS)
+    return place
 
 
 def addresses(dut: DeviceUnderTest, function: str) -> tuple[tuple[str, str], tuple[str, str]]:

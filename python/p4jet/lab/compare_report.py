@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import plots, stats
-from .compare import STATISTICS, Options, summary
+from .compare import GATEWAY_ENTRIES, GATEWAY_PACKETS, STATISTICS, TUNNEL, Options, summary
 from .dut import CABLE, title
 from .report import Report
 from .runner import describe
@@ -33,6 +33,13 @@ COUNTERPARTS = {
 NOTES = {
     "OVS-vanilla": "The thesis's OVS-vanilla uses the kernel's datapath; ours works in user space.",
     "P4-DPDK": "P4-DPDK is the thesis's compiled P4 switch (p4-dpdk-target 0.1.0, whose pipeline is DPDK SWX).",
+}
+
+FUNCTION_TITLES = {
+    "mac-mirror": "the MAC mirror",
+    "forward": "forwarding from port to port",
+    "gateway-inbound": "a VXLAN gateway, inbound",
+    "gateway-outbound": "a VXLAN gateway, outbound",
 }
 
 ROWS = (
@@ -83,7 +90,7 @@ def write(store: Store, session: int, options: Options, skipped: Mapping[str, st
     results = Results(rows)
     about = store.session(session)
     is_mirror = options.function == "mac-mirror"
-    report = Report("Comparison of switches: " + ("the MAC mirror" if is_mirror else "forwarding from port to port"))
+    report = Report(f"Comparison of switches: {FUNCTION_TITLES[options.function]}")
     report.text(
         f"Session {session}, started {about['started']}, commit {about['commit'][:12]}. {about['ok']} runs succeeded, {about['failed']} failed."
     )
@@ -121,8 +128,6 @@ def _goal(report: Report, results: Results) -> None:
     others = [name for name in results.switches if name not in (*KERNEL, CABLE, *ours)]
     if not ours:
         return
-    report.heading("p4jet against the others")
-
     def rate(name: str, size: int) -> float:
         values = results.values(name, size, "received_rate")
         return stats.mean(values) if values else 0.0
@@ -152,6 +157,9 @@ def _goal(report: Report, results: Results) -> None:
         if rate("p4jet-xdp", size) > 0 and rate("xdp", size) > 0:
             cells[4] = ratio("p4jet-xdp", "xdp", size, XDP_GOAL, f"{XDP_GOAL} of XDP")
         table.append(cells)
+    if not verdicts:
+        return
+    report.heading("p4jet against the others")
     report.text(
         "The goal: p4jet leads every switch in user space at every size, and with AF_XDP reaches 0.9 of hand-written XDP.\n\n"
         + "\n".join(f"* **{verdict}**: {'; '.join(points)}" for verdict, points in sorted(verdicts.items(), reverse=True))
@@ -168,6 +176,14 @@ def _method(report: Report, options: Options) -> None:
     if options.function == "mac-mirror":
         does = "A switch returns each frame through the port it came from, with source and destination MAC address exchanged."
         joined, expected = "a veth pair", "the exchanged addresses"
+    elif options.function.startswith("gateway-"):
+        way = "begins a tunnel for each packet" if options.function == "gateway-inbound" else "ends the tunnel of each packet"
+        does = (
+            f"The gateway {way}, with {GATEWAY_ENTRIES} virtual addresses and {GATEWAY_ENTRIES} routes, {GATEWAY_PACKETS} packets in turn "
+            f"instead of the trace below. Sizes are those of sent frames; {TUNNEL} bytes are added or removed. Too small a size stands for "
+            f"the smallest that fits a tunnel."
+        )
+        joined, expected = "two veth pairs", "the right length"
     else:
         does = "A switch sends each frame from its first port out by its second. IPv4 forwarding of the kernel also replaces the addresses."
         joined, expected = "two veth pairs", "the right addresses"

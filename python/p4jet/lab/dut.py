@@ -64,10 +64,14 @@ class DeviceUnderTest:
         prepare: Callable[[SwitchType], None] | None = None,
         *,
         links: int = 1,
+        first_port: int = 1,
+        mtu: int = 1500,
         switch_cpu: int,
         tester_cpu: int,
     ) -> None:
-        self.name, self.folder, self.prepare, self.links = name, folder, prepare, links
+        self.name, self.folder, self.prepare = name, folder, prepare
+        self.ports = range(first_port, first_port + links)
+        self.mtu = mtu
         self.switch_cpu, self.tester_cpu = switch_cpu, tester_cpu
         self._stack = ExitStack()
         self.switch: SwitchType | None = None
@@ -89,8 +93,9 @@ class DeviceUnderTest:
             topology.add_host("dut")
         else:
             topology.add_switch("dut", type=self.name, cpu=self.switch_cpu)
-        for port in range(1, self.links + 1):
-            topology.add_link(("tester", port), ("dut", port), mtu=None if is_cable else types()[self.name].mtu)
+        mtu = self.mtu if is_cable else max(self.mtu, types()[self.name].mtu)
+        for port in self.ports:
+            topology.add_link(("tester", port), ("dut", port), mtu=mtu)
         lab = Lab(topology, folder=self.folder)
         self.node = lab.node("tester")
         if not is_cable:
@@ -106,19 +111,19 @@ class DeviceUnderTest:
         for name in ("cable0", "cable1"):
             self.node.set_offloads(name)
             self.node.set_cpu_of_reception(name, self.tester_cpu)
-            self.node.netlink("link", "set", index=name, state="up")
+            self.node.netlink("link", "set", index=name, mtu=self.mtu, state="up")
         end = time.monotonic() + 5
         while not all(self.node.is_running(name) for name in ("cable0", "cable1")):
             if time.monotonic() > end:
                 raise LabError("the veth pair of the tester is not up after 5 s")
             time.sleep(0.01)
 
-    def tester(self, *, back: tuple[str, str] | None = None) -> Tester:
-        """Returns the tester: it sends by port 1, and receives by port 1 too, or by port 2 if there are several links."""
+    def tester(self, *, back: tuple[str, str] | None = None, grows: int = 0) -> Tester:
+        """Returns the tester: it sends by the first port, and receives there too, or by the second if there are several links."""
         if self.name == CABLE:
-            return Tester(self.node, self.folder, send="cable0", receive="cable1", cpu=self.tester_cpu, back=(DST, SRC))
-        send, receive = self.node.interface(1), self.node.interface(min(self.links, 2))
-        return Tester(self.node, self.folder, send=send, receive=receive, cpu=self.tester_cpu, back=back)
+            return Tester(self.node, self.folder, send="cable0", receive="cable1", cpu=self.tester_cpu, back=back or (DST, SRC))
+        send, receive = self.node.interface(self.ports[0]), self.node.interface(self.ports[:2][-1])
+        return Tester(self.node, self.folder, send=send, receive=receive, cpu=self.tester_cpu, back=back, grows=grows)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -132,8 +137,11 @@ class Bed:
     A switch that did not start once is not tried again: the runs that need it fail with the same reason.
     """
 
-    def __init__(self, folder: Path, *, switch_cpu: int, tester_cpu: int, links: int = 1) -> None:
-        self.folder, self.switch_cpu, self.tester_cpu, self.links = folder, switch_cpu, tester_cpu, links
+    def __init__(
+        self, folder: Path, *, switch_cpu: int, tester_cpu: int, links: int = 1, first_port: int = 1, mtu: int = 1500
+    ) -> None:
+        self.folder, self.switch_cpu, self.tester_cpu = folder, switch_cpu, tester_cpu
+        self.links, self.first_port, self.mtu = links, first_port, mtu
         folder.mkdir(parents=True, exist_ok=True)
         self._current: tuple[str, DeviceUnderTest] | None = None
         self._refused: dict[str, str] = {}
@@ -149,8 +157,9 @@ class Bed:
         if self._current is None or self._current[0] != key:
             self.close()
             dut = DeviceUnderTest(
-                name, self.folder / name, prepare, links=self.links, switch_cpu=self.switch_cpu, tester_cpu=self.tester_cpu
-            )
+                name, self.folder / name, prepare, links=self.links, first_port=self.first_port, mtu=self.mtu,
+                switch_cpu=self.switch_cpu, tester_cpu=self.tester_cpu,
+            )  # fmt: skip
             try:
                 dut.__enter__()
             except LabError as error:

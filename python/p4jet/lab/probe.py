@@ -20,7 +20,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 RECORD = struct.Struct("<qQHBB")
 """Of a frame: time in ns since 1970, number, interface (its place in `--interfaces`), 1 if it left, 1 if its MAC addresses are right."""
@@ -48,29 +48,37 @@ def frames(path: str) -> Iterator[bytes]:
             yield file.read(struct.unpack("<IIII", header)[2])
 
 
-def sampled(length: int, every: int) -> bytes:
-    """Returns a socket filter (classic BPF) for frames of `p4jet traffic` whose number is a multiple of `every`, a power of two."""
-    mark, number = length - STAMP, length - STAMP + 6
-    program = [
-        (0x28, 0, 0, mark),  # ldh [mark]
-        (0x15, 0, 4, int.from_bytes(MARK, "big")),  # jeq MARK, else reject
-        (0x20, 0, 0, number),  # ld [the number's low 32 bits]
-        (0x54, 0, 0, every - 1),  # and
-        (0x15, 0, 1, 0),  # jeq 0, else reject
-        (0x06, 0, 0, 0xFFFF),  # accept
-        (0x06, 0, 0, 0),  # reject
-    ]
+def sampled(lengths: Sequence[int], every: int) -> bytes:
+    """Returns a socket filter (classic BPF) for frames of `p4jet traffic` of these lengths.
+
+    It takes those whose number is a multiple of `every`, a power of two.
+    """
+    program: list[tuple[int, int, int, int]] = []
+    # Shorter ones first: a load beyond the end of a frame rejects it.
+    ordered = sorted(set(lengths))
+    reject = 5 * len(ordered)
+    for block, length in enumerate(ordered):
+        mark, number = length - STAMP, length - STAMP + 6
+        program += [
+            (0x28, 0, 0, mark),  # ldh [mark]
+            (0x15, 0, 3, int.from_bytes(MARK, "big")),  # jeq MARK, else the next length
+            (0x20, 0, 0, number),  # ld [the number's low 32 bits]
+            (0x54, 0, 0, every - 1),  # and
+            (0x15, reject - 5 * block - 4, 0, 0),  # jeq 0, accept; else the next length
+        ]
+    program += [(0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFF)]  # reject, accept
     return b"".join(struct.pack("HBBI", *instruction) for instruction in program)
 
 
-def tap(interface: str, length: int, every: int) -> tuple[socket.socket, bool]:
+def tap(interface: str, lengths: Sequence[int], every: int) -> tuple[socket.socket, bool]:
     """Opens a socket that sees what `interface` sends and receives; also returns if its buffer is as large as wanted."""
     import ctypes
 
     # No protocol until the filter is there, so that nothing else waits in the buffer.
     opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    code = ctypes.create_string_buffer(sampled(length, every))
-    filter_ = struct.pack("HxxxxxxP", 7, ctypes.addressof(code))
+    program = sampled(lengths, every)
+    code = ctypes.create_string_buffer(program)
+    filter_ = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
     opened.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, filter_)
     opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     try:
@@ -91,12 +99,13 @@ def watch(args: argparse.Namespace) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: os.write(stop_write, b"."))
     names = args.interfaces.split(",")
-    taps = [tap(name, args.length, args.every) for name in names]
+    lengths = [args.length, args.length + args.grows]
+    taps = [tap(name, lengths, args.every) for name in names]
     sent, returned = mac(args.dst) + mac(args.src), mac(args.back_dst) + mac(args.back_src)
     records: list[bytes] = []
 
     def read(place: int, opened: socket.socket) -> None:
-        buffer = bytearray(args.length + 1)
+        buffer = bytearray(max(lengths) + 1)
         while len(records) < args.limit:
             try:
                 length, ancillary, _, address = opened.recvmsg_into([buffer], socket.CMSG_SPACE(16))
@@ -104,7 +113,7 @@ def watch(args: argparse.Namespace) -> None:
                 return
             seconds, nanoseconds = struct.unpack("qq", ancillary[0][2])
             left = address[2] == socket.PACKET_OUTGOING
-            is_right = buffer[:12] == (sent if left else returned)
+            is_right = buffer[:12] == sent if left else returned in (b"", bytes(buffer[:12]))
             number = int.from_bytes(buffer[length - STAMP + 2 : length - STAMP + 10], "big")
             records.append(RECORD.pack(seconds * 10**9 + nanoseconds, number, place, left, is_right))
 
@@ -152,13 +161,13 @@ def check(args: argparse.Namespace) -> None:
             if answer[-STAMP:-8] != frame[-STAMP:-8]:
                 continue
             result["received"] += 1
-            if answer[:12] != expected:
+            if expected and answer[:12] != expected:
                 result["bad_mac"] += 1
                 example.setdefault("bad_mac", f"{answer[:6].hex(':')} from {answer[6:12].hex(':')}")
-            if len(answer) != len(frame):
+            if len(answer) != len(frame) + args.grows:
                 result["length"] += 1
                 example.setdefault("length", f"{len(answer)} bytes for {len(frame)}")
-            elif answer[12:] != frame[12:]:
+            elif not args.grows and answer[12:] != frame[12:]:
                 result["changed"] += 1
                 example.setdefault("changed", ",".join(str(i) for i in range(12, len(frame)) if answer[i] != frame[i]))
             break
@@ -189,8 +198,9 @@ def main() -> None:
     two.add_argument("--count", type=int, default=50)
     two.add_argument("--timeout", type=float, default=2.0, help="seconds to wait for one frame")
     for command in (one, two):
-        command.add_argument("--back-dst", required=True, help="destination address of returning frames")
-        command.add_argument("--back-src", required=True)
+        command.add_argument("--back-dst", default="", help="destination address of returning frames; without it, any")
+        command.add_argument("--back-src", default="")
+        command.add_argument("--grows", type=int, default=0, help="bytes by which frames return longer")
         command.add_argument("--seconds", type=float, default=60, help="limit of the whole run")
     args = parser.parse_args()
     try:

@@ -141,7 +141,7 @@ def update(
         f"`exact` and `ternary` or `lpm` change a table's rule; `register` changes a register from which the program takes the port. p4jet "
         f"is changed over its control socket, Open vSwitch by `ovs-ofctl` (which includes the start of that program), the kernel by "
         f"netlink. Where less than {update_experiment.UPDATES * options.repetitions} updates are counted, the others took effect later "
-        f"than the next one."
+        f"than the next one, or after the traffic."
     )
     report.heading("Results")
     table: list[list[object]] = []
@@ -188,7 +188,8 @@ def sweep(store: Store, session: int, options: sweep_experiment.Options, folder:
     report.text(
         f"`p4jet bench` plays a capture in a loop from memory to memory for {options.seconds:g} s: the speed of the program without "
         f"interfaces. Frame sizes include the frame check sequence. Rates in Gbit/s are **modelled**: what a wire would carry at the measured "
-        f"rate, with {sweep_experiment.FRAMING} bytes of preamble and gap. {options.repetitions} repetitions; means and ranges."
+        f"rate, with {sweep_experiment.FRAMING} bytes of preamble and gap. A size too small for a tunnel stands for the smallest that fits. "
+        f"{options.repetitions} repetitions; means and ranges."
     )
     folder.mkdir(parents=True, exist_ok=True)
     entries, cores = min(options.entries), min(options.cores)
@@ -196,6 +197,7 @@ def sweep(store: Store, session: int, options: sweep_experiment.Options, folder:
         own = _good(rows, workload=workload)
         if not own:
             continue
+        names = list(dict.fromkeys(str(row["values"]["switch"]) for row in own))
         smallest = min(int(str(row["values"]["size"])) for row in own)
         report.heading(workload)
         axes: tuple[tuple[str, str, dict[str, object]], ...] = (
@@ -210,15 +212,21 @@ def sweep(store: Store, session: int, options: sweep_experiment.Options, folder:
             if len(points) < 2:
                 continue
             report.table(
-                [label, "Mpps", "Gbit/s (modelled)", "memory (MiB)", "load time (s)", "speed-up"],
+                [label, "switch", "Mpps", "Gbit/s (modelled)", "memory (MiB)", "load time (s)", "speed-up"],
                 [
-                    [f"{at:g}" if axis != "entries" else f"{at:,.0f}", _cell(found, "rate", "{:.2f}"), _cell(found, "wire_rate", "{:.2f}"),
+                    [f"{at:g}" if axis != "entries" else f"{at:,.0f}", name, _cell(found, "rate", "{:.2f}"), _cell(found, "wire_rate", "{:.2f}"),
                      _cell(found, "memory", "{:.1f}").partition(" ")[0], _cell(found, "load_time", "{:.3f}").partition(" ")[0],
                      _cell(found, "speedup", "{:.2f}")]
-                    for at, found in sorted(points.items())
+                    for at, all_found in sorted(points.items())
+                    for name in names
+                    for found in [_good(all_found, switch=name)]
+                    if found
                 ],
             )  # fmt: skip
-            series = {workload: {at: [row["metrics"]["rate"].value for row in found] for at, found in points.items()}}
+            series = {
+                name: {at: [row["metrics"]["rate"].value for row in _good(found, switch=name)] for at, found in points.items()}
+                for name in names
+            }
             path = plots.lines(
                 folder / "plots" / f"{workload}-{axis}.svg", series, x_label=label, y_label="Mpps", log_x=axis != "cores"
             )
@@ -226,9 +234,9 @@ def sweep(store: Store, session: int, options: sweep_experiment.Options, folder:
         cells = {
             (f"{row['values']['size']}", f"{row['values']['entries']}"): [
                 other["metrics"]["rate"].value
-                for other in _good(own, size=row["values"]["size"], entries=row["values"]["entries"], cores=cores)
+                for other in _good(own, switch=sweep_experiment.P4JET, size=row["values"]["size"], entries=row["values"]["entries"], cores=cores)
             ]
-            for row in _good(own, cores=cores)
+            for row in _good(own, switch=sweep_experiment.P4JET, cores=cores)
         }
         if options.full and len(cells) > 1:
             path = plots.heat_map(
@@ -237,7 +245,7 @@ def sweep(store: Store, session: int, options: sweep_experiment.Options, folder:
             report.figure(path, f"{workload}: rate by frame size and entries, on {cores} core")
     data = published()["gateway"]
     report.heading("The study")
-    report.text(f"{data['source']}. " + "\n".join(f"* {text}" for text in [""] + data["statements"])[2:])
+    report.text(f"{data['source']}.\n\n" + "\n".join(f"* {text}" for text in data["statements"]))
     _differences(report, data["environment"], "memory ports, no cards and no wire")
     return _end(report, store, session, {}, folder)
 

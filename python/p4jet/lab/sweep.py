@@ -6,19 +6,22 @@ There is no wire: packets come from memory and leave to memory, so this is the s
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import gateway_workload
 from .errors import LabError
 from .runner import Experiment, Run
+from .switches.p4jet import programs_folder
 from .tester import p4jet_binary
 
 FRAMING = 20
 """Bytes of preamble and gap. Frame sizes of this experiment include the frame check sequence, as in RFC 2544."""
+P4JET = "p4jet"
 CAPTURE_MAX = 256 << 20
 """Bytes of a capture; larger points are left out."""
 
@@ -57,17 +60,11 @@ class Options:
     seconds: float = 0.5
     full: bool = False
     programs: Path | None = None
-
-
-def programs_folder(wanted: Path | None) -> Path:
-    """Returns the folder of the shipped P4 programs: `wanted`, else that of this checkout, else ``./programs``."""
-    candidates = [wanted] if wanted else [Path(__file__).resolve().parents[3] / "programs", Path("programs")]
-    for folder in candidates:
-        if (folder / "vxlan_gateway" / "vxlan_gateway.p4").exists():
-            return folder
-    raise LabError(
-        f"no p4jet programs in {' or '.join(map(str, candidates))}; give the folder `programs` of a checkout with --programs"
-    )
+    peers: Mapping[str, str] = field(default_factory=dict)
+    """Other switches by name: a shell command for each. It finds ENTRIES (entries.swx), COMMANDS (runtime commands), PACKETS (a
+    capture) and SECONDS in its environment, and its last line is a JSON object with ``mpps``."""
+    peer_entries_max: int = 10_000
+    """Peers may take minutes to load more."""
 
 
 def experiment(options: Options, folder: Path) -> Experiment:
@@ -81,17 +78,17 @@ def experiment(options: Options, folder: Path) -> Experiment:
     def skip(values: Mapping[str, object]) -> str | None:
         workload = WORKLOADS[str(values["workload"])]
         entries, size, cores = (int(str(values[name])) for name in ("entries", "size", "cores"))
-        usable = [candidate for candidate in options.sizes if candidate >= workload.size_min]
-        smallest = min(usable, default=workload.size_min)
-        # The smallest size stands for the smallest that fits a tunnel.
-        if size < workload.size_min and (size != min(options.sizes) or workload.size_min in options.sizes):
+        # A size too small for a tunnel stands for the smallest that fits one.
+        least_size = workload.size_min if workload.size_min in options.sizes else min(options.sizes)
+        if size < workload.size_min and size != least_size:
             return f"a frame needs {workload.size_min} bytes"
+        if values["switch"] != P4JET and (cores > 1 or entries > options.peer_entries_max):
+            return f"peers are measured on one core with at most {options.peer_entries_max} entries"
         if entries > workload.entries_max:
             return f"at most {workload.entries_max} entries"
         if workload.protocol and entries * (size + 12) > CAPTURE_MAX:
             return f"the capture would be larger than {CAPTURE_MAX >> 20} MiB"
-        is_smallest = size == min(options.sizes) or size == smallest
-        at = [entries != least["entries"], not is_smallest, cores != least["cores"]]
+        at = [entries != least["entries"], size != max(least_size, min(options.sizes)), cores != least["cores"]]
         # Cores also with the most entries, which do not fit the caches.
         if at == [True, False, True] and entries == max(options.entries):
             return None
@@ -101,6 +98,11 @@ def experiment(options: Options, folder: Path) -> Experiment:
         workload = WORKLOADS[str(run.values["workload"])]
         entries, size, cores = (int(str(run.values[name])) for name in ("entries", "size", "cores"))
         commands, capture = inputs(workload, str(run.values["workload"]), entries, max(size, workload.size_min), folder)
+        if run.values["switch"] != P4JET:
+            mpps = peer(options.peers[str(run.values["switch"])], commands, capture, options.seconds)
+            run.metric("rate", mpps, "Mpps")
+            run.metric("wire_rate", mpps * 8 * (max(size, workload.size_min) + FRAMING) / 1e3, "Gbit/s", "modelled")
+            return
         source = programs / workload.program / f"{workload.program}.p4"
         report = bench(source, commands, capture, options.seconds, cores)
         if report["drops"]:
@@ -114,11 +116,19 @@ def experiment(options: Options, folder: Path) -> Experiment:
 
     return Experiment(
         "sweep",
-        {"workload": options.workloads, "entries": options.entries, "size": options.sizes, "cores": options.cores},
+        {
+            # The switches alternate fastest, so that drift of the machine hits them alike.
+            "switch": [P4JET, *options.peers],
+            "workload": options.workloads,
+            "entries": options.entries,
+            "size": options.sizes,
+            "cores": options.cores,
+        },
         {"bench": measure},
         repetitions=options.repetitions,
         timeout=300,
         skip=skip,
+        source=repr(options),
     )
 
 
@@ -151,9 +161,20 @@ def bench(program: Path, commands: Path, capture: Path, seconds: float, cores: i
     return report
 
 
-def _run(command: list[str], timeout: float) -> str:
+def peer(command: str, commands: Path, capture: Path, seconds: float) -> float:
+    """Returns the million packets per second that another switch reports."""
+    files = {"ENTRIES": commands.with_name("entries.swx"), "COMMANDS": commands, "PACKETS": capture, "SECONDS": seconds}
+    output = _run(["bash", "-c", command], 240, {name: str(value) for name, value in files.items()})
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+        found = float(json.loads(output.splitlines()[-1])["mpps"])
+    except (ValueError, LookupError, TypeError):
+        raise LabError(f"{command}: found {output[-300:]!r}; the last line must be a JSON object with `mpps`") from None
+    return found
+
+
+def _run(command: list[str], timeout: float, env: Mapping[str, str] | None = None) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env={**os.environ, **(env or {})})
     except subprocess.TimeoutExpired:
         raise LabError(f"{' '.join(command[:2])} did not end within {timeout:.0f} s") from None
     if done.returncode != 0:

@@ -173,7 +173,7 @@ class Tester:
     """Generator and receiver in one node: it sends by one interface and receives by the same or another.
 
     `cpu` is the processor for all its programs, `back` the destination and source address that frames return with, by default
-    those of the trace exchanged.
+    those of the trace exchanged (two empty texts: any addresses), and `grows` the bytes by which they return longer.
     """
 
     def __init__(
@@ -185,13 +185,15 @@ class Tester:
         receive: str | None = None,
         cpu: int | None = None,
         back: tuple[str, str] | None = None,
+        grows: int = 0,
     ) -> None:
-        self.node, self.folder, self.cpu, self.back = node, folder, cpu, back
+        self.node, self.folder, self.cpu, self.back, self.grows = node, folder, cpu, back, grows
         self.send, self.receive = send, receive or send
 
     def _returning(self, trace: Trace) -> list[str]:
         to, by = self.back or (trace.src, trace.dst)
-        return ["--back-dst", to, "--back-src", by]
+        # With an equals sign, because a number may be negative.
+        return [f"--back-dst={to}", f"--back-src={by}", f"--grows={self.grows}"]
 
     def check(self, trace: Trace, *, count: int = 50, seconds: float = 20) -> Check:
         """Sends `count` frames one by one and compares what comes back, for at most `seconds`."""

@@ -50,6 +50,8 @@ class SwitchType:
         """Port, the mirror's MAC address, the generator's."""
         self.forwards: list[tuple[int, int]] = []
         self.rules: Rules | None = None
+        self.gateway_entries: tuple[str, Path] | None = None
+        """Direction and runtime commands of :meth:`gateway`."""
         self.processes: list[Process] = []
         if self.options is not None:
             for option in spec.options:
@@ -101,6 +103,14 @@ class SwitchType:
             have = ", ".join(sorted(self.rule_kinds))
             raise LabError(f"{self.spec.name}: type {self.name} has no {rules.kind} rules; it has: {have}")
         self.rules = rules
+
+    def gateway(self, direction: str, entries: Path) -> None:
+        """Makes a VXLAN gateway of the entries of :mod:`p4jet.lab.gateway_workload`, from port 0 to port 1, in :meth:`start`.
+
+        `direction` is ``inbound`` (tunnels begin) or ``outbound`` (they end). Raises :class:`LabError`.
+        """
+        self._need("gateway")
+        self.gateway_entries = direction, entries
 
     def update_rule(self, number: int, port: int) -> None:
         """Lets a rule of :meth:`set_rules` send to another port, while the switch runs. Raises :class:`LabError`."""

@@ -30,6 +30,15 @@ def binary() -> str | None:
     return None
 
 
+def programs_folder(wanted: Path | None = None) -> Path:
+    """Returns the folder of the shipped P4 programs: `wanted`, else that of this checkout, else ``./programs``."""
+    candidates = [wanted] if wanted else [Path(__file__).resolve().parents[4] / "programs", Path("programs")]
+    for folder in candidates:
+        if (folder / "vxlan_gateway" / "vxlan_gateway.p4").exists():
+            return folder
+    raise LabError(f"there are no programs of p4jet in {' or '.join(map(str, candidates))}: run it in a checkout of p4jet")
+
+
 def start_wires(node: Node, ports: Sequence[tuple[str, str]], mtu: int) -> Process:
     """Joins interfaces in pairs by links with these properties, which one p4jet emulates for the whole network."""
     program = binary()
@@ -66,7 +75,7 @@ class P4jet(SwitchType):
     name = "p4jet"
     title = "p4jet, AF_PACKET"
     order = 0
-    functions = frozenset({"mac-mirror", "forward", "l2", "l3", "p4", "rules"})
+    functions = frozenset({"mac-mirror", "forward", "l2", "l3", "p4", "rules", "gateway"})
     rule_kinds = frozenset({"exact", "lpm", "ternary", "register"})
     emulates_links = True
     options = None
@@ -101,11 +110,16 @@ class P4jet(SwitchType):
         if self.spec.commands is not None:
             commands.append(self.spec.commands.read_text(encoding="utf-8"))
         defines: list[str] = []
-        wanted = [name for name, is_wanted in (("mac_mirror", self.mirrors), ("forward", self.forwards), ("rules", self.rules)) if is_wanted]
+        programs = {"mac_mirror": self.mirrors, "forward": self.forwards, "rules": self.rules, "vxlan_gateway": self.gateway_entries}
+        wanted = [name for name, is_wanted in programs.items() if is_wanted]
         if wanted:
             if program is not None or len(wanted) > 1:
-                raise LabError(f"{self.spec.name}: found two of a program, a MAC mirror, port forwarding and rules; expected one")
+                found = ", ".join(["a program"] * (program is not None) + wanted)
+                raise LabError(f"{self.spec.name}: found {found}; a switch does one of these")
             program = PROGRAMS / f"{wanted[0]}.p4"
+            if self.gateway_entries is not None:
+                program = programs_folder() / "vxlan_gateway" / "vxlan_gateway.p4"
+                commands.append(self.gateway_entries[1].read_text(encoding="ascii"))
             if self.rules is not None:
                 defines = ["-D", "REGISTER" if self.rules.kind == "register" else f"KIND={self.rules.kind}"]
                 commands += rule_commands(self.rules)
