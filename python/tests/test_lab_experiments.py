@@ -134,7 +134,7 @@ def test_a_sweep_has_the_points_of_its_axes(tmp_path: Path) -> None:
 @needs_p4jet
 @needs_root
 def test_a_tiny_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["compare", "--switches", "p4jet,linux-forwarding", "--sizes", "128", "--seconds", "0.1", "--repetitions", "1"]
+    arguments = ["compare", "--switches", "p4jet,linux-forwarding", "--sizes", "128", "--seconds", "0.2", "--repetitions", "1"]
     arguments += ["--latency-rate", "2000", "--clients", "100", "--out", str(tmp_path / "out"), "--store", str(tmp_path / "r.sqlite")]
     assert main(arguments) == 0, capsys.readouterr()
     with open(tmp_path / "out" / "runs.csv", encoding="utf-8") as file:

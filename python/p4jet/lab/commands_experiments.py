@@ -1,4 +1,4 @@
-"""The subcommands `compare`, `scale`, `update` and `sweep` of `p4jet-lab`."""
+"""The subcommands `compare`, `scale`, `update`, `sweep` and `workload` of `p4jet-lab`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from . import compare, compare_report, scale, study_reports, sweep, update
+from . import compare, compare_report, gateway_workload, scale, study_reports, sweep, update
 from .dut import Bed, available, processors
 from .errors import LabError
 from .rules import COUNT_MAX, KINDS
@@ -61,6 +61,15 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     swept.add_argument("--programs", type=Path, metavar="DIR", help="the folder `programs` of a checkout")
     swept.add_argument("--peer", action="append", default=[], type=_peer, metavar="NAME=COMMAND", help="another switch; see docs/lab.md")
     swept.set_defaults(action=_sweep)
+
+    loaded = subparsers.add_parser("workload", help="entries and packets for programs/vxlan_gateway", description=gateway_workload.__doc__)
+    loaded.add_argument("direction", choices=list(gateway_workload.SIZE_MIN))
+    loaded.add_argument("entries", type=_whole(1, gateway_workload.ENTRIES_MAX), help="virtual addresses, and routes")
+    loaded.add_argument("folder", type=Path, help="for entries.cmd, entries.swx and packets.pcap")
+    loaded.add_argument("--size", type=_whole(64, 9000), metavar="B", help="with frame check sequence (default: the smallest)")
+    loaded.add_argument("--packets", type=_whole(1, 10_000_000), default=65536, metavar="N", help="(default: 65536)")
+    loaded.add_argument("--seed", type=_whole(0, 1 << 62), default=1, metavar="N", help="(default: 1)")
+    loaded.set_defaults(action=_workload)
 
 
 def _add_common(parser: argparse.ArgumentParser, *, quick: str) -> None:
@@ -234,3 +243,11 @@ def _sweep(arguments: argparse.Namespace) -> int:
             sweep.experiment(options, Path(folder)),
             lambda store, session: study_reports.sweep(store, session, options, arguments.out),
         )
+
+
+def _workload(arguments: argparse.Namespace) -> int:
+    size = gateway_workload.SIZE_MIN[arguments.direction] if arguments.size is None else arguments.size
+    gateway_workload.write(
+        arguments.folder, arguments.direction, arguments.entries, size, packets=arguments.packets, seed=arguments.seed
+    )
+    return 0

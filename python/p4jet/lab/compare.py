@@ -32,6 +32,8 @@ QUICK_SECONDS = 260.0
 """Time for the runs of a quick comparison."""
 QUICK_SECONDS_MIN = 0.2
 """The shortest traffic of one run."""
+SECONDS_MIN = 0.1
+"""Traffic that is shorter may fall into a pause of the scheduler."""
 START_SECONDS = 3.0
 """To create the namespaces and start a switch, about."""
 POINT_SECONDS = 1.8
@@ -168,9 +170,9 @@ def point(run: Run, dut: DeviceUnderTest, tester: Tester, trace: Trace, options:
     run.metric("offered", full.offered(FRAMING) / 1e9, "Gbit/s")
     run.metric("throughput", full.throughput(FRAMING) / 1e9, "Gbit/s", quality)
     run.metric("throughput_of_frames", full.throughput() / 1e9, "Gbit/s", quality)
-    low = tester.sample(trace, 0.5 * options.seconds, options.latency_rate)
+    low = tester.sample(trace, max(SECONDS_MIN, 0.5 * options.seconds), options.latency_rate)
     latency(run, "latency", low)
-    overload = tester.sample(trace, 0.3 * options.seconds, expected_pps=full.offered_pps)
+    overload = tester.sample(trace, max(SECONDS_MIN, 0.3 * options.seconds), expected_pps=full.offered_pps)
     latency(run, "latency_overload", overload)
 
 

@@ -29,6 +29,7 @@ DST, SRC = SWITCH_MAC, TESTER_MAC
 SAMPLES = 10_000
 """Latencies that one measurement takes, about."""
 PROBE = str(Path(probe.__file__).resolve())
+TRIES = 5
 SIZE_MIN = 14 + 20 + 8 + probe.STAMP
 SIZE_MAX = 9000
 
@@ -208,14 +209,14 @@ class Tester:
         command += ["--pcap", str(trace.path), "--seconds", str(seconds)]
         if rate is not None:
             command += ["--rate", str(rate)]
-        for _ in range(3):
+        for _ in range(TRIES):
             done = self.node.run(command, timeout=1.1 * seconds + 30, cpu=self.cpu)
             found = json.loads(done.stdout)
             # No rate if the generator was stopped for the whole measurement, as happens on a machine with other load.
             if found["sent_pps"] is not None and found["sent_pps"] > 0:
                 break
         else:
-            raise LabError(f"the generator got no processor time in three runs of {seconds:g} s: other programs load the machine")
+            raise LabError(f"the generator got no processor time in {TRIES} runs of {seconds:g} s: other programs load the machine")
         return Measurement(
             trace.size, found["seconds"], found["sent"], found["received"], found["sent_pps"], found["received_pps"], rate
         )
