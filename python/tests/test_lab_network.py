@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PROGRAMS
+from conftest import PROGRAMS, ROOT
 from p4jet.lab import Lab, LabError, Topology
 from p4jet.lab.cli import main
 from p4jet.lab.network import networks, python_environment
@@ -420,3 +421,25 @@ def test_an_exercise_of_the_tutorials(tmp_path: Path) -> None:
         assert "1 received" in lab.node("h1").run(["ping", "-c1", "-W5", "h2"]).stdout
         connect = 'import socket; socket.create_connection(("127.0.0.1", 50051), timeout=5).sendall(b"PRI * HTTP/2.0"); print("ok")'
         assert lab.node("controller").run([sys.executable, "-c", connect]).stdout == "ok\n"
+
+
+@needs_p4jet
+def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., "tuple[int, str, str]"]) -> None:
+    """The file, the commands and the Python code of docs/lab.md work."""
+    text = (ROOT / "docs/lab.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "programs").symlink_to(PROGRAMS)
+    (toml,) = re.findall(r"^```toml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    (tmp_path / "pair.toml").write_text(toml)
+    (tmp_path / "pair.cmd").write_text("".join(line + "\n" for line in text.splitlines() if line.startswith("table_add")))
+    try:
+        assert command("up", "pair.toml")[0] == 0
+        status, out, _ = command("exec", "h1", "ping", "-c", "1", "-W5", "h2")
+        assert status == 0 and float(out.partition("time=")[2].split()[0]) >= 10.0
+    finally:
+        assert command("down")[0] == 0
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 2
+    names: "dict[str, object]" = {}
+    for block in blocks:
+        exec(compile(block, "docs/lab.md", "exec"), names)

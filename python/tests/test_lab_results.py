@@ -276,6 +276,16 @@ def test_plots_are_files_of_both_formats_and_show_spread(tmp_path: Path) -> None
         plots.boxes(tmp_path / "x.jpg", {"a": [1.0]}, y_label="")
 
 
+def test_missing_matplotlib_is_said_before_the_experiment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.toml").write_text(EXPERIMENT)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    store = tmp_path / "results.sqlite"
+    assert main(["run", str(tmp_path / "x.toml"), "--out", str(tmp_path / "out"), "--store", str(store)]) == 1
+    assert "plots need matplotlib" in capsys.readouterr().err and not store.exists()
+
+
 def test_report_as_markdown_and_as_one_html_page(tmp_path: Path) -> None:
     report = Report("Title <1>")
     report.heading("Rates")

@@ -105,7 +105,7 @@ def test_scripts_report_metrics_and_events_and_see_the_variables(store: Store) -
         "scripts", {"size": [64], "fast": [True], "text": ["two words; $(false)"]},
         {
             # The event comes after a delay, so that without waiting there is no file.
-            "server": Script('sleep 0.2; echo "$text" > "$RUN_DIR/text"; echo EVENT READY; echo RESULT up 1'),
+            "server": Script('sleep 0.2; echo RESULTS follow; echo "$text" > "$RUN_DIR/text"; echo EVENT READY; echo RESULT up 1'),
             "client": Script(
                 'cat "$RUN_DIR/text"; echo "RESULT rate $((size * 2)) kpps limited by the generator"; echo "$ROLE $fast $REPETITION"; '
                 'echo "RESULT used_seed $SEED"; printf "took 12.5 us\\ntook 13.5 us"; seq 1 100 > "$RUN_DIR/latency"',

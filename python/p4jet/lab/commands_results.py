@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import session_report
+from . import plots, session_report
 from .errors import LabError
 from .report import cell_text
 from .runner import Experiment, describe, execute
@@ -74,6 +74,8 @@ def _run(arguments: argparse.Namespace) -> int:
         only.setdefault(name, []).append(value)
     tags = frozenset(tag for tag in arguments.tags.split(",") if tag)
     experiment = Experiment.from_toml(arguments.file, tags=tags, only=only, repetitions=arguments.repetitions)
+    if arguments.out is not None:
+        plots.require()
     logs = arguments.out / "logs" if arguments.out is not None else None
     with Store(arguments.store) as store:
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)

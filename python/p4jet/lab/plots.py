@@ -25,6 +25,14 @@ CDF_POINTS_MAX = 2000
 """Points of a line of a CDF."""
 
 
+def require() -> None:
+    """Raises :class:`LabError` if matplotlib is missing: better before an experiment than after it."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise LabError(f"plots need matplotlib ({error}): pip install 'p4jet[lab]'") from error
+
+
 def lines(
     path: str | os.PathLike[str],
     series: Mapping[str, Mapping[float, Sequence[float]]],
@@ -158,11 +166,10 @@ def heat_map(
 
 
 def _figure(title: str, *, width: float = 6.4, height: float = 4.2) -> tuple[Figure, Axes]:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise LabError(f"plots need matplotlib ({error}): pip install 'p4jet[lab]'") from error
+    require()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     # Without pyplot: no display, and no state that threads share.
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)

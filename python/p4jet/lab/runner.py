@@ -129,7 +129,6 @@ class Run:
         """Why the run failed."""
         self._is_ending = False
         self._deferred: list[Callable[[], object]] = []
-        self._groups: list[_Local] = []
         self._waiting: set[str] = set()
         self._finished: set[str] = set()
         self._expected: set[str] | None = None
@@ -232,7 +231,7 @@ class Run:
             process: _Local | Process
             if node is None:
                 process = _Local(argv, env, log, self.cwd)
-                self._groups.append(process)
+                self.defer(process.end)
             else:
                 process = node.spawn(argv, log=log, env=env)
         try:
@@ -292,12 +291,13 @@ class Run:
         return None
 
     def _line(self, role: str, line: str) -> None:
-        if line.startswith("EVENT"):
+        word = line.partition(" ")[0].rstrip()
+        if word == "EVENT":
             found = _EVENT.fullmatch(line)
             if not found:
                 raise LabError(f"{role} wrote `{line}`; expected EVENT NAME")
             self.event(found[1])
-        elif line.startswith("RESULT"):
+        elif word == "RESULT":
             found = _RESULT.fullmatch(line)
             try:
                 if not found:
@@ -310,7 +310,7 @@ class Run:
         matches = list(re.finditer(pattern.pattern, text, re.MULTILINE))
         if not matches:
             if pattern.role is None:
-                return  # Another role may have it: `_finish` checks.
+                return  # Another role may have it: `_collect` checks.
             raise LabError(f"metric {pattern.name}: pattern {pattern.pattern!r} is not in the output of {role}:\n{text[-1000:]}")
         try:
             value = float(matches[-1][1])
@@ -343,8 +343,6 @@ class Run:
         with self._changed:
             self._is_ending = True
             self._changed.notify_all()
-        for group in self._groups:
-            group.end()
         left = guard.end_processes(self.token)
         faults = [f"{left} processes of its scripts cannot be ended"] if left else []
         while self._deferred:
@@ -402,7 +400,10 @@ class _Local:
 
     def _signal(self, number: int) -> None:
         if self._process.returncode is None:
-            os.killpg(self._process.pid, number)
+            try:
+                os.killpg(self._process.pid, number)
+            except ProcessLookupError:
+                pass  # Another thread has just ended it.
 
 
 class _Lines:
@@ -443,7 +444,7 @@ class Experiment:
     tags: frozenset[str] = frozenset()
     """The tags that are given; they choose among the scripts."""
     prepare: Callable[[Run], None] | None = None
-    """Called before the roles of each run; it may defer clean-up."""
+    """Called before the roles of each run; it may defer clean-up. The run's time has begun, but does not interrupt it."""
     skip: Callable[[dict[str, object]], str | None] | None = None
     """Returns why a point does not apply, or ``None``."""
     patterns: Sequence[Pattern] = ()
