@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import importlib.util
 import ipaddress
 import json
 import os
@@ -450,6 +451,8 @@ class Lab:
         for host in self.topology.hosts.values():
             lines += [f"{address.partition('/')[0]} {host.name}\n" for _, address in host.port_addresses()]
         (self.runtime / "hosts").write_text("".join(lines), encoding="ascii")
+        if importlib.util.find_spec("pyroute2") is None:
+            raise LabError("networks need the Python package pyroute2: pip install 'p4jet[lab]'")
         if shutil.which("unshare") is None:
             raise LabError("networks need the program unshare (package util-linux)")
         command = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
@@ -469,6 +472,8 @@ class Lab:
         except OSError:
             text = b""
         answer: dict[str, Any] = json.loads(text) if text else {"error": _tail(log.read_text(errors="replace"))}
+        if "Traceback" in answer.get("error", ""):
+            raise LabError(f"the program that holds the network has failed: {answer['error']}")
         if "error" in answer:
             raise LabError(f"this system allows no network namespaces: {answer['error']}\n{_advice()}")
         self._pids: dict[str, int] = answer["pids"]

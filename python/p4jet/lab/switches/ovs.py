@@ -128,7 +128,7 @@ class OvsXdp(Ovs):
 
 
 class OvsDpdk(Ovs):
-    """With DPDK's af_packet devices: veth has no other driver. Needs no huge pages."""
+    """With DPDK's af_packet devices: veth has no other driver. Needs no huge pages, and writes no files outside its folder."""
 
     name = "ovs-dpdk"
     title = "Open vSwitch, DPDK af_packet"
@@ -137,7 +137,7 @@ class OvsDpdk(Ovs):
     package = "openvswitch-switch-dpdk"
 
     def settings(self) -> Mapping[str, str]:
-        found = {"dpdk-init": "true", "dpdk-extra": "--no-huge -m 512 --no-pci --in-memory"}
+        found = {"dpdk-init": "true", "dpdk-extra": "--no-huge --legacy-mem -m 512 --no-pci --no-shconf --no-telemetry"}
         if self.spec.cpu is not None:
             found["pmd-cpu-mask"] = found["dpdk-lcore-mask"] = f"{1 << self.spec.cpu:#x}"
         return found
