@@ -7,7 +7,7 @@ from pathlib import Path
 
 from . import plots, stats
 from .compare import GATEWAY_ENTRIES, GATEWAY_PACKETS, STATISTICS, TUNNEL, Options, summary
-from .dut import CABLE, title
+from .dut import CABLE, is_root, title
 from .report import Report
 from .runner import describe
 from .store import Metric, Row, Store
@@ -99,6 +99,11 @@ def write(store: Store, session: int, options: Options, skipped: Mapping[str, st
         report.text(
             f"**Other programs disturbed this comparison**: when it began, the machine with {count} processors had a load of {load:g}. Repeat "
             f"it on an idle machine before you rely on it."
+        )
+    if not is_root():
+        report.text(
+            "**Measured without root**: the kernel bound no work to processors, so switch and tester disturbed each other. AF_XDP, XDP and "
+            "Open vSwitch need root."
         )
     _goal(report, results)
     _method(report, options)

@@ -20,6 +20,11 @@ CABLE = "cable"
 CABLE_TITLE = "no switch (noise floor)"
 
 
+def is_root() -> bool:
+    """Returns whether the kernel lets this process bind its work to processors."""
+    return os.geteuid() == 0
+
+
 def title(name: str) -> str:
     """Returns a switch type's title for tables."""
     return CABLE_TITLE if name == CABLE else types()[name].title
@@ -53,8 +58,9 @@ def available(wanted: list[str] | None, function: str) -> tuple[list[str], dict[
 class DeviceUnderTest:
     """Namespaces of a tester and a switch, as a context manager.
 
-    All work for the switch, that of the kernel included, stays on `switch_cpu`; generator and receiver use `tester_cpu`. `prepare`
-    says what the switch does, before it starts.
+    All work for the switch, that of the kernel included, stays on `switch_cpu`; generator and receiver use `tester_cpu`. Without
+    root, the kernel binds no work to processors, and only the tester's programs are bound. `prepare` says what the switch does,
+    before it starts.
     """
 
     def __init__(
@@ -87,12 +93,12 @@ class DeviceUnderTest:
 
     def _up(self) -> None:
         topology = Topology("dut")
-        topology.add_host("tester", cpu=self.tester_cpu)
+        topology.add_host("tester", cpu=self.tester_cpu if is_root() else None)
         is_cable = self.name == CABLE
         if is_cable:
             topology.add_host("dut")
         else:
-            topology.add_switch("dut", type=self.name, cpu=self.switch_cpu)
+            topology.add_switch("dut", type=self.name, cpu=self.switch_cpu if is_root() else None)
         mtu = self.mtu if is_cable else max(self.mtu, types()[self.name].mtu)
         for port in self.ports:
             topology.add_link(("tester", port), ("dut", port), mtu=mtu)
@@ -110,7 +116,8 @@ class DeviceUnderTest:
         self.node.netlink("link", "add", kind="veth", ifname="cable0", peer="cable1")
         for name in ("cable0", "cable1"):
             self.node.set_offloads(name)
-            self.node.set_cpu_of_reception(name, self.tester_cpu)
+            if is_root():
+                self.node.set_cpu_of_reception(name, self.tester_cpu)
             self.node.netlink("link", "set", index=name, mtu=self.mtu, state="up")
         end = time.monotonic() + 5
         while not all(self.node.is_running(name) for name in ("cable0", "cable1")):
