@@ -162,6 +162,7 @@ def point(run: Run, dut: DeviceUnderTest, tester: Tester, trace: Trace, options:
         raise LabError(f"pre-flight check of {dut.name} with {trace.size} bytes: {fault}")
     run.metric("check_bad_mac", checked.bad_mac, "frames")
     run.metric("check_lost", checked.lost, "frames")
+    dut.warm_up(tester, trace)
     full = tester.measure(trace, options.seconds)
     quality = "limited by the generator" if full.is_limited else "measured"
     run.metric("offered_rate", full.offered_pps / 1e3, "kpps")

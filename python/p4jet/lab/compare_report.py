@@ -7,7 +7,7 @@ from pathlib import Path
 
 from . import plots, stats
 from .compare import GATEWAY_ENTRIES, GATEWAY_PACKETS, STATISTICS, TUNNEL, Options, summary
-from .dut import CABLE, is_root, title
+from .dut import CABLE, WARM_UP_SECONDS, is_root, title
 from .report import Report
 from .runner import describe
 from .store import Metric, Row, Store
@@ -200,7 +200,7 @@ def _method(report: Report, options: Options) -> None:
         f"({options.clients * options.flows * options.packets:,} packets): the frames of all flows in turn, in a loop, for as long as a "
         f"run takes ({options.clients * options.flows / 1e3:g} thousand distinct frames; a run may send a part of the trace, or more). "
         f"UDP, because the sequence number and the time in the last 18 bytes of a frame would overwrite the TCP header of small frames.\n\n"
-        f"For each switch and size, {options.repetitions} times, switches in turn:\n\n"
+        f"For each switch and size, {options.repetitions} times, switches in turn, after {WARM_UP_SECONDS:g} s of traffic to warm up:\n\n"
         f"* **Pre-flight check**: 50 frames one by one; all must come back, with {expected} (bad MAC 0).\n"
         f"* **Full speed**, {options.seconds:g} s: loss, received and offered rate. Loss is the share of sent frames that did not come back.\n"
         f"* **Latency below saturation**, {0.5 * options.seconds:g} s at {options.latency_rate:,.0f} frames per second.\n"

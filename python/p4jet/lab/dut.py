@@ -12,11 +12,12 @@ from types import TracebackType
 from .errors import LabError
 from .network import Lab
 from .switches import SwitchType, types
-from .tester import DST, SRC, Tester
+from .tester import DST, SRC, Tester, Trace
 from .topology import Topology
 
 CABLE = "cable"
 """Stands for no switch: generator and receiver at the two ends of a veth pair. What it shows is the tester's noise floor."""
+WARM_UP_SECONDS = 0.3
 CABLE_TITLE = "no switch (noise floor)"
 
 
@@ -80,6 +81,7 @@ class DeviceUnderTest:
         self.mtu = mtu
         self.switch_cpu, self.tester_cpu = switch_cpu, tester_cpu
         self._stack = ExitStack()
+        self._is_warm = False
         self.switch: SwitchType | None = None
 
     def __enter__(self) -> DeviceUnderTest:
@@ -131,6 +133,12 @@ class DeviceUnderTest:
             return Tester(self.node, self.folder, send="cable0", receive="cable1", cpu=self.tester_cpu, back=back or (DST, SRC))
         send, receive = self.node.interface(self.ports[0]), self.node.interface(self.ports[:2][-1])
         return Tester(self.node, self.folder, send=send, receive=receive, cpu=self.tester_cpu, back=back, grows=grows)
+
+    def warm_up(self, tester: Tester, trace: Trace) -> None:
+        """Sends the trace for a moment, once after the start: switches compile, and fill caches, when the first frames arrive."""
+        if not self._is_warm:
+            tester.measure(trace, WARM_UP_SECONDS)
+            self._is_warm = True
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -193,10 +201,14 @@ class Bed:
 
 
 def processors(switch: int | None, tester: int | None) -> tuple[int, int]:
-    """Returns the processors of switch and tester, by default the first two that this process may use."""
+    """Returns the processors of switch and tester, by default two different ones that this process may use.
+
+    Raises :class:`LabError` for one that it may not use.
+    """
     usable = sorted(os.sched_getaffinity(0))
-    chosen = (usable[0] if switch is None else switch, usable[-1 if len(usable) < 2 else 1] if tester is None else tester)
-    for cpu in chosen:
-        if cpu not in usable:
+    for cpu in (switch, tester):
+        if cpu is not None and cpu not in usable:
             raise LabError(f"processor {cpu} cannot be used; there are: {', '.join(map(str, usable))}")
-    return chosen
+    first = next((cpu for cpu in usable if cpu != tester), usable[0]) if switch is None else switch
+    second = next((cpu for cpu in usable if cpu != first), usable[0]) if tester is None else tester
+    return first, second

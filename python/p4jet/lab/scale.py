@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .compare import latency
-from .dut import Bed, DeviceUnderTest
+from .dut import CABLE, Bed, DeviceUnderTest
 from .errors import LabError
 from .rules import Rules
 from .runner import Experiment, Run
@@ -48,22 +48,33 @@ def experiment(options: Options, bed: Bed) -> Experiment:
     limits: dict[tuple[str, str], int] = {}
 
     def skip(values: dict[str, object]) -> str | None:
+        if values["switch"] == CABLE:
+            is_first = (values["case"], values["kind"]) == ("R1F1", options.kinds[0])
+            return None if is_first else "the noise floor has no rules"
         kind = types()[str(values["switch"])]
         return None if values["kind"] in kind.rule_kinds else f"{kind.title} has no {values['kind']} rules"
 
     def measure(run: Run) -> None:
         name, kind = str(run.values["switch"]), str(run.values["kind"])
+        if name == CABLE:
+            with bed.use(name) as dut:
+                point(run, dut, dut.tester(), Rules(kind, 1), 1, options)
+            return
         is_many, flows = CASES[str(run.values["case"])]
         if is_many and (name, kind) not in limits:
             limits[name, kind] = limit(bed, name, kind, options)
         rules = Rules(kind, limits[name, kind] if is_many else 1)
         with bed.use(name, lambda switch: switch.set_rules(rules), variant=repr(rules)) as dut:
-            point(run, dut, rules, rules.count if flows == "max" else int(flows), options)
+            tester = dut.tester(back=(SRC, DST))
+            fault = check(dut, tester, rules, options.size)
+            if fault:
+                raise LabError(f"pre-flight check: {fault}")
+            point(run, dut, tester, rules, rules.count if flows == "max" else int(flows), options)
 
     # All cases with the same rules follow each other, so that the rules are loaded once for them.
     return Experiment(
         "scale",
-        {"case": list(CASES), "kind": list(options.kinds), "switch": list(options.switches)},
+        {"case": list(CASES), "kind": list(options.kinds), "switch": [CABLE, *options.switches]},
         {"tester": measure},
         repetitions=options.repetitions,
         timeout=900,
@@ -100,16 +111,13 @@ def check(dut: DeviceUnderTest, tester: Tester, rules: Rules, size: int) -> str 
     return tester.check(trace).fault()
 
 
-def point(run: Run, dut: DeviceUnderTest, rules: Rules, flows: int, options: Options) -> None:
+def point(run: Run, dut: DeviceUnderTest, tester: Tester, rules: Rules, flows: int, options: Options) -> None:
     """Measures one case."""
-    tester = dut.tester(back=(SRC, DST))
-    fault = check(dut, tester, rules, options.size)
-    if fault:
-        raise LabError(f"pre-flight check: {fault}")
     flows = min(flows, rules.count, CAPTURE_MAX // (options.size + 16))
     # Evenly over all rules; a single flow hits the middle one.
     places = np.linspace(0, rules.count - 1, flows).round().astype(np.int64) if flows > 1 else [rules.count // 2]
     trace = Trace(dut.folder / "scale.pcap", options.size, clients=flows).write(rules.addresses()[places])
+    dut.warm_up(tester, trace)
     full = tester.measure(trace, options.seconds)
     quality = "limited by the generator" if full.is_limited else "measured"
     run.metric("rules", rules.count, "rules")

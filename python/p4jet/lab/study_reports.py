@@ -9,7 +9,7 @@ from . import plots, stats
 from . import scale as scale_experiment
 from . import sweep as sweep_experiment
 from . import update as update_experiment
-from .dut import title
+from .dut import CABLE, title
 from .report import Report
 from .runner import describe
 from .store import Row, Store
@@ -83,7 +83,8 @@ def scale(
         f"from {options.rules_max:,}: the switch must start, and forward frames to its first, middle and last rule.\n\n"
         f"Frames have {options.size} bytes without frame check sequence. Rates at full speed for {options.seconds:g} s; latencies at "
         f"{options.latency_rate:,.0f} frames per second, by the kernel's time stamps at the tester's interfaces. Tester and switch have "
-        f"a processor each. {options.repetitions} repetitions; cells have means and ranges. \\* limited by the generator."
+        f"a processor each. {options.repetitions} repetitions; cells have means and ranges. \\* limited by the generator. The noise floor is a "
+        f"plain veth pair: the generator's ceiling, and the latency that the tester measures for nothing."
     )
     report.heading("Operable rules")
     table: list[list[object]] = []
@@ -101,7 +102,7 @@ def scale(
     report.text(f"Thesis: {data['source']}.")
     report.heading("Rate and latency")
     table = []
-    for name in options.switches:
+    for name in (CABLE, *options.switches):
         for kind in options.kinds:
             for case in scale_experiment.CASES:
                 found = _good(rows, switch=name, kind=kind, case=case)
@@ -110,14 +111,19 @@ def scale(
                         ("rules", "{:.0f}"), ("flows", "{:.0f}"), ("received_rate", "{:.1f}"), ("latency_p50", "{:.1f}"),
                         ("latency_p25", "{:.1f}"), ("latency_p75", "{:.1f}"), ("latency_p99", "{:.1f}"),
                     )]  # fmt: skip
-                    table.append([title(name), kind, case, *(cell.partition(" ")[0] if i < 2 else cell for i, cell in enumerate(cells))])
+                    first = [title(name), "", ""] if name == CABLE else [title(name), kind, case]
+                    table.append([*first, *(cell.partition(" ")[0] if i < 2 else cell for i, cell in enumerate(cells))])
     report.table(["switch", "match", "case", "rules", "flows", "kpps", "latency p50 (µs)", "p25", "p75", "p99"], table)
     medians = ", ".join(f"{target} {value} µs" for target, value in data["latency_us"].items() if target != "case")
     more = ", ".join(f"{target} +{value:g} µs" for target, value in data["more_flows_us"].items())
     report.text(f"Thesis, {data['latency_us']['case']}: {medians}. More rules change nothing; more flows: {more}.")
     pooled = _pooled(store, session, "latency", ["switch", "kind", "case"])
     for kind in options.kinds:
-        groups = {f"{title(str(name))}, {case}": values for (name, of, case), values in pooled.items() if of == kind}
+        groups = {
+            title(CABLE) if name == CABLE else f"{title(str(name))}, {case}": values
+            for (name, of, case), values in pooled.items()
+            if of == kind or name == CABLE
+        }
         if groups:
             path = plots.boxes(folder / "plots" / f"latency-{kind}.svg", groups, y_label="latency (µs)", log_y=True)
             report.figure(path, f"Latency with {kind} rules: median, quartiles, 1st and 99th percentile, extremes")
@@ -137,7 +143,8 @@ def update(
         f"frame came from the old port, T4 when the first came from the new one, by the kernel's time stamps and one clock.\n\n"
         f"* **Response time** is T4 - T1, the time in which control and data plane disagree.\n"
         f"* **Update rate** is 1 / (T2 - T1), from the median.\n"
-        f"* **Interruption** is T4 - T3, at least the time between two frames.\n\n"
+        f"* **Interruption** is T4 - T3.\n"
+        f"* **Noise floor**: no time is finer than the time between two frames, which is beside the results.\n\n"
         f"`exact` and `ternary` or `lpm` change a table's rule; `register` changes a register from which the program takes the port. p4jet "
         f"is changed over its control socket, Open vSwitch by `ovs-ofctl` (which includes the start of that program), the kernel by "
         f"netlink. Where less than {update_experiment.UPDATES * options.repetitions} updates are counted, the others took effect later "
@@ -155,12 +162,12 @@ def update(
                         continue
                     times = pooled[name, kind, size, rate]
                     table.append([
-                        title(name), kind, size, rate, len(times), f"{stats.median(times):.3f}", f"{stats.mean(times):.3f}",
+                        title(name), kind, size, rate, _cell(found, "frame_interval", "{:.3f}").partition(" ")[0], len(times), f"{stats.median(times):.3f}", f"{stats.mean(times):.3f}",
                         f"{stats.sd(times):.3f}", f"{max(times):.3f}", _cell(found, "interruption", "{:.3f}"),
                         _cell(found, "update_rate", "{:.0f}"),
                     ])  # fmt: skip
     report.table(
-        ["switch", "rule", "size (B)", "Mbit/s", "updates", "response p50 (ms)", "mean", "sd", "max", "interruption (ms)", "updates/s"], table
+        ["switch", "rule", "size (B)", "Mbit/s", "noise floor (ms)", "updates", "response p50 (ms)", "mean", "sd", "max", "interruption (ms)", "updates/s"], table
     )
     data = published()["rule_updates"]
     report.text(f"Thesis: {data['source']}, any of its loads:")

@@ -122,6 +122,7 @@ def point(run: Run, dut: DeviceUnderTest, rules: Rules, size: int, rate: float) 
         raise LabError(f"no update of {len(calls)} took effect while frames flowed")
     run.metric("updates", len(answered), "updates")
     run.metric("offered_rate", measured.offered_pps / 1e3, "kpps")
+    run.metric("frame_interval", 1e3 / measured.offered_pps, "ms")
     times = [1e3 * (first - before) / 1e9 for before, _, first, _ in answered]
     run.sample("response_time", times, "ms")
     run.metric("response_time_mean", stats.mean(times), "ms")
