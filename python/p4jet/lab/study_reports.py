@@ -139,15 +139,15 @@ def update(
     report.heading("Method")
     report.text(
         f"Frames flow at a constant rate from port 1 to port 2. The controller redirects them to port 3 and back, "
-        f"{update_experiment.UPDATES} times in a run, at random times. T1 is before a change, T2 after it was accepted, T3 when the last "
+        f"{options.updates} times in a run, at random times. T1 is before a change, T2 after it was accepted, T3 when the last "
         f"frame came from the old port, T4 when the first came from the new one, by the kernel's time stamps and one clock.\n\n"
         f"* **Response time** is T4 - T1, the time in which control and data plane disagree.\n"
         f"* **Update rate** is 1 / (T2 - T1), from the median.\n"
         f"* **Interruption** is T4 - T3.\n"
-        f"* **Noise floor**: no time is finer than the time between two frames, which is beside the results.\n\n"
+        f"* **Noise floor**: no time is finer than the time between two recorded frames, which is beside the results.\n\n"
         f"`exact` and `ternary` or `lpm` change a table's rule; `register` changes a register from which the program takes the port. p4jet "
         f"is changed over its control socket, Open vSwitch by `ovs-ofctl` (which includes the start of that program), the kernel by "
-        f"netlink. Where less than {update_experiment.UPDATES * options.repetitions} updates are counted, the others took effect later "
+        f"netlink. Where less than {options.updates * options.repetitions} updates are counted, the others took effect later "
         f"than the next one, or after the traffic."
     )
     report.heading("Results")

@@ -62,7 +62,7 @@ class Options:
     programs: Path | None = None
     peers: Mapping[str, str] = field(default_factory=dict)
     """Other switches by name: a shell command for each. It finds ENTRIES (entries.swx), COMMANDS (runtime commands), PACKETS (a
-    capture) and SECONDS in its environment, and its last line is a JSON object with ``mpps``."""
+    capture) and DURATION (seconds) in its environment, and its last line is a JSON object with ``mpps``."""
     peer_entries_max: int = 10_000
     """Peers may take minutes to load more."""
 
@@ -163,7 +163,7 @@ def bench(program: Path, commands: Path, capture: Path, seconds: float, cores: i
 
 def peer(command: str, commands: Path, capture: Path, seconds: float) -> float:
     """Returns the million packets per second that another switch reports."""
-    files = {"ENTRIES": commands.with_name("entries.swx"), "COMMANDS": commands, "PACKETS": capture, "SECONDS": seconds}
+    files = {"ENTRIES": commands.with_name("entries.swx"), "COMMANDS": commands, "PACKETS": capture, "DURATION": seconds}
     output = _run(["bash", "-c", command], 240, {name: str(value) for name, value in files.items()})
     try:
         found = float(json.loads(output.splitlines()[-1])["mpps"])

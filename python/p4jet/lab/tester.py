@@ -267,8 +267,15 @@ class Tester:
             measured = self.measure(trace, seconds, rate)
         finally:
             watcher.stop(30)
+        output = watcher.output().strip()
         if not out.exists():
-            raise LabError(f"the probe recorded no frames: {watcher.output().strip()[-400:]}")
+            raise LabError(f"the probe recorded no frames: {output[-400:]}")
+        counts = json.loads(output.splitlines()[-1])
+        if counts["dropped"] > 0.1 * counts["records"]:
+            raise LabError(
+                f"the probe recorded {counts['records']} frames and missed {counts['dropped']}: lower the rate, or run as root for larger "
+                f"buffers"
+            )
         kinds = [("time", "<i8"), ("number", "<u8"), ("interface", "<u2"), ("left", "u1"), ("good", "u1")]
         frames = np.fromfile(out, dtype=np.dtype(kinds))
         out.unlink()

@@ -26,10 +26,12 @@ from .switches import types
 from .tester import DST, SRC, Trace
 from .thesis import FRAMING
 
-UPDATES = 20
-"""Updates of one run, as many as the study has repetitions."""
-GAP_SECONDS = (0.03, 0.05)
+GAP_SECONDS = (0.1, 0.2)
 """Random time between two updates, so that they hit no rhythm of the switch."""
+CALL_SECONDS = 0.05
+"""Time for one update. Traffic lasts long enough for all of them."""
+RECORDS_MAX = 60_000
+"""Frames that a run records at most, about; at higher rates it records a part of them."""
 PORTS = (2, 3)
 """The ports between which a rule changes."""
 
@@ -43,6 +45,8 @@ class Options:
     sizes: Sequence[int] = (256, 1000, 1500)
     rates: Sequence[int] = (10, 50, 100)
     """Offered Mbit/s, framing included. The study's cards took 100 to 6000."""
+    updates: int = 20
+    """Of one run: as many as the study has repetitions."""
     repetitions: int = 6
     switch_cpu: int = 0
     tester_cpu: int = 1
@@ -59,7 +63,7 @@ def experiment(options: Options, bed: Bed) -> Experiment:
         rules = Rules(str(run.values["kind"]), 1)
         with bed.use(str(run.values["switch"]), lambda switch: switch.set_rules(rules), variant=rules.kind) as dut:
             rate = int(str(run.values["rate"])) * 1e6
-            point(run, dut, rules, int(str(run.values["size"])), rate)
+            point(run, dut, rules, int(str(run.values["size"])), rate, options.updates)
 
     return Experiment(
         "update",
@@ -77,7 +81,7 @@ def experiment(options: Options, bed: Bed) -> Experiment:
     )
 
 
-def point(run: Run, dut: DeviceUnderTest, rules: Rules, size: int, rate: float) -> None:
+def point(run: Run, dut: DeviceUnderTest, rules: Rules, size: int, rate: float, updates: int) -> None:
     """Measures one kind of rule, frame size and offered rate in bits per second."""
     tester = dut.tester(back=(SRC, DST))
     switch = dut.switch
@@ -85,6 +89,10 @@ def point(run: Run, dut: DeviceUnderTest, rules: Rules, size: int, rate: float) 
     switch.update_rule(0, PORTS[0])
     trace = Trace(dut.folder / "update.pcap", size, clients=1).write(rules.addresses())
     pps = rate / 8 / (size + FRAMING)
+    seconds = 0.5 + updates * (GAP_SECONDS[1] + CALL_SECONDS)
+    every = 1
+    while 2 * pps * seconds / every > RECORDS_MAX:
+        every *= 2
     calls: list[tuple[int, int, int]] = []
     faults: list[LabError] = []
     stop = threading.Event()
@@ -93,7 +101,7 @@ def point(run: Run, dut: DeviceUnderTest, rules: Rules, size: int, rate: float) 
     def update() -> None:
         # After the warm-up of the traffic.
         stop.wait(0.3)
-        for number in range(UPDATES):
+        for number in range(updates):
             if stop.wait(chance.uniform(*GAP_SECONDS)):
                 return
             to = PORTS[1 - number % 2]
@@ -108,10 +116,8 @@ def point(run: Run, dut: DeviceUnderTest, rules: Rules, size: int, rate: float) 
     updater = threading.Thread(target=update, daemon=True)
     updater.start()
     try:
-        # Long enough for all updates, with 50 ms for each call.
-        measured, frames = tester.watch(
-            trace, 0.5 + UPDATES * (GAP_SECONDS[1] + 0.05), pps, others=[dut.node.interface(port) for port in PORTS]
-        )
+        others = [dut.node.interface(port) for port in PORTS]
+        measured, frames = tester.watch(trace, seconds, pps, every=every, others=others)
     finally:
         stop.set()
         updater.join(30)
@@ -122,7 +128,7 @@ def point(run: Run, dut: DeviceUnderTest, rules: Rules, size: int, rate: float) 
         raise LabError(f"no update of {len(calls)} took effect while frames flowed")
     run.metric("updates", len(answered), "updates")
     run.metric("offered_rate", measured.offered_pps / 1e3, "kpps")
-    run.metric("frame_interval", 1e3 / measured.offered_pps, "ms")
+    run.metric("frame_interval", 1e3 * every / measured.offered_pps, "ms")
     times = [1e3 * (first - before) / 1e9 for before, _, first, _ in answered]
     run.sample("response_time", times, "ms")
     run.metric("response_time_mean", stats.mean(times), "ms")
