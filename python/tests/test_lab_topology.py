@@ -219,7 +219,8 @@ def test_the_picture_has_every_node_and_link(folder: Path, capsys: pytest.Captur
 
 def test_the_types_of_switches() -> None:
     assert list(types())[:2] == ["p4jet", "p4jet-xdp"]
-    assert {"ovs", "ovs-afxdp", "ovs-dpdk", "bridge", "linux-forwarding", "xdp"} <= set(types())
+    others = {"bmv2", "bmv2-grpc", "bmv2-psa", "ovs", "ovs-afxdp", "ovs-dpdk", "swx", "bridge", "linux-forwarding", "xdp"}
+    assert others <= set(types())
     for name, kind in types().items():
         assert kind.name == name and kind.title and kind.functions
         why = kind.missing()
