@@ -110,7 +110,7 @@ def wait_until(is_so: Callable[[], bool]) -> bool:
 
 def ping(lab: Lab, *options: str) -> "list[float]":
     """Pings from h1 to h2 and returns the round-trip times in milliseconds."""
-    output = lab.node("h1").run(["ping", "-c3", "-i0.1", "-W2", *options, ADDRESSES["h2"]], check=False).stdout
+    output = lab.node("h1").run(["ping", "-c3", "-i0.1", "-W1", *options, ADDRESSES["h2"]], check=False).stdout
     return [float(line.partition("time=")[2].split()[0]) for line in output.splitlines() if "time=" in line]
 
 

@@ -272,7 +272,8 @@ class Node:
 
     def set_cpu_of_reception(self, interface: str, cpu: int) -> None:
         """Lets one processor do the kernel's work for frames that arrive at an interface (receive packet steering)."""
-        self.write(f"/sys/class/net/{interface}/queues/rx-0/rps_cpus", f"{1 << cpu:x}")
+        # Groups of 32 processors, the last ones first.
+        self.write(f"/sys/class/net/{interface}/queues/rx-0/rps_cpus", f"{1 << cpu % 32:x}" + ",00000000" * (cpu // 32))
 
     def receive_in_thread(self, interface: str, cpu: int) -> None:
         """Lets a thread of the kernel on this processor receive the frames of an interface that receives by NAPI.
@@ -417,8 +418,9 @@ class Lab:
     def down(self) -> None:
         """Ends the network. Does nothing if it is not up."""
         try:
-            for switch in reversed(self._switches.values()):
-                switch.stop()
+            if self.is_up():
+                for switch in reversed(self._switches.values()):
+                    switch.stop()
         finally:
             if self._lifeline is not None:
                 self._lifeline.close()
