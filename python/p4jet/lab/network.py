@@ -270,6 +270,11 @@ class Node:
         """Returns whether frames can pass an interface."""
         return bool(self._ask("is_running", interface=interface))
 
+    def packet_socket(self, port: int) -> socket.socket:
+        """Returns a raw packet socket at a port: ``send`` sends a frame from there, ``recv`` receives what passes, in both directions."""
+        _, descriptors = self._request("packet_socket", interface=self.interface(port))
+        return socket.socket(fileno=descriptors[0])
+
     def set_cpu_of_reception(self, interface: str, cpu: int) -> None:
         """Lets one processor do the kernel's work for frames that arrive at an interface (receive packet steering)."""
         # Groups of 32 processors, the last ones first.
@@ -299,17 +304,22 @@ class Node:
         return connection
 
     def _ask(self, op: str, **request: object) -> Any:
+        """Returns the result of a request to the agent."""
+        return self._request(op, **request)[0].get("result")
+
+    def _request(self, op: str, **request: object) -> tuple[dict[str, Any], list[int]]:
+        """Returns the answer of the agent, and the descriptors that came with it."""
         with self._connect() as connection:
             try:
                 connection.send(json.dumps({"op": op, **request}).encode())
-                text = connection.recv(100_000)
+                text, descriptors, _, _ = socket.recv_fds(connection, 100_000, 1)
             except OSError as error:
                 raise LabError(f"{self.name}: {op}: the network does not answer: {error}") from error
-        answer = json.loads(text) if text else {"error": "the network has ended"}
+        answer: dict[str, Any] = json.loads(text) if text else {"error": "the network has ended"}
         if "error" in answer:
             what = " ".join(str(value) for value in request.values())
             raise LabError(f"{self.name}: {op} {what}: {answer['error']}")
-        return answer.get("result")
+        return answer, descriptors
 
 
 class Lab:
@@ -519,7 +529,8 @@ class Lab:
                 node.peers[int(interface[3:])] = (peer, peer_interface)
             node.set_offloads(interface)
             node.netlink("link", "set", index=interface, mtu=link.mtu or 1500, state="up")
-            if node.cpu is not None:
+            # The kernel lets only the system's root bind its own work.
+            if node.cpu is not None and os.geteuid() == 0:
                 node.set_cpu_of_reception(interface, node.cpu)
 
     def _mac(self, name: str, interface: str) -> str:
