@@ -255,7 +255,7 @@ def test_programs_in_nodes(tmp_path: Path) -> None:
         assert node.run(["sh", "-c", "echo $SIGN"], env={"SIGN": "x"}).stdout == "x\n"
         assert node.run([sys.executable, "-c", "import os; print(os.sched_getaffinity(0))"], cpu=0).stdout == "{0}\n"
         for argv, error in (
-            (["no-such-program"], "No such file or directory"),
+            (["no-such-program"], "h1: no-such-program: no-such-program: "),
             (["sh", "-c", "echo why >&2; exit 3"], "status 3: why"),
             (["sleep", "20"], "still ran after 0.1 s and was killed"),
         ):
@@ -413,6 +413,17 @@ def test_without_root(tmp_path: Path) -> None:
         [sys.executable, "-c", script.read_text()], capture_output=True, text=True, timeout=60, env=environment, cwd="/", **nobody
     )
     assert "1 received" in result.stdout and result.stdout.endswith("0\n\n"), result
+
+
+@needs_p4jet
+def test_two_servers_at_one_address() -> None:
+    topology = pair("p4jet")
+    topology.add_switch("s2")
+    topology.add_link("s1", "s2")
+    for switch in topology.switches.values():
+        switch.options["p4runtime"] = True
+    with pytest.raises(LabError, match="s1 and s2 serve P4Runtime at 127.0.0.1:9559; controllers need an address for each"):
+        Lab(topology)
 
 
 @needs_p4jet

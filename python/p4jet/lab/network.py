@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ class Process:
         self._connection = connection
         self._pidfd = pidfd
         self._status: int | None = None
+        self._lock = threading.Lock()
         self.log = log
         """What the program has written to standard output and standard error."""
 
@@ -69,18 +71,27 @@ class Process:
 
     def poll_for(self, seconds: float) -> int | None:
         """Like :meth:`poll`, but waits up to `seconds` for the end."""
-        if self._status is None:
-            self._connection.settimeout(seconds)
-            try:
-                answer = self._connection.recv(1000)
-            except (TimeoutError, BlockingIOError):
-                return None
-            except ConnectionError:
-                answer = b""
-            # Without an answer the network has ended, and its processes with it.
-            self._status = json.loads(answer)["status"] if answer else -signal.SIGKILL
-            self._connection.close()
-        return self._status
+        end = time.monotonic() + seconds
+        while True:
+            # In short pieces, so that several threads can wait.
+            left = end - time.monotonic()
+            with self._lock:
+                if self._status is None:
+                    self._receive(max(0.0, min(left, 0.05)))
+                if self._status is not None or left <= 0:
+                    return self._status
+
+    def _receive(self, seconds: float) -> None:
+        self._connection.settimeout(seconds)
+        try:
+            answer = self._connection.recv(1000)
+        except (TimeoutError, BlockingIOError):
+            return
+        except ConnectionError:
+            answer = b""
+        # Without an answer the network has ended, and its processes with it.
+        self._status = json.loads(answer)["status"] if answer else -signal.SIGKILL
+        self._connection.close()
 
     def signal(self, number: int) -> None:
         """Sends a signal to the program and its children."""
@@ -352,8 +363,6 @@ class Lab:
         self._agent: subprocess.Popen[bytes] | None = None
         self._lifeline: socket.socket | None = None
         self._lock: int | None = None
-        self._wire_process: Process | None = None
-        self._relay: Process | None = None
         self.runtime = Path()
         """The private folder of the running network."""
         for name, ports in topology.ports().items():
@@ -369,9 +378,13 @@ class Lab:
             if why is not None:
                 faults.append(f"{name} cannot be of type {switch.type}: {why}")
             self._switches[name] = kind(self._nodes[name], switch, folder or Path())
+        self._servers = {name: switch.p4runtime for name, switch in self._switches.items() if switch.p4runtime is not None}
+        for name, address in self._servers.items():
+            first = next(other for other, its in self._servers.items() if its == address)
+            if first != name:
+                faults.append(f"{first} and {name} serve P4Runtime at {address}; controllers need an address for each")
         if faults:
             raise LabError("\n".join(faults))
-        self._servers = {name: switch.p4runtime for name, switch in self._switches.items() if switch.p4runtime is not None}
         if self._servers and CONTROLLER not in self._nodes:
             self._nodes[CONTROLLER] = self._controller = Node(CONTROLLER, {})
 
@@ -414,9 +427,9 @@ class Lab:
             if self._controller is not None:
                 servers = [f"{address}={name}" for name, address in self._servers.items()]
                 argv = [sys.executable, "-m", "p4jet.lab._relay", str(self.runtime), *servers]
-                self._relay = self._controller.spawn(argv, log=self._controller.folder / "relay.log", env=python_environment())
+                relay = self._controller.spawn(argv, log=self._controller.folder / "relay.log", env=python_environment())
                 for address in self._servers.values():
-                    self._relay.wait_for(f"relay: {address}\n")
+                    relay.wait_for(f"relay: {address}\n")
             self._write_state()
             for host in self.topology.hosts.values():
                 for command in host.commands:
@@ -446,7 +459,7 @@ class Lab:
             if self._lock is not None:
                 shutil.rmtree(self.runtime, ignore_errors=True)
                 os.close(self._lock)
-            self._agent = self._lifeline = self._lock = self._wire_process = self._relay = None
+            self._agent = self._lifeline = self._lock = None
 
     # ---- steps of up ----
 
@@ -512,7 +525,7 @@ class Lab:
         if ports:
             from .switches.p4jet import start_wires
 
-            self._wire_process = start_wires(self._wires, ports, max(link.mtu or 0 for link in self.links))
+            start_wires(self._wires, ports, max(link.mtu or 0 for link in self.links))
 
     def _pair(self, one: tuple[str, str], other: tuple[str, str], link: Link) -> None:
         """Creates a veth pair between two nodes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ..errors import LabError
-from ..network import Node, Process
+from ..network import Node
 from .base import SwitchType, first_line
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
@@ -27,7 +27,7 @@ def binary() -> str | None:
     return None
 
 
-def start_wires(node: Node, ports: Sequence[tuple[str, str]], mtu: int) -> Process:
+def start_wires(node: Node, ports: Sequence[tuple[str, str]], mtu: int) -> None:
     """Joins interfaces in pairs by links with these properties, which one p4jet emulates for the whole network."""
     program = binary()
     if program is None:
@@ -40,7 +40,6 @@ def start_wires(node: Node, ports: Sequence[tuple[str, str]], mtu: int) -> Proce
     argv = [program, "run", str(PROGRAMS / "wire.p4"), "--no-control", "--no-adapt", *_frame_max(mtu), *arguments]
     process = node.spawn(argv, log=node.folder / "wires.log")
     process.wait_for(READY)
-    return process
 
 
 def _frame_max(mtu: int) -> list[str]:
