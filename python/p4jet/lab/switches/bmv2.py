@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ..errors import LabError
+from ..network import Process
 from .base import SwitchType, find, first_line
 from .p4jet import PROGRAMS
 
@@ -88,8 +89,8 @@ class Bmv2(SwitchType):
         if not isinstance(arguments, list):
             raise LabError(f"switches.{self.spec.name}.options.arguments: found {arguments!r}; expected a list of strings")
         argv += map(str, arguments)
-        self.spawn(argv if argv[-1] != "--" else argv[:-1])
-        self._command("".join(commands))
+        process = self.spawn(argv if argv[-1] != "--" else argv[:-1])
+        self._command("".join(commands), process)
 
     def _compiled(self, program: Path) -> Path:
         if program.suffix == ".json":
@@ -98,16 +99,16 @@ class Bmv2(SwitchType):
         self.node.run([self.compiler, "-o", str(output), str(program)], timeout=60.0)
         return output
 
-    def _command(self, commands: str) -> None:
+    def _command(self, commands: str, process: Process) -> None:
         """Waits until the switch takes commands, and runs these."""
         end = time.monotonic() + START_SECONDS
         while True:
             found = self.node.run([self.client, "--thrift-port", "9090"], input=commands, check=False)
             if found.returncode == 0:
                 break
-            status = self.processes[0].poll()
+            status = process.poll()
             if status is not None or time.monotonic() > end:
-                raise LabError(f"{self.spec.name} takes no commands: {found.stdout}{found.stderr}\n{self.processes[0].output()[-1500:]}")
+                raise LabError(f"{self.spec.name} takes no commands: {found.stdout}{found.stderr}\n{process.output()[-1500:]}")
             time.sleep(0.1)
         # The client's status is 0 even if a command fails.
         wrong = [line for line in found.stdout.splitlines() if any(word in line for word in ("Error:", "Invalid ", "Unknown "))]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ..errors import LabError
-from ..network import Node, Process
+from ..network import Node
 from ..rules import SWITCH_MAC, TESTER_MAC, Rules
 from .base import SwitchType, first_line
 
@@ -39,7 +39,7 @@ def programs_folder(wanted: Path | None = None) -> Path:
     raise LabError(f"there are no programs of p4jet in {' or '.join(map(str, candidates))}: run it in a checkout of p4jet")
 
 
-def start_wires(node: Node, ports: Sequence[tuple[str, str]], mtu: int) -> Process:
+def start_wires(node: Node, ports: Sequence[tuple[str, str]], mtu: int) -> None:
     """Joins interfaces in pairs by links with these properties, which one p4jet emulates for the whole network."""
     program = binary()
     if program is None:
@@ -52,7 +52,6 @@ def start_wires(node: Node, ports: Sequence[tuple[str, str]], mtu: int) -> Proce
     argv = [program, "run", str(PROGRAMS / "wire.p4"), "--no-control", "--no-adapt", *_frame_max(mtu), *arguments]
     process = node.spawn(argv, log=node.folder / "wires.log")
     process.wait_for(READY)
-    return process
 
 
 def rule_commands(rules: Rules) -> list[str]:
