@@ -1,4 +1,4 @@
-"""A switch under test: a tester and one switch, joined by one or two links."""
+"""A switch under test: a tester and one switch, joined by one or more links."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from .topology import Topology
 
 CABLE = "cable"
 """Stands for no switch: generator and receiver at the two ends of a veth pair. What it shows is the tester's noise floor."""
-WARM_UP_SECONDS = 0.3
 CABLE_TITLE = "no switch (noise floor)"
+WARM_UP_SECONDS = 0.3
+"""Traffic after a switch has started, before anything is measured."""
 
 
 def is_root() -> bool:

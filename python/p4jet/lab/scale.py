@@ -6,7 +6,8 @@ halving, from `rules_max` on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from .dut import CABLE, Bed, DeviceUnderTest
 from .errors import LabError
 from .rules import Rules
 from .runner import Experiment, Run
-from .switches import types
+from .switches import SwitchType, types
 from .tester import DST, SRC, Tester, Trace
 from .thesis import FRAMING
 
@@ -24,6 +25,8 @@ CASES = {"R1F1": (False, "1"), "RmaxF1": (True, "1"), "RmaxF1k": (True, "1000"),
 """One rule or the most, and one flow, a thousand, or one for each rule."""
 CAPTURE_MAX = 256 << 20
 """Bytes of a capture: it limits the flows of RmaxFmax."""
+SEARCH_SECONDS = 600
+"""Limit of the search for the most rules; its last try may take two minutes more."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def experiment(options: Options, bed: Bed) -> Experiment:
         if is_many and (name, kind) not in limits:
             limits[name, kind] = limit(bed, name, kind, options)
         rules = Rules(kind, limits[name, kind] if is_many else 1)
-        with bed.use(name, lambda switch: switch.set_rules(rules), variant=repr(rules)) as dut:
+        with bed.use(name, with_rules(rules), variant=repr(rules)) as dut:
             tester = dut.tester(back=(SRC, DST))
             fault = check(dut, tester, rules, options.size)
             if fault:
@@ -83,17 +86,26 @@ def experiment(options: Options, bed: Bed) -> Experiment:
     )
 
 
+def with_rules(rules: Rules) -> Callable[[SwitchType], None]:
+    """Returns what prepares a switch for these rules."""
+    return lambda switch: switch.set_rules(rules)
+
+
 def limit(bed: Bed, name: str, kind: str, options: Options) -> int:
     """Returns the most rules, of `rules_max` and its halves, with which a switch starts and forwards.
 
     Frames to the first, the middle and the last rule must arrive, because a switch may drop rules silently. Raises
     :class:`LabError` if not even one rule works.
     """
-    count, faults = options.rules_max, []
+    count = options.rules_max
+    faults: list[str] = []
+    end = time.monotonic() + SEARCH_SECONDS
     while count >= 1:
+        if time.monotonic() > end:
+            raise LabError(f"the search for the most {kind} rules of {name} took {SEARCH_SECONDS} s, down to {count}: {faults[-1]}")
         rules = Rules(kind, count)
         try:
-            with bed.use(name, lambda switch, rules=rules: switch.set_rules(rules), variant=repr(rules)) as dut:  # type: ignore[misc]
+            with bed.use(name, with_rules(rules), variant=repr(rules)) as dut:
                 fault = check(dut, dut.tester(back=(SRC, DST)), rules, options.size)
                 if fault is not None:
                     raise LabError(fault)

@@ -89,7 +89,7 @@ class Trace:
         body[:, 36:40] = np.frombuffer(struct.pack("!HH", 9, udp_length), dtype=np.uint8)
         with open(self.path, "wb") as file:
             file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
-            file.write(frames.tobytes())
+            file.write(frames.data)
         return self
 
 
