@@ -95,8 +95,9 @@ class Process:
 
     def signal(self, number: int) -> None:
         """Sends a signal to the program and its children."""
-        if self.poll() is None:
-            with contextlib.suppress(ConnectionError):  # It has just ended.
+        # Without the lock: a signal handler may call this while its thread waits.
+        if self._status is None:
+            with contextlib.suppress(OSError):  # It has just ended.
                 self._connection.send(json.dumps({"signal": int(number)}).encode())
 
     def stop(self, timeout: float = 5.0) -> int:
