@@ -429,8 +429,7 @@ class Lab:
                 servers = [f"{address}={name}" for name, address in self._servers.items()]
                 argv = [sys.executable, "-m", "p4jet.lab._relay", str(self.runtime), *servers]
                 relay = self._controller.spawn(argv, log=self._controller.folder / "relay.log", env=python_environment())
-                for address in self._servers.values():
-                    relay.wait_for(f"relay: {address}\n")
+                relay.wait_for("ready")
             self._write_state()
             for host in self.topology.hosts.values():
                 for command in host.commands:
