@@ -365,6 +365,15 @@ def test_the_command(tmp_path: Path, command: Callable[..., "tuple[int, str, str
     assert "no network is up" in command("exec", "h1", "true")[2]
 
 
+def test_ctrl_c_reaches_the_program(tmp_path: Path) -> None:
+    with Lab(pair("bridge")):
+        words = [sys.executable, "-m", "p4jet.lab", "exec", "h1", "sh", "-c", "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.1; done"]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, **python_environment()})
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=SECONDS_MAX)[0] == "caught\n" and process.returncode == 9
+
+
 def test_capture(tmp_path: Path, command: Callable[..., "tuple[int, str, str]"]) -> None:
     import scapy.all  # type: ignore[import-untyped]
 

@@ -95,8 +95,9 @@ class Process:
 
     def signal(self, number: int) -> None:
         """Sends a signal to the program and its children."""
-        if self.poll() is None:
-            with contextlib.suppress(ConnectionError):  # It has just ended.
+        # Without the lock: a signal handler may call this while its thread waits.
+        if self._status is None:
+            with contextlib.suppress(OSError):  # It has just ended.
                 self._connection.send(json.dumps({"signal": int(number)}).encode())
 
     def stop(self, timeout: float = 5.0) -> int:
@@ -428,8 +429,7 @@ class Lab:
                 servers = [f"{address}={name}" for name, address in self._servers.items()]
                 argv = [sys.executable, "-m", "p4jet.lab._relay", str(self.runtime), *servers]
                 relay = self._controller.spawn(argv, log=self._controller.folder / "relay.log", env=python_environment())
-                for address in self._servers.values():
-                    relay.wait_for(f"relay: {address}\n")
+                relay.wait_for("ready")
             self._write_state()
             for host in self.topology.hosts.values():
                 for command in host.commands:
