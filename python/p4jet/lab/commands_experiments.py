@@ -17,7 +17,7 @@ from .errors import LabError
 from .rules import COUNT_MAX, KINDS
 from .runner import Experiment, execute
 from .store import Store, default_path
-from .tester import SIZE_MAX, SIZE_MIN
+from .tester import SIZE_MAX, SIZE_MIN, p4jet_binary
 
 
 def register(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -139,9 +139,13 @@ def _peer(text: str) -> tuple[str, str]:
 
 
 def _chosen(arguments: argparse.Namespace, function: str) -> tuple[list[str], dict[str, str], int, int]:
-    """Returns the switches, those left out with the reason, and the processors of switch and tester."""
+    """Returns the switches, those left out with the reason, and the processors of switch and tester.
+
+    Raises :class:`LabError` if there is no p4jet, which the tester needs.
+    """
     wanted = arguments.switches.split(",") if arguments.switches else None
     found, skipped = available(wanted, function)
+    p4jet_binary()
     for name, why in skipped.items():
         print(f"left out: {name}: {why}", file=sys.stderr)
     return found, skipped, *processors(arguments.switch_cpu, arguments.tester_cpu)
@@ -156,10 +160,11 @@ def _run(
     arguments: argparse.Namespace, experiment: Experiment, report: Callable[[Store, int], tuple[Path, Path]]
 ) -> int:
     """Executes an experiment, writes its report and returns the exit status: 1 if a run failed."""
+    arguments.out.mkdir(parents=True, exist_ok=True)
     with Store(arguments.store) as store:
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            session = execute(experiment, store, resume=not arguments.new, logs=arguments.out / "logs")
+            session = execute(experiment, store, resume=not arguments.new, progress=_progress, logs=arguments.out / "logs")
         except KeyboardInterrupt:
             print("interrupted; the finished runs are stored, and the same command continues", file=sys.stderr)
             return 130
@@ -173,6 +178,12 @@ def _run(
             print(f"wrote {path}")
         print(f"session {session} in {store.path}: {about['ok']} runs succeeded, {about['failed']} failed")
         return 1 if about["failed"] else 0
+
+
+def _progress(line: str) -> None:
+    """Prints a line, except about points that are left out by design."""
+    if not line.endswith((sweep.OFF_AXIS, scale.NO_RULES)):
+        print(line, flush=True)
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -229,6 +240,7 @@ def _update(arguments: argparse.Namespace) -> int:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
+    p4jet_binary()
     options = sweep.Options(
         seconds=arguments.seconds, full=arguments.full, programs=arguments.programs, peers=dict(arguments.peer),
         **_given(arguments, "workloads", "entries", "sizes", "cores"),

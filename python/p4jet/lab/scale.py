@@ -23,6 +23,7 @@ from .thesis import FRAMING
 
 CASES = {"R1F1": (False, "1"), "RmaxF1": (True, "1"), "RmaxF1k": (True, "1000"), "RmaxFmax": (True, "max")}
 """One rule or the most, and one flow, a thousand, or one for each rule."""
+NO_RULES = "the noise floor has no rules"
 CAPTURE_MAX = 256 << 20
 """Bytes of a capture: it limits the flows of RmaxFmax."""
 SEARCH_SECONDS = 600
@@ -53,7 +54,7 @@ def experiment(options: Options, bed: Bed) -> Experiment:
     def skip(values: dict[str, object]) -> str | None:
         if values["switch"] == CABLE:
             is_first = (values["case"], values["kind"]) == ("R1F1", options.kinds[0])
-            return None if is_first else "the noise floor has no rules"
+            return None if is_first else NO_RULES
         kind = types()[str(values["switch"])]
         return None if values["kind"] in kind.rule_kinds else f"{kind.title} has no {values['kind']} rules"
 

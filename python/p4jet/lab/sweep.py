@@ -22,6 +22,7 @@ from .tester import p4jet_binary
 FRAMING = 20
 """Bytes of preamble and gap. Frame sizes of this experiment include the frame check sequence, as in RFC 2544."""
 P4JET = "p4jet"
+OFF_AXIS = "not on an axis: --full measures all combinations"
 CAPTURE_MAX = 256 << 20
 """Bytes of a capture; larger points are left out."""
 
@@ -92,7 +93,7 @@ def experiment(options: Options, folder: Path) -> Experiment:
         # Cores also with the most entries, which do not fit the caches.
         if at == [True, False, True] and entries == max(options.entries):
             return None
-        return "not on an axis: use --full" if sum(at) > 1 and not options.full else None
+        return OFF_AXIS if sum(at) > 1 and not options.full else None
 
     def measure(run: Run) -> None:
         workload = WORKLOADS[str(run.values["workload"])]
