@@ -30,7 +30,7 @@ GAP_SECONDS = (0.1, 0.2)
 """Random time between two updates, so that they hit no rhythm of the switch."""
 CALL_SECONDS = 0.05
 """Time for one update. Traffic lasts long enough for all of them."""
-RECORDS_MAX = 60_000
+RECORDS_MAX = 100_000
 """Frames that a run records at most, about; at higher rates it records a part of them."""
 PORTS = (2, 3)
 """The ports between which a rule changes."""
