@@ -29,7 +29,8 @@ class SwitchType:
     order: ClassVar[int] = 100
     """Its place in lists."""
     functions: ClassVar[frozenset[str]] = frozenset()
-    """What it can do: ``mac-mirror``, ``forward``, ``l2`` (learns stations), ``l3`` (routes IPv4), ``p4`` (runs a program), ``rules``."""
+    """What it can do: ``mac-mirror``, ``forward``, ``l2`` (learns stations), ``l3`` (routes IPv4), ``p4`` (runs a program), ``rules``
+    (:meth:`set_rules`), ``gateway`` (:meth:`gateway`)."""
     rule_kinds: ClassVar[frozenset[str]] = frozenset()
     """Of the function ``rules``: the kinds of :mod:`p4jet.lab.rules` that :meth:`set_rules` takes."""
     mtu: ClassVar[int] = 1500
