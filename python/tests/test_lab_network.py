@@ -30,15 +30,16 @@ SECONDS_MAX = 20.0
 
 def _refused() -> "str | None":
     """Why the system allows no networks."""
-    if os.geteuid() != 0:
-        try:
-            subprocess.run(["unshare", "--user", "--map-root-user", "--net", "true"], check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError):
-            return "neither root nor user namespaces"
+    as_user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    try:
+        subprocess.run(["unshare", *as_user, "--net", "--mount", "--pid", "--fork", "true"], check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return str(getattr(error, "stderr", "") or error)
     return None
 
 
-pytestmark = pytest.mark.skipif(_refused() is not None, reason=f"no network namespaces: {_refused()}")
+REFUSED = _refused()
+pytestmark = pytest.mark.skipif(REFUSED is not None, reason=f"no network namespaces here: {REFUSED}")
 needs_p4jet = pytest.mark.skipif(binary() is None, reason="there is no p4jet: set P4JET or build it")
 
 
