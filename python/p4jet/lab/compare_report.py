@@ -94,17 +94,7 @@ def write(store: Store, session: int, options: Options, skipped: Mapping[str, st
     report.text(
         f"Session {session}, started {about['started']}, commit {about['commit'][:12]}. {about['ok']} runs succeeded, {about['failed']} failed."
     )
-    load, count = about["inventory"].get("load (1 min)"), about["inventory"].get("processors")
-    if isinstance(load, (int, float)) and isinstance(count, int) and load > 0.5 * count:
-        report.text(
-            f"**Other programs disturbed this comparison**: when it began, the machine with {count} processors had a load of {load:g}. Repeat "
-            f"it on an idle machine before you rely on it."
-        )
-    if not is_root():
-        report.text(
-            "**Measured without root**: the kernel bound no work to processors, so switch and tester disturbed each other. AF_XDP, XDP and "
-            "Open vSwitch need root."
-        )
+    disturbances(report, about["inventory"])
     _goal(report, results)
     _method(report, options)
     _floor(report, results)
@@ -125,6 +115,21 @@ def write(store: Store, session: int, options: Options, skipped: Mapping[str, st
     store.csv(folder / "runs.csv", session)
     report.text("`runs.csv` has one row for each run.")
     return report.write(folder)
+
+
+def disturbances(report: Report, machine: Mapping[str, object]) -> None:
+    """Says what makes the results of this machine unreliable."""
+    load, count = machine.get("load (1 min)"), machine.get("processors")
+    if isinstance(load, (int, float)) and isinstance(count, int) and load > 0.5 * count:
+        report.text(
+            f"**Other programs disturbed this experiment**: when it began, the machine with {count} processors had a load of {load:g}. Repeat "
+            f"it on an idle machine before you rely on it."
+        )
+    if not is_root():
+        report.text(
+            "**Measured without root**: the kernel bound no work to processors, so switch and tester disturbed each other. AF_XDP, XDP and "
+            "Open vSwitch need root."
+        )
 
 
 def _goal(report: Report, results: Results) -> None:

@@ -9,6 +9,7 @@ from . import plots, stats
 from . import scale as scale_experiment
 from . import sweep as sweep_experiment
 from . import update as update_experiment
+from .compare_report import disturbances
 from .dut import CABLE, title
 from .report import Report
 from .runner import describe
@@ -39,6 +40,7 @@ def _begin(store: Store, session: int, name: str) -> tuple[Report, list[Row]]:
         f"Session {session}, started {about['started']}, commit {about['commit'][:12]}. {about['ok']} runs succeeded, "
         f"{about['failed']} failed. Everything is measured, nothing modelled, unless it says otherwise."
     )
+    disturbances(report, about["inventory"])
     return report, store.rows(session=session)
 
 
