@@ -20,7 +20,7 @@ static_arp = true
 addresses = ["10.0.0.1/24", "2001:db8::1/64", "1@10.0.1.1/24"]
 gateway = "10.0.0.254"
 commands = ["true"]
-cpu = 1
+cpu = 0
 [hosts.h2]
 address = "10.0.0.2/24"
 mac = "02:00:00:00:00:AA"
@@ -68,7 +68,7 @@ def test_toml(folder: Path) -> None:
     topology.check()
     assert topology.name == "pair" and topology.static_arp
     assert topology.hosts["h1"].port_addresses() == [(0, "10.0.0.1/24"), (0, "2001:db8::1/64"), (1, "10.0.1.1/24")]
-    assert topology.hosts["h1"].cpu == 1
+    assert topology.hosts["h1"].cpu == 0
     assert topology.switches["s1"].program == folder / "basic.p4"
     assert topology.switches["s1"].options == {"cores": 2, "no-adapt": True}
     assert topology.links[0] == Link(("h1", None), ("s1", 4), 0.005, 0.001, 0.01, 10e6, 100, 9000)
@@ -106,6 +106,7 @@ def test_every_fault_is_reported_at_once(folder: Path) -> None:
             gateway = "there"
             [switches.s1]
             type = "p4yet"
+            cpu = 4096
             program = "nowhere.p4"
             [switches.s2]
             [[links]]
@@ -130,6 +131,7 @@ def test_every_fault_is_reported_at_once(folder: Path) -> None:
         "hosts.h2.gateway: found 'there'",
         "switches.s1.type: unknown type 'p4yet'; there are: p4jet, p4jet-xdp",
         "switches.s1.program: there is no file",
+        "switches.s1.cpu: found 4096; the processors of this process are: ",
         "switches.s2: no link leads to it",
         "link 1.rate: found '10 furlongs'; expected a number, or a number with one of the units bit, kbit, mbit, gbit",
         "port 1 of s1 already has a link",
@@ -140,7 +142,7 @@ def test_every_fault_is_reported_at_once(folder: Path) -> None:
         "link 4.ends: found ['h2']; expected two ends",
     ):
         assert part in text
-    assert text.startswith("topology topology has 15 faults:")
+    assert text.startswith("topology topology has 16 faults:")
 
 
 @pytest.mark.parametrize(
@@ -219,7 +221,8 @@ def test_the_picture_has_every_node_and_link(folder: Path, capsys: pytest.Captur
 
 def test_the_types_of_switches() -> None:
     assert list(types())[:2] == ["p4jet", "p4jet-xdp"]
-    assert {"ovs", "ovs-afxdp", "ovs-dpdk", "bridge", "linux-forwarding", "xdp"} <= set(types())
+    others = {"bmv2", "bmv2-grpc", "bmv2-psa", "ovs", "ovs-afxdp", "ovs-dpdk", "swx", "bridge", "linux-forwarding", "xdp"}
+    assert others <= set(types())
     for name, kind in types().items():
         assert kind.name == name and kind.title and kind.functions
         why = kind.missing()

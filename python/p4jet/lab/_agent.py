@@ -13,6 +13,7 @@ Each agent answers requests at a Unix socket: one connection per request, one JS
     {"op": "offloads", "interface": "eth0", "gro": false} -> {}
     {"op": "is_running", "interface": "eth0"} -> {"result": true}
     {"op": "connect", "address": "127.0.0.1", "port": 50051} -> {} with the descriptor of a connection
+    {"op": "packet_socket", "interface": "eth0"} -> {} with the descriptor of a packet socket
     {"op": "write", "path": "/proc/sys/...", "value": "1"} -> {}
     any failure -> {"error": "..."}
 """
@@ -207,6 +208,12 @@ class Agent:
         with socket.create_connection((address, port), timeout=2.0) as connection:
             connection.setblocking(True)
             client.send({}, (connection.fileno(),))
+
+    def do_packet_socket(self, client: Client, descriptors: list[int], interface: str) -> None:
+        # Protocol 0 until it is bound: frames of other interfaces never enter it. ETH_P_ALL = 3.
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as opened:
+            opened.bind((interface, 3))
+            client.send({}, (opened.fileno(),))
 
     def do_write(self, client: Client, descriptors: list[int], path: str, value: str) -> None:
         with open(path, "w", encoding="ascii") as file:

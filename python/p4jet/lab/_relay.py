@@ -55,14 +55,13 @@ def serve(client: socket.socket, agent: Path, address: str, port: int, free: thr
         free.release()
 
 
-def listen(agent: Path, address: str, port: int) -> None:
+def accept(server: socket.socket, agent: Path, address: str, port: int) -> None:
+    """Serves the connections to one switch."""
     free = threading.Semaphore(CONNECTIONS_MAX)
-    with socket.create_server((address, port)) as server:
-        print(f"relay: {address}:{port}", flush=True)
-        while True:
-            free.acquire()
-            client, _ = server.accept()
-            threading.Thread(target=serve, args=(client, agent, address, port, free), daemon=True).start()
+    while True:
+        free.acquire()
+        client, _ = server.accept()
+        threading.Thread(target=serve, args=(client, agent, address, port, free), daemon=True).start()
 
 
 def main() -> None:
@@ -70,8 +69,11 @@ def main() -> None:
     for text in sys.argv[2:]:
         end, _, name = text.partition("=")
         address, _, port = end.rpartition(":")
-        threads.append(threading.Thread(target=listen, args=(runtime / f"{name}.sock", address, int(port))))
-        threads[-1].start()
+        server = socket.create_server((address, int(port)))
+        threads.append(threading.Thread(target=accept, args=(server, runtime / f"{name}.sock", address, int(port))))
+    for thread in threads:
+        thread.start()
+    print("ready", flush=True)
 
 
 if __name__ == "__main__":

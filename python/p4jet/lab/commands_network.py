@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from .capture import capture
 from .errors import LabError
 from .network import Lab, Node, Running, networks
 from .switches import types
@@ -218,13 +219,10 @@ def _run(node: Node, command: list[str]) -> int:
 
 def _capture(args: argparse.Namespace) -> int:
     node = _choose(args.network).node(args.node)
-    # -Z root: otherwise tcpdump becomes another user, who cannot write the file, before it opens it.
-    command = ["tcpdump", "-i", node.interface(args.port), "-w", str(args.output.resolve()), "-U", "-n", "-Z", "root"]
-    if args.count is not None:
-        command += ["-c", str(args.count)]
-    if args.seconds is not None:
-        command = ["timeout", "--signal=INT", "--preserve-status", f"{args.seconds}", *command]
-    return _run(node, command)
+    print(f"capturing at port {args.port} of {args.node}", file=sys.stderr)
+    captured, dropped = capture(node, args.port, args.output, count=args.count, seconds=args.seconds)
+    print(f"{captured} frames captured, {dropped} dropped by the kernel", file=sys.stderr)
+    return 0
 
 
 SHELL_HELP = """\

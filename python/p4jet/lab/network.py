@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import importlib.util
 import ipaddress
 import json
 import os
@@ -14,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +45,7 @@ class Process:
         self._connection = connection
         self._pidfd = pidfd
         self._status: int | None = None
+        self._lock = threading.Lock()
         self.log = log
         """What the program has written to standard output and standard error."""
 
@@ -68,23 +71,33 @@ class Process:
 
     def poll_for(self, seconds: float) -> int | None:
         """Like :meth:`poll`, but waits up to `seconds` for the end."""
-        if self._status is None:
-            self._connection.settimeout(seconds)
-            try:
-                answer = self._connection.recv(1000)
-            except (TimeoutError, BlockingIOError):
-                return None
-            except ConnectionError:
-                answer = b""
-            # Without an answer the network has ended, and its processes with it.
-            self._status = json.loads(answer)["status"] if answer else -signal.SIGKILL
-            self._connection.close()
-        return self._status
+        end = time.monotonic() + seconds
+        while True:
+            # In short pieces, so that several threads can wait.
+            left = end - time.monotonic()
+            with self._lock:
+                if self._status is None:
+                    self._receive(max(0.0, min(left, 0.05)))
+                if self._status is not None or left <= 0:
+                    return self._status
+
+    def _receive(self, seconds: float) -> None:
+        self._connection.settimeout(seconds)
+        try:
+            answer = self._connection.recv(1000)
+        except (TimeoutError, BlockingIOError):
+            return
+        except ConnectionError:
+            answer = b""
+        # Without an answer the network has ended, and its processes with it.
+        self._status = json.loads(answer)["status"] if answer else -signal.SIGKILL
+        self._connection.close()
 
     def signal(self, number: int) -> None:
         """Sends a signal to the program and its children."""
-        if self.poll() is None:
-            with contextlib.suppress(ConnectionError):  # It has just ended.
+        # Without the lock: a signal handler may call this while its thread waits.
+        if self._status is None:
+            with contextlib.suppress(OSError):  # It has just ended.
                 self._connection.send(json.dumps({"signal": int(number)}).encode())
 
     def stop(self, timeout: float = 5.0) -> int:
@@ -269,9 +282,15 @@ class Node:
         """Returns whether frames can pass an interface."""
         return bool(self._ask("is_running", interface=interface))
 
+    def packet_socket(self, port: int) -> socket.socket:
+        """Returns a raw packet socket at a port: ``send`` sends a frame from there, ``recv`` receives what passes, in both directions."""
+        _, descriptors = self._request("packet_socket", interface=self.interface(port))
+        return socket.socket(fileno=descriptors[0])
+
     def set_cpu_of_reception(self, interface: str, cpu: int) -> None:
         """Lets one processor do the kernel's work for frames that arrive at an interface (receive packet steering)."""
-        self.write(f"/sys/class/net/{interface}/queues/rx-0/rps_cpus", f"{1 << cpu:x}")
+        # Groups of 32 processors, the last ones first.
+        self.write(f"/sys/class/net/{interface}/queues/rx-0/rps_cpus", f"{1 << cpu % 32:x}" + ",00000000" * (cpu // 32))
 
     def receive_in_thread(self, interface: str, cpu: int) -> None:
         """Lets a thread of the kernel on this processor receive the frames of an interface that receives by NAPI.
@@ -297,17 +316,22 @@ class Node:
         return connection
 
     def _ask(self, op: str, **request: object) -> Any:
+        """Returns the result of a request to the agent."""
+        return self._request(op, **request)[0].get("result")
+
+    def _request(self, op: str, **request: object) -> tuple[dict[str, Any], list[int]]:
+        """Returns the answer of the agent, and the descriptors that came with it."""
         with self._connect() as connection:
             try:
                 connection.send(json.dumps({"op": op, **request}).encode())
-                text = connection.recv(100_000)
+                text, descriptors, _, _ = socket.recv_fds(connection, 100_000, 1)
             except OSError as error:
                 raise LabError(f"{self.name}: {op}: the network does not answer: {error}") from error
-        answer = json.loads(text) if text else {"error": "the network has ended"}
+        answer: dict[str, Any] = json.loads(text) if text else {"error": "the network has ended"}
         if "error" in answer:
             what = " ".join(str(value) for value in request.values())
             raise LabError(f"{self.name}: {op} {what}: {answer['error']}")
-        return answer.get("result")
+        return answer, descriptors
 
 
 class Lab:
@@ -340,8 +364,6 @@ class Lab:
         self._agent: subprocess.Popen[bytes] | None = None
         self._lifeline: socket.socket | None = None
         self._lock: int | None = None
-        self._wire_process: Process | None = None
-        self._relay: Process | None = None
         self.runtime = Path()
         """The private folder of the running network."""
         for name, ports in topology.ports().items():
@@ -357,9 +379,13 @@ class Lab:
             if why is not None:
                 faults.append(f"{name} cannot be of type {switch.type}: {why}")
             self._switches[name] = kind(self._nodes[name], switch, folder or Path())
+        self._servers = {name: switch.p4runtime for name, switch in self._switches.items() if switch.p4runtime is not None}
+        for name, address in self._servers.items():
+            first = next(other for other, its in self._servers.items() if its == address)
+            if first != name:
+                faults.append(f"{first} and {name} serve P4Runtime at {address}; controllers need an address for each")
         if faults:
             raise LabError("\n".join(faults))
-        self._servers = {name: switch.p4runtime for name, switch in self._switches.items() if switch.p4runtime is not None}
         if self._servers and CONTROLLER not in self._nodes:
             self._nodes[CONTROLLER] = self._controller = Node(CONTROLLER, {})
 
@@ -402,9 +428,8 @@ class Lab:
             if self._controller is not None:
                 servers = [f"{address}={name}" for name, address in self._servers.items()]
                 argv = [sys.executable, "-m", "p4jet.lab._relay", str(self.runtime), *servers]
-                self._relay = self._controller.spawn(argv, log=self._controller.folder / "relay.log", env=python_environment())
-                for address in self._servers.values():
-                    self._relay.wait_for(f"relay: {address}\n")
+                relay = self._controller.spawn(argv, log=self._controller.folder / "relay.log", env=python_environment())
+                relay.wait_for("ready")
             self._write_state()
             for host in self.topology.hosts.values():
                 for command in host.commands:
@@ -416,8 +441,9 @@ class Lab:
     def down(self) -> None:
         """Ends the network. Does nothing if it is not up."""
         try:
-            for switch in reversed(self._switches.values()):
-                switch.stop()
+            if self.is_up():
+                for switch in reversed(self._switches.values()):
+                    switch.stop()
         finally:
             if self._lifeline is not None:
                 self._lifeline.close()
@@ -433,7 +459,7 @@ class Lab:
             if self._lock is not None:
                 shutil.rmtree(self.runtime, ignore_errors=True)
                 os.close(self._lock)
-            self._agent = self._lifeline = self._lock = self._wire_process = self._relay = None
+            self._agent = self._lifeline = self._lock = None
 
     # ---- steps of up ----
 
@@ -450,6 +476,8 @@ class Lab:
         for host in self.topology.hosts.values():
             lines += [f"{address.partition('/')[0]} {host.name}\n" for _, address in host.port_addresses()]
         (self.runtime / "hosts").write_text("".join(lines), encoding="ascii")
+        if importlib.util.find_spec("pyroute2") is None:
+            raise LabError("networks need the Python package pyroute2: pip install 'p4jet[lab]'")
         if shutil.which("unshare") is None:
             raise LabError("networks need the program unshare (package util-linux)")
         command = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
@@ -469,6 +497,8 @@ class Lab:
         except OSError:
             text = b""
         answer: dict[str, Any] = json.loads(text) if text else {"error": _tail(log.read_text(errors="replace"))}
+        if "Traceback" in answer.get("error", ""):
+            raise LabError(f"the program that holds the network has failed: {answer['error']}")
         if "error" in answer:
             raise LabError(f"this system allows no network namespaces: {answer['error']}\n{_advice()}")
         self._pids: dict[str, int] = answer["pids"]
@@ -495,7 +525,7 @@ class Lab:
         if ports:
             from .switches.p4jet import start_wires
 
-            self._wire_process = start_wires(self._wires, ports, max(link.mtu or 0 for link in self.links))
+            start_wires(self._wires, ports, max(link.mtu or 0 for link in self.links))
 
     def _pair(self, one: tuple[str, str], other: tuple[str, str], link: Link) -> None:
         """Creates a veth pair between two nodes."""
@@ -512,7 +542,8 @@ class Lab:
                 node.peers[int(interface[3:])] = (peer, peer_interface)
             node.set_offloads(interface)
             node.netlink("link", "set", index=interface, mtu=link.mtu or 1500, state="up")
-            if node.cpu is not None:
+            # The kernel lets only the system's root bind its own work.
+            if node.cpu is not None and os.geteuid() == 0:
                 node.set_cpu_of_reception(interface, node.cpu)
 
     def _mac(self, name: str, interface: str) -> str:

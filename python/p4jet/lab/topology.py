@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -236,6 +237,12 @@ class Topology:
         if not self.hosts and not self.switches:
             faults.append("there are no hosts and no switches")
         used = self._check_links(faults)
+        processors = sorted(os.sched_getaffinity(0))
+        for kind, nodes in (("hosts", self.hosts.values()), ("switches", self.switches.values())):
+            for node in nodes:
+                if node.cpu is not None and node.cpu not in processors:
+                    have = ", ".join(map(str, processors))
+                    faults.append(f"{kind}.{node.name}.cpu: found {node.cpu}; the processors of this process are: {have}")
         for host in self.hosts.values():
             self._check_host(host, used, faults)
         for switch in self.switches.values():
@@ -328,6 +335,12 @@ class Topology:
     def to_svg(self) -> str:
         """Returns a picture of the topology as SVG."""
         return _svg(self)
+
+
+def _name_of(file: str) -> str:
+    """Makes the name of a file or folder that of a network."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", file)[:20]
+    return name if NAME.fullmatch(name.replace("-", "_")) else "network"
 
 
 def _end(end: str | End) -> End:
@@ -430,7 +443,7 @@ def _ends(value: object) -> list[End]:
 
 
 def _from_toml(path: Path, document: dict[str, Any]) -> Topology:
-    topology = Topology(path.stem)
+    topology = Topology(_name_of(path.stem))
     reader = _Reader(topology._faults)
 
     def file(value: object) -> Path:
@@ -484,8 +497,7 @@ def _from_toml(path: Path, document: dict[str, Any]) -> Topology:
 
 def _from_tutorial(path: Path, document: object) -> Topology:
     """Reads ``topology.json`` of https://github.com/p4lang/tutorials as utils/run_exercise.py does."""
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", path.resolve().parent.name)[:20]
-    topology = Topology(name if NAME.fullmatch(name.replace("-", "_")) else "tutorial")
+    topology = Topology(_name_of(path.resolve().parent.name))
     reader = _Reader(topology._faults)
     root = reader.read(document, str(path), {"hosts": _table, "switches": _table, "links": lambda value: value})
     for name, table in root.get("hosts", {}).items():

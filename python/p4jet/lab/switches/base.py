@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from ..errors import LabError
 from ..network import Node, Process
+from ..rules import Rules
 from ..topology import Switch
 
 
@@ -28,9 +29,14 @@ class SwitchType:
     order: ClassVar[int] = 100
     """Its place in lists."""
     functions: ClassVar[frozenset[str]] = frozenset()
-    """What it can do: ``mac-mirror``, ``forward``, ``l2`` (learns stations), ``l3`` (routes IPv4), ``p4`` (runs a program), ``rules``."""
+    """What it can do: ``mac-mirror``, ``forward``, ``l2`` (learns stations), ``l3`` (routes IPv4), ``p4`` (runs a program), ``rules``
+    (:meth:`set_rules`), ``gateway`` (:meth:`gateway`)."""
+    rule_kinds: ClassVar[frozenset[str]] = frozenset()
+    """Of the function ``rules``: the kinds of :mod:`p4jet.lab.rules` that :meth:`set_rules` takes."""
     mtu: ClassVar[int] = 1500
     """The MTU of its interfaces in measurements."""
+    is_router: ClassVar[bool] = False
+    """Whether `forward` takes only frames to the MAC address of the port, and replaces both addresses."""
     emulates_links: ClassVar[bool] = False
     """Whether the switch itself delays, loses and limits what it sends (:attr:`Node.links`)."""
     options: ClassVar[frozenset[str] | None] = frozenset()
@@ -44,6 +50,9 @@ class SwitchType:
         self.mirrors: list[tuple[int, str, str]] = []
         """Port, the mirror's MAC address, the generator's."""
         self.forwards: list[tuple[int, int]] = []
+        self.rules: Rules | None = None
+        self.gateway_entries: tuple[str, Path] | None = None
+        """Direction and runtime commands of :meth:`gateway`."""
         self.processes: list[Process] = []
         if self.options is not None:
             for option in spec.options:
@@ -87,6 +96,26 @@ class SwitchType:
         for port in (from_port, to_port):
             self.node.interface(port)
         self.forwards.append((from_port, to_port))
+
+    def set_rules(self, rules: Rules) -> None:
+        """Installs rules, all of which send to port 2. Takes effect in :meth:`start`. Raises :class:`LabError`."""
+        self._need("rules")
+        if rules.kind not in self.rule_kinds:
+            have = ", ".join(sorted(self.rule_kinds))
+            raise LabError(f"{self.spec.name}: type {self.name} has no {rules.kind} rules; it has: {have}")
+        self.rules = rules
+
+    def gateway(self, direction: str, entries: Path) -> None:
+        """Makes a VXLAN gateway of the entries of :mod:`p4jet.lab.gateway_workload`, from port 0 to port 1, in :meth:`start`.
+
+        `direction` is ``inbound`` (tunnels begin) or ``outbound`` (they end). Raises :class:`LabError`.
+        """
+        self._need("gateway")
+        self.gateway_entries = direction, entries
+
+    def update_rule(self, number: int, port: int) -> None:
+        """Lets a rule of :meth:`set_rules` send to another port, while the switch runs. Raises :class:`LabError`."""
+        raise LabError(f"{self.spec.name}: type {self.name} cannot change rules")
 
     def _need(self, function: str) -> None:
         if function not in self.functions:

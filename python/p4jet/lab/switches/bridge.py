@@ -27,7 +27,8 @@ class Bridge(SwitchType):
     def start(self) -> None:
         if self.forwards and len(self.node.interfaces) != 2:
             raise LabError(f"{self.spec.name}: a bridge forwards from port to port only if it has two; it has {len(self.node.interfaces)}")
-        self.node.netlink("link", "add", ifname="br0", kind="bridge")
+        # With multicast snooping the bridge would send frames of its own, IGMP reports.
+        self.node.netlink("link", "add", ifname="br0", kind="bridge", br_mcast_snooping=0)
         for interface in self.node.interfaces.values():
             self.node.netlink("link", "set", index=interface, master="br0")
         self.node.netlink("link", "set", index="br0", state="up")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import LabError
 from ..network import Node
+from ..rules import SWITCH_MAC, TESTER_MAC
 from ..topology import Switch
 from .base import SwitchType
 
@@ -22,7 +23,9 @@ class LinuxForwarding(SwitchType):
     name = "linux-forwarding"
     title = "Linux IPv4 forwarding"
     order = 41
-    functions = frozenset({"mac-mirror", "forward", "l3"})
+    functions = frozenset({"mac-mirror", "forward", "l3", "rules"})
+    rule_kinds = frozenset({"exact", "lpm"})
+    is_router = True
     options = frozenset({"addresses", "routes"})
 
     def __init__(self, node: Node, spec: Switch, folder: Path) -> None:
@@ -62,10 +65,31 @@ class LinuxForwarding(SwitchType):
                 raise LabError(f"{self.spec.name}: forward needs a link without delay, jitter, loss and rate at port {other}")
             self._lead(one, other, peer.macs[ports[0]])
 
+        if self.rules is not None:
+            for port in node.interfaces:
+                own, hop = self._hop(port)
+                interface = node.interface(port)
+                node.netlink("link", "set", index=interface, address=SWITCH_MAC)
+                node.netlink("addr", "replace", index=interface, address=own, prefixlen=30)
+                node.netlink("neigh", "replace", dst=hop, lladdr=TESTER_MAC, ifindex=interface, state=0x80)
+            hop = self._hop(2)[1]
+            routes = [
+                f"route add {self.rules.address(number)}/{self.rules.length} via {hop}\n" for number in range(self.rules.count)
+            ]
+            node.run(["ip", "-batch", "-"], input="".join(routes), timeout=120)
+
+    def update_rule(self, number: int, port: int) -> None:
+        assert self.rules is not None
+        prefix = f"{self.rules.address(number)}/{self.rules.length}"
+        self.node.netlink("route", "replace", dst=prefix, gateway=self._hop(port)[1], oif=self.node.interface(port))
+
+    def _hop(self, port: int) -> tuple[str, str]:
+        """Returns the addresses of a port and of its next hop. RFC 5737: 192.0.2.0/24 is for documentation, so no packet is for them."""
+        return f"192.0.{2 + port // 64}.{4 * (port % 64) + 1}", f"192.0.{2 + port // 64}.{4 * (port % 64) + 2}"
+
     def _lead(self, one: int, other: int, mac: str) -> None:
         """Lets all packets that come by one port leave by another to a MAC address, whatever their destination."""
-        # RFC 5737: 192.0.2.0/24 is for documentation, so no packet is for these addresses.
-        own, hop = f"192.0.{2 + other // 64}.{4 * (other % 64) + 1}", f"192.0.{2 + other // 64}.{4 * (other % 64) + 2}"
+        own, hop = self._hop(other)
         interface = self.node.interface(other)
         self.node.netlink("addr", "replace", index=interface, address=own, prefixlen=30)
         self.node.netlink("neigh", "replace", dst=hop, lladdr=mac, ifindex=interface, state=0x80)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ..errors import LabError
+from ..rules import SWITCH_MAC, TESTER_MAC
 from .base import SwitchType, find, first_line
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -21,6 +22,7 @@ class Ovs(SwitchType):
     title = "Open vSwitch, user space"
     order = 20
     functions = frozenset({"mac-mirror", "forward", "l2", "rules"})
+    rule_kinds = frozenset({"exact", "lpm", "ternary"})
     daemon: ClassVar[tuple[str, ...]] = ("ovs-vswitchd",)
     package: ClassVar[str] = "openvswitch-switch"
 
@@ -72,7 +74,19 @@ class Ovs(SwitchType):
             for port, dst, src in self.mirrors
         ]
         flows += [f"in_port={one + 1},actions=output:{other + 1}" for one, other in self.forwards]
+        if self.rules is not None:
+            flows += [self._rule(number, 2) for number in range(self.rules.count)]
         self.add_flows("\n".join(flows or ["actions=NORMAL"]) + "\n")
+
+    def _rule(self, number: int, port: int) -> str:
+        """Returns the flow of a rule. OpenFlow matches by mask and priority only, so the longer prefix gets the higher priority."""
+        assert self.rules is not None
+        priority = 1 + number % 65535 if self.rules.kind == "ternary" else self.rules.length
+        match = f"priority={priority},ip,nw_dst={self.rules.address(number)}/{self.rules.mask}"
+        return f"{match},actions=set_field:{SWITCH_MAC}->eth_src,set_field:{TESTER_MAC}->eth_dst,dec_ttl,output:{port + 1}"
+
+    def update_rule(self, number: int, port: int) -> None:
+        self.node.run(["ovs-ofctl", "--strict", "mod-flows", f"unix:{self.home}/br0.mgmt", self._rule(number, port)])
 
     def settings(self) -> Mapping[str, str]:
         """Returns what the database has to say before the daemon starts."""
@@ -114,7 +128,7 @@ class OvsXdp(Ovs):
 
 
 class OvsDpdk(Ovs):
-    """With DPDK's af_packet devices: veth has no other driver. Needs no huge pages."""
+    """With DPDK's af_packet devices: veth has no other driver. Needs no huge pages, and writes no files outside its folder."""
 
     name = "ovs-dpdk"
     title = "Open vSwitch, DPDK af_packet"
@@ -123,7 +137,7 @@ class OvsDpdk(Ovs):
     package = "openvswitch-switch-dpdk"
 
     def settings(self) -> Mapping[str, str]:
-        found = {"dpdk-init": "true", "dpdk-extra": "--no-huge -m 512 --no-pci --in-memory"}
+        found = {"dpdk-init": "true", "dpdk-extra": "--no-huge --legacy-mem -m 512 --no-pci --no-shconf --no-telemetry"}
         if self.spec.cpu is not None:
             found["pmd-cpu-mask"] = found["dpdk-lcore-mask"] = f"{1 << self.spec.cpu:#x}"
         return found

@@ -64,8 +64,8 @@ class Xdp(SwitchType):
             peer.set_offloads(interface, gro=True)
             if any(at == port for at, _, _ in self.mirrors):
                 self._attach(peer, {interface: None})
-            if peer.cpu is not None:
-                peer.receive_in_thread(interface, peer.cpu)
+            # No thread receives there. It would share a processor with a generator that never sleeps, and lose half of the frames
+            # to the ring of 256. Instead the processor that sends them takes them from the ring, and steers them (RPS).
 
     def _attach(self, node: Node, programs: dict[str, object]) -> None:
         node.run([sys.executable, "-m", "p4jet.lab.switches.xdp", json.dumps(programs)], env=python_environment())
