@@ -313,19 +313,26 @@ def test_a_switch_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
 
 
 HOLDER = """
-import sys, time
+import os, sys, time
 from p4jet.lab import Lab, Topology
 with Lab(Topology.load(sys.argv[1])) as lab:
     process = lab.node("h1").spawn(["sleep", "100"])
     print(process.pid, *(lab.node(name).pid for name in ("h1", "h2", "s1")), flush=True)
+    if sys.argv[2] == "with a child":
+        # It inherits every descriptor, and lives on.
+        if os.fork() == 0:
+            os.close(1)
+            time.sleep(5)
+            os._exit(0)
     time.sleep(100)
 """
 
 
+@pytest.mark.parametrize("child", ["without a child", "with a child"])
 @pytest.mark.parametrize("victim", ["the process of the network", "the agent of a node"])
-def test_kill_9_leaves_nothing(victim: str, tmp_path: Path, runtime: Path) -> None:
+def test_kill_9_leaves_nothing(victim: str, child: str, tmp_path: Path, runtime: Path) -> None:
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(toml_pair(tmp_path))],
+        [sys.executable, "-c", HOLDER, str(toml_pair(tmp_path)), child],
         stdout=subprocess.PIPE, text=True, env={**os.environ, **python_environment()},
     )
     assert holder.stdout is not None
