@@ -1,4 +1,4 @@
-"""Networks of real namespaces. Needs root (or user namespaces) and a p4jet binary; skips with a message otherwise."""
+"""Networks of real namespaces: links, programs, captures, the command, and that nothing is left."""
 
 import io
 import json
@@ -7,68 +7,22 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from conftest import PROGRAMS, ROOT
+from lab_networks import ADDRESSES, SECONDS_MAX, needs_namespaces, needs_p4jet, p4jet_pair, pair, ping, runtime  # noqa: F401
 from p4jet.lab import Lab, LabError, Topology
 from p4jet.lab.capture import capture
 from p4jet.lab.cli import main
 from p4jet.lab.network import networks, python_environment
-from p4jet.lab.switches import types
 from p4jet.lab.switches.p4jet import binary
 
-ADDRESSES = {"h1": "10.0.0.1", "h2": "10.0.0.2"}
-SECONDS_MAX = 20.0
-"""How long anything may take that the tests wait for."""
-
-
-def _refused() -> "str | None":
-    """Why the system allows no networks."""
-    as_user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    try:
-        subprocess.run(["unshare", *as_user, "--net", "--mount", "--pid", "--fork", "true"], check=True, capture_output=True, text=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        return str(getattr(error, "stderr", "") or error)
-    return None
-
-
-REFUSED = _refused()
-pytestmark = pytest.mark.skipif(REFUSED is not None, reason=f"no network namespaces here: {REFUSED}")
-needs_p4jet = pytest.mark.skipif(binary() is None, reason="there is no p4jet: set P4JET or build it")
-
-
-@pytest.fixture(autouse=True)
-def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of networks for each test, so that those of other tests and users are not seen."""
-    # Not in pytest's folder: paths of sockets are short.
-    with tempfile.TemporaryDirectory(prefix="lab-", dir="/tmp") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield Path(folder)
-        assert not networks(), "a test has left a network"
-
-
-def pair(kind: str, **link: float) -> Topology:
-    topology = Topology("pair", static_arp=True)
-    topology.add_switch("s1", type=kind)
-    for name, address in ADDRESSES.items():
-        topology.add_host(name, f"{address}/24")
-        topology.add_link(name, "s1", **link)  # type: ignore[arg-type]
-    return topology
-
-
-def p4jet_pair(folder: Path, **link: float) -> Topology:
-    topology = pair("p4jet", **link)
-    topology.switches["s1"].program = PROGRAMS / "basic_l2" / "basic_l2.p4"
-    topology.switches["s1"].commands = folder / "s1.cmd"
-    lines = [f"table_add forward set_dest {topology.mac(name)} => {port}\n" for port, name in enumerate(ADDRESSES, start=1)]
-    (folder / "s1.cmd").write_text("".join(lines))
-    return topology
+pytestmark = needs_namespaces
 
 
 def toml_pair(folder: Path, kind: str = "bridge") -> Path:
@@ -110,12 +64,6 @@ def wait_until(is_so: Callable[[], bool]) -> bool:
     return True
 
 
-def ping(lab: Lab, *options: str) -> "list[float]":
-    """Pings from h1 to h2 and returns the round-trip times in milliseconds."""
-    output = lab.node("h1").run(["ping", "-c3", "-i0.1", "-W1", *options, ADDRESSES["h2"]], check=False).stdout
-    return [float(line.partition("time=")[2].split()[0]) for line in output.splitlines() if "time=" in line]
-
-
 @needs_p4jet
 def test_p4jet_forwards_over_links_with_a_delay(tmp_path: Path) -> None:
     """One way of each link is delayed by the switch, the other by a wire."""
@@ -137,114 +85,6 @@ def test_a_wire_limits_and_loses() -> None:
     with Lab(topology) as lab:
         # 1000 bytes and headers on four wires: 4 * 8 * 1042 / 1 Mbit/s.
         assert min(ping(lab, "-s1000")) >= 33.0
-
-
-@pytest.mark.parametrize("kind", [name for name, kind in types().items() if "forward" in kind.functions and name != "linux-forwarding"])
-def test_types_forward_from_port_to_port(kind: str) -> None:
-    why = types()[kind].missing()
-    if why is not None:
-        pytest.skip(why)
-    lab = Lab(pair(kind))
-    lab.running("s1").forward(1, 2)
-    lab.running("s1").forward(2, 1)
-    with lab:
-        assert ping(lab)
-        # Segments arrive with right checksums only if the sender computes them.
-        lab.node("h2").spawn([sys.executable, "-c", ECHO], cpu=0).wait_for("ready")
-        assert lab.node("h1").run([sys.executable, "-c", SEND]).stdout == "20000\n"
-
-
-ECHO = """
-import socket
-with socket.create_server(("10.0.0.2", 7)) as server:
-    print("ready", flush=True)
-    client, _ = server.accept()
-    while data := client.recv(65536):
-        client.sendall(data)
-"""
-SEND = """
-import socket
-with socket.create_connection(("10.0.0.2", 7), timeout=10) as client:
-    client.sendall(bytes(20000))
-    client.shutdown(socket.SHUT_WR)
-    print(sum(len(data) for data in iter(lambda: client.recv(65536), b"")))
-"""
-
-MIRROR, TESTER, STRANGER = "02:00:00:00:00:02", "02:00:00:00:00:01", "02:00:00:00:00:03"
-MIRRORED = """
-import socket, sys
-station, own, stranger = (bytes.fromhex(mac.replace(":", "")) for mac in sys.argv[1:])
-# An IPv4 packet with UDP: from and to documentation addresses, TTL 64.
-packet = bytes.fromhex("4500002e000040004011") + bytes(2) + bytes([198, 51, 100, 1, 198, 51, 100, 2]) + bytes(26)
-words = sum(int.from_bytes(packet[i:i + 2], "big") for i in range(0, 20, 2))
-checksum = ~(words + (words >> 16)) & 0xFFFF
-packet = packet[:10] + checksum.to_bytes(2, "big") + packet[12:]
-with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x800)) as port:
-    port.bind(("eth0", 0x800))
-    port.settimeout(0.1)
-    for attempt in range(50):
-        port.send(stranger + own + b"\\x08\\x00" + packet)
-        port.send(station + own + b"\\x08\\x00" + packet)
-        try:
-            while True:
-                frame, address = port.recvfrom(2000)
-                if address[2] != socket.PACKET_OUTGOING:
-                    print(frame[:6].hex(":"), frame[6:12].hex(":"), frame[26:34] == packet[12:20], flush=True)
-                    sys.exit()
-        except TimeoutError:
-            pass
-"""
-
-
-@pytest.mark.parametrize("kind", [name for name, kind in types().items() if "mac-mirror" in kind.functions])
-def test_mac_mirrors_exchange_the_addresses(kind: str) -> None:
-    why = types()[kind].missing()
-    if why is not None:
-        pytest.skip(why)
-    topology = Topology("mirror")
-    topology.add_host("h1")
-    topology.add_switch("s1", type=kind, cpu=0)
-    topology.add_link("h1", "s1:1")
-    lab = Lab(topology)
-    lab.running("s1").mac_mirror(1, MIRROR, TESTER)
-    with lab:
-        answer = lab.node("h1").run([sys.executable, "-c", MIRRORED, MIRROR, TESTER, STRANGER]).stdout
-        assert answer == f"{TESTER} {MIRROR} True\n"
-        # A switch can be started again.
-        lab.running("s1").stop()
-        lab.running("s1").start()
-        assert lab.node("h1").run([sys.executable, "-c", MIRRORED, MIRROR, TESTER, STRANGER]).stdout == answer
-
-
-@needs_p4jet
-@pytest.mark.parametrize("kind", ["bmv2", "bmv2-grpc"])
-def test_the_command_lines_of_bmv2(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """p4jet takes them, so it stands for bmv2 where that is not installed."""
-    (tmp_path / "bin").mkdir()
-    for name in ("simple_switch", "simple_switch_grpc", "simple_switch_CLI", "p4c-bm2-ss"):
-        (tmp_path / "bin" / name).symlink_to(Path(str(binary())).resolve())
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    monkeypatch.setattr("p4jet.lab.switches.bmv2.Bmv2.missing", lambda: None)
-    topology = p4jet_pair(tmp_path)
-    topology.switches["s1"].type = kind
-    with Lab(topology) as lab:
-        assert ping(lab)
-    (tmp_path / "s1.cmd").write_text("table_add nonsense\n")
-    with pytest.raises(LabError, match="nonsense"):
-        Lab(topology).up()
-
-
-def test_linux_routes(tmp_path: Path) -> None:
-    topology = Topology("router")
-    topology.add_switch("r1", type="linux-forwarding", options={"addresses": ["1@10.0.1.254/24", "2@10.0.2.254/24"]})
-    topology.add_host("h1", "10.0.1.1/24", "2001:db8::1/64", gateway="10.0.1.254")
-    topology.add_host("h2", "10.0.2.2/24", gateway="10.0.2.254", commands=[f"echo started > {tmp_path}/started"])
-    topology.add_link("h1", "r1")
-    topology.add_link("h2", "r1")
-    with Lab(topology) as lab:
-        assert "ttl=63" in lab.node("h1").run(["ping", "-c1", "-W5", "h2"]).stdout
-        assert "2001:db8::1" in lab.node("h1").run(["ip", "-6", "addr"]).stdout
-    assert (tmp_path / "started").read_text() == "started\n"
 
 
 def test_programs_in_nodes(tmp_path: Path) -> None:
@@ -287,7 +127,7 @@ def test_programs_in_nodes(tmp_path: Path) -> None:
             lambda: node.netlink("link", "set", index="eth9", state="up"),
             lambda: lab.node("h9"),
             lambda: lab.running("h1"),
-            lambda: lab.running("s1").mac_mirror(1, MIRROR, TESTER),
+            lambda: lab.running("s1").mac_mirror(1, "02:00:00:00:00:02", "02:00:00:00:00:01"),
             lambda: lab.running("s1").forward(1, 7),
             lab.up,
         ):
@@ -313,19 +153,26 @@ def test_a_switch_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
 
 
 HOLDER = """
-import sys, time
+import os, sys, time
 from p4jet.lab import Lab, Topology
 with Lab(Topology.load(sys.argv[1])) as lab:
     process = lab.node("h1").spawn(["sleep", "100"])
     print(process.pid, *(lab.node(name).pid for name in ("h1", "h2", "s1")), flush=True)
+    if sys.argv[2] == "with a child":
+        # It inherits every descriptor, and lives on.
+        if os.fork() == 0:
+            os.close(1)
+            time.sleep(5)
+            os._exit(0)
     time.sleep(100)
 """
 
 
+@pytest.mark.parametrize("child", ["without a child", "with a child"])
 @pytest.mark.parametrize("victim", ["the process of the network", "the agent of a node"])
-def test_kill_9_leaves_nothing(victim: str, tmp_path: Path, runtime: Path) -> None:
+def test_kill_9_leaves_nothing(victim: str, child: str, tmp_path: Path, runtime: Path) -> None:
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(toml_pair(tmp_path))],
+        [sys.executable, "-c", HOLDER, str(toml_pair(tmp_path)), child],
         stdout=subprocess.PIPE, text=True, env={**os.environ, **python_environment()},
     )
     assert holder.stdout is not None

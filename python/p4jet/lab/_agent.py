@@ -1,7 +1,7 @@
 """The processes that hold a network: one per node, in its own network namespace, and their parent, the first of a PID namespace.
 
-:class:`p4jet.lab.Lab` starts the parent with `unshare` and keeps a socket to it. When that socket closes, however the process at its
-other end came to an end, the parent exits. The kernel then kills every process of the PID namespace, and with the last process of
+:class:`p4jet.lab.Lab` starts the parent with `unshare` and keeps a socket to it. When that socket closes, or the process that has
+opened it ends, however it came to an end, the parent exits. The kernel then kills every process of the PID namespace, and with the last process of
 its network namespace each interface vanishes. So nothing remains, whatever happens.
 
 Each agent answers requests at a Unix socket: one connection per request, one JSON object per packet (SOCK_SEQPACKET).
@@ -76,10 +76,10 @@ class Client:
 
 
 class Agent:
-    """Serves one namespace. `parent` is the socket of the Lab, in the first process only."""
+    """Serves one namespace. In the first process, any of `ends` becomes readable when the Lab has gone."""
 
-    def __init__(self, listener: socket.socket, parent: socket.socket | None, children: set[int]) -> None:
-        self.listener, self.parent, self.agents = listener, parent, children
+    def __init__(self, listener: socket.socket, ends: tuple[int, ...], children: set[int]) -> None:
+        self.listener, self.ends, self.agents = listener, ends, children
         self.clients: dict[int, Client] = {}
         """By the id of the process that runs for them."""
         self.killed_at: dict[int, float] = {}
@@ -96,8 +96,8 @@ class Agent:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self.selector.register(wake_read, selectors.EVENT_READ, lambda: self.reap(wake_read))
         self.selector.register(self.listener, selectors.EVENT_READ, self.accept)
-        if self.parent is not None:
-            self.selector.register(self.parent, selectors.EVENT_READ, lambda: os._exit(0))
+        for end in self.ends:
+            self.selector.register(end, selectors.EVENT_READ, lambda: os._exit(0))
         while True:
             for key, _ in self.selector.select(0.2 if self.killed_at else 10.0):
                 key.data()
@@ -266,7 +266,9 @@ def set_up() -> None:
 def main() -> None:
     """The first process of the PID namespace. Its standard input is the socket of the Lab."""
     parent = socket.socket(fileno=os.dup(0))
-    config = json.loads(parent.recv(MESSAGE_MAX))
+    # The second sign of the end: a pidfd of the Lab's process, whose children may have inherited the socket.
+    text, descriptors, _, _ = socket.recv_fds(parent, MESSAGE_MAX, 1)
+    config = json.loads(text)
     runtime: str = config["runtime"]
     try:
         mount("proc", "/proc", "proc", MS_NOSUID_NODEV_NOEXEC)
@@ -279,7 +281,7 @@ def main() -> None:
         parent.send(json.dumps({"error": str(error)}).encode())
         sys.exit(1)
     parent.send(json.dumps({"pids": pids}).encode())
-    Agent(listener, parent, set(pids.values())).serve()
+    Agent(listener, (parent.fileno(), *descriptors), set(pids.values())).serve()
 
 
 def start(name: str, runtime: str, parent: socket.socket) -> int:
@@ -295,7 +297,7 @@ def start(name: str, runtime: str, parent: socket.socket) -> int:
             os.write(ready_write, b"+")
             os.close(ready_write)
             os.close(ready_read)
-            Agent(listener, None, set()).serve()
+            Agent(listener, (), set()).serve()
         except BaseException as error:
             os.write(ready_write, str(error).encode())
         os._exit(1)

@@ -492,7 +492,9 @@ class Lab:
             )
         self._lifeline.settimeout(30.0)
         try:
-            self._lifeline.send(json.dumps({"runtime": str(self.runtime), "nodes": list(self._nodes)}).encode())
+            config = {"runtime": str(self.runtime), "nodes": list(self._nodes)}
+            socket.send_fds(self._lifeline, [json.dumps(config).encode()], [own := os.pidfd_open(os.getpid())])
+            os.close(own)
             text = self._lifeline.recv(1_000_000)
         except OSError:
             text = b""
@@ -648,11 +650,12 @@ def networks() -> list[Running]:
     found = []
     with _all_locked() as base:
         for runtime in sorted(path for path in base.iterdir() if path.is_dir()):
-            if not _is_held(runtime):
+            file = runtime / "state.json"
+            is_up = file.exists()
+            if not _is_held(runtime) or (is_up and not _lives(runtime)):
                 shutil.rmtree(runtime, ignore_errors=True)
                 continue
-            file = runtime / "state.json"
-            if not file.exists():
+            if not is_up:
                 # It is still being created.
                 continue
             state = json.loads(file.read_text(encoding="utf-8"))
@@ -706,8 +709,18 @@ def _new_runtime(name: str) -> tuple[Path, int]:
     return runtime, lock
 
 
+def _lives(runtime: Path) -> bool:
+    """Whether the first process of a network runs."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        try:
+            connection.connect(str(runtime / "_wires.sock"))
+        except OSError:
+            return False
+    return True
+
+
 def _is_held(runtime: Path) -> bool:
-    """Whether the process that created a network still runs."""
+    """Whether the process that created a network, or a child of it, still runs."""
     try:
         lock = os.open(runtime / "lock", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
