@@ -12,7 +12,7 @@ use p4jet_packet::{Batch, PORT_DROP, Packet, Pool};
 
 /// Programs per test; `P4JET_PROGRAMS=20000 cargo test -p p4jet-dataplane` runs more.
 fn programs() -> u64 {
-    std::env::var("P4JET_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(250)
+    std::env::var("P4JET_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(150)
 }
 const PACKETS: u64 = 24;
 
