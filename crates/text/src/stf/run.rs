@@ -236,7 +236,7 @@ impl<'a, D: Device> Runner<'a, D> {
 
     /// Refuses a port that the program cannot distinguish from another.
     fn check_port(&self, port: u32) -> Result<(), String> {
-        let max = self.control.switch().port_max();
+        let max = self.control.program().port_max();
         if port <= max {
             return Ok(());
         }
