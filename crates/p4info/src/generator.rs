@@ -1,4 +1,4 @@
-//! From the typed program to P4Info and the initial entries.
+//! Describes the objects of a program.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -20,7 +20,6 @@ use p4jet_syntax::span::Span;
 use crate::annotations::{self, Shown, find, shown};
 use crate::blocks::{Blocks, Const, ExternObject, Object, ScopeId, full_name};
 use crate::constraints::{self, Constraint, Subject};
-use crate::entries;
 use crate::ids::{BadId, Symbols};
 use crate::proto::config::{
     Action, ActionParam, ActionProfile, ActionRef, ControllerPacketMetadata, Counter, CounterSpec,
@@ -29,7 +28,6 @@ use crate::proto::config::{
     PlatformProperties, Preamble, Prefix, Register, Scope, SelectorSizeSemantics, SumOfMembers, SumOfWeights,
     Table, TableActionCall, TableActionCallArgument, ValueSet,
 };
-use crate::proto::v1::WriteRequest;
 use crate::types::{Types, flat_fields, padded};
 
 /// The size of a table that declares none, or 0.
@@ -37,9 +35,6 @@ const SIZE_DEFAULT: i64 = 1_024;
 
 /// The match kind of keys that select a member of a group and are not part of the key.
 const SELECTOR: &str = "selector";
-
-/// The annotations with constraints.
-const CONSTRAINTS: [&str; 2] = ["entry_restriction", "action_restriction"];
 
 /// Annotations of action profiles that P4Info has fields for.
 const PROFILE_ANNOTATIONS: [&str; 3] = ["max_group_size", "selector_size_semantics", "max_member_weight"];
@@ -107,67 +102,6 @@ const PSA: Vocabulary = Vocabulary {
     timeout: "psa_idle_timeout",
 };
 
-/// The control plane's view of a program.
-#[derive(Clone, Debug)]
-pub struct Generated {
-    /// Its objects.
-    pub p4info: P4Info,
-    /// The entries that the program declares, as one batch of insertions.
-    pub entries: WriteRequest,
-    /// Warnings about doubtful declarations.
-    pub warnings: Vec<Diagnostic>,
-}
-
-/// Describes a program for the control plane; `arch` is the name of its architecture. What cannot be described is an error.
-pub fn generate(program: &Program, arch: &str) -> Result<Generated, Vec<Diagnostic>> {
-    let (generated, errors) = generate_all(program, arch)?;
-    if errors.is_empty() { Ok(generated) } else { Err(errors) }
-}
-
-/// Checks the constraints of a program's tables and actions, which only P4Runtime enforces. Returns their errors.
-pub fn check_constraints(program: &Program, arch: &str) -> Vec<Diagnostic> {
-    let tables = program.tables.iter().map(|table| &table.annotations);
-    let mut all = tables.chain(program.actions.iter().map(|action| &action.annotations)).flatten();
-    if !all.any(|annotation| CONSTRAINTS.contains(&annotation.name.text.as_str())) {
-        return Vec::new();
-    }
-    // A program without P4Info cannot be run with P4Runtime, so nothing enforces its constraints.
-    generate_all(program, arch).map(|(_, errors)| errors).unwrap_or_default()
-}
-
-/// Describes a program; also returns the errors of its constraints.
-fn generate_all(program: &Program, arch: &str) -> Result<(Generated, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let Some(main) = program.main else { return Err(vec![p4jet_analysis::no_main(program)]) };
-    let blocks = Blocks::of(program, main).map_err(|error| vec![*error])?;
-    let mut generator = Generator {
-        program,
-        words: if arch == "psa" { &PSA } else { &V1MODEL },
-        blocks,
-        types: Types { program, info: None, errors: Vec::new() },
-        symbols: Symbols::default(),
-        local_actions: local_actions(program),
-        warnings: Vec::new(),
-        constraint_errors: Vec::new(),
-        info: P4Info::default(),
-        names: HashMap::new(),
-    };
-    let found = generator.collect();
-    generator.symbols.settle();
-    generator.describe(&found);
-    generator.package(main, arch);
-    let entries = entries::initial(&mut generator, &found.tables);
-    let Generator { mut info, types: Types { info: types, mut errors, .. }, warnings, .. } = generator;
-    let mut of_constraints = generator.constraint_errors;
-    info.type_info = types;
-    match errors.is_empty() {
-        true => Ok((Generated { p4info: info, entries, warnings }, of_constraints)),
-        false => {
-            errors.append(&mut of_constraints);
-            Err(errors)
-        }
-    }
-}
-
 fn local_actions(program: &Program) -> HashSet<ActionId> {
     let locals = program.controls.iter().filter_map(|c| c.body.as_ref()).flat_map(|b| &b.locals);
     let action = |local: &Local| match local {
@@ -194,8 +128,8 @@ struct Resource {
 }
 
 #[derive(Default)]
-struct Found {
-    tables: Vec<FoundTable>,
+pub(crate) struct Found {
+    pub(crate) tables: Vec<FoundTable>,
     /// An action, and whether a table lists it: otherwise it has no parameters for the control plane.
     actions: Vec<(String, ActionId, ScopeId, bool)>,
     externs: Vec<ExternObject>,
@@ -215,8 +149,8 @@ pub(crate) struct Generator<'a> {
     pub(crate) symbols: Symbols,
     local_actions: HashSet<ActionId>,
     pub(crate) warnings: Vec<Diagnostic>,
-    constraint_errors: Vec<Diagnostic>,
-    info: P4Info,
+    pub(crate) constraint_errors: Vec<Diagnostic>,
+    pub(crate) info: P4Info,
     /// Each name, with the first object that has it.
     names: HashMap<(NameSpace, String), (ObjectKind, Span)>,
 }
@@ -242,6 +176,21 @@ fn object_kind(prefix: Prefix) -> ObjectKind {
 }
 
 impl<'a> Generator<'a> {
+    pub(crate) fn new(program: &'a Program, arch: &str, blocks: Blocks<'a>) -> Generator<'a> {
+        Generator {
+            program,
+            words: if arch == "psa" { &PSA } else { &V1MODEL },
+            blocks,
+            types: Types { program, info: None, errors: Vec::new() },
+            symbols: Symbols::default(),
+            local_actions: local_actions(program),
+            warnings: Vec::new(),
+            constraint_errors: Vec::new(),
+            info: P4Info::default(),
+            names: HashMap::new(),
+        }
+    }
+
     fn error(&mut self, error: Diagnostic) {
         self.types.errors.push(error);
     }
@@ -259,7 +208,7 @@ impl<'a> Generator<'a> {
     // -----------------------------------------------------------------------------------------------------------------
     // The objects
 
-    fn collect(&mut self) -> Found {
+    pub(crate) fn collect(&mut self) -> Found {
         let mut found = Found::default();
         let program = self.program;
         for (scope, id) in self.blocks.tables.clone() {
@@ -348,27 +297,13 @@ impl<'a> Generator<'a> {
             else {
                 continue;
             };
-            let name = match &ty {
-                Type::Struct(id, _) => {
-                    let declared = &self.program.structs[id.index()];
-                    annotations::name(&declared.annotations, &declared.name)
-                }
-                Type::New(id) => {
-                    let declared = &self.program.new_types[id.index()];
-                    annotations::name(&declared.annotations, &declared.name)
-                }
-                Type::Enum(id) => {
-                    let declared = &self.program.enums[id.index()];
-                    annotations::name(&declared.annotations, &declared.name)
-                }
-                _ => {
-                    let number = without_name.iter().position(|known| *known == span).unwrap_or_else(|| {
-                        without_name.push(span);
-                        without_name.len() - 1
-                    });
-                    format!("digest_{number}")
-                }
-            };
+            let name = self.program.control_name(&ty).unwrap_or_else(|| {
+                let number = without_name.iter().position(|known| *known == span).unwrap_or_else(|| {
+                    without_name.push(span);
+                    without_name.len() - 1
+                });
+                format!("digest_{number}")
+            });
             if !found.digests.iter().any(|(known, ..)| *known == name) {
                 let _ = self.symbols.add(Prefix::Digest, &name, None);
                 found.digests.push((name, ty, span));
@@ -449,7 +384,7 @@ impl<'a> Generator<'a> {
     // -----------------------------------------------------------------------------------------------------------------
     // Their descriptions
 
-    fn describe(&mut self, found: &Found) {
+    pub(crate) fn describe(&mut self, found: &Found) {
         for table in &found.tables {
             self.table(table, found);
         }
@@ -1151,7 +1086,7 @@ impl Generator<'_> {
     // -----------------------------------------------------------------------------------------------------------------
     // The program as a whole
 
-    fn package(&mut self, main: p4jet_analysis::typed::InstanceId, arch: &str) {
+    pub(crate) fn package(&mut self, main: p4jet_analysis::typed::InstanceId, arch: &str) {
         let annotations = &self.program.instances[main.index()].annotations;
         let mut package = PkgInfo { arch: arch.to_string(), ..PkgInfo::default() };
         if let Some(annotation) = find(annotations, "pkginfo") {

@@ -1,10 +1,9 @@
-//! Runs a script.
+//! Runs the statements of a script.
 
 use super::key::{find_key, key_match, omitted};
-use super::mismatch::{Input, Mismatch, MismatchKind, Sent, describe};
-use super::replay::Fresh;
+use super::mismatch::{Input, Mismatch, MismatchKind, Sent};
 use super::report::{Failure, StfOutcome, compare};
-use super::{Call, CounterCheck, CounterIndex, Match, Name, Pattern, Statement, StatementKind};
+use super::script::{Call, CounterCheck, CounterIndex, Match, Name, Pattern, Statement, StatementKind};
 use crate::commands::{execute_quietly, write_one};
 use crate::error::{LineError, invalid_data, invalid_key};
 use p4jet_control::names::{NameIndex, unknown};
@@ -37,41 +36,23 @@ impl Device for Worker {
     }
 }
 
-/// True if a script configures output queues, so that the program must be lowered with them.
-pub fn configures_queues(script: &[Statement]) -> bool {
-    let name = |statement: &Statement| match &statement.kind {
-        StatementKind::Command { words } => words.first().map(|word| word.text.clone()),
-        _ => None,
-    };
-    script.iter().filter_map(name).any(|name| crate::commands::configures_queues(&name))
+/// What a script did.
+pub(super) struct Played<'a> {
+    pub inputs: Vec<Input>,
+    pub mismatches: Vec<Mismatch<'a>>,
+    /// Without the descriptions of the mismatches.
+    pub outcome: StfOutcome,
 }
 
-/// Runs a script. Statements take effect in order; at the end the packets that left are compared with the expected ones, port
-/// by port. A wrong statement, such as one with an unknown table, ends the script.
-pub fn run(script: &[Statement], control: &Control, worker: &mut impl Device) -> StfOutcome {
-    run_with(script, control, worker, None)
-}
-
-/// Like [`run`]; failures include the trace of the packet. For that the script is replayed on a switch from
-/// `fresh`; without failures that costs nothing.
-pub fn run_traced(
-    script: &[Statement],
-    control: &Control,
-    worker: &mut impl Device,
-    fresh: Fresh<'_>,
-) -> StfOutcome {
-    run_with(script, control, worker, Some(fresh))
-}
-
-fn run_with(
-    script: &[Statement],
-    control: &Control,
-    worker: &mut impl Device,
-    fresh: Option<Fresh<'_>>,
-) -> StfOutcome {
+/// Runs a script.
+pub(super) fn play<'a>(
+    script: &'a [Statement],
+    control: &'a Control,
+    device: &'a mut impl Device,
+) -> Played<'a> {
     let mut runner = Runner {
         control,
-        device: worker,
+        device,
         // The runner for bmv2 passes 10000 - p to the CLI; larger numbers keep their order, too.
         priority_base: script.iter().filter_map(priority).max().unwrap_or(0).clamp(10_000, PRIORITY_MAX),
         labels: HashMap::new(),
@@ -86,10 +67,8 @@ fn run_with(
         runner.wait();
         runner.compare();
     }
-    let Runner { mismatches, inputs, mut outcome, .. } = runner;
-    outcome.failures.extend(describe(mismatches, &inputs, script, fresh));
-    outcome.failures.sort_by_key(|failure| failure.line);
-    outcome
+    let Runner { inputs, mismatches, outcome, .. } = runner;
+    Played { inputs, mismatches, outcome }
 }
 
 fn priority(statement: &Statement) -> Option<u32> {
