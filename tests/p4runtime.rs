@@ -1751,8 +1751,8 @@ fn p_10_and_p_11_reconcile_refuses_whatever_would_be_lost() {
         (
             &[(vrf, "")],
             &[
-                "`I.t`: `vrf` of the action `I.set` of an entry is the string `tenant`, but the new P4Info has numbers of 10 bits \
-                 there: keep the translation of the type, or delete the entry first",
+                "`I.t`: `vrf` of the action `I.set` of an entry is the string `tenant`, but the new P4Info has numbers of 10 \
+                 bits there: keep the translation of the type, or delete the entry first",
                 "`I.u`: `vrf` of an entry is the string `blue`",
                 "register `I.vrfs`: cell 1",
             ],

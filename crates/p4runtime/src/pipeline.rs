@@ -653,8 +653,8 @@ impl<'a> Maker<'a> {
         headers
     }
 
-    /// True for the type of values that have no width in a P4Info, but are numbers in the switch: an enum without representation, or
-    /// `error`, which has no name there.
+    /// True for the type of values that have no width in a P4Info, but are numbers in the switch: an enum without representation,
+    /// or `error`, which has no name there.
     fn is_without_width(&self, type_name: Option<&P4NamedType>) -> bool {
         let types = self.info.type_info.as_ref();
         types.is_some_and(|types| match type_name {

@@ -382,8 +382,8 @@ impl Pipeline {
                 let name = &old.name;
                 lost.push(|| {
                     format!(
-                        "register `{name}`: cell {cell} would have another value with the type in the new P4Info: keep the type, or \
-                         write a value that both types have first"
+                        "register `{name}`: cell {cell} would have another value with the type in the new P4Info: keep the type, \
+                         or write a value that both types have first"
                     )
                 });
             }
@@ -431,8 +431,8 @@ fn lose_of_meter(
             let config = show_rates(old, &of);
             lost.push(|| {
                 format!(
-                    "meter `{name}`: it is a {new:?} meter in the new P4Info, which cannot have the {config:?}: keep the type, or \
-                     write other rates first"
+                    "meter `{name}`: it is a {new:?} meter in the new P4Info, which cannot have the {config:?}: keep the type, \
+                     or write other rates first"
                 )
             });
         }
