@@ -73,7 +73,7 @@ pub enum Reason {
 }
 
 /// The most reasons that a refusal lists.
-const REASONS_MAX: usize = 20;
+pub(crate) const REASONS_MAX: usize = 20;
 
 /// Reasons of a refusal, of which the first ones are listed: there may be millions.
 #[derive(Debug, Default)]

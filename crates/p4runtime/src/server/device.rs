@@ -15,7 +15,7 @@ use crate::kept;
 use crate::owner::Owner;
 use crate::pipeline::Pipeline;
 use crate::programs::{self, DeviceConfig};
-use crate::refusal::{DETAILS_BYTES_MAX, cut};
+use crate::refusal::{DETAILS_BYTES_MAX, REASONS_MAX, cut};
 use crate::session::{
     Notice, ROLE_NAME_MAX, Refusal, Request, RoleView, Rules, Sessions, Standing, StreamId,
 };
@@ -1221,7 +1221,8 @@ fn state_lost(why: &str) -> Status {
 const REASON_BYTES_MAX: usize = 300;
 
 fn unfit(why: Vec<String>) -> Status {
-    let shown: Vec<_> = why.iter().map(|why| cut(why, REASON_BYTES_MAX)).collect();
+    // Those of `Reasons`, with the line that counts the others.
+    let shown: Vec<_> = why.iter().take(REASONS_MAX + 1).map(|why| cut(why, REASON_BYTES_MAX)).collect();
     Status::invalid_argument(shown.join("\n"))
 }
 
