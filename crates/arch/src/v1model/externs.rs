@@ -284,17 +284,14 @@ fn log_msg(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
 /// name, and each other call is a digest with a number.
 fn digest(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     let (data, ty) = (data::bits(cx, call, 1)?, &call.args[1].ty);
-    let name = match cx.program.declared_name(ty) {
-        Some(name) => name.to_string(),
-        None => {
-            let numbered = &mut memory(cx).numbered_digests;
-            let number = numbered.iter().position(|known| *known == call.span).unwrap_or_else(|| {
-                numbered.push(call.span);
-                numbered.len() - 1
-            });
-            format!("digest_{number}")
-        }
-    };
+    let name = cx.program.control_name(ty).unwrap_or_else(|| {
+        let numbered = &mut memory(cx).numbered_digests;
+        let number = numbered.iter().position(|known| *known == call.span).unwrap_or_else(|| {
+            numbered.push(call.span);
+            numbered.len() - 1
+        });
+        format!("digest_{number}")
+    });
     let state = match memory(cx).digests.get(&name) {
         Some(state) => *state,
         None => {
