@@ -39,7 +39,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     // Most tests of networks wait: four at a time leave two processors little to idle.
-    let mut pytest = vec!["pytest", "-q", "-n", "4", "-p", "p4jet.pytest_plugin", "-p", "no:cacheprovider", "."];
+    let mut pytest =
+        vec!["pytest", "-q", "-n", "4", "-p", "p4jet.pytest_plugin", "-p", "no:cacheprovider", "."];
     // Like for Rust tests, an argument chooses tests by a part of their name.
     arguments.iter().for_each(|filter| pytest.extend(["-k", filter]));
     let typed = run(&["mypy", "--no-incremental", "--strict", &package.join("p4jet").to_string_lossy()]);

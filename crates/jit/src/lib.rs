@@ -39,6 +39,7 @@ mod long_ranges;
 mod memo_cells;
 mod memory_params;
 mod plan;
+mod region;
 mod running_code;
 mod runtime;
 mod same_params;
@@ -378,6 +379,8 @@ impl Compiled {
         builder.symbol("p4jet_call_extern", runtime::call_extern as *const u8);
         builder.symbol("p4jet_make_copies", runtime::make_copies as *const u8);
         builder.symbol("p4jet_make_queued_copies", runtime::make_queued_copies as *const u8);
+        let region = region::RegionSize::default();
+        builder.memory_provider(Box::new(region::Region::new(region.clone())));
         let mut module = Code(ManuallyDrop::new(JITModule::new(builder)));
 
         let signature = |module: &JITModule, params: usize, returns: Option<types::Type>| {
@@ -443,11 +446,21 @@ impl Compiled {
         let limits = ModeLimits::new(sizes, options.optimised_max, *seen != Seen::default());
         let targets = Targets { optimising: module.isa(), quick: &*quick };
         compile_all(targets, limits, &mut functions, cancel)?;
+        let smallest_alignment = module.isa().function_alignment().minimum;
+        for Emitted { cx, .. } in functions.values() {
+            let code = cx.compiled_code().ok_or_else(|| internal("no code was generated"))?;
+            let alignment = code.buffer.alignment.max(smallest_alignment);
+            region.add(code.code_buffer().len(), alignment as usize, code.buffer.relocs().len());
+        }
+        if let Some(prefetch) = prefetch {
+            region.add(PREFETCH.len(), PREFETCH_ALIGNMENT as usize, 0);
+            module.define_function_bytes(prefetch, PREFETCH_ALIGNMENT, PREFETCH, &[]).map_err(of_module)?;
+        }
         for ((stage, stage_plan), Emitted { id, cx, .. }) in plan.stages.iter().zip(functions.values()) {
             let code = cx.compiled_code().ok_or_else(|| internal("no code was generated"))?;
             let relocations: Vec<_> =
                 code.buffer.relocs().iter().map(|r| ModuleReloc::from_mach_reloc(r, &cx.func, *id)).collect();
-            let alignment = code.buffer.alignment.max(module.isa().function_alignment().minimum);
+            let alignment = code.buffer.alignment.max(smallest_alignment);
             module
                 .define_function_bytes(*id, alignment.into(), code.code_buffer(), &relocations)
                 .map_err(of_module)?;
@@ -696,11 +709,12 @@ fn declare_prefetch(module: &mut JITModule) -> Result<Option<FuncId>, Error> {
         returns: vec![],
         call_conv: CallConv::PreserveAll,
     };
-    let id = module.declare_function("prefetch", Linkage::Local, &signature).map_err(of_module)?;
-    // prefetcht0 [rdi]; ret
-    module.define_function_bytes(id, 16, &[0x0f, 0x18, 0x0f, 0xc3], &[]).map_err(of_module)?;
-    Ok(Some(id))
+    module.declare_function("prefetch", Linkage::Local, &signature).map(Some).map_err(of_module)
 }
+
+/// prefetcht0 [rdi]; ret
+const PREFETCH: &[u8] = &[0x0f, 0x18, 0x0f, 0xc3];
+const PREFETCH_ALIGNMENT: u64 = 16;
 
 /// Runs compiled code for one worker. It shares no cache line with the engines of other workers.
 #[repr(align(128))]
