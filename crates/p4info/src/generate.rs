@@ -241,6 +241,39 @@ fn object_kind(prefix: Prefix) -> ObjectKind {
     }
 }
 
+/// The calls of v1model's `digest` whose data have no named type, in the order of their numbers: the place of each, the type of its
+/// data, which may differ where a function has type parameters, and the name of the digest.
+#[derive(Debug, Default)]
+pub struct Numbered(Vec<(Span, Type, String)>);
+
+impl Numbered {
+    /// Finds those of a program.
+    pub fn of(program: &Program) -> Self {
+        let mut numbered = Numbered::default();
+        let blocks = program.main.and_then(|main| Blocks::of(program, main).ok());
+        for (function, types, span) in blocks.map(|blocks| blocks.calls).unwrap_or_default() {
+            if Some(function) == V1MODEL.digest_function
+                && let Some(ty) = types.first().filter(|ty| program.declared_name(ty).is_none())
+            {
+                numbered.add(span, ty);
+            }
+        }
+        numbered
+    }
+
+    /// Returns the name of a call's digest. A call that is not known, such as one in a parser, which P4Info lacks, gets the next
+    /// number.
+    pub fn add(&mut self, span: Span, ty: &Type) -> String {
+        let known = self.0.iter().find(|(known, of, _)| *known == span && of == ty);
+        if let Some((_, _, name)) = known {
+            return name.clone();
+        }
+        let name = format!("digest_{}", self.0.len());
+        self.0.push((span, ty.clone(), name.clone()));
+        name
+    }
+}
+
 impl<'a> Generator<'a> {
     fn error(&mut self, error: Diagnostic) {
         self.types.errors.push(error);
@@ -342,7 +375,7 @@ impl<'a> Generator<'a> {
         if !calls.is_empty() && self.words.digest_function.is_some() {
             self.types.info.get_or_insert_default();
         }
-        let mut without_name = Vec::new();
+        let mut numbered = Numbered::default();
         for (function, types, span) in calls {
             let Some(ty) = types.into_iter().next().filter(|_| Some(function) == self.words.digest_function)
             else {
@@ -361,13 +394,7 @@ impl<'a> Generator<'a> {
                     let declared = &self.program.enums[id.index()];
                     annotations::name(&declared.annotations, &declared.name)
                 }
-                _ => {
-                    let number = without_name.iter().position(|known| *known == span).unwrap_or_else(|| {
-                        without_name.push(span);
-                        without_name.len() - 1
-                    });
-                    format!("digest_{number}")
-                }
+                _ => numbered.add(span, &ty),
             };
             if !found.digests.iter().any(|(known, ..)| *known == name) {
                 let _ = self.symbols.add(Prefix::Digest, &name, None);

@@ -28,7 +28,7 @@ pub mod reflect;
 pub mod text;
 mod types;
 
-pub use generate::{Generated, check_constraints, generate};
+pub use generate::{Generated, Numbered, check_constraints, generate};
 
 use reflect::Reflect;
 

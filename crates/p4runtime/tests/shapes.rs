@@ -728,6 +728,40 @@ fn dg_11_names_of_digests() {
     let names: Vec<_> =
         f.pipeline.p4info().digests.iter().map(|d| d.preamble.clone().unwrap().name).collect();
     assert_eq!(names, ["learn_t", "digest_0", "digest_1"]);
+    // P4Info numbers the calls of a control before those of the controls that it applies, and the program does, too: the other
+    // order, in which they run, would give them other widths.
+    let declared = "control Inner(in bit<32> b) { apply { digest(1, b); } }
+        control Outer(in bit<32> b, in bit<8> c) { Inner() inner; apply { inner.apply(b); digest(1, c); } }";
+    let locals = "Outer() outer; Inner() inner;
+        action told() { digest(1, h.h.a ++ h.h.b); }
+        table t { key = { h.h.a: exact; } actions = { told; NoAction; } }";
+    let apply = "outer.apply(h.h.b, h.h.kind); inner.apply(h.h.a); t.apply(); digest(1, s.ingress_port);";
+    let f = Fixture::of(&v1model(
+        &format!("{declared}\nvoid tell<T>(in T x) {{ digest<T>(1, x); }}"),
+        locals,
+        apply,
+    ));
+    let widths = |f: &Fixture| {
+        let control = f.switch.control();
+        let width = |digest: &p4jet_p4info::proto::config::Digest| {
+            let name = &digest.preamble.as_ref().unwrap().name;
+            let found = control.program().instances.iter().find(|instance| instance.name == *name).unwrap();
+            let p4jet_ir::InstanceKind::Digest { fields } = &found.kind else { panic!("{found:?}") };
+            (name.clone(), fields[0].1)
+        };
+        f.pipeline.p4info().digests.iter().map(width).collect::<Vec<_>>()
+    };
+    let expected = [64, 9, 8, 32].map(|width| width);
+    let expected: Vec<_> = (0..).map(|n| format!("digest_{n}")).zip(expected).collect();
+    assert_eq!(widths(&f), expected);
+    // One call in a function, with data of two types.
+    let declared = "void tell<T>(in T x) { digest<T>(1, x); }";
+    let f = Fixture::of(&v1model(
+        declared,
+        "",
+        "tell<bit<8>>(h.h.kind); tell<bit<32>>(h.h.a); tell<bit<8>>(8w1);",
+    ));
+    assert_eq!(widths(&f), [("digest_0".to_string(), 8), ("digest_1".to_string(), 32)]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use p4jet_analysis::typed::Type;
 use p4jet_ir as ir;
 use p4jet_ir::{Algorithm, BinaryOp, Expr, Function, Hash};
 use p4jet_lower::{ExternCall, Lowered, Lowerer, ObjectId, Property, Value, build};
+use p4jet_p4info::Numbered;
 
 use super::DROP_PORT;
 use super::memory::{Memory, memory};
@@ -287,12 +288,9 @@ fn digest(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     let name = match cx.program.declared_name(ty) {
         Some(name) => name.to_string(),
         None => {
-            let numbered = &mut memory(cx).numbered_digests;
-            let number = numbered.iter().position(|known| *known == call.span).unwrap_or_else(|| {
-                numbered.push(call.span);
-                numbered.len() - 1
-            });
-            format!("digest_{number}")
+            let program = cx.program;
+            let numbered = memory(cx).numbered_digests.get_or_insert_with(|| Numbered::of(program));
+            numbered.add(call.span, ty)
         }
     };
     let state = match memory(cx).digests.get(&name) {
