@@ -72,8 +72,8 @@ pub(crate) struct Table {
     pub is_const: bool,
     pub const_default: bool,
     pub idle_timeout: bool,
-    /// The number of entries that the program declares.
-    pub initial: u32,
+    /// The entries that the program declares, by their handles: the priority in the table, and the one that clients see.
+    pub of_program: Vec<(u32, i32)>,
     pub counter: Option<InstanceId>,
     pub meter: Option<InstanceId>,
     pub meter_type: MeterType,
@@ -946,7 +946,11 @@ impl Maker<'_> {
                     is_const: ir.const_entries,
                     const_default: ir.const_default,
                     idle_timeout: ir.idle_timeout,
-                    initial: ir.entries.len() as u32,
+                    of_program: ir
+                        .entries
+                        .iter()
+                        .map(|e| (e.priority, e.shown_priority.max(1) as i32))
+                        .collect(),
                     counter,
                     meter,
                     meter_type: meter_type(direct_meter.and_then(|meter| meter.spec.as_ref())),
