@@ -426,8 +426,12 @@ impl RoleView {
         if self.covers(id, owner) {
             return Ok(());
         }
-        let whose = owner.map_or("the default role".to_string(), |owner| format!("the role `{owner}`"));
-        let why = format!("`{name}` belongs to {whose}, and the sender has the role `{}`", self.name);
+        let why = match owner {
+            Some(owner) => {
+                format!("`{name}` belongs to the role `{owner}`, and the sender has the role `{}`", self.name)
+            }
+            None => format!("`{name}` is not granted to the role `{}`, which the sender has", self.name),
+        };
         Err(Refusal::new(Code::PermissionDenied, Reason::Role, why))
     }
 }

@@ -9,7 +9,7 @@ use p4jet_p4info::proto::config::{
     BitstringType, DataType, P4BitstringLikeTypeSpec, P4DataTypeSpec, P4Info, P4NamedType, P4TypeInfo,
     Preamble, Representation, SdnType,
 };
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 /// Bytes of a name in a message.
@@ -126,7 +126,10 @@ pub fn check(given: &P4Info, own: &P4Info) -> Vec<String> {
         match (own_uses.get(place), found) {
             (Some(Used::Spec(own)), Used::Spec(found)) => types.spec(place, place, Some(found), Some(own)),
             (Some(Used::Named(own)), Used::Named(found)) if own.name == found.name => {
-                types.want(place, ("type", "new_types", &found.name));
+                // P4Infos of older p4c lack the definition: then values are not translated, and have the width in the program.
+                if given_types.new_types.contains_key(&found.name) {
+                    types.want(place, ("type", "new_types", &found.name));
+                }
             }
             // The name says nothing about the form of values then: their width is compared with the program.
             (Some(Used::Named(_)), Used::Nothing) => {}
@@ -229,6 +232,32 @@ impl<'a> Types<'a> {
                     ));
                     return;
                 }
+                // A P4Info of an older compiler may lack members. Errors travel by their names and members with a value by it; the
+                // values of other members are their places, so only the last ones may be missing.
+                if matches!(field, "error" | "serializable_enums") {
+                    let own: HashMap<&str, Member<'_>> = expected.into_iter().collect();
+                    for (name, found) in found {
+                        let before = self.reasons.len();
+                        match own.get(name) {
+                            Some(own) => {
+                                let place = format_args!("{what}: the member `{name}`");
+                                self.member(user, place, found, *own);
+                            }
+                            None => {
+                                let name = cut(name, NAME_BYTES);
+                                self.refuse(format!("{what}: the program has no member `{name}`"));
+                            }
+                        }
+                        if self.reasons.len() > before {
+                            return;
+                        }
+                    }
+                    return;
+                }
+                let mut expected = expected;
+                if field == "enums" {
+                    expected.truncate(found.len());
+                }
                 if found.len() != expected.len() {
                     let (found, expected) = (found.len(), Definition::Members(expected, None));
                     self.refuse(format!("{what} has {found} members in the P4Info, expected {expected}"));
@@ -282,6 +311,7 @@ enum Definition<'a> {
     Translated(Option<&'a SdnType>),
 }
 
+#[derive(Clone, Copy)]
 enum Member<'a> {
     Spec(Option<&'a P4DataTypeSpec>),
     Bits(Option<&'a P4BitstringLikeTypeSpec>),
