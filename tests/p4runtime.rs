@@ -435,8 +435,63 @@ fn t_7_a_client_that_vanishes_frees_its_id() {
     switch.primary(&client);
 }
 
+#[test]
+fn t_7_a_request_ends_when_its_time_is_over() {
+    let switch = Switch::start("t7late");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let info = p4info(PROGRAM);
+    let write = |dst| {
+        let insert = update(v1::UpdateType::Insert, forward(&info, dst, &[1]));
+        write_request(vec![insert]).encode_to_vec()
+    };
+    let time = Some(Duration::from_millis(300));
+    // Its message is incomplete; later requests of the client wait for it until then.
+    let half = client.begin("Write", &write(7), time).unwrap();
+    let begun = Instant::now();
+    client.write(&write_request(Vec::new())).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    expect(half.give_up(), Code::DeadlineExceeded, "`grpc-timeout`");
+    expect(client.begin("Read", &[8, 1], time).unwrap().give_up(), Code::DeadlineExceeded, "`grpc-timeout`");
+    // It waits for its turn.
+    let first = client.begin("Write", &write(8), None).unwrap();
+    let second = client.begin("Write", &write(9), time).unwrap();
+    expect(second.finish(), Code::DeadlineExceeded, "`grpc-timeout`");
+    first.finish().unwrap();
+    client.begin("Write", &write(10), Some(LONG)).unwrap().finish().unwrap();
+    assert_eq!(forwarded(&client), [(8, 1), (10, 1)]);
+}
+
 // --------------------------------------------------------------------------------------------------------------------------------
 // Arbitration
+
+#[test]
+fn a_22_an_id_is_free_when_its_old_stream_ends_a_little_later() {
+    let switch = Switch::start("a22");
+    let (old, new) = (switch.client(), switch.client());
+    let mut first = switch.primary(&old);
+    std::thread::scope(|threads| {
+        let again = threads.spawn(|| {
+            let mut stream = new.stream().unwrap();
+            let update = stream.arbitrate(1, None, Some(1)).unwrap();
+            (status(&update), stream)
+        });
+        std::thread::sleep(Duration::from_millis(80));
+        // Others do not wait meanwhile.
+        let mut other = old.stream().unwrap();
+        assert_eq!(status(&other.arbitrate(1, None, Some(0)).unwrap()), Code::AlreadyExists);
+        assert!(!again.is_finished());
+        first.half_close();
+        let (standing, stream) = again.join().unwrap();
+        assert_eq!(standing, Code::Ok);
+        // an old stream that stays is no reason to wait for long.
+        let begun = Instant::now();
+        let late = old.stream().unwrap().arbitrate(1, None, Some(1));
+        expect(late, Code::InvalidArgument, "Election id already exists");
+        assert!((Duration::from_millis(200)..Duration::from_secs(5)).contains(&begun.elapsed()));
+        drop(stream);
+    });
+}
 
 #[test]
 fn a_1_before_arbitration_messages_are_dropped() {
@@ -3306,7 +3361,7 @@ fn w_20_a_write_does_not_overtake_one_whose_message_is_arriving() {
     let _stream = switch.primary(&client);
     let info = p4info(PROGRAM);
     let write = |kind| write_request(vec![update(kind, forward(&info, 7, &[1]))]);
-    let insert = client.begin("Write", &write(v1::UpdateType::Insert).encode_to_vec()).unwrap();
+    let insert = client.begin("Write", &write(v1::UpdateType::Insert).encode_to_vec(), None).unwrap();
     std::thread::scope(|threads| {
         // In the other order, there is nothing to delete.
         let delete = threads.spawn(|| client.write(&write(v1::UpdateType::Delete)));
