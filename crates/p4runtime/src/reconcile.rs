@@ -178,7 +178,9 @@ impl Pipeline {
             if like.is_none() && control.note(&Noted::Entry(table.table, handle)).is_some() {
                 lost.push(|| {
                     let name = &table.name;
-                    format!("`{name}`: entry {handle:#x} of the program is gone now, but has metadata")
+                    format!(
+                        "`{name}`: entry {handle:#x} of the program has metadata, and the new program has none with this key"
+                    )
                 });
             }
         }
