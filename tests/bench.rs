@@ -42,69 +42,6 @@ fn every_workload_runs() {
     }
 }
 
-#[test]
-fn wrong_options_are_reported_in_one_line() {
-    if !has_python() {
-        return;
-    }
-    for (program, option, value, expected) in [
-        ("gateway.py", "--sizes", "64,x", "`x`: expected a whole number from 64 to 1518"),
-        ("gateway.py", "--cores", "0", "`0`: expected a whole number from 1 to 64"),
-        ("gateway.py", "--seconds", "nan", "`nan`: expected a number from 0.01 to 3600"),
-        ("live.py", "--sizes", "", "``: expected whole numbers from 64 to 1518"),
-        ("live.py", "--rounds", "0", "`0`: expected a whole number of at least 1"),
-    ] {
-        let mut command = Command::new("python3");
-        command.arg(root().join("bench").join(program)).args([option, value]);
-        let output = run_command(&mut command).expect_status(2);
-        assert!(output.stderr.ends_with(&format!("argument {option}: {expected}\n")), "{}", output.stderr);
-    }
-}
-
-/// Both directions forward every packet, for each number of entries and each size.
-#[test]
-fn gateway_runs() {
-    if !has_python() {
-        return;
-    }
-    let dir = TempDir::new("gateway-bench");
-    let out = dir.file("results.json");
-    let mut command = Command::new("python3");
-    command.arg(root().join("bench/gateway.py")).args([
-        "--entries",
-        "10,40",
-        "--sizes",
-        "64,128",
-        "--rounds",
-        "1",
-    ]);
-    command
-        .args(["--cores", "1", "--seconds", "0.01", "--json", &out, "--p4jet"])
-        .arg(common::p4jet().get_program());
-    run_command(&mut command).expect_status(0);
-    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap();
-    let mut found: Vec<String> = report["results"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|r| {
-            assert!(r["mpps"].as_f64().unwrap() > 0.0, "{r}");
-            format!("{} {} {} {}", r["kind"], r["direction"], r["entries"], r["bytes"]).replace('"', "")
-        })
-        .collect();
-    found.sort();
-    let expected = [
-        "entries inbound 10 64",
-        "entries inbound 40 64",
-        "entries outbound 10 114",
-        "entries outbound 40 114",
-        "sizes inbound 10 128",
-        "sizes inbound 10 64",
-        "sizes outbound 10 128",
-    ];
-    assert_eq!(found, expected);
-}
-
 /// The headers that deep_tunnel adds are correct: lengths, and the checksum of the outer IPv4 header.
 #[test]
 fn tunnels_are_well_formed() {

@@ -555,7 +555,7 @@ fn refused_ports_and_captures_leave_files_alone() {
     here(&format!("capture start 0 {granted}/new.pcap")).expect_status(0);
 }
 
-/// No port and no capture writes to a file that the switch itself uses, whichever channel and name are used.
+/// No port, capture or dump is written to a file that the switch itself uses, whichever channel and name are used.
 #[test]
 fn ports_and_captures_leave_the_files_of_the_switch_alone() {
     let dir = TempDir::new("own-files");
@@ -621,8 +621,23 @@ fn ports_and_captures_leave_the_files_of_the_switch_alone() {
     let mut command = p4jet_run(&program);
     command.args(["-i", "0@mem", "--no-control", "--stdin", "--state", &file("state")]);
     command.args(["--log", "text", "--log-file", &log]);
-    let lines = format!("capture start 0 {log}\nport_add pcap:,{log} 4\ntable_num_entries forward\nstop\n");
+    let saved = dir.file("saved");
+    let saves = [file("state"), file("state.journal.new"), file("part.p4"), saved.clone()];
+    let saves = saves.map(|path| format!("serialize_state {path}\n")).concat();
+    let part = fs::read(file("part.p4")).unwrap();
+    let lines =
+        format!("capture start 0 {log}\nport_add pcap:,{log} 4\n{saves}table_num_entries forward\nstop\n");
     let output = with_input(&mut command, &dir, &lines).expect_status(0);
+    for (name, what) in
+        [("state", of_state), ("state.journal.new", of_state), ("part.p4", "a source file of the program")]
+    {
+        let text = format!("{} is {what}", file(name));
+        assert!(output.stdout.contains(&text), "{output:?}");
+    }
+    assert_eq!(output.stdout.matches("to which no command may write").count(), 3, "{output:?}");
+    assert_eq!(fs::read(file("part.p4")).unwrap(), part);
+    assert!(fs::read_to_string(file("state")).unwrap().contains("\"sum\""), "a dump has no checksums");
+    assert!(fs::read_to_string(&saved).unwrap().contains("set_dest"), "{output:?}");
     assert_eq!(output.stdout.matches("is the log file").count(), 2, "{output:?}");
     assert!(output.stdout.contains(": 2\n"), "{output:?}");
     let logged = fs::read_to_string(&log).unwrap();

@@ -46,10 +46,10 @@ const ENTRIES_EVERY: u64 = 5;
 
 fn cases(target: &Target) -> u64 {
     let cases = match target.name {
-        "compiler" => 2_000,
-        "ir" => 1_000,
-        "language" => 1_000,
-        _ => 1_500,
+        "compiler" => 1_200,
+        "ir" => 600,
+        "language" => 600,
+        _ => 900,
     };
     cases / SLOWDOWN
 }

@@ -83,8 +83,17 @@ impl Switch {
 
     /// Its resident memory in KiB.
     fn memory(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    /// The most memory that it has had so far, in KiB.
+    fn memory_max(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, name: &str) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 }
@@ -1394,6 +1403,46 @@ fn p_16_a_verification_takes_no_longer_than_the_p4info() {
     expect(wrong, Code::InvalidArgument, "`type_spec` is bool in the P4Info");
 }
 
+/// A P4Info of many small fields is refused before it is decoded; one below the limit takes little time and memory.
+#[test]
+fn p_14_the_fields_of_a_p4info_are_limited() {
+    let switch = Switch::start("fields");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let message = |tag: &[u8], content: &[u8]| {
+        let mut bytes = tag.to_vec();
+        prost::encoding::encode_varint(content.len() as u64, &mut bytes);
+        [&bytes, content].concat()
+    };
+    let verify = |p4info: &[u8]| {
+        let asked = set_request(v1::ConfigAction::Verify, PROGRAM, None);
+        let mut request = v1::SetForwardingPipelineConfigRequest { config: None, ..asked }.encode_to_vec();
+        request.extend(message(b"\x2a", &message(b"\x0a", p4info)));
+        let begun = Instant::now();
+        let result = client.call("SetForwardingPipelineConfig", request.into());
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        result.map_or_else(|status| status.message().to_string(), |_| "it fits".to_string())
+    };
+    // Members of a struct that have 1 bit each, in `type_info.structs`.
+    let members = |count: usize| {
+        let member = b"\x0a\x08\x12\x06\x0a\x04\x0a\x02\x08\x01".repeat(count);
+        message(b"\xc2\x0c", &message(b"\x0a", &[b"\x0a\x01s", &message(b"\x12", &member)[..]].concat()))
+    };
+    let before = switch.memory_max();
+    let check = |p4info: &[u8], words: &str, mib_max: u64| {
+        let why = verify(p4info);
+        assert!(why.contains(words), "{why}");
+        let took = switch.memory_max() - before;
+        assert!(took < mib_max << 10, "{took} KiB for {words}");
+    };
+    let limit = "more than 524288 messages, strings and byte strings, which is the limit";
+    check(&b"\x12\0".repeat(600_000), limit, 64);
+    check(&members(200_000), limit, 64);
+    check(&[p4info(PROGRAM).encode_to_vec(), members(130_000)].concat(), "it fits", 200);
+    check(&b"\x12\0".repeat(500_000), "the id 0x00000000 of the table `` is wrong", 400);
+    check(&b"\x3a\0".repeat(500_000), "the id 0x00000000 of the meter `` is wrong", 400);
+}
+
 #[test]
 fn p_17_to_p_19_and_p_30_to_p_35_get_returns_what_was_set() {
     use v1::{ConfigAction as Action, ResponseType as Type};
@@ -1691,7 +1740,7 @@ fn p_11_reconcile_refuses_groups_over_their_limits_and_cells_that_read_otherwise
     };
     let unsigned = base.replace("register<int<12>>", "register<bit<12>>");
     cell(0xfb);
-    let words = "register `I.signed`: cell 2 would be another value of its new type";
+    let words = "register `I.signed`: cell 2 would have another value with the type in the new P4Info";
     expect(set(Action::ReconcileAndCommit, &unsigned), Code::InvalidArgument, words);
     cell(0x7b);
     set(Action::ReconcileAndCommit, &unsigned).unwrap();
@@ -1849,7 +1898,7 @@ const KEEPING: &str = r#"
 #include <v1model.p4>
 @p4runtime_translation("x.org/vrf", string) type bit<10> vrf_t;
 enum Color { RED, GREEN, BLUE }
-struct note_t { bit<8> kind; bit<16> type; }
+@name("note_t") struct noted_t { bit<8> kind; bit<16> type; }
 header ethernet_t { bit<48> dst; bit<48> src; bit<16> type; }
 struct headers { ethernet_t ethernet; }
 struct metadata { bit<8> mark; vrf_t vrf; }
@@ -1866,7 +1915,7 @@ control I(inout headers h, inout metadata m, inout standard_metadata_t s) {
     action set(vrf_t vrf) { m.vrf = vrf; }
     @action_restriction("port < 100")
     action send(bit<9> port, bit<9> other) { s.egress_spec = port + other; }
-    action learn() { digest<note_t>(1, { 8w1, h.ethernet.type }); }
+    action learn() { digest<noted_t>(1, { 8w1, h.ethernet.type }); }
     action measured() { rates.read(m.mark); }
     @entry_restriction("kind::value > 0")
     table t {
@@ -1967,7 +2016,7 @@ fn p_10_and_p_11_reconcile_refuses_whatever_would_be_lost() {
     let meter = "direct_meter<bit<8>>(MeterType.packets) rates;";
     let counter = "direct_counter(CounterType.packets_and_bytes) hits;";
     let vrf = "@p4runtime_translation(\"x.org/vrf\", string)";
-    let digest = "digest<note_t>(1, { 8w1, h.ethernet.type });";
+    let digest = "digest<noted_t>(1, { 8w1, h.ethernet.type });";
     /// Replacements in the program, and words of the refusal.
     type Change<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
     let changes: &[Change<'_>] = &[
@@ -1991,17 +2040,24 @@ fn p_10_and_p_11_reconcile_refuses_whatever_would_be_lost() {
             &["its unit has changed; its counts are lost"],
         ),
         (&[("support_timeout = true;", "")], &["the table has no timeouts now"]),
-        (&[(digest, "m.mark = 1;")], &["digest `note_t`: the new P4Info has none"]),
+        (&[(digest, "m.mark = 1;")], &["digest `note_t`: it has a DigestEntry, but the new P4Info lacks it"]),
         (
             &[(vrf, "")],
             &[
-                "`I.t`: `vrf` of `I.set` is `tenant`, and has no strings now",
-                "`I.u`: `vrf` of an entry is `blue`",
+                "`I.t`: `vrf` of the action `I.set` of an entry is the string `tenant`, but the new P4Info has numbers of 10 \
+                 bits there: keep the translation of the type, or delete the entry first",
+                "`I.u`: `vrf` of an entry is the string `blue`",
                 "register `I.vrfs`: cell 1",
             ],
         ),
-        (&[(vrf, "@p4runtime_translation(\"x.org/vrf\", 32)")], &["`tenant`, and has no strings now"]),
-        (&[(vrf, "@p4runtime_translation(\"y.org/vrf\", string)")], &["`tenant`, and has no strings now"]),
+        (
+            &[(vrf, "@p4runtime_translation(\"x.org/vrf\", 32)")],
+            &["`tenant`, but the new P4Info has numbers of 32 bits there"],
+        ),
+        (
+            &[(vrf, "@p4runtime_translation(\"y.org/vrf\", string)")],
+            &["`tenant`, but the new P4Info has strings of `y.org/vrf` there"],
+        ),
         (&[("RED, GREEN, BLUE", "GREEN, RED, BLUE")], &["register `I.colours`: cell 1"]),
         (&[("RED, GREEN, BLUE", "RED, BLUE")], &["register `I.colours`: cell 1"]),
         (
@@ -2011,7 +2067,9 @@ fn p_10_and_p_11_reconcile_refuses_whatever_would_be_lost() {
         (&[("port < 100", "port < 9")], &["action `I.send`: the constraint `port < 9` does not hold"]),
         (
             &[("bit<9> port, bit<9> other", "bit<9> other, bit<9> port")],
-            &["`I.send`, which an entry has, are in another order"],
+            &[
+                "`I.t`: the parameters of the action `I.send` of an entry have another order in the new program: keep the order",
+            ],
         ),
         (
             &[("v.apply();", "")],
@@ -2558,7 +2616,10 @@ fn learning() -> String {
         idle.apply();
         s.egress_spec = 510;";
     let program = PROGRAM.replacen("apply {\n        s.egress_spec = 510;", table, 1);
-    program.replace("struct metadata {}", "struct metadata {}\nstruct learn_t { bit<48> mac; bit<9> port; }")
+    program.replace(
+        "struct metadata {}",
+        "struct metadata {}\n@name(\"learned\") struct learn_t { bit<48> mac; bit<9> port; }",
+    )
 }
 
 fn update(kind: v1::UpdateType, entity: v1::EntityKind) -> v1::Update {

@@ -2,6 +2,7 @@
 //! state of unchanged parts remain.
 
 use crate::common::chain::{Outcome, compile};
+use crate::common::set_counted;
 use p4jet_control::Control;
 use p4jet_dataplane::{Adapter, Cancel, Carried, EngineKind, NewPort, RunOptions, Running, Switch};
 use p4jet_jit::Options;
@@ -319,7 +320,7 @@ fn prepared_programs_are_not_compiled_again() {
     }
     // Code without counting is of no use to a switch that counts by now.
     let next = running.prepare(switch(3, &[]).program().clone(), &Cancel::default()).unwrap();
-    running.set_counted(true).unwrap();
+    set_counted(&running, true);
     let (new, _) = running.reload_prepared(next).unwrap();
     assert!(new.is_counted());
     assert_eq!(Control::new(new).execute("table_num_entries t").unwrap(), "1\n");

@@ -118,20 +118,20 @@ fn program_counts_start_with_the_first_request() {
     for (switch, engine) in [(reference, EngineKind::Interp), (optimised, EngineKind::Jit)] {
         let running = start(&switch, engine);
         feed(&running, 1);
-        assert_eq!(running.program_stats(), ProgramStats::default(), "nobody asked");
-        let counting = running.set_counted(true).unwrap();
+        assert_eq!(running.sample().1, ProgramStats::default(), "nobody asked");
+        let counting = common::set_counted(&running, true);
         assert!(counting.is_counted());
         feed(&running, 2);
-        let stats = running.program_stats();
+        let stats = running.sample().1;
         // After a reload, even of the same program, counting continues.
         running.reload(switch.program().clone()).unwrap();
         feed(&running, 3);
-        let twice = running.program_stats();
+        let twice = running.sample().1;
         let table = &twice.tables["In.t"];
         assert_eq!((table.hits, table.misses), (112, 16));
-        running.set_counted(false).unwrap();
+        common::set_counted(&running, false);
         feed(&running, 4);
-        assert_eq!(running.program_stats(), twice, "nobody asks any more");
+        assert_eq!(running.sample().1, twice, "nobody asks any more");
         // The state was there all the time.
         assert_eq!(running.switch().state().register_read(0, 0).unwrap(), 256u32.into());
         seen.push(stats);
@@ -299,7 +299,7 @@ fn live_packets_are_traced_without_being_counted_twice() {
     // The effects of traces on the register are not visible elsewhere.
     assert_eq!(running.switch().state().register_read(0, 0).unwrap(), 64u32.into());
     // The trace ends after the requested number; another program is traced with its own names.
-    running.set_counted(true).unwrap();
+    common::set_counted(&running, true);
     feed(&running, 2);
     assert_eq!(taken(of_key_2).len(), 3);
     until("second trace", || (taken(of_kind_7).len() == 2).then_some(()));

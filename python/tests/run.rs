@@ -30,12 +30,17 @@ fn main() -> ExitCode {
     let run = |module: &[&str]| {
         let mut command = Command::new(venv.join("bin/python"));
         command.arg("-m").args(module).env("PYTHONPATH", &package).env("PYTHONDONTWRITEBYTECODE", "1");
+        if let (None, Some(program)) = (std::env::var_os("P4JET"), program()) {
+            command.env("P4JET", program);
+        }
         // Not in `python`, whose folder `p4jet` lacks the native library.
         command.current_dir(Path::new(PACKAGE).join("tests")).status().is_ok_and(|status| status.success())
     };
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
-    let mut pytest = vec!["pytest", "-q", "-p", "p4jet.pytest_plugin", "-p", "no:cacheprovider", "."];
+    // Most tests of networks wait: four at a time leave two processors little to idle.
+    let mut pytest =
+        vec!["pytest", "-q", "-n", "4", "-p", "p4jet.pytest_plugin", "-p", "no:cacheprovider", "."];
     // Like for Rust tests, an argument chooses tests by a part of their name.
     arguments.iter().for_each(|filter| pytest.extend(["-k", filter]));
     let typed = run(&["mypy", "--no-incremental", "--strict", &package.join("p4jet").to_string_lossy()]);
@@ -77,16 +82,31 @@ fn stage() -> Result<PathBuf, String> {
         move |error: std::io::Error| format!("{path}: {error}")
     };
     let _ = fs::remove_dir_all(&to);
-    fs::create_dir_all(&to).map_err(failed(&to))?;
     let from = Path::new(PACKAGE).join("p4jet");
-    for file in fs::read_dir(&from).map_err(failed(&from))? {
-        let path = file.map_err(failed(&from))?.path();
-        if path.is_file() {
-            fs::copy(&path, to.join(path.file_name().unwrap_or_default())).map_err(failed(&path))?;
-        }
-    }
+    copy_folder(&from, &to).map_err(failed(&from))?;
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let library = this.with_file_name("lib_native.so");
     fs::copy(&library, to.join("_native.abi3.so")).map_err(failed(&library))?;
     Ok(folder)
+}
+
+/// Copies a folder with the folders in it, except what Python has compiled.
+fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let path = entry?.path();
+        let copy = to.join(path.file_name().unwrap_or_default());
+        if path.is_file() {
+            fs::copy(&path, copy)?;
+        } else if path.is_dir() && !path.ends_with("__pycache__") {
+            copy_folder(&path, &copy)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the program p4jet that cargo has built beside this test, for the tests of networks. Without it they are skipped.
+fn program() -> Option<PathBuf> {
+    let path = std::env::current_exe().ok()?.parent()?.parent()?.join("p4jet");
+    path.is_file().then_some(path)
 }

@@ -7,10 +7,12 @@ pub mod mutate;
 pub mod targets;
 pub mod workload;
 
+use p4jet_dataplane::{Cancel, Running, Switch};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,6 +43,14 @@ pub fn program_folders() -> Vec<PathBuf> {
 /// Returns the last component of a path, without extension.
 pub fn stem(path: &Path) -> String {
     path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Turns the counting of lookups and drops on or off, and returns the switch that runs then.
+pub fn set_counted(running: &Running, counted: bool) -> Arc<Switch> {
+    match running.prepare_counted(counted, &Cancel::default()).expect("code") {
+        Some(next) => running.replace_same(next).expect("the program still runs"),
+        None => running.switch(),
+    }
 }
 
 /// The exit status and output of a process.

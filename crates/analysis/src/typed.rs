@@ -120,6 +120,28 @@ impl Program {
         })
     }
 
+    /// Returns the control-plane name of a struct, header, enum or `type`: that of `@name`, or else the source name.
+    pub fn control_name(&self, ty: &Type) -> Option<String> {
+        let (annotations, name) = match ty {
+            Type::Struct(id, _) => {
+                let declared = &self.structs[id.index()];
+                (&declared.annotations, &declared.name)
+            }
+            Type::Enum(id) => {
+                let declared = &self.enums[id.index()];
+                (&declared.annotations, &declared.name)
+            }
+            Type::New(id) => {
+                let declared = &self.new_types[id.index()];
+                (&declared.annotations, &declared.name)
+            }
+            _ => return None,
+        };
+        let name = crate::decls::control_name(annotations, name);
+        // A leading dot makes a name global.
+        Some(name.strip_prefix('.').map_or(name.clone(), str::to_string))
+    }
+
     /// Returns a type for messages, as P4 writes it.
     pub fn type_text(&self, ty: &Type) -> String {
         let all = |types: &[Type]| types.iter().map(|t| self.type_text(t)).collect::<Vec<_>>().join(", ");

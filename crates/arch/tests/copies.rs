@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::group::set_group;
 use common::lower;
 use p4jet_dataplane::{COPIES_WAITING_MAX, EngineKind, LEFT_MAX, NewPort, RunOptions, Running, Switch};
 use p4jet_externs::Replica;
@@ -44,10 +45,8 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 /// A switch whose group 1 has this many replicas.
 fn switch(program: Program, replicas: u32) -> Arc<Switch> {
     let switch = Switch::new(program).expect("tables and state");
-    switch.state().change_destinations(|d| {
-        let replica = |replication_id| Replica { port: 1 + replication_id % 100, replication_id };
-        d.groups.set(1, Some((0..replicas).map(replica).collect()));
-    });
+    let replica = |replication_id| Replica { port: 1 + replication_id % 100, replication_id };
+    set_group(switch.state(), 1, (0..replicas).map(replica));
     switch
 }
 

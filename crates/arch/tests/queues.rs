@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::group::set_group;
 use common::{lower, lower_queued};
 use p4jet_dataplane::{
     EngineKind, Event, ForwardStats, GENERATIONS_MAX, NewPort, Processed, QueueConfig, QueueSettings,
@@ -80,13 +81,11 @@ fn switch(
     }
     let switch = Switch::with_options(program, Default::default(), workers).expect("tables and state");
     switch.queues().configure(config);
-    switch.state().change_destinations(|d| {
-        let to = |port, replication_id| Replica { port, replication_id };
-        let replicas = vec![to(2, 0), to(2, 1)];
-        let session = Session { replicas, class_of_service: 6, bytes_max: Some(24), ..Session::default() };
-        d.sessions.set(5, Some(session.into()));
-        d.groups.set(7, Some([to(1, 1), to(2, 2), to(1, 3)].into_iter().collect()));
-    });
+    let to = |port, replication_id| Replica { port, replication_id };
+    let replicas = vec![to(2, 0), to(2, 1)];
+    let session = Session { replicas, class_of_service: 6, bytes_max: Some(24), ..Session::default() };
+    switch.state().change_destinations(|d| d.sessions.set(5, Some(session.into())));
+    set_group(switch.state(), 7, [to(1, 1), to(2, 2), to(1, 3)]);
     switch
 }
 
@@ -1089,11 +1088,9 @@ fn a_trace_that_ends_early_says_so() {
     };
     let switch = switch(&program, EngineKind::Interp, slow, 1);
     let count = |replicas: u32| {
-        switch.state().change_destinations(|d| {
-            let copies = (0..replicas).map(|replication_id| Replica { port: 1, replication_id });
-            d.groups.set(9, Some(copies.collect()));
-            d.sessions.set(5, None);
-        });
+        let copies = (0..replicas).map(|replication_id| Replica { port: 1, replication_id });
+        set_group(switch.state(), 9, copies);
+        switch.state().change_destinations(|d| d.sessions.set(5, None));
         let (trace, _) = switch.trace(0, &frame(1, 0, 0)).unwrap();
         trace.events.iter().filter(|event| matches!(event, p4jet_dataplane::TraceEvent::Ends { .. })).count()
     };

@@ -126,7 +126,7 @@ pub struct Process {
     pub ports: PortOptions,
     /// What its ports use. Locked until a port or a capture that was checked beside the others is there.
     pub uses: Mutex<Vec<PortUse>>,
-    /// The files to which no port and no capture may write.
+    /// The files to which no port, capture or command may write.
     pub own: OwnFiles,
     /// Set to stop the switch.
     pub stop: &'static AtomicBool,
@@ -434,6 +434,10 @@ impl Host for Process {
 
     fn inject(&self, port: u32, frame: Vec<u8>, wait: Duration) -> Result<Injected, ControlError> {
         Ok(self.running.inject_and_wait(port, frame, wait)?)
+    }
+
+    fn check_dump_file(&self, path: &Path) -> Result<(), ControlError> {
+        self.own.check_dump(path, &lock(&self.compiled).typed.sources).map_err(ControlError::new)
     }
 
     fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), ControlError> {

@@ -124,9 +124,24 @@ impl Control {
         }
     }
 
+    /// The number of entries of a table, or of values of a value set.
+    ///
+    /// # Errors
+    ///
+    /// The program has no such table.
+    pub fn entries_of(&self, table: TableId) -> Result<usize> {
+        self.schema.known_table(table)?;
+        Ok(self.switch.table(table).len())
+    }
+
     /// The number of entries of all tables.
     pub fn entries(&self) -> usize {
         tables(self.program()).map(|(id, _)| self.switch.table(id).len()).sum()
+    }
+
+    /// Microseconds since the switch started.
+    pub fn now_us(&self) -> u64 {
+        self.switch.now_us()
     }
 
     /// The constants of a custom CRC before it is set.

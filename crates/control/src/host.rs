@@ -172,6 +172,12 @@ pub trait Host: Send + Sync {
         Err(not_offered())
     }
 
+    /// Refuses a file to which the user of the switch would write a dump, if the switch itself uses it.
+    fn check_dump_file(&self, path: &Path) -> Result<(), ControlError> {
+        let _ = path;
+        Ok(())
+    }
+
     /// Calls `change` once while no packets are processed, so that each packet sees all of the change or none of it. `change`
     /// must not use the host. After an error it was not called.
     fn hold_packets(&self, change: &mut dyn FnMut()) -> Result<(), ControlError> {

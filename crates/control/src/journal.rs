@@ -207,7 +207,7 @@ fn locked(path: &Path) -> io::Result<(File, bool)> {
 enum First {
     /// There was no journal.
     Nothing,
-    /// p4jet renames only complete journals into place, so something else emptied it, or the first start was cut short.
+    /// p4jet renames only complete journals into place, so something else emptied it, or the first start was killed.
     Empty,
     Sealed(JournalHeader),
     /// The form of earlier versions.
@@ -360,7 +360,8 @@ impl Journal {
                     let journal = read(journal).map_err(of(&journal_path))?;
                     restoring.read_plain_journal(journal).map_err(of(&journal_path))?;
                 }
-                (First::Empty, _) => {
+                // A first start that was killed before its first dump leaves an empty journal and no state file.
+                (First::Empty, _) if path.symlink_metadata().is_ok() => {
                     restoring.damage("state file", gone("its journal is empty, so all changes are lost"));
                 }
                 _ => {}

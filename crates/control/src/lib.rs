@@ -5,8 +5,9 @@
 //! * [`Schema`] lists the objects of the program, names them, and holds every check of an update. Refusals are [`ControlError`]s.
 //! * Typed accessors give one value each, and [`Control::read`] uses them too: [`Control::find_entry`],
 //!   [`Control::counter_value`], [`Control::meter_rates`], [`Control::register_value`], [`Control::default_action`],
-//!   [`Control::profile`], [`Control::note`]. Values that [`Entity`] lacks are read from the [switch](Control::switch): the
-//!   number of entries, colours of meters, the time since a hit. P4Runtime also reads entries there, under the lock of one
+//!   [`Control::profile`], [`Control::note`]. Others give values that [`Entity`] lacks: [`Control::entries_of`],
+//!   [`Control::queues`], [`Control::now_us`]. Colours of meters and the time since a hit are read from the
+//!   [switch](Control::switch). P4Runtime also reads entries there, under the lock of one
 //!   page: it needs these values together with the entries, and must not copy counters and meters that its client does not
 //!   want. A Read of a million entries takes 0.8 s (docs/performance.md).
 //! * [`SharedControl`] serves several clients of a running switch. It keeps the changes in a state file
@@ -70,7 +71,7 @@ pub use p4jet_externs::{CounterValue, CrcParams, Rates, Replica};
 pub use p4jet_ir::{InstanceId, MatchKind, TableId};
 pub use p4jet_tables::{Action, KeyMatch};
 pub use presence::Presence;
-pub use queues::{Queue, QueueUpdate, WEIGHT_MAX};
+pub use queues::{Queue, QueueUpdate, Queues, WEIGHT_MAX};
 pub use read::{Entity, EntryState, GroupState, PAGE_MAX, Page, Selector};
 pub use restore::ReadCommand;
 pub use rights::{Opened, Rights};
@@ -81,4 +82,4 @@ pub use update::{
     Act, Atomicity, Cell, CloneDestination, DEFAULT_CELL, Direct, EntryKey, EntryRef, Ref, Share, Update,
 };
 pub use value::parse_value;
-pub use write::{Batch, Mark, Written, no_session};
+pub use write::{Batch, Mark, Written};

@@ -1,12 +1,37 @@
-//! Changes of the output queues.
+//! The output queues and their changes.
 
+use crate::control::Control;
 use crate::error::ControlError;
-use p4jet_dataplane::{QUEUES_MAX, QueueConfig, QueueSettings, Rate};
+use p4jet_dataplane::{QUEUES_MAX, QueueConfig, QueueSettings, QueueStats, Rate};
 use p4jet_ir::Program;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The largest weight; a larger one would only lengthen rounds.
 pub const WEIGHT_MAX: u32 = 10_000;
+
+/// The output queues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queues {
+    /// Their configuration.
+    pub config: QueueConfig,
+    /// The statistics of the ports that have had a packet, by port and priority.
+    pub stats: BTreeMap<u32, [QueueStats; QUEUES_MAX]>,
+    /// True if packets wait in the queues while a link is busy.
+    pub follow_links: bool,
+}
+
+impl Control {
+    /// The output queues.
+    pub fn queues(&self) -> Queues {
+        let queues = self.switch.queues();
+        Queues {
+            config: queues.config(),
+            stats: queues.stats(),
+            follow_links: queues.follow_links_of(self.program()),
+        }
+    }
+}
 
 /// A change of the output queues.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use p4jet_ir::{Loc, Program, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Counts of a program's lookups and drops, while they are counted ([`crate::Running::set_counted`]).
+/// Counts of a program's lookups and drops, while they are counted ([`crate::Running::prepare_counted`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgramStats {
     /// Lookups, by table.

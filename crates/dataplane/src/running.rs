@@ -521,7 +521,7 @@ impl Running {
         ForwardStats::total(self.sample().0)
     }
 
-    /// Returns the statistics of each worker, and of the program as far as it counts ([`Self::set_counted`]). After
+    /// Returns the statistics of each worker, and of the program as far as it counts ([`Self::prepare_counted`]). After
     /// the end there is only one part, the sum of all workers.
     ///
     /// No worker waits for another, yet the numbers are consistent ([`ForwardStats::copies`]): packets that a worker
@@ -548,11 +548,6 @@ impl Running {
     /// Describes the activity of a stuck worker, if one is stuck.
     pub fn stuck(&self) -> Option<String> {
         self.mailboxes.not_stuck().err().map(|error| error.to_string())
-    }
-
-    /// Returns the program's statistics, as far as it counts ([`Self::set_counted`]).
-    pub fn program_stats(&self) -> ProgramStats {
-        self.sample().1
     }
 
     /// Replaces the running program: [`Self::prepare`], then [`Self::reload_prepared`].
@@ -657,16 +652,8 @@ impl Running {
         Ok(changed)
     }
 
-    /// Turns the counting of the program's lookups and drops ([`Self::program_stats`]) on or off: the workers switch
-    /// to code that counts, or does not, like in [`Self::reload`]. Code that counts is a little slower.
-    pub fn set_counted(&self, counted: bool) -> Result<Arc<Switch>, RunError> {
-        match self.prepare_counted(counted, &Cancel::default())? {
-            Some(next) => self.replace_same(next),
-            None => Ok(self.switch()),
-        }
-    }
-
-    /// Compiles machine code for [`Self::replace_same`]. Returns `None` if there is nothing to do.
+    /// Compiles machine code that counts the program's lookups and drops ([`Self::sample`]), or does not, for
+    /// [`Self::replace_same`]. Code that counts is a little slower. Returns `None` if there is nothing to do.
     pub fn prepare_counted(&self, counted: bool, cancel: &Cancel) -> Result<Option<Successor>, RunError> {
         let switch = self.switch();
         if switch.is_counted() == counted {

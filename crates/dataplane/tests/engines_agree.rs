@@ -4,6 +4,9 @@
 //! Blind spots: programs that the generator never makes (see `p4jet_ir::random`), and code that both engines share
 //! (table entries, extern functions).
 
+#[path = "../../externs/tests/common/group.rs"]
+mod group;
+
 use p4jet_dataplane::{EngineKind, ErrorKind, Pipelined, Processed, Switch, Worker};
 use p4jet_externs::{Replica, Session};
 use p4jet_ir::{InstanceKind, Program, random};
@@ -12,7 +15,7 @@ use p4jet_packet::{Batch, PORT_DROP, Packet, Pool};
 
 /// Programs per test; `P4JET_PROGRAMS=20000 cargo test -p p4jet-dataplane` runs more.
 fn programs() -> u64 {
-    std::env::var("P4JET_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(250)
+    std::env::var("P4JET_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(150)
 }
 const PACKETS: u64 = 24;
 
@@ -114,14 +117,12 @@ fn compare(seed: u64, program: &Program, options: Options) -> usize {
     let fast =
         Switch::with_options(optimised, options, workers).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     for switch in [&reference, &fast] {
-        switch.state().change_destinations(|d| {
-            let replica = |port, replication_id| Replica { port, replication_id };
-            d.groups.set(1, Some([replica(3, 7), replica(4, 8)].into_iter().collect()));
-            d.groups.set(2, Some([replica(5, 9)].into_iter().collect()));
-            let replicas = vec![replica(6, 10)];
-            let session = Session { replicas, group: Some(2), class_of_service: 3, bytes_max: Some(20) };
-            d.sessions.set(1, Some(session.into()));
-        });
+        let replica = |port, replication_id| Replica { port, replication_id };
+        group::set_group(switch.state(), 1, [replica(3, 7), replica(4, 8)]);
+        group::set_group(switch.state(), 2, [replica(5, 9)]);
+        let replicas = vec![replica(6, 10)];
+        let session = Session { replicas, group: Some(2), class_of_service: 3, bytes_max: Some(20) };
+        switch.state().change_destinations(|d| d.sessions.set(1, Some(session.into())));
     }
     let mut interp = reference.worker(EngineKind::Interp, 0).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     let mut jit = fast.worker(EngineKind::Jit, 0).unwrap_or_else(|e| panic!("seed {seed}: {e}"));

@@ -113,17 +113,6 @@ impl Group {
     }
 }
 
-/// A group with a node for each copy.
-impl FromIterator<Replica> for Group {
-    fn from_iter<T: IntoIterator<Item = Replica>>(replicas: T) -> Group {
-        let mut group = Group::default();
-        for (replica, node) in replicas.into_iter().zip(0..) {
-            group.push(node, &[replica]);
-        }
-        group
-    }
-}
-
 impl PartialEq for Group {
     fn eq(&self, other: &Group) -> bool {
         self.nodes().eq(other.nodes()) && self.replicas().eq(other.replicas())

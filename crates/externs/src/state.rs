@@ -314,8 +314,10 @@ impl State {
         }
     }
 
-    /// Returns the cells of a register for generated code: cell `i` is the [`Self::register_limbs`] words from word
-    /// `i * register_limbs` on, little-endian. Null if the instance is no register. Valid as long as the state is.
+    /// Returns the cells of a register for generated code: each cell has as many whole words as its
+    /// width needs, little-endian. Null if the instance is no register. Valid as long as the state is. Cells of
+    /// more than one word may only be read and written by [`crate::find`]'s `register.read` and `register.write`, which lock
+    /// them.
     pub fn register_base(&self, instance: u32) -> *const AtomicU64 {
         self.register(instance).map_or(std::ptr::null(), |(_, cells)| cells.as_ptr())
     }
@@ -335,12 +337,6 @@ impl State {
     /// Returns the number of bits of a cell.
     pub(crate) fn register_width(&self, instance: u32) -> u32 {
         self.register(instance).map_or(0, |(width, _)| width)
-    }
-
-    /// Returns the number of words of a cell. Cells of more than one word may only be read and written by
-    /// [`crate::find`]'s `register.read` and `register.write`, which lock them.
-    pub fn register_limbs(&self, instance: u32) -> usize {
-        self.register(instance).map_or(0, |(width, _)| limbs(width))
     }
 
     /// Returns the cell's words, and its lock if there are several.

@@ -20,20 +20,7 @@ use p4jet_ir as ir;
 use p4jet_ir::{BinaryOp, Expr, FieldId, FieldKind, HeaderColumn, HeaderId, Op, Terminator};
 
 use crate::build;
-use crate::context::{Kind, Lowered, Lowerer};
-
-/// The position of a packet between two bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BitCursor {
-    /// Parser: the remaining bits of the byte before the cursor, right-aligned. Width 7.
-    left: FieldId,
-    /// Their number. Width 3.
-    left_count: FieldId,
-    /// Deparser: the bits of an incomplete byte, right-aligned. Width 7.
-    waiting: FieldId,
-    /// Their number. Width 3.
-    count: FieldId,
-}
+use crate::context::{BitCursor, Kind, Lowered, Lowerer};
 
 impl Lowerer<'_> {
     /// Creates the fields that count bits.

@@ -5,8 +5,8 @@ use p4jet_ir::{BlockId, BlockKind, FieldId};
 use p4jet_syntax::span::Span;
 
 use crate::cfg::Jump;
-use crate::context::{Binding, Flow, Kind, Lowered, Lowerer};
-use crate::object::{BlockDecl, Object};
+use crate::context::{Flow, Kind, Lowered, Lowerer};
+use crate::scope::{Binding, BlockDecl, Object};
 use crate::value::{ObjectId, Storage, Value};
 
 /// The binding of a block parameter.

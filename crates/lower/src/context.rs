@@ -1,4 +1,6 @@
 //! The state of lowering: the growing program, scopes and objects, and the open graph.
+//!
+//! Of the modules that lower constructs, only [`crate::arch`] is known here, because architectures are called through it.
 
 use std::any::Any;
 use std::collections::hash_map::Entry;
@@ -13,9 +15,8 @@ use p4jet_syntax::span::{FileId, Span};
 
 use crate::arch::Architecture;
 use crate::cfg::{CfgBuilder, Jump};
-use crate::object::Object;
-use crate::place::Columns;
-use crate::value::{ObjectId, Storage, Value};
+use crate::scope::{Binding, GLOBAL, Object, Scope, ScopeId};
+use crate::value::{Columns, ObjectId, Storage, Value};
 
 /// A diagnostic was recorded; lowering abandons the current statement and continues with the next one.
 #[derive(Clone, Copy, Debug)]
@@ -23,10 +24,6 @@ pub struct Reported(());
 
 /// A result whose error has been recorded.
 pub type Lowered<T> = Result<T, Reported>;
-
-/// Index of a [`Scope`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ScopeId(pub(crate) u32);
 
 /// Maximum number of statements, nodes, fields, inlined calls and instances of a program, and of turns of loops over
 /// elements, which are unrolled. The programs in p4c's packet tests are far below it.
@@ -41,43 +38,6 @@ const ERRORS_MAX: usize = 200;
 
 /// Maximum nesting depth of calls, because lowering recurses with them.
 const NESTING_MAX: usize = 100;
-
-/// The scope of globals.
-pub(crate) const GLOBAL: ScopeId = ScopeId(0);
-
-/// The storage of a variable or parameter.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Binding {
-    /// Its own storage, or that of the argument.
-    Storage(Storage),
-    /// A value that does not change while the variable lives: `in` and constructor parameters, objects.
-    Value(Value),
-}
-
-/// The meaning of one instance of a declaration: the substitution environment of monomorphisation.
-#[derive(Debug, Default)]
-pub(crate) struct Scope {
-    /// The enclosing scope.
-    pub(crate) parent: Option<ScopeId>,
-    /// Control-plane path of the object, the prefix of the names inside.
-    pub(crate) path: String,
-    /// Type arguments.
-    pub(crate) types: HashMap<typed::TypeParamId, typed::Type>,
-    /// Variables and parameters.
-    pub(crate) vars: HashMap<typed::VarId, Binding>,
-    /// Instances declared here.
-    pub(crate) instances: HashMap<typed::InstanceId, ObjectId>,
-    /// Objects created by `C.apply()` without an instance, by the place of the call.
-    pub(crate) direct: HashMap<Span, ObjectId>,
-    /// Tables applied so far.
-    pub(crate) tables: HashMap<typed::TableId, ir::TableId>,
-    /// Actions that tables run, without bound arguments.
-    pub(crate) actions: HashMap<typed::ActionId, ir::ActionId>,
-    /// Value sets used so far.
-    pub(crate) value_sets: HashMap<typed::ValueSetId, ir::TableId>,
-    /// True if this is the scope of a parser or control instance.
-    pub(crate) is_block: bool,
-}
 
 /// The namespace in which names are unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,6 +90,19 @@ impl Default for Flow {
     }
 }
 
+/// The position of a packet between two bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BitCursor {
+    /// Parser: the remaining bits of the byte before the cursor, right-aligned. Width 7.
+    pub(crate) left: FieldId,
+    /// Their number. Width 3.
+    pub(crate) left_count: FieldId,
+    /// Deparser: the bits of an incomplete byte, right-aligned. Width 7.
+    pub(crate) waiting: FieldId,
+    /// Their number. Width 3.
+    pub(crate) count: FieldId,
+}
+
 /// Lowers one program. Architectures work through its public methods.
 pub struct Lowerer<'a> {
     /// The input.
@@ -168,7 +141,7 @@ pub struct Lowerer<'a> {
     /// True if a header that is not a whole number of bytes is extracted or emitted.
     pub(crate) needs_bits: bool,
     /// The fields that count bits in that case.
-    pub(crate) bit_cursor: Option<crate::bits::BitCursor>,
+    pub(crate) bit_cursor: Option<BitCursor>,
     /// The action of hidden tables for value sets.
     pub(crate) member_action: Option<ir::ActionId>,
     /// Actions by control-plane name, before names are made unique.

@@ -12,7 +12,8 @@ use p4jet_syntax::diagnostic::Diagnostic;
 use p4jet_syntax::span::Span;
 
 use crate::build;
-use crate::context::{Binding, Lowered, Lowerer};
+use crate::context::{Lowered, Lowerer};
+use crate::scope::Binding;
 use crate::survey::has_effects;
 use crate::value::Value;
 

@@ -41,6 +41,7 @@ mod packet;
 mod parser;
 mod place;
 mod profiles;
+mod scope;
 mod stmt;
 mod survey;
 mod table;
@@ -51,8 +52,8 @@ mod value;
 pub use arch::{Architecture, Arg, ExternCall, Property};
 pub use block::BlockArg;
 pub use context::{Lowered, Lowerer, PROGRAM_SIZE_MAX, Reported};
-pub use object::{BlockDecl, BlockObject, ExternObject, Object, PackageObject};
 pub use place::Place;
+pub use scope::{BlockDecl, BlockObject, ExternObject, Object, PackageObject};
 pub use types::Role;
 pub use value::{ObjectId, Piece, Storage, Value};
 

@@ -1,6 +1,6 @@
 //! Instances: monomorphisation by substitution environments.
 //!
-//! Instantiating a parser or control creates a [`Scope`](crate::context::Scope) that binds its type and constructor
+//! Instantiating a parser or control creates a [`Scope`](crate::scope::Scope) that binds its type and constructor
 //! parameters and contains its own instances; P4_16 "compile-time evaluation" defines the order.
 
 use p4jet_analysis::control_names::ObjectKind;
@@ -8,78 +8,9 @@ use p4jet_analysis::typed::{self, Local, Type};
 use p4jet_ir as ir;
 use p4jet_syntax::span::Span;
 
-use crate::context::{Binding, GLOBAL, Lowered, Lowerer, ScopeId, full_name};
+use crate::context::{Lowered, Lowerer, full_name};
+use crate::scope::{Binding, BlockDecl, BlockObject, ExternObject, GLOBAL, Object, PackageObject};
 use crate::value::{ObjectId, Value};
-
-/// An instance.
-#[derive(Clone, Debug)]
-pub enum Object {
-    /// A parser or control.
-    Block(BlockObject),
-    /// An extern object.
-    Extern(ExternObject),
-    /// A package.
-    Package(PackageObject),
-    /// The `packet_in` of core.p4.
-    PacketIn,
-    /// The `packet_out` of core.p4.
-    PacketOut,
-}
-
-/// The identity of a parser or control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockDecl {
-    /// A parser.
-    Parser(typed::ParserId),
-    /// A control.
-    Control(typed::ControlId),
-}
-
-/// An instance of a parser or control.
-#[derive(Clone, Debug)]
-pub struct BlockObject {
-    /// Its declaration.
-    pub decl: BlockDecl,
-    pub(crate) scope: ScopeId,
-    /// True if a single call site applies it, so that parameters may stand for the arguments themselves.
-    pub(crate) single_site: bool,
-    /// True if it was applied before.
-    pub(crate) applied: bool,
-}
-
-/// An instance of an extern.
-#[derive(Clone, Debug)]
-pub struct ExternObject {
-    /// Its declaration.
-    pub ext: typed::ExternId,
-    /// Type arguments.
-    pub type_args: Vec<Type>,
-    /// Index of the constructor.
-    pub constructor: u32,
-    /// Constructor arguments.
-    pub args: Vec<Option<Value>>,
-    /// Full control-plane name.
-    pub name: String,
-    /// The place of its declaration.
-    pub span: Span,
-    /// The state that the architecture gave it.
-    pub state: Option<ir::InstanceId>,
-    /// State with the lifetime of a packet.
-    pub packet_state: Option<ir::FieldId>,
-    /// Implementations of its abstract methods.
-    pub(crate) methods: Vec<typed::FunctionId>,
-    /// The scope of its declaration, which the implementations see.
-    pub(crate) scope: ScopeId,
-}
-
-/// An instance of a package.
-#[derive(Clone, Debug)]
-pub struct PackageObject {
-    /// Its declaration.
-    pub package: typed::PackageId,
-    /// Constructor arguments.
-    pub args: Vec<Option<Value>>,
-}
 
 impl<'a> Lowerer<'a> {
     /// Returns an instance by id.

@@ -13,8 +13,9 @@ use p4jet_ir::{BinaryOp, Column, Expr, FieldId, HeaderColumn, HeaderId, Op, Prog
 use p4jet_syntax::span::Span;
 
 use crate::build;
-use crate::context::{Binding, Lowered, Lowerer};
-use crate::value::{Storage, Value};
+use crate::context::{Lowered, Lowerer};
+use crate::scope::Binding;
+use crate::value::{Columns, Storage, Value};
 
 /// A place.
 #[derive(Clone, Debug)]
@@ -671,9 +672,6 @@ impl Lowerer<'_> {
         }
     }
 }
-
-/// For each part of an array or stack: all parts of its kind, and its position among them.
-pub(crate) type Columns<T> = HashMap<T, (Arc<[T]>, usize)>;
 
 /// The index in a column, by its start, the stride of each index, and its length.
 type Located = HashMap<(usize, Vec<usize>, usize), Expr>;

@@ -11,7 +11,8 @@ use p4jet_ir::{BinaryOp, Expr, NodeId, Terminator};
 use p4jet_syntax::span::Span;
 
 use crate::build;
-use crate::context::{Binding, Lowered, Lowerer};
+use crate::context::{Lowered, Lowerer};
+use crate::scope::Binding;
 use crate::survey::has_effects;
 use crate::value::{Storage, Value};
 

@@ -18,7 +18,8 @@ use p4jet_syntax::span::Span;
 use crate::arch::{Arg, Property};
 use crate::build;
 use crate::cfg::Jump;
-use crate::context::{Flow, GLOBAL, Kind, Lowered, Lowerer, ScopeId, TableEffects, full_name};
+use crate::context::{Flow, Kind, Lowered, Lowerer, TableEffects, full_name};
+use crate::scope::{GLOBAL, ScopeId};
 use crate::value::{ObjectId, Value};
 
 /// The `size`, in P4Runtime and bmv2, of a table that declares none.

@@ -9,7 +9,8 @@ use p4jet_syntax::ast::{Annotation, AnnotationBody, StructKind};
 use p4jet_syntax::span::Span;
 
 use crate::build;
-use crate::context::{Kind, Lowered, Lowerer, ScopeId};
+use crate::context::{Kind, Lowered, Lowerer};
+use crate::scope::ScopeId;
 use crate::value::{Storage, Value};
 
 /// The purpose of new storage.

@@ -4,9 +4,11 @@ use num_bigint::BigInt;
 use p4jet_ir::{Expr, FieldId, HeaderId};
 
 use crate::build;
+use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
-/// Index of an [`Object`](crate::object::Object).
+/// Index of an [`Object`](crate::scope::Object).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectId(pub(crate) u32);
 
@@ -43,6 +45,9 @@ pub enum Storage {
         next: FieldId,
     },
 }
+
+/// For each part of an array or stack: all parts of its kind, and its position among them.
+pub(crate) type Columns<T> = HashMap<T, (Arc<[T]>, usize)>;
 
 /// The result of an expression: pure, but it reads fields at the time it is used.
 #[derive(Clone, Debug, PartialEq)]

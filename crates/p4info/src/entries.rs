@@ -7,7 +7,7 @@ use p4jet_syntax::diagnostic::Diagnostic;
 
 use crate::annotations::find;
 use crate::blocks::ScopeId;
-use crate::generate::{FoundTable, Generator};
+use crate::generator::{FoundTable, Generator};
 use crate::proto::config::Prefix;
 use crate::proto::v1::{
     Action, ActionParam, Entity, EntityKind, Exact, FieldMatch, FieldMatchType, Lpm, Optional, Range,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! typed program ─ blocks (which instances, under which names) ─ ids (ids, aliases)
-//!               ─ generate (tables, actions, externs, headers, package; types and annotations)
+//!               ─ generator (tables, actions, externs, headers, package; types and annotations)
 //!               ─ entries  ─▶ proto::config::P4Info, proto::v1::WriteRequest
 //!               ─ text, json, or binary (prost)
 //! ```
@@ -20,6 +20,7 @@ pub mod constraints;
 pub mod descriptors;
 mod entries;
 mod generate;
+mod generator;
 mod ids;
 mod integers;
 pub mod json;
@@ -28,7 +29,8 @@ pub mod reflect;
 pub mod text;
 mod types;
 
-pub use generate::{Generated, Numbered, check_constraints, generate};
+pub use generate::{Generated, check_constraints, generate};
+pub use generator::Numbered;
 
 use reflect::Reflect;
 

@@ -54,7 +54,7 @@ enum Bits<'a> {
 }
 
 /// The width of an enum without representation, and of an error.
-const ENUM_BITS: u32 = 32;
+pub(crate) const ENUM_BITS: u32 = 32;
 
 fn bits_of<'a>(spec: &'a P4DataTypeSpec, types: &Types<'a>, depth: u32) -> Option<Bits<'a>> {
     if depth == 0 {

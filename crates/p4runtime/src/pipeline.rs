@@ -3,8 +3,8 @@
 //! A [`Pipeline`] pairs each object of a P4Info with the object of the program that has its name, once, so that updates need no
 //! names. A P4Info that does not fit the program is refused with all reasons.
 
-use crate::data::{Size, Sizes, Types, VALUES_MAX};
-use crate::refusal::{Code, Reason, Refusal, Result, choices};
+use crate::data::{ENUM_BITS, Size, Sizes, Types, VALUES_MAX};
+use crate::refusal::{Code, Reason, Reasons, Refusal, Result, choices};
 use crate::session::RoleView;
 use crate::types::shown_type;
 use crate::value::{Field, Outside, Strings, ones, shown_field};
@@ -12,7 +12,7 @@ use num_bigint::BigUint;
 use p4jet_control::schema::{MULTICAST_MAX, REPLICAS_MAX};
 use p4jet_control::{Control, SharedControl};
 use p4jet_dataplane::Switch;
-use p4jet_ir::{InstanceId, InstanceKind, MatchKind, Program, TableId};
+use p4jet_ir::{ActionId, InstanceId, InstanceKind, MatchKind, Program, TableId};
 use p4jet_p4info::constraints::{Constraint, Field as Named, Kind, Subject, annotation_text};
 use p4jet_p4info::proto::config::{
     self, DataType, Match, MatchType, MeterType, P4DataTypeSpec, P4Info, P4NamedType, P4TypeInfo, Preamble,
@@ -163,37 +163,17 @@ fn meter_type(spec: Option<&config::MeterSpec>) -> MeterType {
     spec.and_then(|spec| MeterType::try_from(spec.r#type).ok()).unwrap_or_default()
 }
 
-/// The most reasons that a refusal of a P4Info lists.
-const REASONS_MAX: usize = 20;
-
-/// The first reasons, and the number of others.
-fn listed(mut reasons: Vec<String>) -> Vec<String> {
-    let more = reasons.len().saturating_sub(REASONS_MAX);
-    reasons.truncate(REASONS_MAX);
-    if more > 0 {
-        reasons.push(format!("and {more} more"));
-    }
-    reasons
-}
-
 impl Pipeline {
     /// Finds the objects of a P4Info in the program of a switch.
     ///
     /// # Errors
     /// All reasons for which the P4Info does not fit the program.
     pub fn new(p4info: P4Info, control: &Control) -> std::result::Result<Pipeline, Vec<String>> {
-        let mut maker = Maker {
-            info: &p4info,
-            program: control.program(),
-            control,
-            uris: Vec::new(),
-            spaces: HashMap::new(),
-            reasons: Vec::new(),
-        };
+        let mut maker = Maker::new(&p4info, control);
         maker.check_ids();
         // From here on, each object of the program is that of one object of the P4Info.
         if !maker.reasons.is_empty() {
-            return Err(listed(maker.reasons));
+            return Err(maker.reasons.into_lines());
         }
         maker.check_platform();
         maker.string_types();
@@ -211,7 +191,7 @@ impl Pipeline {
         let strings = Strings::new(maker.uris.iter().map(|(_, width)| *width));
         let uris = maker.uris.iter().map(|(uri, _)| uri.clone()).collect();
         if !maker.reasons.is_empty() {
-            return Err(listed(maker.reasons));
+            return Err(maker.reasons.into_lines());
         }
         let pipeline = Pipeline {
             shape: shape_of(control.program()),
@@ -494,12 +474,51 @@ struct Maker<'a> {
     uris: Vec<(String, u32)>,
     /// Their places in `uris`.
     spaces: HashMap<&'a str, usize>,
-    reasons: Vec<String>,
+    /// The objects of the program by name.
+    tables: HashMap<&'a str, TableId>,
+    value_sets: HashMap<&'a str, TableId>,
+    actions: HashMap<&'a str, ActionId>,
+    instances: HashMap<&'a str, InstanceId>,
+    /// Its translated types with their widths.
+    translated: HashMap<&'a str, u32>,
+    reasons: Reasons,
 }
 
-impl Maker<'_> {
+/// Maps the names of objects to their ids; the first of several with one name counts.
+fn by_name<'a, T>(named: impl Iterator<Item = (&'a String, T)>) -> HashMap<&'a str, T> {
+    let mut map = HashMap::new();
+    for (name, id) in named {
+        map.entry(name.as_str()).or_insert(id);
+    }
+    map
+}
+
+impl<'a> Maker<'a> {
+    fn new(info: &'a P4Info, control: &'a Control) -> Maker<'a> {
+        let program = control.program();
+        let tables = |hidden: bool| {
+            let all = program.tables.iter().zip((0..).map(TableId));
+            by_name(all.filter(|(table, _)| table.hidden == hidden).map(|(table, id)| (&table.name, id)))
+        };
+        let actions = program.actions.iter().map(|action| &action.control_name);
+        let instances = program.instances.iter().map(|instance| &instance.name);
+        Maker {
+            info,
+            program,
+            control,
+            uris: Vec::new(),
+            spaces: HashMap::new(),
+            tables: tables(false),
+            value_sets: tables(true),
+            actions: by_name(actions.zip((0..).map(ActionId))),
+            instances: by_name(instances.zip((0..).map(InstanceId))),
+            translated: by_name(program.translated.iter().map(|(name, width)| (name, *width))),
+            reasons: Reasons::default(),
+        }
+    }
+
     fn refuse(&mut self, why: String) {
-        self.reasons.push(why);
+        self.reasons.push(|| why);
     }
 
     /// Checks ids and names: ids are not 0, of the right kind and unique; names are unique within a kind.
@@ -595,9 +614,7 @@ impl Maker<'_> {
 
     /// The width of a translated type in the program.
     fn translated_width(&self, type_name: Option<&P4NamedType>) -> Option<u32> {
-        let name = &type_name?.name;
-        let found = self.program.translated.iter().find(|(translated, _)| translated == name);
-        found.map(|(_, width)| *width)
+        self.translated.get(type_name?.name.as_str()).copied()
     }
 
     /// Refuses requirements that the switch cannot meet; 0 requires nothing.
@@ -640,6 +657,16 @@ impl Maker<'_> {
         headers
     }
 
+    /// True for the type of values that have no width in a P4Info, but are numbers in the switch: an enum without representation,
+    /// or `error`, which has no name there.
+    fn is_without_width(&self, type_name: Option<&P4NamedType>) -> bool {
+        let types = self.info.type_info.as_ref();
+        types.is_some_and(|types| match type_name {
+            Some(named) => types.enums.contains_key(&named.name),
+            None => types.error.is_some(),
+        })
+    }
+
     /// A field of a key or a parameter, if its width is that of the program.
     fn field(
         &mut self,
@@ -654,7 +681,13 @@ impl Maker<'_> {
             Outside::Bits(bits) => bits,
             Outside::String(_) => 0,
         };
-        if bitwidth != expected as i32 {
+        let has_no_width = || {
+            bitwidth == 0
+                && outside == Outside::Same
+                && width == ENUM_BITS
+                && self.is_without_width(type_name)
+        };
+        if bitwidth != expected as i32 && !has_no_width() {
             let shown = shown_field(id, name);
             self.refuse(format!(
                 "{shown} of `{of}` has {bitwidth} bits in the P4Info and {expected} in the program"
@@ -685,11 +718,9 @@ impl Maker<'_> {
         for action in &self.info.actions {
             let Some(preamble) = &action.preamble else { continue };
             let name = &preamble.name;
-            let ir = self.program.actions.iter().position(|ir| ir.control_name == *name);
             let mut params = Vec::new();
             // The program lacks actions that no table lists; no request can use them.
-            if let Some(ir) = ir {
-                let ir = p4jet_ir::ActionId(ir as u32);
+            if let Some(ir) = self.actions.get(name.as_str()).copied() {
                 let fields = &self.program.actions[ir.index()].params;
                 let names: Vec<&str> =
                     fields.iter().map(|field| self.program.param_name(ir, *field)).collect();
@@ -723,25 +754,26 @@ impl Maker<'_> {
     }
 
     fn instance(&self, name: &str, wanted: impl Fn(&InstanceKind) -> bool) -> Option<InstanceId> {
-        let all = self.program.instances.iter().zip(0..);
-        all.filter(|(i, _)| i.name == name && wanted(&i.kind)).map(|(_, id)| InstanceId(id)).next()
+        self.instances.get(name).copied().filter(|id| wanted(&self.program.instances[id.index()].kind))
     }
 
     fn profiles(&mut self) -> BTreeMap<u32, Profile> {
         let mut profiles = BTreeMap::new();
-        // The profiles of tables.
-        let users: BTreeMap<u32, u32> =
-            self.info.tables.iter().map(|table| (id_of(&table.preamble), table.implementation_id)).collect();
+        // The tables by id, and by profile.
+        let tables: HashMap<u32, &config::Table> =
+            self.info.tables.iter().map(|table| (id_of(&table.preamble), table)).collect();
+        let mut users: HashMap<u32, Vec<u32>> = HashMap::new();
+        for table in &self.info.tables {
+            users.entry(table.implementation_id).or_default().push(id_of(&table.preamble));
+        }
         for profile in &self.info.action_profiles {
             let Some(preamble) = &profile.preamble else { continue };
             let by_name =
                 self.instance(&preamble.name, |kind| matches!(kind, InstanceKind::ActionProfile { .. }));
             // A profile that a table's property constructs may have another name, so it is found by its tables.
             let by_table = || {
-                let id = profile.table_ids.first()?;
-                let table = self.info.tables.iter().find(|table| id_of(&table.preamble) == *id)?;
-                let name = &table.preamble.as_ref()?.name;
-                self.program.tables.iter().find(|ir| ir.name == *name)?.profile
+                let name = &tables.get(profile.table_ids.first()?)?.preamble.as_ref()?.name;
+                self.program.tables[self.tables.get(name.as_str())?.index()].profile
             };
             let Some(instance) = by_name.or_else(by_table) else {
                 self.refuse(format!("the program has no action profile `{}`", preamble.name));
@@ -758,10 +790,12 @@ impl Maker<'_> {
                 ));
             }
             // A P4Info may leave tables out.
-            let other = |id: &&u32| users.get(id).is_some_and(|profile| *profile != preamble.id);
+            let other =
+                |id: &&u32| tables.get(id).is_some_and(|table| table.implementation_id != preamble.id);
             if let Some(id) = profile.table_ids.iter().find(other) {
-                let fit = users.iter().filter(|(_, profile)| **profile == preamble.id);
-                let fit = choices(fit.map(|(table, _)| (*table, "")));
+                let mut fit = users.get(&preamble.id).cloned().unwrap_or_default();
+                fit.sort_unstable();
+                let fit = choices(fit.into_iter().map(|table| (table, "")));
                 let name = &preamble.name;
                 self.refuse(format!(
                     "`{name}`: `table_ids` has {id}, a table without this `implementation_id`; those with it: {fit}"
@@ -832,7 +866,7 @@ impl Maker<'_> {
             keys.push(Key { field, kind, place, max: ones(width) });
         }
         for (key, _) in declared.iter().zip(&used).filter(|(_, used)| !**used) {
-            self.reasons.push(format!("the P4Info lacks the field `{}` of `{name}`", key.name));
+            self.refuse(format!("the P4Info lacks the field `{}` of `{name}`", key.name));
         }
         keys
     }
@@ -846,15 +880,19 @@ impl Maker<'_> {
         let counters = self.info.direct_counters.iter().map(|c| (&c.preamble, c.direct_table_id));
         let meters = self.info.direct_meters.iter().map(|m| (&m.preamble, m.direct_table_id));
         let directs = counters.chain(meters).map(|(preamble, table)| (id_of(preamble), table)).collect();
+        // The types of direct meters, by table; the first of several counts.
+        let mut meter_types = HashMap::new();
+        for meter in &self.info.direct_meters {
+            meter_types.entry(meter.direct_table_id).or_insert_with(|| meter_type(meter.spec.as_ref()));
+        }
         for table in &self.info.tables {
             let Some(preamble) = &table.preamble else { continue };
             let name = &preamble.name;
-            let found = self.program.tables.iter().position(|ir| ir.name == *name && !ir.hidden);
-            let Some(found) = found else {
+            let Some(id) = self.tables.get(name.as_str()).copied() else {
                 self.refuse(format!("the program has no table `{name}`"));
                 continue;
             };
-            let (ir, id) = (&self.program.tables[found], TableId(found as u32));
+            let ir = &self.program.tables[id.index()];
             let shape = self.control.schema().shape(id);
             let (counter, meter) =
                 (shape.direct_counters.first().copied(), shape.direct_meters.first().copied());
@@ -933,8 +971,6 @@ impl Maker<'_> {
             });
             let subject = Subject { fields: fields.collect(), is_table: true };
             let constraint = self.constraint(name, &preamble.annotations, "entry_restriction", subject);
-            let direct_meter =
-                self.info.direct_meters.iter().find(|meter| meter.direct_table_id == preamble.id);
             tables.insert(
                 preamble.id,
                 Table {
@@ -957,7 +993,7 @@ impl Maker<'_> {
                         .collect(),
                     counter,
                     meter,
-                    meter_type: meter_type(direct_meter.and_then(|meter| meter.spec.as_ref())),
+                    meter_type: meter_types.get(&preamble.id).copied().unwrap_or_default(),
                     role: annotation_text(&preamble.annotations, "p4runtime_role"),
                     constraint,
                 },
@@ -994,11 +1030,13 @@ impl Maker<'_> {
                 }
                 Some(_) => continue,
             };
-            let known = actions.iter().find(|(_, action)| action.name == default);
-            let expected = known.map_or("an action".to_string(), |(id, _)| id.to_string());
-            self.refuse(format!(
-                "`{name}`: `{field}` is {id}, {wrong}, expected {expected}, the default action `{default}` of the program"
-            ));
+            self.reasons.push(|| {
+                let known = actions.iter().find(|(_, action)| action.name == default);
+                let expected = known.map_or("an action".to_string(), |(id, _)| id.to_string());
+                format!(
+                    "`{name}`: `{field}` is {id}, {wrong}, expected {expected}, the default action `{default}` of the program"
+                )
+            });
         }
         let own = id_of(&table.preamble);
         // The first wrong one is enough: there may be millions.
@@ -1008,12 +1046,15 @@ impl Maker<'_> {
                 Some(_) => "that of another table",
                 None => "which is not in the P4Info",
             };
-            let mut fit: Vec<u32> = directs.iter().filter(|(_, of)| **of == own).map(|(id, _)| *id).collect();
-            fit.sort_unstable();
-            let fit = choices(fit.into_iter().map(|id| (id, "")));
-            self.refuse(format!(
-                "`{name}`: `direct_resource_ids` has {id}, {wrong}; direct counters and meters of the table: {fit}"
-            ));
+            self.reasons.push(|| {
+                let mut fit: Vec<u32> =
+                    directs.iter().filter(|(_, of)| **of == own).map(|(id, _)| *id).collect();
+                fit.sort_unstable();
+                let fit = choices(fit.into_iter().map(|id| (id, "")));
+                format!(
+                    "`{name}`: `direct_resource_ids` has {id}, {wrong}; direct counters and meters of the table: {fit}"
+                )
+            });
             break;
         }
     }
@@ -1081,13 +1122,13 @@ impl Maker<'_> {
         for (preamble, id, counts) in counters.chain(meters) {
             let name = name_of(preamble);
             if !known.contains(&id) {
-                self.reasons.push(format!("`{name}` belongs to a table that is not in the P4Info: {id}"));
+                self.refuse(format!("`{name}` belongs to a table that is not in the P4Info: {id}"));
             }
             // Tables that the program lacks are refused as such.
             let Some(table) = tables.get(&id) else { continue };
             let (what, found) = if counts { ("counter", table.counter) } else { ("meter", table.meter) };
             if found.is_none() {
-                self.reasons.push(format!("`{name}`: `{}` has no direct {what} in the program", table.name));
+                self.refuse(format!("`{name}`: `{}` has no direct {what} in the program", table.name));
             }
         }
     }
@@ -1180,12 +1221,10 @@ impl Maker<'_> {
         let mut sets = BTreeMap::new();
         for set in &self.info.value_sets {
             let name = name_of(&set.preamble);
-            let found = self.program.tables.iter().position(|ir| ir.name == name && ir.hidden);
-            let Some(found) = found else {
+            let Some(table) = self.value_sets.get(name.as_str()).copied() else {
                 self.refuse(format!("the program has no value set `{name}`"));
                 continue;
             };
-            let table = TableId(found as u32);
             // The only field of a set of numbers has no name.
             let keys = self.keys(&name, &set.r#match, table, true);
             sets.insert(id_of(&set.preamble), ValueSet { name, table, keys, size: set.size });

@@ -6,6 +6,7 @@
 use crate::notes::note;
 use crate::pipeline::{Action, Key, Param, Pipeline, Profile, Register, Table};
 use crate::profiles::{check_noted, total_size};
+use crate::refusal::{Reasons, cut};
 use crate::table_entry::{DEFAULT_ROW, rates, show_rates};
 use crate::value::{Field, Outside};
 use num_bigint::BigUint;
@@ -16,32 +17,27 @@ use p4jet_p4info::constraints::Constraint;
 use p4jet_p4info::proto::config::{DataType, MeterType};
 use p4jet_p4info::proto::v1::{ActionProfileGroup, DataValue, P4Data};
 use p4jet_tables::{Entry, EntryHandle, KeyMatch};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Maximum number of losses that are listed.
-const LISTED_MAX: usize = 20;
+/// Bytes of a URI in a message.
+const URI_BYTES: usize = 64;
 
-/// Losses, of which the first ones are listed.
-#[derive(Default)]
-struct Lost {
-    lines: Vec<String>,
-    count: usize,
+/// The objects of the new P4Info by name.
+struct New<'a> {
+    pipeline: &'a Pipeline,
+    tables: HashMap<&'a str, &'a Table>,
+    actions: HashMap<&'a str, &'a Action>,
 }
 
-impl Lost {
-    fn push(&mut self, line: impl FnOnce() -> String) {
-        self.count += 1;
-        if self.lines.len() < LISTED_MAX {
-            self.lines.push(line());
-        }
-    }
+fn by_name<T>(all: &BTreeMap<u32, T>, name: impl Fn(&T) -> &str) -> HashMap<&str, &T> {
+    all.values().map(|of| (name(of), of)).collect()
 }
 
 /// An action whose arguments would change, or may violate a constraint.
 struct Changed<'a> {
     name: &'a str,
-    /// Parameters that lose their strings.
-    strings: Vec<&'a Param>,
+    /// Parameters that lose their strings, with what they have in the new P4Info.
+    strings: Vec<(&'a Param, String)>,
     /// True if parameters have changed places.
     is_mixed: bool,
     /// A constraint that the action did not have, and its parameters.
@@ -59,86 +55,150 @@ fn declared(control: &Control, table: TableId) -> &p4jet_ir::Table {
     &control.program().tables[table.index()]
 }
 
+/// What has a value that would be lost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    Entry,
+    Default,
+    Member,
+    /// Of a value set.
+    Value,
+}
+
+impl Holder {
+    fn what(self) -> &'static str {
+        match self {
+            Holder::Entry => "an entry",
+            Holder::Default => "the default action",
+            Holder::Member => "a member",
+            Holder::Value => "a value",
+        }
+    }
+
+    /// Its action, which is not that of a value set.
+    fn action(self, name: &str) -> String {
+        match self {
+            Holder::Default => format!("the default action `{name}`"),
+            holder => format!("the action `{name}` of {}", holder.what()),
+        }
+    }
+
+    /// How a client removes it.
+    fn removal(self) -> &'static str {
+        match self {
+            Holder::Entry => "delete the entry",
+            Holder::Default => "reset the default action",
+            Holder::Member => "delete the member",
+            Holder::Value => "remove the value",
+        }
+    }
+}
+
+/// The end of a message about a constraint that the old P4Info did not have.
+fn new_constraint_hint(holder: Holder) -> String {
+    format!("; this constraint is new: keep the old one, or {} first", holder.removal())
+}
+
+/// The loss of a string of a translated type.
+fn string_lost(string: &str, instead: &str, holder: Holder) -> String {
+    let removal = holder.removal();
+    format!(
+        "the string `{string}`, but the new P4Info has {instead} there: keep the translation of the type, or {removal} first"
+    )
+}
+
 impl Pipeline {
     /// The part of the state of `control`, written with this P4Info, that is lost with the P4Info `new` for the program of `next`:
     /// one line for each, or nothing.
     pub(crate) fn lost_with(&self, new: &Pipeline, control: &Control, next: &Control) -> Option<String> {
         // So that both show the same strings.
         new.take_kept(control);
-        let mut lost = Lost::default();
+        let mut lost = Reasons::default();
+        let new = New {
+            pipeline: new,
+            tables: by_name(&new.tables, |table| &table.name),
+            actions: by_name(&new.actions, |action| &action.name),
+        };
+        let of_program: HashSet<&str> =
+            next.program().tables.iter().map(|table| table.name.as_str()).collect();
         for table in self.tables.values() {
             self.lose_of_program(table, control, next, &mut lost);
-            match new.tables.values().find(|new| new.name == table.name) {
+            match new.tables.get(table.name.as_str()) {
                 // Tables with other keys are reported with their entries, as are those that the program lacks.
                 Some(found) if declared(control, table.table).keys == declared(next, found.table).keys => {
-                    self.lose_of_table(table, found, new, control, &mut lost);
+                    self.lose_of_table(table, found, &new, control, &mut lost);
                 }
                 Some(_) => {}
-                None if next.program().tables.iter().any(|next| next.name == table.name) => {
+                None if of_program.contains(table.name.as_str()) => {
                     let entries = control.switch().table(table.table);
                     let is_own =
                         |(handle, entry): &(EntryHandle, Entry)| table.is_of_program(control, *handle, entry);
                     let own = entries.entries().filter(is_own).count();
                     if (own, own) != (entries.len(), table.of_program.len()) {
                         lost.push(|| {
-                            format!("table `{}`: the new P4Info has none with this name", table.name)
+                            format!(
+                                "table `{}`: it has entries, but the new P4Info lacks it: add it to the P4Info, or delete the \
+                                 entries first",
+                                table.name
+                            )
                         });
                     }
                 }
                 None => {}
             }
         }
-        self.lose_of_profiles(new, control, &mut lost);
+        self.lose_of_profiles(&new, control, &mut lost);
+        let value_sets = by_name(&new.pipeline.value_sets, |set| &set.name);
         for set in self.value_sets.values() {
-            let Some(found) = new.value_sets.values().find(|new| new.name == set.name) else { continue };
-            let keys = self.lost_keys(&set.keys, &found.keys, new);
+            let Some(found) = value_sets.get(set.name.as_str()) else { continue };
+            let keys = self.lost_keys(&set.keys, &found.keys, new.pipeline);
             if !keys.is_empty() {
                 for (_, entry) in control.switch().table(set.table).entries() {
-                    self.lose_of_key(&set.name, &keys, &entry.key, &mut lost);
+                    self.lose_of_key(&set.name, Holder::Value, &keys, &entry.key, &mut lost);
                 }
             }
         }
+        let meters = by_name(&new.pipeline.meters, |meter| &meter.name);
         for meter in self.meters.values() {
-            let Some(found) = new.meters.values().find(|new| new.name == meter.name) else { continue };
+            let Some(found) = meters.get(meter.name.as_str()) else { continue };
             let types = (meter.meter_type, found.meter_type);
             lose_of_meter(&meter.name, types, meter.instance, 0..meter.size, control, &mut lost);
         }
+        let registers = by_name(&new.pipeline.registers, |register| &register.name);
         for register in self.registers.values() {
-            if let Some(found) = new.registers.values().find(|new| new.name == register.name) {
-                self.lose_of_register(register, found, new, control, next, &mut lost);
+            if let Some(found) = registers.get(register.name.as_str()) {
+                self.lose_of_register(register, found, new.pipeline, control, next, &mut lost);
             }
         }
+        let digests = by_name(&new.pipeline.digests, |name| name);
         for id in self.wanted().keys() {
             let name = &self.digests[id];
-            if !new.digests.values().any(|new| new == name) {
+            if !digests.contains_key(name.as_str()) {
                 lost.push(|| {
                     format!(
-                        "digest `{name}`: the new P4Info has none with this name, but it has a DigestEntry"
+                        "digest `{name}`: it has a DigestEntry, but the new P4Info lacks it: keep the digest, or delete the \
+                         DigestEntry first"
                     )
                 });
             }
         }
-        let more = lost.count - lost.lines.len();
-        if more > 0 {
-            lost.lines.push(format!("and {more} more"));
-        }
-        (lost.count > 0).then(|| lost.lines.join("\n"))
+        (!lost.is_empty()).then(|| lost.into_lines().join("\n"))
     }
 
     fn lose_of_table(
         &self,
         table: &Table,
         found: &Table,
-        new: &Pipeline,
+        new: &New<'_>,
         control: &Control,
-        lost: &mut Lost,
+        lost: &mut Reasons,
     ) {
-        let keys = self.lost_keys(&table.keys, &found.keys, new);
+        let keys = self.lost_keys(&table.keys, &found.keys, new.pipeline);
         let actions = self.changed_actions(table, new);
         let constraint = new_constraint(&table.constraint, &found.constraint).is_some();
         let name = &table.name;
         if let Some(default) = control.default_action(table.table) {
-            self.lose_of_action(name, &default, &actions, true, lost);
+            self.lose_of_action(name, Holder::Default, &default, &actions, lost);
         }
         let switch = control.switch();
         if !keys.is_empty() || !actions.is_empty() || constraint {
@@ -147,11 +207,12 @@ impl Pipeline {
                 if table.is_const || table.is_of_program(control, handle, &entry) {
                     continue;
                 }
-                self.lose_of_key(name, &keys, &entry.key, lost);
-                self.lose_of_action(name, &entry.action, &actions, false, lost);
+                self.lose_of_key(name, Holder::Entry, &keys, &entry.key, lost);
+                self.lose_of_action(name, Holder::Entry, &entry.action, &actions, lost);
                 let priority = table.show_priority(handle, entry.priority);
-                if constraint && let Err(refusal) = new.check_constraint(found, &entry.key, priority) {
-                    lost.push(|| refusal.message);
+                if constraint && let Err(refusal) = new.pipeline.check_constraint(found, &entry.key, priority)
+                {
+                    lost.push(|| refusal.message + &new_constraint_hint(Holder::Entry));
                 }
             }
         }
@@ -166,7 +227,7 @@ impl Pipeline {
     }
 
     /// Reports entries of the program with metadata that the new program lacks. Their other changes are reported with the table.
-    fn lose_of_program(&self, table: &Table, control: &Control, next: &Control, lost: &mut Lost) {
+    fn lose_of_program(&self, table: &Table, control: &Control, next: &Control, lost: &mut Reasons) {
         if table.of_program.is_empty() {
             return;
         }
@@ -186,49 +247,53 @@ impl Pipeline {
         }
     }
 
-    fn lose_of_profiles(&self, new: &Pipeline, control: &Control, lost: &mut Lost) {
+    fn lose_of_profiles(&self, new: &New<'_>, control: &Control, lost: &mut Reasons) {
         for profile in self.profiles.values() {
             let store = control.schema().profile_table(profile.instance).and_then(|of| control.profile(of));
             let (Ok(table), Ok(store)) = (self.profile_table(profile), store) else { continue };
             let actions = self.changed_actions(table, new);
             if !actions.is_empty() {
                 for (_, action) in store.members() {
-                    self.lose_of_action(&profile.name, &action, &actions, false, lost);
+                    self.lose_of_action(&profile.name, Holder::Member, &action, &actions, lost);
                 }
             }
-            if let Some(found) = new.profiles.values().find(|new| new.name == profile.name) {
+            if let Some(found) = new.pipeline.profiles.values().find(|new| new.name == profile.name) {
                 lose_of_groups(profile, found, control, lost);
             }
         }
     }
 
-    /// True if the strings of a field are not those of the new one.
-    fn loses_strings(&self, old: &Field, field: Option<&Field>, new: &Pipeline) -> bool {
-        let Outside::String(space) = old.outside else { return false };
-        let uri = |field: &Field| match field.outside {
-            Outside::String(space) => Some(&new.uris()[space]),
-            _ => None,
-        };
-        field.and_then(uri) != Some(&self.uris()[space])
+    /// What the new P4Info has for a field instead of the same strings; `None` if it has these or the field had none.
+    fn instead_of_strings(&self, old: &Field, field: Option<&Field>, new: &Pipeline) -> Option<String> {
+        let Outside::String(space) = old.outside else { return None };
+        let Some(field) = field else { return Some("nothing".to_string()) };
+        match field.outside {
+            Outside::String(found) if new.uris()[found] == self.uris()[space] => None,
+            Outside::String(found) => Some(format!("strings of `{}`", cut(&new.uris()[found], URI_BYTES))),
+            Outside::Same | Outside::Bits(_) => Some(format!("numbers of {} bits", field.outer_width())),
+        }
     }
 
-    fn lost_keys<'a>(&self, old: &'a [Key], found: &[Key], new: &Pipeline) -> Vec<&'a Key> {
-        let loses = |key: &&Key| {
+    fn lost_keys<'a>(&self, old: &'a [Key], found: &[Key], new: &Pipeline) -> Vec<(&'a Key, String)> {
+        let instead = |key: &'a Key| {
             let field = found.iter().find(|found| found.place == key.place).map(|found| &found.field);
-            self.loses_strings(&key.field, field, new)
+            Some((key, self.instead_of_strings(&key.field, field, new)?))
         };
-        old.iter().filter(loses).collect()
+        old.iter().filter_map(instead).collect()
     }
 
     /// The actions of a table that the new P4Info changes, by their index.
-    fn changed_actions<'a>(&'a self, table: &Table, new: &'a Pipeline) -> HashMap<u32, Changed<'a>> {
+    fn changed_actions<'a>(&'a self, table: &Table, new: &New<'a>) -> HashMap<u32, Changed<'a>> {
         let changed = |old: &'a Action| {
-            let found = new.actions.values().find(|new| new.name == old.name)?;
+            let found: &'a Action = new.actions.get(old.name.as_str())?;
             let at = |param: &Param| found.params.iter().find(|found| found.place == param.place);
-            let loses = |param: &&Param| self.loses_strings(&param.field, at(param).map(|p| &p.field), new);
+            let instead = |param: &'a Param| {
+                let field = at(param).map(|found| &found.field);
+                Some((param, self.instead_of_strings(&param.field, field, new.pipeline)?))
+            };
             let changed = Changed {
                 name: &old.name,
-                strings: old.params.iter().filter(loses).collect(),
+                strings: old.params.iter().filter_map(instead).collect(),
                 is_mixed: old.params.iter().any(|param| {
                     found.params.iter().any(|p| p.field.name == param.field.name && p.place != param.place)
                 }),
@@ -248,8 +313,15 @@ impl Pipeline {
         (*shown != *value.to_string().as_bytes()).then(|| String::from_utf8_lossy(&shown).into_owned())
     }
 
-    fn lose_of_key(&self, of: &str, keys: &[&Key], matches: &[KeyMatch], lost: &mut Lost) {
-        for key in keys {
+    fn lose_of_key(
+        &self,
+        of: &str,
+        holder: Holder,
+        keys: &[(&Key, String)],
+        matches: &[KeyMatch],
+        lost: &mut Reasons,
+    ) {
+        for (key, instead) in keys {
             let value = match &matches[key.place] {
                 KeyMatch::Exact(value)
                 | KeyMatch::Lpm { value, .. }
@@ -259,8 +331,10 @@ impl Pipeline {
                 KeyMatch::Optional(None) => continue,
             };
             if let Some(string) = self.string_of(&key.field, value) {
-                let field = key.field.shown();
-                lost.push(|| format!("`{of}`: {field} of an entry is `{string}`, and has no strings now"));
+                let (field, what) = (key.field.shown(), holder.what());
+                lost.push(|| {
+                    format!("`{of}`: {field} of {what} is {}", string_lost(&string, instead, holder))
+                });
             }
         }
     }
@@ -268,10 +342,10 @@ impl Pipeline {
     fn lose_of_action(
         &self,
         of: &str,
+        holder: Holder,
         action: &p4jet_tables::Action,
         actions: &HashMap<u32, Changed<'_>>,
-        as_default: bool,
-        lost: &mut Lost,
+        lost: &mut Reasons,
     ) {
         if action.as_member().or(action.as_group()).is_some() {
             return;
@@ -280,24 +354,32 @@ impl Pipeline {
         let name = changed.name;
         if changed.is_mixed {
             lost.push(|| {
-                format!("`{of}`: the parameters of `{name}`, which an entry has, are in another order now")
+                format!(
+                    "`{of}`: the parameters of {} have another order in the new program: keep the order, or {} first",
+                    holder.action(name),
+                    holder.removal()
+                )
             });
         }
-        for param in &changed.strings {
+        for (param, instead) in &changed.strings {
             let string = action.data.get(param.place).and_then(|value| self.string_of(&param.field, value));
             if let Some(string) = string {
                 let field = param.field.shown();
-                lost.push(|| format!("`{of}`: {field} of `{name}` is `{string}`, and has no strings now"));
+                lost.push(|| {
+                    let lost = string_lost(&string, instead, holder);
+                    format!("`{of}`: {field} of {} is {lost}", holder.action(name))
+                });
             }
         }
-        if let Some((constraint, params)) = changed.constraint.filter(|_| !as_default) {
+        if let Some((constraint, params)) = changed.constraint.filter(|_| holder != Holder::Default) {
             let value = |param: &Param| action.data.get(param.place).cloned();
             let values: Option<Vec<BigUint>> = params.iter().map(value).collect();
             // With other parameters, the program does not keep the entry.
             let Some(values) = values else { return };
             let values: Vec<_> = values.into_iter().map(p4jet_p4info::constraints::Value::Number).collect();
             if let Err(violation) = constraint.check(&values, 0) {
-                lost.push(|| format!("`{of}`: action `{name}`: {violation}"));
+                let hint = new_constraint_hint(holder);
+                lost.push(|| format!("`{of}`: action `{name}`: {violation}{hint}"));
             }
         }
     }
@@ -309,7 +391,7 @@ impl Pipeline {
         new: &Pipeline,
         control: &Control,
         next: &Control,
-        lost: &mut Lost,
+        lost: &mut Reasons,
     ) {
         let plain = |register: &Register| match &register.spec.type_spec {
             Some(DataType::Bitstring(string)) => string.type_spec.clone(),
@@ -332,7 +414,10 @@ impl Pipeline {
             if !agree(before.as_ref(), after.as_ref()) {
                 let name = &old.name;
                 lost.push(|| {
-                    format!("register `{name}`: cell {cell} would be another value of its new type")
+                    format!(
+                        "register `{name}`: cell {cell} would have another value with the type in the new P4Info: keep the type, \
+                         or write a value that both types have first"
+                    )
                 });
             }
         }
@@ -359,7 +444,7 @@ fn agree(old: Option<&P4Data>, new: Option<&P4Data>) -> bool {
 }
 
 /// Reports groups and one-shots that are over the limits of their new selector. Those of runtime commands have no limits.
-fn lose_of_groups(old: &Profile, new: &Profile, control: &Control, lost: &mut Lost) {
+fn lose_of_groups(old: &Profile, new: &Profile, control: &Control, lost: &mut Reasons) {
     let limits = |of: &Profile| (of.max_group_size, of.members_counted, of.weights_disallowed);
     if limits(old) == limits(new) {
         return;
@@ -390,7 +475,7 @@ fn lose_of_meter(
     meter: InstanceId,
     cells: impl IntoIterator<Item = u32>,
     control: &Control,
-    lost: &mut Lost,
+    lost: &mut Reasons,
 ) {
     let fits = |of: &Rates| {
         let config = show_rates(old, of);
@@ -402,7 +487,12 @@ fn lose_of_meter(
             && !fits(&of)
         {
             let config = show_rates(old, &of);
-            lost.push(|| format!("meter `{name}`: a {new:?} meter cannot have the {config:?}"));
+            lost.push(|| {
+                format!(
+                    "meter `{name}`: it is a {new:?} meter in the new P4Info, which cannot have the {config:?}: keep the type, \
+                     or write other rates first"
+                )
+            });
         }
     }
 }

@@ -72,6 +72,40 @@ pub enum Reason {
     Fault = 20,
 }
 
+/// The most reasons that a refusal lists.
+pub(crate) const REASONS_MAX: usize = 20;
+
+/// Reasons of a refusal, of which the first ones are listed: there may be millions.
+#[derive(Debug, Default)]
+pub(crate) struct Reasons {
+    lines: Vec<String>,
+    count: usize,
+}
+
+impl Reasons {
+    /// Adds a reason.
+    pub fn push(&mut self, line: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.lines.len() < REASONS_MAX {
+            self.lines.push(line());
+        }
+    }
+
+    /// True if there is no reason.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The first reasons, and the number of others.
+    pub fn into_lines(mut self) -> Vec<String> {
+        let more = self.count - self.lines.len();
+        if more > 0 {
+            self.lines.push(format!("and {more} more"));
+        }
+        self.lines
+    }
+}
+
 /// A refusal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {

@@ -322,11 +322,6 @@ impl Sessions {
         self.rules.as_bmv2
     }
 
-    /// The device and role of a stream, after its first arbitration update.
-    pub fn role_of(&self, stream: StreamId) -> Option<&(u64, String)> {
-        self.of_stream.get(&stream)
-    }
-
     /// True if the stream is the primary of its role.
     pub fn is_primary(&self, stream: StreamId) -> bool {
         let role = self.of_stream.get(&stream).and_then(|key| self.roles.get(key));
@@ -377,7 +372,7 @@ mod tests {
         assert!(
             arbitrated.notices.is_empty()
                 && sessions.is_primary(StreamId(1))
-                && sessions.role_of(StreamId(2)).is_none()
+                && !sessions.of_stream.contains_key(&StreamId(2))
         );
         // other roles may have the same id at the same time.
         assert_eq!(

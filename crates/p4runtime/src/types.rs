@@ -4,7 +4,7 @@
 //! type with the same number of bits, clients get wrong values. So [`check`] compares a client's P4Info with the one that p4jet
 //! generates: every use of a type, and then the definitions of the types that are used, each once.
 
-use crate::refusal::cut;
+use crate::refusal::{Reasons, cut};
 use p4jet_p4info::proto::config::{
     BitstringType, DataType, P4BitstringLikeTypeSpec, P4DataTypeSpec, P4Info, P4NamedType, P4TypeInfo,
     Preamble, Representation, SdnType,
@@ -41,7 +41,7 @@ impl fmt::Display for Place<'_> {
 /// The type in a place.
 enum Used<'a> {
     Spec(&'a P4DataTypeSpec),
-    /// A `type`.
+    /// A `type`, or an enum without representation.
     Named(&'a P4NamedType),
     Nothing,
 }
@@ -121,14 +121,17 @@ pub fn check(given: &P4Info, own: &P4Info) -> Vec<String> {
     let (none, own_uses) = (P4TypeInfo::default(), uses(own));
     let (given_types, own_types) =
         (given.type_info.as_ref().unwrap_or(&none), own.type_info.as_ref().unwrap_or(&none));
-    let mut types = Types { seen: HashSet::new(), wanted: Vec::new(), reasons: Vec::new() };
+    let mut types = Types { seen: HashSet::new(), wanted: Vec::new(), reasons: Reasons::default() };
     for (place, found) in &uses(given) {
         match (own_uses.get(place), found) {
             (Some(Used::Spec(own)), Used::Spec(found)) => types.spec(place, place, Some(found), Some(own)),
             (Some(Used::Named(own)), Used::Named(found)) if own.name == found.name => {
-                // P4Infos of older p4c lack the definition: then values are not translated, and have the width in the program.
-                if given_types.new_types.contains_key(&found.name) {
-                    types.want(place, ("type", "new_types", &found.name));
+                let is_enum = own_types.enums.contains_key(&own.name);
+                let (kind, definitions) = if is_enum { ("enum", "enums") } else { ("type", "new_types") };
+                // P4Infos of older p4c lack the definition of a type: then values are not translated, and have the width in the
+                // program.
+                if is_enum || given_types.new_types.contains_key(&found.name) {
+                    types.want(place, (kind, definitions, &found.name));
                 }
             }
             // The name says nothing about the form of values then: their width is compared with the program.
@@ -146,7 +149,7 @@ pub fn check(given: &P4Info, own: &P4Info) -> Vec<String> {
     while let Some((place, named)) = types.wanted.pop() {
         types.definition(&place, named, given_types, own_types);
     }
-    types.reasons
+    types.reasons.into_lines()
 }
 
 impl fmt::Display for Used<'_> {
@@ -165,12 +168,12 @@ struct Types<'a> {
     seen: HashSet<Named<'a>>,
     /// Those whose definitions are to be compared, with a place that uses them.
     wanted: Vec<(Place<'a>, Named<'a>)>,
-    reasons: Vec<String>,
+    reasons: Reasons,
 }
 
 impl<'a> Types<'a> {
     fn refuse(&mut self, why: String) {
-        self.reasons.push(why);
+        self.reasons.push(|| why);
     }
 
     fn want(&mut self, user: &Place<'a>, named: Named<'a>) {
@@ -237,7 +240,6 @@ impl<'a> Types<'a> {
                 if matches!(field, "error" | "serializable_enums") {
                     let own: HashMap<&str, Member<'_>> = expected.into_iter().collect();
                     for (name, found) in found {
-                        let before = self.reasons.len();
                         match own.get(name) {
                             Some(own) => {
                                 let place = format_args!("{what}: the member `{name}`");
@@ -247,9 +249,6 @@ impl<'a> Types<'a> {
                                 let name = cut(name, NAME_BYTES);
                                 self.refuse(format!("{what}: the program has no member `{name}`"));
                             }
-                        }
-                        if self.reasons.len() > before {
-                            return;
                         }
                     }
                     return;

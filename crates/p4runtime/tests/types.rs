@@ -4,9 +4,9 @@ mod common;
 
 use common::{Fixture, OK, RANGE, exact, p4info};
 use p4jet_p4info::proto::config::{
-    BitstringType, DataType, P4BitTypeSpec, P4BitstringLikeTypeSpec, P4BoolType, P4DataTypeSpec, P4Info,
-    P4NamedType, P4StructTypeSpec, P4TypeInfo, Preamble, Representation, SdnString, SdnType, StructMember,
-    TableActionCall,
+    ActionProfile, BitstringType, DataType, DirectMeter, P4BitTypeSpec, P4BitstringLikeTypeSpec, P4BoolType,
+    P4DataTypeSpec, P4Info, P4NamedType, P4StructTypeSpec, P4TypeInfo, Preamble, Representation, SdnString,
+    SdnType, StructMember, Table, TableActionCall,
 };
 use p4jet_p4info::proto::v1::{Exact, FieldMatchType, TableActionType};
 use p4jet_p4runtime::pipeline::Pipeline;
@@ -115,8 +115,104 @@ fn register<'a>(info: &'a mut P4Info, name: &str) -> &'a mut Option<P4DataTypeSp
     &mut called(&mut info.registers, |register| &register.preamble, name).type_spec
 }
 
-fn table<'a>(info: &'a mut P4Info, name: &str) -> &'a mut p4jet_p4info::proto::config::Table {
+fn table<'a>(info: &'a mut P4Info, name: &str) -> &'a mut Table {
     called(&mut info.tables, |table| &table.preamble, name)
+}
+
+/// A program with parameters and keys whose types have no width in a P4Info.
+const WITHOUT_WIDTH: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+enum Color { RED, GREEN, BLUE }
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> kind; }
+struct headers_t { ethernet_t ethernet; }
+struct meta_t { bit<32> found; error last; }
+parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    state start { p.extract(h.ethernet); transition accept; }
+}
+control V(inout headers_t h, inout meta_t m) { apply {} }
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    action paint(Color color, bit<9> port) {
+        mark_to_drop(s);
+        if (color == Color.GREEN) { s.egress_spec = port; }
+    }
+    action fail(error why) { m.last = why; }
+    table t {
+        key = { h.ethernet.kind: exact; }
+        actions = { paint; fail; NoAction; }
+        default_action = NoAction();
+    }
+    table u {
+        key = { m.last: exact; m.found: exact; }
+        actions = { NoAction; }
+        default_action = NoAction();
+    }
+    apply { t.apply(); u.apply(); }
+}
+control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply {} }
+control C(inout headers_t h, inout meta_t m) { apply {} }
+control D(packet_out p, in headers_t h) { apply { p.emit(h.ethernet); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+/// The numbers of members of enums without representation, and of errors, are 32 bits wide.
+#[test]
+fn p_15_a_program_fits_its_own_p4info() {
+    let f = Fixture::of(WITHOUT_WIDTH);
+    let own = f.pipeline.p4info().clone();
+    let action = called(&mut own.clone().actions, |action| &action.preamble, "I.paint").clone();
+    assert_eq!((action.params[0].bitwidth, &action.params[0].type_name), (0, &Some(named("Color"))));
+    for (kind, action) in
+        [(1, f.act("paint", &[1, 7])), (2, f.act("paint", &[2, 7])), (3, f.act("fail", &[1]))]
+    {
+        let entry = f.entry("t", vec![exact(1, kind)], action);
+        assert_eq!(f.insert(entry.clone()), OK);
+        assert!(f.all("t").contains(&entry));
+    }
+    assert_eq!(f.insert(f.entry("u", vec![exact(1, 2), exact(2, 3)], f.act("NoAction", &[]))), OK);
+    let sent = |kind: u8| {
+        let frame = [&[0; 13][..], &[kind], &[0; 46]].concat();
+        f.worker(0).process_one(1, &frame).sent.into_iter().map(|(port, _)| port).collect::<Vec<_>>()
+    };
+    assert_eq!((sent(1), sent(2)), (vec![7], vec![]));
+    // The order of the members counts.
+    let mut given = own.clone();
+    types(&mut given).enums.get_mut("Color").unwrap().members.swap(0, 1);
+    let reasons = check(&given, &own).join("; ");
+    assert!(reasons.contains("the enum `Color`: member 1 is `GREEN` in the P4Info and `RED`"), "{reasons}");
+    // Other fields have a width.
+    let mut given = own;
+    table(&mut given, "I.t").match_fields[0].bitwidth = 0;
+    let reasons = Pipeline::new(given, &f.switch.control()).err().unwrap_or_default().join("; ");
+    assert!(reasons.contains("has 0 bits in the P4Info and 16 in the program"), "{reasons}");
+}
+
+/// Objects are found by name in a time that does not grow with the product of their numbers.
+#[test]
+fn p_15_a_large_p4info_is_refused_soon() {
+    let f = Fixture::of(TYPES);
+    let mut given = f.pipeline.p4info().clone();
+    let of = |prefix: u32, n: u32, name: &str| {
+        Some(Preamble { id: prefix << 24 | (n + 1), name: format!("{name}{n}"), ..Preamble::default() })
+    };
+    for n in 0..100_000 {
+        given.tables.push(Table { preamble: of(2, n, "t"), ..Table::default() });
+        given.action_profiles.push(ActionProfile {
+            preamble: of(0x11, n, "p"),
+            table_ids: vec![2 << 24 | (n + 1)],
+            ..ActionProfile::default()
+        });
+        given.direct_meters.push(DirectMeter {
+            preamble: of(0x15, n, "m"),
+            direct_table_id: 2 << 24 | (n + 1),
+            ..DirectMeter::default()
+        });
+    }
+    let begun = Instant::now();
+    let reasons = Pipeline::new(given, &f.switch.control()).err().unwrap_or_default();
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert_eq!(reasons.len(), 21, "{reasons:?}");
+    assert!(reasons[0].contains("the program has no") && reasons[20].starts_with("and "), "{reasons:?}");
 }
 
 /// A change of a P4Info, and what the refusal says.

@@ -96,19 +96,6 @@ impl Batch {
         self.len = 0;
     }
 
-    /// Adds a packet that is already in a pool.
-    ///
-    /// # Errors
-    ///
-    /// [`PushError::Full`].
-    #[inline]
-    pub fn push_packet(&mut self, packet: Packet) -> Result<(), PushError> {
-        let slot = self.packets[..self.max].get_mut(self.len).ok_or(PushError::Full)?;
-        *slot = packet;
-        self.len += 1;
-        Ok(())
-    }
-
     /// Copies the frame `bytes` into a fresh buffer of `pool` and adds it.
     ///
     /// # Errors
@@ -305,7 +292,6 @@ mod tests {
         assert!(batch.is_full() && batch.room() == 0);
         assert_eq!(batch.push(&mut pool, 0, &[0]), Err(PushError::Full));
         assert_eq!(batch.push_with(&mut pool, 0, |_| unreachable!()), Err(PushError::Full));
-        assert_eq!(batch.push_packet(Packet::default()), Err(PushError::Full));
         batch.set_max(1);
         assert!(batch.is_full() && batch.room() == 0);
         assert_eq!(batch.push_all_padded(&mut pool, 0, || unreachable!()), 0);

@@ -184,38 +184,6 @@ impl Pool {
         unsafe { std::slice::from_raw_parts_mut(data, frame_max) }
     }
 
-    /// Copies `frame` into a fresh buffer: a replica, or a packet that the switch itself creates. `None` if it is
-    /// longer than [`Pool::frame_max`].
-    #[inline]
-    pub fn copy_in(&mut self, frame: &[u8], ingress_port: u32) -> Option<Packet> {
-        if frame.len() > self.frame_max {
-            return None;
-        }
-        let data = self.take();
-        // SAFETY: `frame_max` bytes from `data` on may be written. The source cannot lie in this pool while `self` is
-        // mutably borrowed.
-        unsafe { ptr::copy_nonoverlapping(frame.as_ptr(), data, frame.len()) };
-        Some(Packet { data, len: frame.len() as u32, ingress_port, ..Packet::default() })
-    }
-
-    /// Copies `packet` into a fresh buffer, with the same ports: for replication and mirroring. `None` if it has grown
-    /// beyond [`Pool::frame_max`].
-    ///
-    /// # Panics
-    ///
-    /// Panics if the packet's bytes are not in this pool: a bug in p4jet.
-    pub fn duplicate(&mut self, packet: &Packet) -> Option<Packet> {
-        self.check(packet);
-        if packet.len as usize > self.frame_max {
-            return None;
-        }
-        let data = self.take();
-        // SAFETY: the source lies in the pool (checked), the destination has room for `frame_max` bytes. The two may
-        // overlap when the ring came round to the source itself, so `copy`.
-        unsafe { ptr::copy(packet.data, data, packet.len as usize) };
-        Some(Packet { data, ..*packet })
-    }
-
     /// Returns the bytes of `packet`.
     ///
     /// # Panics
@@ -308,6 +276,14 @@ impl std::fmt::Debug for Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Batch;
+
+    /// A packet in a fresh buffer.
+    fn packet(pool: &mut Pool, frame: &[u8]) -> Packet {
+        let mut batch = Batch::new();
+        batch.push(pool, 1, frame).unwrap();
+        batch.packets()[0]
+    }
 
     #[test]
     fn buffers_are_aligned_apart_and_come_round() {
@@ -329,7 +305,7 @@ mod tests {
     fn every_byte_is_writable_also_with_huge_pages() {
         let mut pool = Pool::new(1024, 2000, 64).unwrap();
         for i in 0..pool.count() {
-            let packet = pool.copy_in(&[i as u8; 2000], 1).unwrap();
+            let packet = packet(&mut pool, &[i as u8; 2000]);
             assert!(pool.frame(&packet).iter().all(|&b| b == i as u8));
             pool.frame_mut(&packet)[0] = 7;
             assert_eq!(pool.frame(&packet)[0], 7);
@@ -337,19 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicate_is_another_buffer() {
-        let mut pool = Pool::new(64, 100, 0).unwrap();
-        let packet = pool.copy_in(b"frame", 9).unwrap();
-        let copy = pool.duplicate(&packet).unwrap();
-        pool.frame_mut(&packet)[0] = b'F';
-        assert_eq!(pool.frame(&copy), b"frame");
-        assert_eq!(copy.ingress_port, 9);
-    }
-
-    #[test]
-    fn too_long_and_unreasonable_are_refused() {
-        let mut pool = Pool::new(64, 100, 0).unwrap();
-        assert!(pool.copy_in(&[0; 101], 0).is_none());
+    fn unreasonable_sizes_are_refused() {
         for (count, frame_max, headroom) in
             [(usize::MAX, 1, 1), (1, usize::MAX, 1), (1, 1, usize::MAX), (1, 0, 0)]
         {
@@ -363,7 +327,7 @@ mod tests {
     fn a_foreign_packet_is_refused() {
         let pool = Pool::new(64, 100, 0).unwrap();
         let mut other = Pool::new(64, 100, 0).unwrap();
-        let packet = other.copy_in(b"frame", 9).unwrap();
+        let packet = packet(&mut other, b"frame");
         let _ = pool.frame(&packet);
     }
 }

@@ -47,6 +47,11 @@ impl Commander for SharedControl {
             // The user of the prompt has the rights of the switch.
             None | Some(FileCommand::Load { .. }) => Commands::reply(self, line, false),
             Some(FileCommand::Save(path)) => {
+                if let Ok(host) = self.host()
+                    && let Err(error) = host.check_dump_file(path)
+                {
+                    return Ok(error.into());
+                }
                 let dump = Commands::reply(self, "dump", false);
                 files::write(path, &dump.text).map_or_else(Reply::from, |()| Reply::default())
             }

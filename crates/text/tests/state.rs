@@ -402,10 +402,8 @@ fn damage_is_always_reported() {
             assert!(with(which, Some(&twice), &format!("line {at} twice in the {name} file")));
         }
     }
-    // Both files were emptied, or one is gone and the other was emptied.
-    for files in [[Some(&b""[..]), Some(b"")], [None, Some(b"")]] {
-        assert!(nothing_is_lost_silently(base, files, &state, "an empty journal"));
-    }
+    // Both files were emptied.
+    assert!(nothing_is_lost_silently(base, [Some(b""), Some(b"")], &state, "two empty files"));
     // One of the two files is older or newer than the other.
     let control = shared(small_control());
     assert_eq!(control.keep(&folder.file(), read_command).unwrap(), [""; 0]);
@@ -420,6 +418,24 @@ fn damage_is_always_reported() {
     assert!(nothing_is_lost_silently(base, [Some(files[0]), Some(&newer[1])], &now, "an older state file"));
     assert!(nothing_is_lost_silently(base, [Some(&newer[0]), Some(files[1])], &now, "an older journal"));
     assert!(!nothing_is_lost_silently(base, files.map(Some), &state, "both from before"));
+}
+
+/// A first start that is killed before its first dump leaves an empty journal, perhaps beside new files.
+#[test]
+fn a_first_start_may_be_killed() {
+    for new in [&[][..], &["state.journal.new"], &["state.journal.new", "state.new"]] {
+        let folder = Folder::new();
+        fs::write(folder.journal(), "").unwrap();
+        new.iter().for_each(|name| fs::write(folder.0.join(name), "{").unwrap());
+        let (control, report) = begun(&folder);
+        assert_eq!(report, [""; 0], "{new:?}");
+        assert_eq!(control.reply("table_add l2 deny 0x0d =>", false).refused, None);
+        let state = dumped(&control);
+        drop(control);
+        let (control, report) = begun(&folder);
+        assert_eq!((dumped(&control), report), (state, Vec::new()), "{new:?}");
+        assert!(!folder.0.join("state.old").exists());
+    }
 }
 
 /// If the state file is cut within its first line, the changes of the journal are restored.

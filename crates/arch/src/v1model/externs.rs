@@ -285,14 +285,11 @@ fn log_msg(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
 /// name, and each other call is a digest with a number.
 fn digest(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     let (data, ty) = (data::bits(cx, call, 1)?, &call.args[1].ty);
-    let name = match cx.program.declared_name(ty) {
-        Some(name) => name.to_string(),
-        None => {
-            let program = cx.program;
-            let numbered = memory(cx).numbered_digests.get_or_insert_with(|| Numbered::of(program));
-            numbered.add(call.span, ty)
-        }
-    };
+    let program = cx.program;
+    let name = program.control_name(ty).unwrap_or_else(|| {
+        let numbered = memory(cx).numbered_digests.get_or_insert_with(|| Numbered::of(program));
+        numbered.add(call.span, ty)
+    });
     let state = match memory(cx).digests.get(&name) {
         Some(state) => *state,
         None => {

@@ -1,7 +1,10 @@
 //! From a program's text to the output of the switch, on both engines.
 
+#[path = "../../../externs/tests/common/group.rs"]
+pub mod group;
+
 use p4jet_dataplane::{EngineKind, Processed, Switch};
-use p4jet_externs::{Destinations, Replica, Session};
+use p4jet_externs::{Replica, Session, State};
 use p4jet_ir::Program;
 use p4jet_lower::Architecture;
 use p4jet_syntax::diagnostic::Diagnostic;
@@ -58,7 +61,7 @@ pub fn run(program: &Program, frame: &[u8]) -> Processed {
     p4jet_ir::passes::run(&mut optimised);
     let by = |program: Program, engine| {
         let switch = Switch::new(program).expect("tables and state");
-        switch.state().change_destinations(destinations);
+        set_destinations(switch.state());
         let mut worker = switch.worker(engine, 0).expect("an engine");
         worker.set_time(Some(0));
         worker.process_one(3, frame)
@@ -70,11 +73,13 @@ pub fn run(program: &Program, frame: &[u8]) -> Processed {
 
 /// Session 5 copies to port 5 as instance 3 with class of service 4, session 6 to port 6 with at most 5 bytes; group 7 has
 /// port 8 (instance 1) and port 9 (instance 2).
-fn destinations(d: &mut Destinations) {
+fn set_destinations(state: &State) {
     let to = |port, replication_id| Replica { port, replication_id };
     let session = Session { replicas: vec![to(5, 3)], class_of_service: 4, ..Session::default() };
-    d.sessions.set(5, Some(session.into()));
     let short = Session { replicas: vec![to(6, 0)], bytes_max: Some(5), ..Session::default() };
-    d.sessions.set(6, Some(short.into()));
-    d.groups.set(7, Some([to(8, 1), to(9, 2)].into_iter().collect()));
+    state.change_destinations(|d| {
+        d.sessions.set(5, Some(session.into()));
+        d.sessions.set(6, Some(short.into()));
+    });
+    group::set_group(state, 7, [to(8, 1), to(9, 2)]);
 }

@@ -19,5 +19,5 @@ mod undo;
 pub use batch::{Batch, Mark, Written};
 pub(crate) use multicast::check_node_handle;
 pub(crate) use sessions::is_plain;
-pub use sessions::no_session;
+pub(crate) use sessions::no_session;
 pub(crate) use undo::{Undo, UndoOther};

@@ -7,7 +7,7 @@ use p4jet_externs::{Replica, Session};
 use std::sync::Arc;
 
 /// The error for a clone session that does not exist.
-pub fn no_session(session: u32) -> ControlError {
+pub(crate) fn no_session(session: u32) -> ControlError {
     let why = format!("there is no session {session}");
     ControlError::refused(Subject::CloneSessions, "SESSION_NOT_FOUND", why).field("session")
 }

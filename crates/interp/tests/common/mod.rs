@@ -1,12 +1,14 @@
 //! Shared by the tests.
 #![allow(dead_code)]
 
-use std::collections::VecDeque;
+#[path = "../../../externs/tests/common/group.rs"]
+mod group;
 
 use p4jet_externs::{Replica, Session};
 use p4jet_interp::{Arrival, Machine, Outcome, Trace, build_state, build_tables};
 use p4jet_ir::{Program, text, verify};
 use p4jet_tables::Table;
+use std::collections::VecDeque;
 
 /// Reads a program and verifies it.
 pub fn program(source: &str) -> Program {
@@ -52,14 +54,12 @@ pub fn run_over(program: &Program, tables: &[Table], frames: &[Vec<u8>]) -> Vec<
 pub fn all_outcomes(program: &Program, tables: &[Table], frames: &[Vec<u8>]) -> Vec<Vec<Outcome>> {
     let machine = Machine::new(program).unwrap();
     let state = build_state(program, 1).unwrap();
-    state.change_destinations(|d| {
-        let replica = |port, replication_id| Replica { port, replication_id };
-        d.groups.set(1, Some([replica(3, 7), replica(4, 8)].into_iter().collect()));
-        d.groups.set(2, Some([replica(5, 9)].into_iter().collect()));
-        let replicas = vec![replica(6, 10)];
-        let session = Session { replicas, group: Some(2), class_of_service: 3, bytes_max: Some(20) };
-        d.sessions.set(1, Some(session.into()));
-    });
+    let replica = |port, replication_id| Replica { port, replication_id };
+    group::set_group(&state, 1, [replica(3, 7), replica(4, 8)]);
+    group::set_group(&state, 2, [replica(5, 9)]);
+    let replicas = vec![replica(6, 10)];
+    let session = Session { replicas, group: Some(2), class_of_service: 3, bytes_max: Some(20) };
+    state.change_destinations(|d| d.sessions.set(1, Some(session.into())));
     let mut env = state.env(0);
     let mut all = Vec::new();
     for frame in frames {

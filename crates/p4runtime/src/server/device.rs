@@ -15,7 +15,7 @@ use crate::kept;
 use crate::owner::Owner;
 use crate::pipeline::Pipeline;
 use crate::programs::{self, DeviceConfig};
-use crate::refusal::{DETAILS_BYTES_MAX, cut};
+use crate::refusal::{DETAILS_BYTES_MAX, REASONS_MAX, cut};
 use crate::session::{
     Notice, ROLE_NAME_MAX, Refusal, Request, RoleView, Rules, Sessions, Standing, StreamId,
 };
@@ -35,6 +35,10 @@ use tonic::{Code, Status};
 
 /// Maximum size of a P4Info in bytes.
 pub const P4INFO_BYTES_MAX: usize = 8 << 20;
+/// Maximum number of messages, strings and byte strings in a P4Info, which bounds the memory of the decoded P4Info.
+pub const P4INFO_FIELDS_MAX: usize = 1 << 19;
+/// The depth to which they are counted: messages that are nested more deeply are types in types.
+const P4INFO_DEPTH: u32 = 8;
 /// Maximum number of messages and byte strings in a Write, which bounds the memory of the decoded Write.
 pub const FIELDS_MAX: usize = 1 << 23;
 /// Bytes of all long Writes together that are decoded, unless one has more: a message or byte string takes at least 2 bytes, so
@@ -834,6 +838,11 @@ impl Device {
             let text = format!("the P4Info has {} bytes, the limit is {P4INFO_BYTES_MAX}", p4info.len());
             return Err(Status::invalid_argument(text));
         }
+        if wire::weight(&p4info, P4INFO_DEPTH, P4INFO_FIELDS_MAX) > P4INFO_FIELDS_MAX {
+            let what = "messages, strings and byte strings";
+            let text = format!("the P4Info has more than {P4INFO_FIELDS_MAX} {what}, which is the limit");
+            return Err(Status::invalid_argument(text));
+        }
         let device_config = wire::bytes_field(config, 2);
         let what = programs::recognise(&device_config).map_err(Status::invalid_argument)?;
         let source = match &what {
@@ -1237,20 +1246,13 @@ fn state_lost(why: &str) -> Status {
     Status::invalid_argument(format!("the state cannot be kept: {why}"))
 }
 
-/// Maximum number of reasons that a refusal lists.
-const REASONS_MAX: usize = 20;
-
-/// Maximum size of each, in bytes: clients take trailers of 8 KiB.
+/// Maximum size of each reason of a refusal, in bytes: clients take trailers of 8 KiB.
 const REASON_BYTES_MAX: usize = 300;
 
 fn unfit(why: Vec<String>) -> Status {
-    let more = why.len().saturating_sub(REASONS_MAX);
-    let shown: Vec<_> = why.iter().take(REASONS_MAX).map(|why| cut(why, REASON_BYTES_MAX)).collect();
-    let mut text = shown.join("\n");
-    if more > 0 {
-        text += &format!("\nand {more} more");
-    }
-    Status::invalid_argument(text)
+    // Those of `Reasons`, with the line that counts the others.
+    let shown: Vec<_> = why.iter().take(REASONS_MAX + 1).map(|why| cut(why, REASON_BYTES_MAX)).collect();
+    Status::invalid_argument(shown.join("\n"))
 }
 
 /// The code of updates that another one of the batch made void.

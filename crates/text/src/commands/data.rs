@@ -8,10 +8,11 @@ use num_bigint::BigUint;
 use p4jet_control::schema::needs_priority;
 use p4jet_control::value::hex;
 use p4jet_control::{EntryState, ObjectKind, Schema, param_names};
-use p4jet_externs::{CounterValue, Multicast, Rates, Session};
+use p4jet_externs::{CounterValue, Node, Rates, Session};
 use p4jet_ir::{ActionId, Key, Program, Table, TableId};
 use p4jet_tables::{Action, ActionProfile, KeyMatch, Life};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 fn value(value: &BigUint, width: u32) -> Value {
     format!("0x{}", hex(value, width)).into()
@@ -200,16 +201,13 @@ pub(super) fn set_member(keys: &[Key], member: &[KeyMatch]) -> Value {
     key(keys, member)
 }
 
-pub(super) fn multicast(multicast: &Multicast) -> Value {
-    let node = |handle: u32| {
-        let node = multicast.nodes().get(&handle)?;
-        Some(json!({"handle": handle, "rid": node.replication_id, "ports": node.ports, "lags": node.lags}))
-    };
-    let groups = multicast.groups().iter().map(|(number, group)| {
-        let nodes: Value = group.nodes().filter_map(node).collect();
+pub(super) fn multicast(groups: &[(u32, Vec<(u32, Node)>)], lags: &[(u32, BTreeSet<u32>)]) -> Value {
+    let node = |(handle, node): &(u32, Node)| json!({"handle": handle, "rid": node.replication_id, "ports": node.ports, "lags": node.lags});
+    let groups = groups.iter().map(|(number, nodes)| {
+        let nodes: Value = nodes.iter().map(node).collect();
         json!({"group": number, "nodes": nodes})
     });
-    let lags = multicast.lags().iter().map(|(lag, ports)| json!({"lag": lag, "ports": ports}));
+    let lags = lags.iter().map(|(lag, ports)| json!({"lag": lag, "ports": ports}));
     json!({"groups": groups.collect::<Value>(), "lags": lags.collect::<Value>()})
 }
 

@@ -1,6 +1,6 @@
 //! The words of one line of a script.
 
-use super::{Name, Number, StfError};
+use super::script::{Name, Number, StfError};
 use crate::error::column;
 
 /// A position in a line.

@@ -1,6 +1,6 @@
 //! The differences between two packets in terms of the program's headers.
 
-use super::Pattern;
+use super::script::Pattern;
 use p4jet_dataplane::{Trace, TraceEvent};
 use p4jet_ir::{BlockKind, FieldId, HeaderId, Program};
 use std::fmt::Write;

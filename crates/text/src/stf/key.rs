@@ -1,6 +1,6 @@
 //! The meaning of a script's numbers for a key field, as in p4c's runner for bmv2.
 
-use super::{Match, MatchValue, Number};
+use super::script::{Match, MatchValue, Number};
 use crate::error::invalid_name;
 use num_bigint::BigUint;
 use num_traits::{One, Zero};

@@ -1,7 +1,7 @@
 //! The grammar of STF.
 
 use super::cursor::Cursor;
-use super::{
+use super::script::{
     Call, Cond, CounterCheck, CounterIndex, Match, MatchValue, Name, Number, Pattern, Statement,
     StatementKind, StfError,
 };

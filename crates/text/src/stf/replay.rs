@@ -1,8 +1,8 @@
 //! Replays packets of a failed script for their traces and the headers of the packets that left.
 
-use super::Statement;
 use super::decode::Layout;
-use super::run::{Device, run};
+use super::runner::{Device, play};
+use super::script::Statement;
 use p4jet_control::Control;
 use p4jet_dataplane::{EngineKind, Processed, Switch, Worker};
 use p4jet_ir::Program;
@@ -39,7 +39,7 @@ impl Replay {
         // Traces use time 0; time must not decrease between packets.
         worker.set_time(Some(0));
         let mut tracer = Tracer { switch, worker, wanted, count: 0, packets: BTreeMap::new() };
-        run(script, &control, &mut tracer);
+        play(script, &control, &mut tracer);
         Ok(Replay { switch: tracer.switch, packets: tracer.packets })
     }
 

@@ -1,6 +1,6 @@
 //! The outcome of a script.
 
-use super::Pattern;
+use super::script::Pattern;
 use p4jet_control::count;
 
 /// The outcome of a script.

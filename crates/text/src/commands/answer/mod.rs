@@ -11,11 +11,9 @@ use super::{Reply, Result, both_notes, data, list, show};
 use crate::error::LineError;
 use num_bigint::BigUint;
 use p4jet_control::{Act, Cell, Control, Entity, EntryRef, PAGE_MAX, Ref, Schema, Selector, Update};
-use p4jet_dataplane::Switch;
 use p4jet_externs::CounterValue;
 use p4jet_ir::{InstanceId, Program, TableId};
 use p4jet_tables::EntryHandle;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Answers the commands of one control.
@@ -43,10 +41,6 @@ impl<'c> Answerer<'c> {
         self.control.schema()
     }
 
-    fn switch(self) -> &'c Arc<Switch> {
-        self.control.switch()
-    }
-
     /// Checks a line against the program.
     pub(crate) fn parse(self, line: &str) -> Result<Command<'_>> {
         LineParser::new(self.program(), self.schema()).parse(line)
@@ -57,7 +51,9 @@ impl<'c> Answerer<'c> {
         let control = self.control;
         let of_profile = |table| control.profile(table).map_or(0, |of| of.objects_count());
         let objects = match command {
-            Command::TableDump(table) | Command::ValueSetRead(table) => self.switch().table(*table).len(),
+            Command::TableDump(table) | Command::ValueSetRead(table) => {
+                control.entries_of(*table).unwrap_or(0)
+            }
             Command::GroupDump(table, _) | Command::ProfileDump(table) => of_profile(*table),
             Command::MulticastDump | Command::ShowValueSets | Command::Dump { .. } => control.objects(),
             _ => 0,
@@ -104,7 +100,7 @@ impl<'c> Answerer<'c> {
                 show::table_actions(program, schema, id),
                 data.then(|| data::table_actions(program, schema, id)),
             ),
-            Command::TableNumEntries(id) => Reply::number(self.switch().table(id).len() as u64, data),
+            Command::TableNumEntries(id) => Reply::number(self.control.entries_of(id)? as u64, data),
             Command::TableDump(id) => self.dump_table(id, data)?,
             Command::TableDumpEntry(id, handle) => self.dump_entry(id, handle, data)?,
             Command::TableDumpEntryFromKey { table, key, priority } => {
@@ -140,17 +136,17 @@ impl<'c> Answerer<'c> {
                 let note = Some("register index omitted, reading entire array".to_string());
                 Reply { note, ..Reply::new(text, data) }
             }
-            Command::ShowQueues => Reply::new(self.queues_text(), data.then(|| self.queues_data())),
+            Command::ShowQueues => self.queues_reply(data),
             Command::MemberDump(table, member) => self.member_reply(table, member, data)?,
             Command::GroupDump(table, group) => self.group_reply(table, group, data)?,
             Command::ProfileDump(table) => self.profile_reply(table, data)?,
-            Command::MulticastDump => self.multicast_reply(data),
+            Command::MulticastDump => self.multicast_reply(data)?,
             Command::SessionRead(session) => self.session_reply(session, data)?,
             Command::ShowValueSets => self.value_sets_reply(data),
             Command::ValueSetRead(set) => self.value_set_reply(set, data)?,
             Command::MeterRead { meter, index } => self.meter_reply(meter, index, data)?,
             Command::Dump { counters } => self.control.dump(counters).into(),
-            Command::TimeElapsed => Reply::number(self.switch().now_us(), data),
+            Command::TimeElapsed => Reply::number(self.control.now_us(), data),
             Command::TimeSinceEpoch => {
                 // A clock before 1970 is wrong.
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -220,7 +216,7 @@ impl<'c> Answerer<'c> {
                 entries.push(data::entry(program, id, &state).into());
             }
         })?;
-        let profile = self.switch().table(id).profile().cloned();
+        let profile = self.control.profile(id).ok();
         let default = self.control.default_action(id);
         let (profile, default) = (profile.as_ref(), default.as_ref());
         text += &show::behind_entries(program, id, profile, default);

@@ -2,25 +2,21 @@
 
 use super::{Answerer, Reply};
 use crate::commands::both_notes;
-use p4jet_dataplane::{PortSettings, Queues, Rate};
+use p4jet_control::Queues;
+use p4jet_dataplane::{PortSettings, Rate};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 impl Answerer<'_> {
-    pub(super) fn queues_text(self) -> String {
-        let queues = self.switch().queues();
-        let text = || text(queues, queues.follow_links_of(self.switch().program()));
-        match self.switch().program().is_queued() {
-            true => text(),
-            false if queues.are_wanted() => text() + WITHOUT_EFFECT + "\n",
+    /// Describes the queues.
+    pub(super) fn queues_reply(self, as_data: bool) -> Reply {
+        let queues = self.control.queues();
+        let shown = match self.program().is_queued() {
+            true => text(&queues),
+            false if queues.config.wanted => text(&queues) + WITHOUT_EFFECT + "\n",
             false => "There are no output queues: none is configured\n".to_string(),
-        }
-    }
-
-    /// The configuration and statistics of the queues as JSON.
-    pub(super) fn queues_data(self) -> Value {
-        let queues = self.switch().queues();
-        data(queues, queues.follow_links_of(self.switch().program()))
+        };
+        Reply::new(shown, as_data.then(|| data(&queues)))
     }
 
     /// The reply to a change of queues, with a note if the change has no effect yet.
@@ -44,8 +40,7 @@ fn rate_text(rate: Option<Rate>) -> String {
 }
 
 /// All ports that are configured or have had packets, with all queues, in order of decreasing priority.
-fn text(queues: &Queues, follow_links: bool) -> String {
-    let (config, stats) = (queues.config(), queues.stats());
+fn text(Queues { config, stats, follow_links }: &Queues) -> String {
     let mut out = format!("==========\nQUEUES ({} for each port)\n", config.queues_per_port);
     let heading = format!(
         "  {:<8} {:>8} {:>20} {:>6} {:>12} {:>12} {:>12} {:>8} {:>8}\n",
@@ -58,7 +53,7 @@ fn text(queues: &Queues, follow_links: bool) -> String {
             let (of, stats) = (settings.queues[queue], stats[queue]);
             out += &format!(
                 "  {queue:<8} {:>8} {:>20} {:>6} {:>12} {:>12} {:>12} {:>8} {:>8}\n",
-                settings.depth(queue, follow_links),
+                settings.depth(queue, *follow_links),
                 rate_text(of.rate),
                 if of.weight == 0 { "strict".to_string() } else { of.weight.to_string() },
                 stats.enqueued,
@@ -77,8 +72,7 @@ fn text(queues: &Queues, follow_links: bool) -> String {
     out + "==========\n"
 }
 
-fn data(queues: &Queues, follow_links: bool) -> Value {
-    let (config, stats) = (queues.config(), queues.stats());
+fn data(Queues { config, stats, follow_links }: &Queues) -> Value {
     let rate = |rate: Option<Rate>| match rate {
         None => Value::Null,
         Some(Rate::Packets(n)) => json!({"packets_per_second": n}),
@@ -91,7 +85,7 @@ fn data(queues: &Queues, follow_links: bool) -> Value {
         let queue = |queue: usize| {
             let (of, stats) = (settings.queues[queue], stats[queue]);
             json!({
-                "priority": queue, "depth": settings.depth(queue, follow_links), "rate": rate(of.rate), "weight": of.weight,
+                "priority": queue, "depth": settings.depth(queue, *follow_links), "rate": rate(of.rate), "weight": of.weight,
                 "enqueued": stats.enqueued, "dequeued": stats.dequeued, "dropped": stats.dropped,
                 "waiting": stats.depth, "waiting_max": stats.depth_max,
             })

@@ -1,9 +1,9 @@
 //! Multicast groups and clone (mirroring) sessions.
 
 use super::{Answerer, Reply, Result, data};
-use p4jet_control::{Noted, Ref, Update, no_session};
-use p4jet_externs::Multicast;
-use std::collections::BTreeSet;
+use p4jet_control::{Entity, Noted, Ref, Selector, Update};
+use p4jet_externs::Node;
+use std::collections::{BTreeSet, HashMap};
 
 /// The output of bmv2's CLI before a change of multicast.
 pub(super) fn announce(update: &Update) -> String {
@@ -48,15 +48,29 @@ fn listed(numbers: &BTreeSet<u32>) -> String {
 
 impl Answerer<'_> {
     /// Describes all groups.
-    pub(super) fn multicast_reply(self, data: bool) -> Reply {
-        let multicast = self.switch().state().multicast();
-        Reply::new(self.dump_multicast(&multicast), data.then(|| data::multicast(&multicast)))
+    pub(super) fn multicast_reply(self, data: bool) -> Result<Reply> {
+        let (mut groups, mut nodes, mut lags) = (Vec::new(), HashMap::new(), Vec::new());
+        for selector in [Selector::MulticastGroups, Selector::Nodes, Selector::Lags] {
+            self.read_all(&selector, |entity| match entity {
+                Entity::MulticastGroup(group, handles) => groups.push((group, handles)),
+                Entity::Node(handle, node) => drop(nodes.insert(handle, node)),
+                Entity::Lag(lag, ports) => lags.push((lag, ports)),
+                _ => {}
+            })?;
+        }
+        // A node is in one group at most. One that was destroyed meanwhile is left out.
+        let mut node = |handle| Some((handle, nodes.remove(&handle)?));
+        let groups = groups.into_iter();
+        let groups: Vec<(u32, Vec<(u32, Node)>)> = groups
+            .map(|(group, handles)| (group, handles.into_iter().filter_map(&mut node).collect()))
+            .collect();
+        Ok(Reply::new(self.dump_multicast(&groups, &lags), data.then(|| data::multicast(&groups, &lags))))
     }
 
     /// Describes a session.
     pub(super) fn session_reply(self, session: u32, data: bool) -> Result<Reply> {
-        let destinations = self.switch().state().destinations();
-        let found = destinations.sessions.get(session).ok_or_else(|| no_session(session))?;
+        let page = self.control.read(&Selector::Session(session), 0, 1)?;
+        let Some(Entity::Session(_, found)) = page.entities.first() else { return Ok(Reply::default()) };
         let or_none = |n: Option<u32>| n.map_or("None".to_string(), |n| n.to_string());
         let port = or_none(found.replicas.first().map(|replica| replica.port));
         let bytes = found.bytes_max.map_or(String::new(), |bytes| format!(", bytes={bytes}"));
@@ -70,11 +84,11 @@ impl Answerer<'_> {
         self.control.describe_note(of).lines().map(|line| format!("  ({line})\n")).collect()
     }
 
-    fn dump_multicast(self, multicast: &Multicast) -> String {
+    fn dump_multicast(self, groups: &[(u32, Vec<(u32, Node)>)], lags: &[(u32, BTreeSet<u32>)]) -> String {
         let mut out = "==========\nMC ENTRIES\n".to_string();
-        for (number, group) in multicast.groups() {
+        for (number, nodes) in groups {
             out += &format!("**********\nmgrp({number})\n");
-            for (handle, node) in group.nodes().filter_map(|n| Some((n, multicast.nodes().get(&n)?))) {
+            for (handle, node) in nodes {
                 out += &format!(
                     "  -> (L1h={handle}, rid={}) -> (ports=[{}], lags=[{}])\n",
                     node.replication_id,
@@ -85,7 +99,7 @@ impl Answerer<'_> {
             out += &self.noted(&Noted::MulticastGroup(*number));
         }
         out += "==========\nLAGS\n";
-        for (lag, ports) in multicast.lags() {
+        for (lag, ports) in lags {
             out += &format!("lag({lag}) -> ports=[{}]\n", listed(ports));
         }
         out + "==========\n"

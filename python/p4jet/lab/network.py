@@ -1,0 +1,774 @@
+"""Networks of Linux namespaces: :class:`Lab` brings a topology up, :class:`Node` runs programs in it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.util
+import ipaddress
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from .errors import LabError
+from .topology import Link, Topology
+
+if TYPE_CHECKING:
+    from .switches import SwitchType
+
+ANSWER_SECONDS = 10.0
+"""How long an agent may take to answer."""
+CONTROLLER = "controller"
+"""The node of controllers, in networks with P4Runtime servers."""
+LOG_SHOWN = 1500
+"""Characters of a log that an error quotes."""
+
+
+class Process:
+    """A program that runs in a node. It ends when its network ends."""
+
+    def __init__(self, name: str, connection: socket.socket, pidfd: int, log: Path) -> None:
+        self._name = name
+        self._connection = connection
+        self._pidfd = pidfd
+        self._status: int | None = None
+        self._lock = threading.Lock()
+        self.log = log
+        """What the program has written to standard output and standard error."""
+
+    @property
+    def pid(self) -> int:
+        """The process id as seen from here. Raises :class:`LabError` once the process has ended."""
+        with open(f"/proc/self/fdinfo/{self._pidfd}", encoding="ascii") as file:
+            pid = next(int(line.split()[1]) for line in file if line.startswith("Pid:"))
+        if pid <= 0:
+            raise LabError(f"{self._name} has ended: it has no process id any more")
+        return pid
+
+    def poll(self) -> int | None:
+        """Returns the exit status, negative for a signal, or ``None`` while the program runs."""
+        return self.poll_for(0.0)
+
+    def wait(self, timeout: float) -> int:
+        """Waits for the end and returns the exit status. Raises :class:`LabError` after `timeout` seconds."""
+        status = self.poll_for(timeout)
+        if status is None:
+            raise LabError(f"{self._name} still runs after {timeout:g} s")
+        return status
+
+    def poll_for(self, seconds: float) -> int | None:
+        """Like :meth:`poll`, but waits up to `seconds` for the end."""
+        end = time.monotonic() + seconds
+        while True:
+            # In short pieces, so that several threads can wait.
+            left = end - time.monotonic()
+            with self._lock:
+                if self._status is None:
+                    self._receive(max(0.0, min(left, 0.05)))
+                if self._status is not None or left <= 0:
+                    return self._status
+
+    def _receive(self, seconds: float) -> None:
+        self._connection.settimeout(seconds)
+        try:
+            answer = self._connection.recv(1000)
+        except (TimeoutError, BlockingIOError):
+            return
+        except ConnectionError:
+            answer = b""
+        # Without an answer the network has ended, and its processes with it.
+        self._status = json.loads(answer)["status"] if answer else -signal.SIGKILL
+        self._connection.close()
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the program and its children."""
+        # Without the lock: a signal handler may call this while its thread waits.
+        if self._status is None:
+            with contextlib.suppress(OSError):  # It has just ended.
+                self._connection.send(json.dumps({"signal": int(number)}).encode())
+
+    def stop(self, timeout: float = 5.0) -> int:
+        """Ends the program: SIGTERM, and after `timeout` seconds SIGKILL. Returns the exit status."""
+        self.signal(signal.SIGTERM)
+        status = self.poll_for(timeout)
+        if status is None:
+            self.signal(signal.SIGKILL)
+            status = self.wait(timeout)
+        return status
+
+    def output(self) -> str:
+        """Returns what the program has written so far."""
+        return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+
+    def wait_for(self, text: str, timeout: float = 20.0) -> None:
+        """Waits until the output contains `text`. Raises :class:`LabError` if the program ends, or after `timeout` seconds."""
+        end = time.monotonic() + timeout
+        while True:
+            # The status first: a program that has ended writes nothing more.
+            status = self.poll()
+            output = self.output()
+            if text in output:
+                return
+            if status is not None:
+                raise LabError(f"{self._name} ended with status {status}: {_tail(output)}")
+            if time.monotonic() > end:
+                raise LabError(f"{self._name} has not written {text!r} after {timeout:g} s: {_tail(output)}")
+            time.sleep(0.02)
+
+    def __del__(self) -> None:
+        self._connection.close()
+        os.close(self._pidfd)
+
+
+class Node:
+    """A host or a switch: its namespaces, its interfaces, and programs that run there."""
+
+    def __init__(self, name: str, interfaces: Mapping[int, str], *, cpu: int | None = None) -> None:
+        self.name = name
+        self.interfaces = dict(interfaces)
+        """The name of the interface at each port."""
+        self.links: dict[int, Link] = {}
+        """The link at each port."""
+        self.macs: dict[int, str] = {}
+        """The MAC address of each port."""
+        self.peers: dict[int, tuple[Node, str]] = {}
+        """The node and the interface at the other end of each port's veth pair, once the network is up."""
+        self.cpu = cpu
+        """The processor for programs that ask for none."""
+        self.folder = Path()
+        """For the logs of programs."""
+        self.runtime = Path()
+        """Short path of a private folder, for sockets."""
+        self._logs = 0
+        self._processes: list[Process] = []
+        """Keeps those that run: a process whose object is gone ends."""
+
+    @property
+    def pid(self) -> int:
+        """The id of the process that holds the namespaces, as seen from here: for ``nsenter --target``, ``/proc/PID/ns``."""
+        with self._connect() as connection:
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        pid: int = struct.unpack("iII", credentials)[0]
+        return pid
+
+    def interface(self, port: int) -> str:
+        """Returns the interface of a port. Raises :class:`LabError` if no link leads there."""
+        if port not in self.interfaces:
+            have = ", ".join(map(str, sorted(self.interfaces))) or "none"
+            raise LabError(f"{self.name} has no port {port}; ports with links: {have}")
+        return self.interfaces[port]
+
+    # ---- programs ----
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float = 30.0,
+        check: bool = True,
+        cpu: int | None = None,
+        env: Mapping[str, str] | None = None,
+        input: str = "",
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a program to its end and returns its output. `env` adds to the environment, `input` is its standard input.
+
+        Raises :class:`LabError` if it cannot start, if it runs longer than `timeout` seconds (it is then killed), or, with
+        `check`, if its status is not 0.
+        """
+        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+            stdin.write(input.encode())
+            stdin.seek(0)
+            process = self.start(argv, (stdin.fileno(), stdout.fileno(), stderr.fileno()), cpu=cpu, env=env)
+            status = process.poll_for(timeout)
+            if status is None:
+                process.signal(signal.SIGKILL)
+                process.wait(5.0)
+            texts = []
+            for file in (stdout, stderr):
+                file.seek(0)
+                texts.append(file.read().decode("utf-8", "replace"))
+        command = f"{self.name}: {' '.join(argv)}"
+        if status is None:
+            raise LabError(f"{command}: still ran after {timeout:g} s and was killed: {_tail(''.join(texts))}")
+        if check and status != 0:
+            raise LabError(f"{command}: status {status}: {_tail(''.join(texts))}")
+        return subprocess.CompletedProcess(list(argv), status, texts[0], texts[1])
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        log: Path | None = None,
+        cpu: int | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Process:
+        """Starts a program in the background, with its output in the file `log`. `env` adds to the environment.
+
+        The program ends when the :class:`Process` is stopped, and at the latest with the network.
+        """
+        if log is None:
+            self._logs += 1
+            log = self.folder / f"{self.name}-{os.path.basename(argv[0])}-{self._logs}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.devnull, "rb") as stdin, open(log, "wb") as out:
+            process = self.start(argv, (stdin.fileno(), out.fileno(), out.fileno()), cpu=cpu, env=env, log=log)
+        self._processes = [other for other in self._processes if other.poll() is None] + [process]
+        return process
+
+    def start(
+        self,
+        argv: Sequence[str],
+        descriptors: tuple[int, int, int],
+        *,
+        cpu: int | None = None,
+        env: Mapping[str, str] | None = None,
+        log: Path | None = None,
+    ) -> Process:
+        """Starts a program with these descriptors as standard input, output and error. Raises :class:`LabError`.
+
+        The program ends when nothing refers to the :class:`Process` any more.
+        """
+        request = {
+            "op": "run",
+            "argv": list(argv),
+            "env": {**os.environ, **(env or {})},
+            "cwd": os.getcwd(),
+            "cpu": self.cpu if cpu is None else cpu,
+        }
+        connection = self._connect()
+        try:
+            socket.send_fds(connection, [json.dumps(request).encode()], descriptors)
+            text, received, _, _ = socket.recv_fds(connection, 100_000, 1)
+        except OSError as error:
+            connection.close()
+            raise LabError(f"{self.name}: the network has ended, or does not answer: {error}") from error
+        answer = json.loads(text) if text else {"error": "the network has ended"}
+        if "error" in answer:
+            connection.close()
+            raise LabError(f"{self.name}: {' '.join(argv)}: {answer['error']}")
+        return Process(f"{self.name}: {' '.join(argv)}", connection, received[0], log or Path(os.devnull))
+
+    # ---- requests to the agent ----
+
+    def write(self, path: str, value: object) -> None:
+        """Writes a file below /proc or /sys as seen in the node."""
+        self._ask("write", path=path, value=str(value))
+
+    def netlink(self, method: str, *args: object, **kwargs: object) -> None:
+        """Calls a method of pyroute2's ``IPRoute`` in the node: ``netlink("link", "set", index="eth0", state="up")``.
+
+        An interface may be given by name as `index`, `ifindex`, `master` or `oif`.
+        """
+        self._ask("netlink", method=method, args=list(args), kwargs=kwargs)
+
+    def set_offloads(self, interface: str, *, gro: bool = False) -> None:
+        """Turns off what a cable does not do, checksums and segmentation by hardware; `gro` also selects reception by NAPI."""
+        self._ask("offloads", interface=interface, gro=gro)
+
+    def is_running(self, interface: str) -> bool:
+        """Returns whether frames can pass an interface."""
+        return bool(self._ask("is_running", interface=interface))
+
+    def packet_socket(self, port: int) -> socket.socket:
+        """Returns a raw packet socket at a port: ``send`` sends a frame from there, ``recv`` receives what passes, in both directions."""
+        _, descriptors = self._request("packet_socket", interface=self.interface(port))
+        return socket.socket(fileno=descriptors[0])
+
+    def set_cpu_of_reception(self, interface: str, cpu: int) -> None:
+        """Lets one processor do the kernel's work for frames that arrive at an interface (receive packet steering)."""
+        # Groups of 32 processors, the last ones first.
+        self.write(f"/sys/class/net/{interface}/queues/rx-0/rps_cpus", f"{1 << cpu % 32:x}" + ",00000000" * (cpu // 32))
+
+    def receive_in_thread(self, interface: str, cpu: int) -> None:
+        """Lets a thread of the kernel on this processor receive the frames of an interface that receives by NAPI.
+
+        Native XDP on a veth, and a veth with GRO, otherwise receive where the sender runs.
+        """
+        before = _napi_threads(interface)
+        self.write(f"/sys/class/net/{interface}/threaded", 1)
+        for pid in _napi_threads(interface) - before:
+            try:
+                os.sched_setaffinity(pid, {cpu})
+            except OSError as error:
+                raise LabError(f"{self.name}: the thread napi/{interface}-… cannot be moved: {error.strerror}") from error
+
+    def _connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.settimeout(ANSWER_SECONDS)
+        try:
+            connection.connect(str(self.runtime / f"{self.name}.sock"))
+        except OSError as error:
+            connection.close()
+            raise LabError(f"{self.name}: its network is not up: {error.strerror}") from error
+        return connection
+
+    def _ask(self, op: str, **request: object) -> Any:
+        """Returns the result of a request to the agent."""
+        return self._request(op, **request)[0].get("result")
+
+    def _request(self, op: str, **request: object) -> tuple[dict[str, Any], list[int]]:
+        """Returns the answer of the agent, and the descriptors that came with it."""
+        with self._connect() as connection:
+            try:
+                connection.send(json.dumps({"op": op, **request}).encode())
+                text, descriptors, _, _ = socket.recv_fds(connection, 100_000, 1)
+            except OSError as error:
+                raise LabError(f"{self.name}: {op}: the network does not answer: {error}") from error
+        answer: dict[str, Any] = json.loads(text) if text else {"error": "the network has ended"}
+        if "error" in answer:
+            what = " ".join(str(value) for value in request.values())
+            raise LabError(f"{self.name}: {op} {what}: {answer['error']}")
+        return answer, descriptors
+
+
+class Lab:
+    """A network that runs.
+
+        with Lab(Topology.load("pair.toml")) as lab:
+            print(lab.node("h1").run(["ping", "-c1", "10.0.0.2"]).stdout)
+
+    Each node has its own network namespace, and all their processes are in one PID namespace. The network ends with this
+    process, even after ``kill -9``: then the kernel ends its processes and removes its interfaces. Needs root, or a kernel
+    that allows user namespaces.
+    """
+
+    def __init__(self, topology: Topology, *, folder: Path | None = None) -> None:
+        """`folder` gets the logs of switches and programs; without it they are gone with the network.
+
+        Raises :class:`LabError` if the topology has faults or a type of switch cannot run here.
+        """
+        from .switches import types
+
+        topology.check()
+        self.topology = topology
+        self.links = topology.numbered()
+        self._folder = folder
+        self._nodes: dict[str, Node] = {}
+        self._switches: dict[str, SwitchType] = {}
+        self._wires = Node("_wires", {})
+        self._controller: Node | None = None
+        """Where programs reach the P4Runtime servers of all switches."""
+        self._agent: subprocess.Popen[bytes] | None = None
+        self._lifeline: socket.socket | None = None
+        self._lock: int | None = None
+        self.runtime = Path()
+        """The private folder of the running network."""
+        for name, ports in topology.ports().items():
+            spec = topology.hosts.get(name) or topology.switches[name]
+            node = Node(name, {port: f"eth{port}" for port in sorted(ports)}, cpu=spec.cpu)
+            node.links = ports
+            node.macs = {port: self._mac(name, interface) for port, interface in node.interfaces.items()}
+            self._nodes[name] = node
+        faults = []
+        for name, switch in topology.switches.items():
+            kind = types()[switch.type]
+            why = kind.missing()
+            if why is not None:
+                faults.append(f"{name} cannot be of type {switch.type}: {why}")
+            self._switches[name] = kind(self._nodes[name], switch, folder or Path())
+        self._servers = {name: switch.p4runtime for name, switch in self._switches.items() if switch.p4runtime is not None}
+        for name, address in self._servers.items():
+            first = next(other for other, its in self._servers.items() if its == address)
+            if first != name:
+                faults.append(f"{first} and {name} serve P4Runtime at {address}; controllers need an address for each")
+        if faults:
+            raise LabError("\n".join(faults))
+        if self._servers and CONTROLLER not in self._nodes:
+            self._nodes[CONTROLLER] = self._controller = Node(CONTROLLER, {})
+
+    def node(self, name: str) -> Node:
+        """Returns a host or switch. Raises :class:`LabError` if there is none of this name."""
+        if name not in self._nodes:
+            raise LabError(f"unknown node {name!r}; there are: {', '.join(self._nodes)}")
+        return self._nodes[name]
+
+    def running(self, name: str) -> SwitchType:
+        """Returns a switch, to configure it before :meth:`up` or to control it afterwards."""
+        if name not in self._switches:
+            raise LabError(f"unknown switch {name!r}; there are: {', '.join(self._switches) or 'none'}")
+        return self._switches[name]
+
+    def __enter__(self) -> Lab:
+        self.up()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.down()
+
+    def is_up(self) -> bool:
+        """Returns whether the network's processes live."""
+        return self._agent is not None and self._agent.poll() is None
+
+    def up(self) -> None:
+        """Creates the namespaces and links, starts the switches and runs the hosts' commands. Raises :class:`LabError`."""
+        if self._agent is not None:
+            raise LabError(f"network {self.topology.name} is already up")
+        try:
+            self._create()
+            self._connect()
+            self._address()
+            self._wait_for_links()
+            for switch in self._switches.values():
+                switch.start()
+            if self._controller is not None:
+                servers = [f"{address}={name}" for name, address in self._servers.items()]
+                argv = [sys.executable, "-m", "p4jet.lab._relay", str(self.runtime), *servers]
+                relay = self._controller.spawn(argv, log=self._controller.folder / "relay.log", env=python_environment())
+                relay.wait_for("ready")
+            self._write_state()
+            for host in self.topology.hosts.values():
+                for command in host.commands:
+                    self._nodes[host.name].run(["sh", "-c", command])
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self) -> None:
+        """Ends the network. Does nothing if it is not up."""
+        try:
+            if self.is_up():
+                for switch in reversed(self._switches.values()):
+                    switch.stop()
+        finally:
+            if self._lifeline is not None:
+                self._lifeline.close()
+            if self._agent is not None:
+                try:
+                    self._agent.wait(5.0)
+                except subprocess.TimeoutExpired:
+                    self._agent.kill()
+                    self._agent.wait(5.0)
+            for node in (*self._nodes.values(), self._wires):
+                while node._processes:
+                    node._processes.pop().poll_for(1.0)
+            if self._lock is not None:
+                shutil.rmtree(self.runtime, ignore_errors=True)
+                os.close(self._lock)
+            self._agent = self._lifeline = self._lock = None
+
+    # ---- steps of up ----
+
+    def _create(self) -> None:
+        """Starts the process that holds the network, and the agents of the nodes."""
+        self.runtime, self._lock = _new_runtime(self.topology.name)
+        folder = self._folder or self.runtime
+        folder.mkdir(parents=True, exist_ok=True)
+        for node in (*self._nodes.values(), self._wires):
+            node.runtime, node.folder = self.runtime, folder
+        for switch in self._switches.values():
+            switch.folder = folder
+        lines = ["127.0.0.1 localhost\n", "::1 localhost\n"]
+        for host in self.topology.hosts.values():
+            lines += [f"{address.partition('/')[0]} {host.name}\n" for _, address in host.port_addresses()]
+        (self.runtime / "hosts").write_text("".join(lines), encoding="ascii")
+        if importlib.util.find_spec("pyroute2") is None:
+            raise LabError("networks need the Python package pyroute2: pip install 'p4jet[lab]'")
+        if shutil.which("unshare") is None:
+            raise LabError("networks need the program unshare (package util-linux)")
+        command = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
+        if os.geteuid() != 0:
+            command += ["--user", "--map-root-user"]
+        self._lifeline, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        log = self.runtime / "agent.log"
+        with theirs, open(log, "wb") as out:
+            self._agent = subprocess.Popen(
+                [*command, sys.executable, "-m", "p4jet.lab._agent"],
+                stdin=theirs.fileno(), stdout=out, stderr=out, env={**os.environ, **python_environment()}, start_new_session=True,
+            )
+        self._lifeline.settimeout(30.0)
+        try:
+            config = {"runtime": str(self.runtime), "nodes": list(self._nodes)}
+            socket.send_fds(self._lifeline, [json.dumps(config).encode()], [own := os.pidfd_open(os.getpid())])
+            os.close(own)
+            text = self._lifeline.recv(1_000_000)
+        except OSError:
+            text = b""
+        answer: dict[str, Any] = json.loads(text) if text else {"error": _tail(log.read_text(errors="replace"))}
+        if "Traceback" in answer.get("error", ""):
+            raise LabError(f"the program that holds the network has failed: {answer['error']}")
+        if "error" in answer:
+            raise LabError(f"this system allows no network namespaces: {answer['error']}\n{_advice()}")
+        self._pids: dict[str, int] = answer["pids"]
+
+    def _connect(self) -> None:
+        """Creates the links: veth pairs, and where something has to emulate a link's properties, a wire between two pairs."""
+        ports: list[tuple[str, str]] = []
+        """The interfaces of the wires, with the properties of the direction that leaves there."""
+        for link in self.links:
+            (one, one_port), (other, other_port) = link.one, link.other
+            assert one_port is not None and other_port is not None
+            # Frames that leave a switch which emulates links need no wire.
+            towards = [
+                "" if sender in self._switches and self._switches[sender].emulates_links else link.describe()
+                for sender in (other, one)
+            ]
+            ends = [(one, one_port), (other, other_port)]
+            if any(towards):
+                for (name, port), properties in zip(ends, towards):
+                    self._pair((name, f"eth{port}"), ("_wires", f"w{len(ports)}"), link)
+                    ports.append((f"w{len(ports)}", properties))
+            else:
+                self._pair((one, f"eth{one_port}"), (other, f"eth{other_port}"), link)
+        if ports:
+            from .switches.p4jet import start_wires
+
+            start_wires(self._wires, ports, max(link.mtu or 0 for link in self.links))
+
+    def _pair(self, one: tuple[str, str], other: tuple[str, str], link: Link) -> None:
+        """Creates a veth pair between two nodes."""
+        sides = []
+        for name, interface in (one, other):
+            side: dict[str, object] = {"ifname": interface, "address": self._mac(name, interface)}
+            if name != "_wires":
+                side["net_ns_pid"] = self._pids[name]
+            sides.append(side)
+        self._wires.netlink("link", "add", kind="veth", peer=sides[1], **sides[0])
+        nodes = [self._wires if name == "_wires" else self._nodes[name] for name, _ in (one, other)]
+        for node, interface, peer, peer_interface in ((nodes[0], one[1], nodes[1], other[1]), (nodes[1], other[1], nodes[0], one[1])):
+            if node is not self._wires:
+                node.peers[int(interface[3:])] = (peer, peer_interface)
+            node.set_offloads(interface)
+            node.netlink("link", "set", index=interface, mtu=link.mtu or 1500, state="up")
+            # The kernel lets only the system's root bind its own work.
+            if node.cpu is not None and os.geteuid() == 0:
+                node.set_cpu_of_reception(interface, node.cpu)
+
+    def _mac(self, name: str, interface: str) -> str:
+        if name in self.topology.hosts:
+            return self.topology.mac(name, int(interface[3:]))
+        if name == "_wires":
+            number = int(interface[1:])
+            return f"02:02:00:00:{number >> 8:02x}:{number & 255:02x}"
+        number = list(self.topology.switches).index(name) + 1
+        return f"02:01:{number >> 8:02x}:{number & 255:02x}:{int(interface[3:]) >> 8:02x}:{int(interface[3:]) & 255:02x}"
+
+    def _address(self) -> None:
+        """Gives hosts their addresses, neighbours and routes."""
+        hosts = self.topology.hosts
+        everyone = [
+            (host.name, port, ipaddress.ip_interface(address)) for host in hosts.values() for port, address in host.port_addresses()
+        ]
+        for name, port, address in everyone:
+            node, interface = self._nodes[name], f"eth{port}"
+            if address.version == 6:
+                node.write(f"/proc/sys/net/ipv6/conf/{interface}/accept_dad", 0)
+                node.write(f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6", 0)
+                node.write("/proc/sys/net/ipv6/conf/lo/disable_ipv6", 0)
+            node.netlink("addr", "add", index=interface, address=str(address.ip), prefixlen=address.network.prefixlen)
+        for host in hosts.values():
+            if host.gateway is not None:
+                self._nodes[host.name].netlink("route", "add", dst="default", gateway=host.gateway)
+        if self.topology.static_arp:
+            for name, port, address in everyone:
+                for other, other_port, neighbour in everyone:
+                    if other != name and neighbour.ip in address.network:
+                        mac = self.topology.mac(other, other_port)
+                        # NUD_PERMANENT.
+                        self._nodes[name].netlink(
+                            "neigh", "replace", dst=str(neighbour.ip), lladdr=mac, ifindex=f"eth{port}", state=0x80
+                        )
+
+    def _wait_for_links(self) -> None:
+        """Waits until the kernel carries frames: an interface may drop them for up to a second after it was set up."""
+        end = time.monotonic() + 5.0
+        for node in self._nodes.values():
+            for interface in node.interfaces.values():
+                while not node.is_running(interface):
+                    if time.monotonic() > end:
+                        raise LabError(f"{node.name}: {interface} is not up after 5 s")
+                    time.sleep(0.01)
+
+    def _kind(self, name: str) -> str:
+        if name in self._switches:
+            return self._switches[name].name
+        return "host" if name in self.topology.hosts else CONTROLLER
+
+    def _write_state(self) -> None:
+        """Describes the network to `p4jet-lab`."""
+        state = {
+            "name": self.topology.name,
+            "pid": os.getpid(),
+            "folder": str(self._folder or self.runtime),
+            "nodes": {
+                name: {
+                    "type": self._kind(name),
+                    "pid": node.pid,
+                    "interfaces": node.interfaces,
+                    "addresses": self.topology.hosts[name].addresses if name in self.topology.hosts else [],
+                    "cpu": node.cpu,
+                }
+                for name, node in self._nodes.items()
+            },
+            "links": [[*link.one, *link.other, link.summary()] for link in self.links],
+        }
+        temporary = self.runtime / "state.new"
+        temporary.write_text(json.dumps(state, indent=1), encoding="utf-8")
+        temporary.rename(self.runtime / "state.json")
+
+
+@dataclass
+class Running:
+    """A network that runs in some process, as `p4jet-lab` sees it."""
+
+    name: str
+    pid: int
+    """Of the process that holds it."""
+    folder: Path
+    """Its logs."""
+    runtime: Path
+    nodes: dict[str, Node]
+    kinds: dict[str, str]
+    """``host``, or the type of the switch."""
+    addresses: dict[str, list[str]]
+    links: list[list[Any]]
+    """Node, port, node, port, properties."""
+
+    def node(self, name: str) -> Node:
+        """Returns a host or switch. Raises :class:`LabError` if there is none of this name."""
+        if name not in self.nodes:
+            raise LabError(f"unknown node {name!r}; network {self.name} has: {', '.join(self.nodes)}")
+        return self.nodes[name]
+
+
+def networks() -> list[Running]:
+    """Returns the networks of this user that are up, and removes what ended ones have left behind."""
+    found = []
+    with _all_locked() as base:
+        for runtime in sorted(path for path in base.iterdir() if path.is_dir()):
+            file = runtime / "state.json"
+            is_up = file.exists()
+            if not _is_held(runtime) or (is_up and not _lives(runtime)):
+                shutil.rmtree(runtime, ignore_errors=True)
+                continue
+            if not is_up:
+                # It is still being created.
+                continue
+            state = json.loads(file.read_text(encoding="utf-8"))
+            running = Running(state["name"], state["pid"], Path(state["folder"]), runtime, {}, {}, {}, state["links"])
+            for name, of in state["nodes"].items():
+                node = Node(name, {int(port): interface for port, interface in of["interfaces"].items()}, cpu=of["cpu"])
+                node.runtime, node.folder = runtime, running.folder
+                running.nodes[name] = node
+                running.kinds[name] = of["type"]
+                running.addresses[name] = [address.rpartition("@")[2] for address in of["addresses"]]
+            found.append(running)
+    return found
+
+
+def _base() -> Path:
+    """Returns the folder of all networks of this user, which only the user can enter."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    uid = os.geteuid()
+    base = Path(runtime) / "p4jet-lab" if runtime and os.access(runtime, os.W_OK) else Path("/tmp") / f"p4jet-lab-{uid}"
+    try:
+        base.mkdir(mode=0o700, exist_ok=True)
+        status = base.lstat()
+    except OSError as error:
+        raise LabError(f"{base}: {error.strerror}") from error
+    if base.is_symlink() or not base.is_dir() or status.st_uid != uid or status.st_mode & 0o077:
+        raise LabError(f"{base} must be a folder that only user {uid} can enter; remove it")
+    return base
+
+
+@contextlib.contextmanager
+def _all_locked() -> Iterator[Path]:
+    """Keeps networks from being created and removed meanwhile."""
+    base = _base()
+    lock = os.open(base / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield base
+    finally:
+        os.close(lock)
+
+
+def _new_runtime(name: str) -> tuple[Path, int]:
+    """Creates the folder of a network, and takes the lock that says that the network is up."""
+    with _all_locked() as base:
+        runtime = Path(tempfile.mkdtemp(prefix=f"{name[:12]}-", dir=base))
+        if len(str(runtime)) > 70:
+            runtime.rmdir()
+            raise LabError(f"{runtime} is too long for the path of a socket: set XDG_RUNTIME_DIR to a shorter folder")
+        lock = os.open(runtime / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    return runtime, lock
+
+
+def _lives(runtime: Path) -> bool:
+    """Whether the first process of a network runs."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        try:
+            connection.connect(str(runtime / "_wires.sock"))
+        except OSError:
+            return False
+    return True
+
+
+def _is_held(runtime: Path) -> bool:
+    """Whether the process that created a network, or a child of it, still runs."""
+    try:
+        lock = os.open(runtime / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def python_environment() -> dict[str, str]:
+    """Returns what lets a Python program find this package, however this one found it."""
+    package = str(Path(__file__).resolve().parents[2])
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))}
+
+
+def _napi_threads(interface: str) -> set[int]:
+    """Returns the threads that receive for interfaces of this name, in any namespace."""
+    found = set()
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal():
+            try:
+                name = (process / "comm").read_text()
+            except OSError:
+                # The process has just ended.
+                continue
+            if name.startswith(f"napi/{interface}-"):
+                found.add(int(process.name))
+    return found
+
+
+def _advice() -> str:
+    """What a system that refuses namespaces lacks."""
+    if os.geteuid() == 0:
+        return "root needs CAP_SYS_ADMIN and CAP_NET_ADMIN: in a container, run it with --privileged"
+    for file, wanted, remedy in (
+        ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
+        ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+        ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl kernel.apparmor_restrict_unprivileged_userns=0"),
+    ):
+        path = Path(file)
+        if path.exists() and path.read_text().strip() == wanted:
+            return f"users may not create user namespaces here ({file} is {wanted}): run p4jet-lab as root, or `sudo {remedy}`"
+    return "run p4jet-lab as root, or allow user namespaces"
+
+
+def _tail(text: str) -> str:
+    return text.strip()[-LOG_SHOWN:] or "(no output)"

@@ -1,0 +1,159 @@
+"""Rule updates under traffic: how long until frames follow a changed rule, and how many changes a second are accepted.
+
+This follows the study in `data/thesis.json`. Frames flow from port 1 to port 2. The controller takes T1, redirects them to port 3,
+and takes T2. T3 is when the last frame arrives from port 2, T4 when the first arrives from port 3, by the kernel's time stamps. All
+times are of one clock. Response time is T4 - T1, update rate 1 / (T2 - T1). Updates go back and forth between the two ports.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import stats
+from .dut import Bed, DeviceUnderTest
+from .errors import LabError
+from .rules import KINDS, Rules
+from .runner import Experiment, Run
+from .switches import types
+from .tester import DST, SRC, Trace
+from .thesis import FRAMING
+
+GAP_SECONDS = (0.1, 0.2)
+"""Random time between two updates, so that they hit no rhythm of the switch."""
+CALL_SECONDS = 0.05
+"""Time for one update. Traffic lasts long enough for all of them."""
+RECORDS_MAX = 100_000
+"""Frames that a run records at most, about; at higher rates it records a part of them."""
+PORTS = (2, 3)
+"""The ports between which a rule changes."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure."""
+
+    switches: Sequence[str]
+    kinds: Sequence[str] = ("exact", "lpm", "ternary", "register")
+    sizes: Sequence[int] = (256, 1000, 1500)
+    rates: Sequence[int] = (10, 50, 100)
+    """Offered Mbit/s, framing included. The study's cards took 100 to 6000."""
+    updates: int = 20
+    """Of one run: as many as the study has repetitions."""
+    repetitions: int = 6
+    switch_cpu: int = 0
+    tester_cpu: int = 1
+
+
+def experiment(options: Options, bed: Bed) -> Experiment:
+    """Returns the experiment. `bed` has three links."""
+
+    def skip(values: dict[str, object]) -> str | None:
+        kind = types()[str(values["switch"])]
+        return None if values["kind"] in kind.rule_kinds else f"{kind.title} has no {values['kind']} rules"
+
+    def measure(run: Run) -> None:
+        rules = Rules(str(run.values["kind"]), 1)
+        with bed.use(str(run.values["switch"]), lambda switch: switch.set_rules(rules), variant=rules.kind) as dut:
+            rate = int(str(run.values["rate"])) * 1e6
+            point(run, dut, rules, int(str(run.values["size"])), rate, options.updates)
+
+    return Experiment(
+        "update",
+        {
+            "size": list(options.sizes),
+            "rate": list(options.rates),
+            "kind": list(options.kinds or KINDS),
+            "switch": list(options.switches),
+        },
+        {"tester": measure},
+        repetitions=options.repetitions,
+        timeout=120,
+        skip=skip,
+        source=repr(options),
+    )
+
+
+def point(run: Run, dut: DeviceUnderTest, rules: Rules, size: int, rate: float, updates: int) -> None:
+    """Measures one kind of rule, frame size and offered rate in bits per second."""
+    tester = dut.tester(back=(SRC, DST))
+    switch = dut.switch
+    assert switch is not None
+    switch.update_rule(0, PORTS[0])
+    trace = Trace(dut.folder / "update.pcap", size, clients=1).write(rules.addresses())
+    pps = rate / 8 / (size + FRAMING)
+    seconds = 0.5 + updates * (GAP_SECONDS[1] + CALL_SECONDS)
+    every = 1
+    while 2 * pps * seconds / every > RECORDS_MAX:
+        every *= 2
+    calls: list[tuple[int, int, int]] = []
+    faults: list[LabError] = []
+    stop = threading.Event()
+    chance = random.Random(run.seed)
+
+    def update() -> None:
+        # After the warm-up of the traffic.
+        stop.wait(0.3)
+        for number in range(updates):
+            if stop.wait(chance.uniform(*GAP_SECONDS)):
+                return
+            to = PORTS[1 - number % 2]
+            before = time.time_ns()
+            try:
+                switch.update_rule(0, to)
+            except LabError as error:
+                faults.append(error)
+                return
+            calls.append((before, time.time_ns(), to))
+
+    updater = threading.Thread(target=update, daemon=True)
+    updater.start()
+    try:
+        others = [dut.node.interface(port) for port in PORTS]
+        measured, frames = tester.watch(trace, seconds, pps, every=every, others=others)
+    finally:
+        stop.set()
+        updater.join(30)
+    if faults:
+        raise faults[0]
+    answered = responses(frames, calls)
+    if not answered:
+        raise LabError(f"no update of {len(calls)} took effect while frames flowed")
+    run.metric("updates", len(answered), "updates")
+    run.metric("offered_rate", measured.offered_pps / 1e3, "kpps")
+    run.metric("frame_interval", 1e3 * every / measured.offered_pps, "ms")
+    times = [1e3 * (first - before) / 1e9 for before, _, first, _ in answered]
+    run.sample("response_time", times, "ms")
+    run.metric("response_time_mean", stats.mean(times), "ms")
+    run.metric("response_time_sd", stats.sd(times), "ms")
+    run.metric("response_time_median", stats.median(times), "ms")
+    run.metric("interruption", stats.median([1e3 * (first - last) / 1e9 for _, _, first, last in answered]), "ms")
+    calls_ms = [1e3 * (after - before) / 1e9 for before, after, _, _ in answered]
+    run.metric("update_time", stats.median(calls_ms), "ms")
+    run.metric("update_rate", 1e3 / stats.median(calls_ms), "updates/s")
+
+
+def responses(
+    frames: npt.NDArray[Any], calls: Sequence[tuple[int, int, int]]
+) -> list[tuple[int, int, int, int]]:
+    """Returns T1, T2, T4 and T3 in nanoseconds of each update that took effect before the next.
+
+    `frames` are those of :meth:`Tester.watch`, where interface 1 is port 2 and interface 2 is port 3; `calls` have T1, T2 and the
+    new port of each update.
+    """
+    arrived = frames[frames["left"] == 0]
+    found = []
+    for number, (before, after, to) in enumerate(calls):
+        until = calls[number + 1][0] if number + 1 < len(calls) else np.iinfo(np.int64).max
+        new = arrived["time"][(arrived["interface"] == PORTS.index(to) + 1) & (arrived["time"] > before) & (arrived["time"] < until)]
+        old = arrived["time"][(arrived["interface"] == 2 - PORTS.index(to)) & (arrived["time"] < until)]
+        if len(new) and len(old):
+            found.append((before, after, int(new.min()), int(old.max())))
+    return found

@@ -1,0 +1,218 @@
+"""The experiments: traces, the tester, and a tiny comparison of two switches in real namespaces."""
+
+import csv
+import os
+import re
+import struct
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import PROGRAMS
+from p4jet.lab import LabError, compare, gateway_workload, probe, scale, sweep, update
+from p4jet.lab.cli import main
+from p4jet.lab.dut import Bed, DeviceUnderTest, available
+from p4jet.lab.rules import Rules
+from p4jet.lab.runner import execute
+from p4jet.lab.store import Store
+from p4jet.lab.switches.p4jet import binary
+from p4jet.lab.tester import DST, SRC, Measurement, Trace
+from p4jet.lab.thesis import FRAMING
+
+needs_p4jet = pytest.mark.skipif(binary() is None, reason="there is no p4jet: set P4JET or build it")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces on chosen processors need root")
+
+
+def checksum(data: bytes) -> int:
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+# ---- without a network ----
+
+
+def test_a_trace_has_valid_frames_of_each_client_and_flow(tmp_path: Path) -> None:
+    trace = Trace(tmp_path / "t.pcap", 130, clients=300, flows=2).write(np.array([0x40000000, 0x40000100], dtype=np.uint32))
+    frames = list(probe.frames(str(trace.path)))
+    assert len(frames) == 600 and {len(frame) for frame in frames} == {130}
+    assert all(checksum(frame[14:34]) == 0xFFFF for frame in frames)
+    assert len({(frame[26:30], frame[34:36]) for frame in frames}) == 600
+    assert frames[0][:12] == probe.mac(DST) + probe.mac(SRC)
+    assert [frame[30:34].hex() for frame in frames[:3]] == ["40000000", "40000100", "40000000"]
+    assert int.from_bytes(frames[0][16:18], "big") == 116 and int.from_bytes(frames[0][38:40], "big") == 96
+
+
+def test_a_trace_that_cannot_be_sent_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="found 59, expected 60"):
+        Trace(tmp_path / "t.pcap", 59).write()
+    with pytest.raises(LabError, match="2000000 clients"):
+        Trace(tmp_path / "t.pcap", 64, clients=2_000_000).write()
+
+
+def test_rates_with_and_without_framing() -> None:
+    # 13.2 million frames of 64 bytes per second, as the thesis's generator sent.
+    measured = Measurement(64, 1.0, sent=1000, received=950, offered_pps=13.2e6, received_pps=12.5e6, rate=None)
+    assert measured.loss == pytest.approx(0.05) and not measured.is_limited
+    assert measured.offered(FRAMING) == pytest.approx(13.2e6 * 8 * 88)
+    assert measured.throughput() == pytest.approx(12.5e6 * 8 * 64)
+    assert Measurement(64, 1.0, 1000, 995, 1e3, 1e3, None).is_limited
+    assert Measurement(64, 1.0, 1000, 1000, 900.0, 900.0, 1000.0).is_limited
+
+
+@pytest.mark.parametrize("types", range(1, 12))
+def test_a_quick_comparison_takes_less_than_five_minutes(types: int) -> None:
+    options = compare.Options([f"s{number}" for number in range(types)]).quick()
+    runs = options.repetitions * len(options.sizes) * (types + 1)
+    starts = options.repetitions * (types + 1) * compare.START_SECONDS
+    seconds = starts + runs * (compare.POINT_SECONDS + options.seconds * compare.TRAFFIC_SHARE)
+    assert options.sizes == [64, 512, 1500] and seconds <= 300
+
+
+def test_responses_of_updates() -> None:
+    kinds = [("time", "<i8"), ("number", "<u8"), ("interface", "<u2"), ("left", "u1"), ("good", "u1")]
+    # Interface 0 sends, 1 is port 2, 2 is port 3. The update at 100 takes effect at 130, that at 200 never.
+    frames = np.array([(90, 1, 0, 1, 1), (95, 1, 1, 0, 1), (120, 2, 1, 0, 1), (130, 3, 2, 0, 1), (140, 4, 2, 0, 1)], dtype=kinds)
+    assert update.responses(frames, [(100, 105, 3), (200, 210, 2)]) == [(100, 105, 130, 120)]
+
+
+def test_rules_have_addresses_of_their_own() -> None:
+    assert Rules("exact", 3).addresses().tolist() == [0x40000000, 0x40000001, 0x40000002]
+    lpm = Rules("lpm", 1 << 20)
+    assert lpm.address(257) == "64.1.1.0" and int(lpm.addresses()[-1]) == 0x4FFFFF00
+    with pytest.raises(LabError, match="found 0, expected 1 to"):
+        Rules("ternary", 0)
+
+
+def test_the_most_rules_are_found_by_halving(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    class Switch:
+        def set_rules(self, rules: Rules) -> None:
+            tried.append(rules.count)
+            if rules.count > 300:
+                raise LabError("out of memory")
+
+    class Dut:
+        def tester(self, **_: object) -> None:
+            return None
+
+    class FakeBed:
+        @contextmanager
+        def use(self, name: str, prepare, *, variant: str):
+            prepare(Switch())
+            yield Dut()
+
+    # The switch drops the last of its rules silently if it has more than 100.
+    monkeypatch.setattr(scale, "check", lambda dut, tester, rules, size: "1 of 3 frames were lost" if rules.count > 100 else None)
+    assert scale.limit(FakeBed(), "p4jet", "exact", scale.Options(["p4jet"], rules_max=1000)) == 62
+    assert tried == [1000, 500, 250, 125, 62]
+    monkeypatch.setattr(scale, "check", lambda *_: "nothing arrives")
+    with pytest.raises(LabError, match="works with no number of exact rules: .*1 rules: nothing arrives"):
+        scale.limit(FakeBed(), "p4jet", "exact", scale.Options(["p4jet"], rules_max=8))
+
+
+def test_gateway_workloads_are_reproducible(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        gateway_workload.write(tmp_path / name, "outbound", 100, 114, packets=50)
+    for file in ("entries.cmd", "entries.swx", "packets.pcap"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+    assert {len(frame) for frame in probe.frames(str(tmp_path / "a" / "packets.pcap"))} == {110}
+    with pytest.raises(LabError, match="found 113 bytes, expected at least 114"):
+        gateway_workload.write(tmp_path / "c", "outbound", 100, 113)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["compare", "--sizes", "64,x"], "`x`: expected a whole number from 60 to 1500"),
+        (["compare", "--seconds", "nan"], "`nan`: expected a number from 0.05 to 600"),
+        (["scale", "--kinds", "register"], "`register`: expected one of exact, lpm, ternary"),
+        (["sweep", "--workloads", "l4"], "`l4`: expected one of gateway-inbound"),
+    ],
+)
+def test_wrong_options_are_refused(arguments: "list[str]", expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert expected in capsys.readouterr().err
+
+
+def test_unknown_switches_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--switches", "tofino"]) == 1
+    assert "unknown switch type tofino; there are: p4jet" in capsys.readouterr().err
+    assert available(["linux-forwarding", "bridge"], "mac-mirror")[1].keys() == {"bridge"}
+
+
+def test_peers_of_a_sweep_report_a_rate(tmp_path: Path) -> None:
+    commands, capture = tmp_path / "entries.cmd", tmp_path / "packets.pcap"
+    assert sweep.peer('echo hello; echo "{\\"mpps\\": $DURATION}"', commands, capture, 2.5) == 2.5
+    for command, expected in (("echo hello", "must be a JSON object with `mpps`"), ("exit 3", "exit 3"), ("true", "must be a JSON object")):
+        with pytest.raises(LabError, match=expected):
+            sweep.peer(command, commands, capture, 1)
+
+
+@needs_p4jet
+def test_a_sweep_has_the_points_of_its_axes(tmp_path: Path) -> None:
+    options = sweep.Options(["l2"], [10, 20], [64, 128], [1], repetitions=1, seconds=0.02, programs=PROGRAMS)
+    with Store(tmp_path / "r.sqlite") as store:
+        session = execute(sweep.experiment(options, tmp_path), store, progress=lambda line: None)
+        rows = store.rows(session=session)
+    points = [(row["values"]["entries"], row["values"]["size"], row["status"]) for row in rows]
+    assert points == [(10, 64, "ok"), (20, 64, "ok"), (10, 128, "ok")]
+    assert all(row["metrics"]["rate"].value > 0.01 and row["metrics"]["wire_rate"].quality == "modelled" for row in rows)
+
+
+# ---- in namespaces ----
+
+
+@needs_p4jet
+@needs_root
+def test_a_tiny_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["compare", "--switches", "p4jet,linux-forwarding", "--sizes", "128", "--seconds", "0.2", "--repetitions", "1"]
+    arguments += ["--latency-rate", "2000", "--clients", "100", "--out", str(tmp_path / "out"), "--store", str(tmp_path / "r.sqlite")]
+    assert main(arguments) == 0, capsys.readouterr()
+    with open(tmp_path / "out" / "runs.csv", encoding="utf-8") as file:
+        rows = {row["switch"]: row for row in csv.DictReader(file)}
+    assert rows.keys() == {"cable", "p4jet", "linux-forwarding"}
+    for name, row in rows.items():
+        figures = {key.partition(" (")[0]: value for key, value in row.items()}
+        number = {key: float(value) for key, value in figures.items() if re.fullmatch(r"-?[0-9.]+(e[-+]\d+)?", value)}
+        assert number["check_bad_mac"] == number["check_lost"] == number["latency_bad_mac"] == 0, name
+        assert number["latency_loss"] <= 1, name
+        assert 0 < number["latency_min"] <= number["latency_p25"] <= number["latency_p50"] <= number["latency_p99"] <= number["latency_max"]
+        assert 0 < number["throughput_of_frames"] < number["throughput"]
+        assert number["throughput"] / number["throughput_of_frames"] == pytest.approx((128 + FRAMING) / 128)
+    report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    for text in ("Noise floor", "limited by the generator", "thesis, Table 8, P4-DPDK, CX5: loss (%) | 78.24", "How the environments differ"):
+        assert text in report
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "data:image/svg+xml;base64," in page and "src=\"plots/" not in page
+
+
+@needs_p4jet
+@needs_root
+def test_the_check_notices_wrong_addresses_and_lost_frames(tmp_path: Path) -> None:
+    trace = Trace(tmp_path / "t.pcap", 64, clients=5).write()
+    other = "02:00:00:00:00:07"
+    with DeviceUnderTest("p4jet", tmp_path, lambda switch: switch.mac_mirror(1, DST, other), switch_cpu=0, tester_cpu=0) as dut:
+        checked = dut.tester().check(trace)
+        assert (checked.sent, checked.received, checked.bad_mac) == (5, 5, 5)
+        assert checked.fault() == f"5 of 5 frames came back with wrong MAC addresses: {other} from {DST}"
+        lost = Trace(tmp_path / "l.pcap", 64, clients=2, dst="02:00:00:00:00:09").write()
+        assert dut.tester().check(lost, seconds=1).fault() is not None
+
+
+@needs_p4jet
+@needs_root
+def test_updates_take_effect_under_traffic(tmp_path: Path) -> None:
+    options = update.Options(["p4jet"], ["exact"], [256], [5], updates=6, repetitions=1, switch_cpu=0, tester_cpu=0)
+    with Store(tmp_path / "r.sqlite") as store, Bed(tmp_path / "bed", switch_cpu=0, tester_cpu=0, links=3) as bed:
+        session = execute(update.experiment(options, bed), store, progress=lambda line: None)
+        rows = store.rows(session=session)
+    assert [row["reason"] for row in rows] == [""]
+    # A busy machine delays some beyond the next one.
+    assert 3 <= rows[0]["metrics"]["updates"].value <= 6
+    assert 0 < rows[0]["metrics"]["response_time_median"].value < 1000
