@@ -444,8 +444,63 @@ fn t_7_a_client_that_vanishes_frees_its_id() {
     switch.primary(&client);
 }
 
+#[test]
+fn t_7_a_request_ends_when_its_time_is_over() {
+    let switch = Switch::start("t7late");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let info = p4info(PROGRAM);
+    let write = |dst| {
+        let insert = update(v1::UpdateType::Insert, forward(&info, dst, &[1]));
+        write_request(vec![insert]).encode_to_vec()
+    };
+    let time = Some(Duration::from_millis(300));
+    // Its message is incomplete; later requests of the client wait for it until then.
+    let half = client.begin("Write", &write(7), time).unwrap();
+    let begun = Instant::now();
+    client.write(&write_request(Vec::new())).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    expect(half.give_up(), Code::DeadlineExceeded, "`grpc-timeout`");
+    expect(client.begin("Read", &[8, 1], time).unwrap().give_up(), Code::DeadlineExceeded, "`grpc-timeout`");
+    // It waits for its turn.
+    let first = client.begin("Write", &write(8), None).unwrap();
+    let second = client.begin("Write", &write(9), time).unwrap();
+    expect(second.finish(), Code::DeadlineExceeded, "`grpc-timeout`");
+    first.finish().unwrap();
+    client.begin("Write", &write(10), Some(LONG)).unwrap().finish().unwrap();
+    assert_eq!(forwarded(&client), [(8, 1), (10, 1)]);
+}
+
 // --------------------------------------------------------------------------------------------------------------------------------
 // Arbitration
+
+#[test]
+fn a_22_an_id_is_free_when_its_old_stream_ends_a_little_later() {
+    let switch = Switch::start("a22");
+    let (old, new) = (switch.client(), switch.client());
+    let mut first = switch.primary(&old);
+    std::thread::scope(|threads| {
+        let again = threads.spawn(|| {
+            let mut stream = new.stream().unwrap();
+            let update = stream.arbitrate(1, None, Some(1)).unwrap();
+            (status(&update), stream)
+        });
+        std::thread::sleep(Duration::from_millis(80));
+        // Others do not wait meanwhile.
+        let mut other = old.stream().unwrap();
+        assert_eq!(status(&other.arbitrate(1, None, Some(0)).unwrap()), Code::AlreadyExists);
+        assert!(!again.is_finished());
+        first.half_close();
+        let (standing, stream) = again.join().unwrap();
+        assert_eq!(standing, Code::Ok);
+        // A-3: an old stream that stays is no reason to wait for long.
+        let begun = Instant::now();
+        let late = old.stream().unwrap().arbitrate(1, None, Some(1));
+        expect(late, Code::InvalidArgument, "Election id already exists");
+        assert!((Duration::from_millis(200)..Duration::from_secs(5)).contains(&begun.elapsed()));
+        drop(stream);
+    });
+}
 
 #[test]
 fn a_1_before_arbitration_messages_are_dropped() {
@@ -1597,6 +1652,244 @@ fn p_10_and_p_11_reconcile_keeps_everything_or_changes_nothing() {
     // P-7.
     client.set_pipeline(&set_request(Action::VerifyAndCommit, PROGRAM, None)).unwrap();
     assert_eq!(read(), []);
+}
+
+/// The limits of groups are in P4Infos only, and so is the sign of a cell.
+#[test]
+fn p_11_reconcile_refuses_groups_over_their_limits_and_cells_that_read_otherwise() {
+    use v1::ConfigAction as Action;
+    let switch = Switch::start("p11groups");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    let plain = "action_selector(HashAlgorithm.crc16, 16, 14) paths;";
+    let base = with_selector()
+        .replace("@selector_size_semantics(\"sum_of_members\") action_selector(HashAlgorithm.crc16, 4096, 14) paths;", &format!("{plain} register<int<12>>(4) signed;"))
+        .replace("spread.apply();", "spread.apply(); signed.write(0, 5);");
+    assert!(base.contains("signed.write"));
+    let with = |new: &str| base.replace(plain, new);
+    let selector = |annotations: &str| with(&format!("{annotations} {plain}"));
+    let counted = selector("@selector_size_semantics(\"sum_of_members\") @max_group_size(5)");
+    let set = |action, program: &str| client.set_pipeline(&set_request(action, program, None));
+    let info = p4info(&base);
+    let id = |preamble: &Option<config::Preamble>| preamble.as_ref().unwrap().id;
+    let v1::EntityKind::TableEntry(entry) = forward(&info, 1, &[1]) else { panic!("an entry") };
+    let Some(v1::TableActionType::Action(action)) = entry.action.unwrap().r#type else { panic!("an action") };
+    let action_profile_id = id(&info.action_profiles[0].preamble);
+    let member = v1::ActionProfileMember { action_profile_id, member_id: 1, action: Some(action) };
+    let group = v1::ActionProfileGroup {
+        action_profile_id,
+        group_id: 7,
+        members: vec![v1::GroupMember { member_id: 1, weight: 4, watch_kind: None }],
+        max_size: 5,
+    };
+    let group = vec![
+        update(v1::UpdateType::Insert, v1::EntityKind::ActionProfileMember(member)),
+        update(v1::UpdateType::Insert, v1::EntityKind::ActionProfileGroup(group)),
+    ];
+    let profile = "`I.paths`";
+    for (updates, old, cases) in [
+        (
+            group.clone(),
+            &base,
+            vec![
+                (
+                    selector("@max_group_size(4)"),
+                    format!("group 7 of {profile}: `max_size` is 5, expected 0 to 4"),
+                ),
+                (
+                    selector("@selector_size_semantics(\"sum_of_members\") @max_member_weight(3)"),
+                    format!("group 7 of {profile}: found the weight 4, expected at most 3"),
+                ),
+            ],
+        ),
+        (
+            vec![one_shot(&info, 1, 4)],
+            &base,
+            vec![(
+                selector("@max_group_size(3)"),
+                format!("a one-shot of {profile}: the size of the group (weights) is 4, expected at most 3"),
+            )],
+        ),
+        (
+            (1..=5).map(|n| one_shot(&info, n, 4)).collect(),
+            &counted,
+            vec![(
+                base.clone(),
+                format!("{profile}: all groups together have the size 20 now, more than 16"),
+            )],
+        ),
+    ] {
+        set(Action::VerifyAndCommit, old).unwrap();
+        client.write(&write_request(updates)).unwrap();
+        for (new, words) in cases {
+            expect(set(Action::ReconcileAndCommit, &new), Code::InvalidArgument, &words);
+        }
+        set(Action::ReconcileAndCommit, &old.replace(plain, &format!("@unknown {plain}"))).unwrap();
+    }
+    set(Action::VerifyAndCommit, &base).unwrap();
+    client.write(&write_request(group)).unwrap();
+    set(Action::ReconcileAndCommit, &counted).unwrap();
+    // -5 is 0xffb without sign.
+    set(Action::VerifyAndCommit, &base).unwrap();
+    let cell = |value: u8| {
+        let data = Some(v1::P4Data { data: Some(v1::DataValue::Bitstring(Bytes::from(vec![value]))) });
+        let (register_id, index) = (id(&info.registers[0].preamble), Some(v1::Index { index: 2 }));
+        let cell = v1::RegisterEntry { register_id, index, data };
+        let update = update(v1::UpdateType::Modify, v1::EntityKind::RegisterEntry(cell));
+        client.write(&write_request(vec![update])).unwrap();
+    };
+    let unsigned = base.replace("register<int<12>>", "register<bit<12>>");
+    cell(0xfb);
+    let words = "register `I.signed`: cell 2 would have another value with the type in the new P4Info";
+    expect(set(Action::ReconcileAndCommit, &unsigned), Code::InvalidArgument, words);
+    cell(0x7b);
+    set(Action::ReconcileAndCommit, &unsigned).unwrap();
+}
+
+/// A program with entries of its own.
+const STARTED: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> type; }
+struct headers { ethernet_t ethernet; }
+struct metadata { }
+parser P(packet_in p, out headers h, inout metadata m, inout standard_metadata_t s) {
+    state start { p.extract(h.ethernet); transition accept; }
+}
+control V(inout headers h, inout metadata m) { apply {} }
+control I(inout headers h, inout metadata m, inout standard_metadata_t s) {
+    direct_counter(CounterType.packets) hits;
+    action send(bit<9> port) { s.egress_spec = port; }
+    table t {
+        key = { h.ethernet.type: ternary; }
+        actions = { send; NoAction; }
+        counters = hits;
+        size = 16;
+        entries = {
+            priority=100: 0x1100 &&& 0xff00: send(1);
+            priority=90: 0x2200 &&& 0xff00: send(2);
+            priority=80: 0x3300 &&& 0xff00: send(3);
+            priority=70: 0x4400 &&& 0xff00: send(4);
+        }
+    }
+    apply { t.apply(); }
+}
+control E(inout headers h, inout metadata m, inout standard_metadata_t s) { apply {} }
+control D(packet_out p, in headers h) { apply { p.emit(h.ethernet); } }
+control C(inout headers h, inout metadata m) { apply {} }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+#[test]
+fn p_10_and_p_11_reconcile_keeps_what_clients_changed_of_the_entries_of_the_program() {
+    use v1::ConfigAction as Action;
+    let switch = Switch::start("p11e");
+    let client = switch.client();
+    let _stream = switch.primary(&client);
+    client.set_pipeline(&set_request(Action::VerifyAndCommit, STARTED, None)).unwrap();
+    let info = p4info(STARTED);
+    let id = |preamble: &Option<config::Preamble>| preamble.as_ref().unwrap().id;
+    let table_id = id(&info.tables[0].preamble);
+    let action_id = info.actions.iter().find(|a| a.preamble.as_ref().unwrap().alias == "send").unwrap();
+    let action_id = id(&action_id.preamble);
+    let entry = |high: u8, priority, port: u8| {
+        let (value, mask) = (Bytes::from(vec![high, 0]), Bytes::from_static(&[0xff, 0]));
+        let ternary = Some(v1::FieldMatchType::Ternary(v1::Ternary { value, mask }));
+        let params = vec![v1::ActionParam { param_id: 1, value: Bytes::from(vec![port]) }];
+        let action = v1::TableActionType::Action(v1::Action { action_id, params });
+        v1::TableEntry {
+            table_id,
+            r#match: vec![v1::FieldMatch { field_id: 1, field_match_type: ternary }],
+            priority,
+            action: Some(v1::TableAction { r#type: Some(action) }),
+            ..Default::default()
+        }
+    };
+    let write = |kind, entry| {
+        client.write(&write_request(vec![update(kind, v1::EntityKind::TableEntry(entry))])).unwrap();
+    };
+    let read = || {
+        let pattern = v1::TableEntry { counter_data: Some(Default::default()), ..Default::default() };
+        let entities = vec![v1::Entity { entity: Some(v1::EntityKind::TableEntry(pattern)) }];
+        let found = client.read(&v1::ReadRequest { device_id: 1, entities, ..Default::default() }).unwrap();
+        let shown = |entity: v1::Entity| match entity.entity {
+            Some(v1::EntityKind::TableEntry(e)) => {
+                let Some(v1::FieldMatchType::Ternary(key)) = &e.r#match[0].field_match_type else { panic!() };
+                let Some(v1::TableActionType::Action(action)) = e.action.unwrap().r#type else { panic!() };
+                let counted = e.counter_data.unwrap().packet_count;
+                (key.value[0], e.priority, action.params[0].value[0], e.metadata, counted)
+            }
+            other => panic!("{other:?}"),
+        };
+        let mut found: Vec<_> = found.into_iter().map(shown).collect();
+        found.sort();
+        found
+    };
+    let changed = |port| v1::TableEntry {
+        metadata: Bytes::from_static(b"mine"),
+        counter_data: Some(v1::CounterData { packet_count: 7, byte_count: 0 }),
+        ..entry(0x22, 90, port)
+    };
+    write(v1::UpdateType::Modify, changed(9));
+    write(v1::UpdateType::Delete, entry(0x33, 80, 3));
+    let reconcile =
+        |program: &str| client.set_pipeline(&set_request(Action::ReconcileAndCommit, program, None));
+    let mine = Bytes::from_static(b"mine");
+    let of = |high, priority, port| (high, priority, port, Bytes::new(), 0);
+    let expected = [of(0x11, 100, 1), (0x22, 90, 9, mine.clone(), 7), of(0x44, 70, 4)];
+    assert_eq!(read(), expected);
+    // Another entry, another action of an entry and another order of the entries: the client's changes stay, all else is new.
+    let other = STARTED
+        .replace(
+            "0x4400 &&& 0xff00: send(4);",
+            "0x4400 &&& 0xff00: send(8); priority=60: 0x5500 &&& 0xff00: send(5);",
+        )
+        .replace("0x2200 &&& 0xff00: send(2);", "0x2200 &&& 0xff00: send(6);")
+        .replace(
+            "priority=100: 0x1100 &&& 0xff00: send(1);",
+            "priority=101: 0x6600 &&& 0xff00: send(6); priority=100: 0x1100 &&& 0xff00: send(1);",
+        );
+    reconcile(&other).unwrap();
+    let expected = [
+        of(0x11, 100, 1),
+        (0x22, 90, 9, mine.clone(), 7),
+        of(0x44, 70, 8),
+        of(0x55, 60, 5),
+        of(0x66, 101, 6),
+    ];
+    assert_eq!(read(), expected);
+    // What the new program does not allow is listed.
+    for (old, new, words) in [
+        (
+            "priority=90: 0x2200 &&& 0xff00: send(6);",
+            "",
+            "entry 0x2 of the program has metadata, and the new program has none with this key",
+        ),
+        ("priority=90: 0x22", "const priority=90: 0x22", "its action was changed, and it is const now"),
+        ("priority=80: 0x33", "const priority=80: 0x33", "it was deleted, and is const now"),
+    ] {
+        let program = other.replace(old, new);
+        assert_ne!(program, other);
+        expect(reconcile(&program), Code::InvalidArgument, words);
+        assert_eq!(read(), expected);
+    }
+    // Only the metadata are the client's.
+    write(v1::UpdateType::Modify, changed(6));
+    let gone = other.replace("priority=90: 0x2200 &&& 0xff00: send(6);", "");
+    expect(
+        reconcile(&gone),
+        Code::InvalidArgument,
+        "entry 0x2 of the program has metadata, and the new program has none with this key",
+    );
+    // Only the action is.
+    write(v1::UpdateType::Modify, entry(0x22, 90, 9));
+    let words = "entry 0x2 of the program: it was changed, and the new program has none with this key";
+    expect(reconcile(&gone), Code::InvalidArgument, words);
+    let keys = other.replace("h.ethernet.type: ternary", "h.ethernet.type: ternary @name(\"k\")");
+    expect(reconcile(&keys), Code::InvalidArgument, "the changes of 2 entries of the program are lost");
+    write(v1::UpdateType::Modify, entry(0x22, 90, 6));
+    reconcile(&gone).unwrap();
+    assert_eq!(read(), [of(0x11, 100, 1), of(0x44, 70, 8), of(0x55, 60, 5), of(0x66, 101, 6)]);
 }
 
 /// A program with state of each kind that a P4Info describes.
@@ -3130,7 +3423,7 @@ fn w_20_a_write_does_not_overtake_one_whose_message_is_arriving() {
     let _stream = switch.primary(&client);
     let info = p4info(PROGRAM);
     let write = |kind| write_request(vec![update(kind, forward(&info, 7, &[1]))]);
-    let insert = client.begin("Write", &write(v1::UpdateType::Insert).encode_to_vec()).unwrap();
+    let insert = client.begin("Write", &write(v1::UpdateType::Insert).encode_to_vec(), None).unwrap();
     std::thread::scope(|threads| {
         // In the other order, there is nothing to delete.
         let delete = threads.spawn(|| client.write(&write(v1::UpdateType::Delete)));

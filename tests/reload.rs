@@ -297,6 +297,7 @@ fn a_program_that_does_not_fit_leaves_the_old_one_running() {
     program.tables[0].entries.push(p4jet_ir::Entry {
         key: Vec::new(),
         priority: 0,
+        shown_priority: 1,
         is_const: true,
         action: p4jet_ir::ActionCall { action: 0, data: Vec::new() },
         loc,

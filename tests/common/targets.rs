@@ -577,7 +577,15 @@ fn some_entries(rng: &mut Rng, program: &mut Program) -> Vec<String> {
             }
             commands.push(table_add(table, &action.control_name, &key, &words, rng.below(100)));
             let action = ActionCall { action: choice as u32, data };
-            table.entries.push(Entry { key, priority: 0, is_const: false, action, loc: Loc(0) });
+            let shown_priority = rng.below(100) as u32;
+            table.entries.push(Entry {
+                key,
+                priority: 0,
+                shown_priority,
+                is_const: false,
+                action,
+                loc: Loc(0),
+            });
         }
     }
     commands

@@ -667,6 +667,19 @@ pub struct Table {
     pub span: Span,
 }
 
+impl Table {
+    /// The priority that P4Info gives an entry, as in p4c: that in the source, or else its place from the last entry. If
+    /// [`Self::largest_priority_wins`] is false, the smallest wins.
+    pub fn shown_priority(&self, entry: usize) -> u32 {
+        let given = self.entries[entry].priority.as_ref().filter(|_| !self.const_entries);
+        let place = match self.const_entries || self.largest_priority_wins {
+            true => self.entries.len() - entry,
+            false => entry + 1,
+        };
+        given.and_then(|given| u32::try_from(given).ok()).unwrap_or(place as u32)
+    }
+}
+
 /// A key element.
 #[derive(Clone, Debug)]
 pub struct Key {

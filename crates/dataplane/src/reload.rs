@@ -2,7 +2,8 @@
 //!
 //! The new program shares tables and extern instances with unchanged name and shape, so nothing is copied and no
 //! count is lost while some workers still run the old code. If only the actions, the program's own entries or the
-//! size of a table changed, its entries are inserted again. Everything else starts empty, and [`Carried`] lists it.
+//! size of a table changed, its entries are inserted again, and those of the new program that the old one also has are
+//! changed or deleted as they were. Everything else starts empty, and [`Carried`] lists it.
 
 use crate::program_error::ProgramError;
 use crate::switch::{Code, Switch};
@@ -319,10 +320,31 @@ impl Switch {
         let from = self.table(old_id);
         let mut to = switch.table(new_id);
         let mut lose = |why: String| carried.lost.push(format!("{} `{}`: {why}", kind_of(o), o.name));
-        // The new program brings its own entries and default action.
+        // The new program brings its own entries and default action. `own` are the old program's that are left.
+        let declared: Vec<Entry> = p4jet_interp::given_entries(o).collect();
+        let is_own =
+            |handle: EntryHandle, e: &Entry| from.find(&e.key, e.priority).filter(|found| *found == handle);
+        let own: Vec<Option<Entry>> =
+            (declared.iter().zip(0..)).map(|(e, i)| from.get(is_own(EntryHandle(i), e)?)).collect();
         let given: HashSet<EntryHandle> =
-            p4jet_interp::given_entries(o).filter_map(|e| from.find(&e.key, e.priority)).collect();
+            own.iter().zip(0..).filter(|(own, _)| own.is_some()).map(|(_, i)| EntryHandle(i)).collect();
         let added = from.len() - given.len();
+        let now_us = self.now_us();
+        let meters: Vec<ir::InstanceId> = old.direct(old_id).map(|(instance, _)| instance).collect();
+        let is_metered = |handle: EntryHandle| {
+            let rates = |meter: &ir::InstanceId| self.state().meter_rates(meter.0, from.row_of(handle));
+            meters.iter().any(|meter| rates(meter).is_ok_and(|rates| rates.is_some()))
+        };
+        // What clients have changed of an entry of the old program.
+        let is_changed = |place: usize, entry: &Entry| {
+            let handle = EntryHandle(place as u32);
+            entry.action != declared[place].action
+                || from.life(handle, now_us).is_some()
+                || is_metered(handle)
+        };
+        let changes = (own.iter().enumerate())
+            .filter(|(place, own)| own.as_ref().is_none_or(|entry| is_changed(*place, entry)))
+            .count();
         let is_default_set = *from.default_action() != from.spec().default;
         // Before the keys: members and groups are lost even where there are no entries.
         if o.profile.is_some() || n.profile.is_some() {
@@ -332,6 +354,12 @@ impl Switch {
             ));
         }
         if o.keys != n.keys {
+            if changes > 0 {
+                lose(format!(
+                    "the keys are different now; the changes of {} of the program are lost",
+                    entries(changes)
+                ));
+            }
             return match (added, is_default_set) {
                 (0, false) => {}
                 (0, true) => lose("the keys are different now; the default action is lost".to_string()),
@@ -355,6 +383,41 @@ impl Switch {
         };
         let action_name = |action: &Action| old_actions[action.action as usize].0;
         let mut copied = Vec::new();
+        for ((place, own), like) in own.iter().enumerate().zip(n.entries_like(o)) {
+            let mut lose = |why: &str| lose(format!("entry {place:#x} of the program: {why}"));
+            let handle = EntryHandle(place as u32);
+            let Some(like) = like else {
+                if own.as_ref().is_some_and(|entry| is_changed(place, entry)) {
+                    lose("it was changed, and the new program has none with this key");
+                }
+                continue;
+            };
+            let (is_const, like) = (n.entries[like as usize].is_const, EntryHandle(like));
+            let Some(entry) = own else {
+                if is_const {
+                    lose("it was deleted, and is const now");
+                } else if let Err(error) = to.delete(like) {
+                    lose(&error.to_string());
+                }
+                continue;
+            };
+            if entry.action != declared[place].action {
+                match translate(&entry.action, false).filter(|_| !is_const) {
+                    Some(action) => {
+                        if let Err(error) = to.modify(like, action) {
+                            lose(&error.to_string());
+                        }
+                    }
+                    None if is_const => lose("its action was changed, and it is const now"),
+                    None => lose(&format!(
+                        "the action `{}` is not in its list now, or has other parameters",
+                        action_name(&entry.action)
+                    )),
+                }
+            }
+            copied.push((handle, like));
+        }
+        let of_program = copied.len();
         for (handle, entry) in from.entries() {
             if given.contains(&handle) {
                 continue;
@@ -380,7 +443,7 @@ impl Switch {
                 Err(error) => lose(format!("entry {:#x}: {error}", handle.0)),
             }
         }
-        carried.entries_copied += copied.len();
+        carried.entries_copied += copied.len() - of_program;
         if is_default_set {
             let default = from.default_action().clone();
             match translate(&default, true) {
@@ -396,7 +459,6 @@ impl Switch {
                 )),
             }
         }
-        let now_us = self.now_us();
         for (handle, new_handle) in &copied {
             if let Some(life) = from.life(*handle, now_us) {
                 if !n.idle_timeout {

@@ -29,6 +29,7 @@
 //! * The processing of every packet ends: each cycle of a graph is bounded by a counter, consumes bytes of the frame, or passes
 //!   a [`Terminator::Turn`], which spends the packet's budget of turns ([`turns`]). Nothing restores the budget.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use num_bigint::BigUint;
@@ -417,6 +418,15 @@ impl Table {
         let prefixes = self.keys.iter().filter(|key| key.kind == MatchKind::Lpm).count();
         prefixes > 1 || self.keys.iter().any(|key| key.kind.needs_priority())
     }
+
+    /// Returns for each entry of `old` the entry of this table with the same key; entries with one key are paired in their order.
+    pub fn entries_like(&self, old: &Table) -> Vec<Option<u32>> {
+        let mut places: HashMap<&[KeyMatch], VecDeque<u32>> = HashMap::new();
+        for (entry, place) in self.entries.iter().zip(0..).filter(|_| self.keys == old.keys) {
+            places.entry(&entry.key).or_default().push_back(place);
+        }
+        old.entries.iter().map(|entry| places.get_mut(entry.key.as_slice())?.pop_front()).collect()
+    }
 }
 
 /// An action in a table's list.
@@ -446,6 +456,8 @@ pub struct Entry {
     pub key: Vec<KeyMatch>,
     /// The smallest number wins.
     pub priority: u32,
+    /// The priority that the control plane shows, which need not be related to `priority`.
+    pub shown_priority: u32,
     /// True if the control plane must not change it, which holds for every entry of a table with [`Table::const_entries`].
     pub is_const: bool,
     /// The action with its data.

@@ -422,7 +422,8 @@ impl Maker {
             let action = self.action_call(&actions);
             let loc = self.loc();
             let is_const = const_entries || self.rng.once_in(4);
-            entries.push(Entry { key, priority, is_const, action, loc });
+            let shown_priority = self.rng.below(9) as u32;
+            entries.push(Entry { key, priority, shown_priority, is_const, action, loc });
         }
         let mut direct = Vec::new();
         if self.rng.once_in(3) {

@@ -738,7 +738,7 @@ impl Printer<'_> {
         let constant = if t.const_default { "const " } else { "" };
         self.line(&format!("  default {constant}{}", call(self, &t.default)));
         self.line(&format!("  size {}", t.size));
-        for e in &t.entries {
+        for (e, from_last) in t.entries.iter().zip((1..=t.entries.len() as u32).rev()) {
             let key: Vec<_> = e
                 .key
                 .iter()
@@ -753,8 +753,12 @@ impl Printer<'_> {
                 .collect();
             // `const_entries` says it once for all entries.
             let constant = if e.is_const && !t.const_entries { "const " } else { "" };
+            let shown = match e.shown_priority {
+                shown if shown == from_last => String::new(),
+                shown => format!(" shown {shown}"),
+            };
             let line = format!(
-                "  entry {constant}{} ({}) {}{}",
+                "  entry {constant}{}{shown} ({}) {}{}",
                 e.priority,
                 key.join(", "),
                 call(self, &e.action),
@@ -1688,6 +1692,7 @@ impl Parser<'_> {
             loc,
         };
         self.expect_mark("{")?;
+        let mut shown: Vec<Option<u32>> = Vec::new();
         while !self.take_mark("}") {
             if self.take_word("key") {
                 let name = self.name("the key's name")?;
@@ -1708,10 +1713,11 @@ impl Parser<'_> {
             } else if self.take_word("entry") {
                 let is_const = self.take_word("const");
                 let priority = self.small("a priority")?;
+                shown.push(if self.take_word("shown") { Some(self.small("a priority")?) } else { None });
                 let key = self.enclosed("(", ")", Parser::key_match)?;
                 let action = self.action_call(&t.actions)?;
                 let loc = self.loc(p)?;
-                t.entries.push(Entry { key, priority, is_const, action, loc });
+                t.entries.push(Entry { key, priority, shown_priority: 0, is_const, action, loc });
             } else if self.take_word("const_entries") {
                 t.const_entries = true;
             } else if self.take_word("direct") {
@@ -1729,8 +1735,10 @@ impl Parser<'_> {
                 );
             }
         }
-        for entry in &mut t.entries {
+        let from_last = (1..=t.entries.len() as u32).rev();
+        for ((entry, shown), from_last) in t.entries.iter_mut().zip(shown).zip(from_last) {
             entry.is_const |= t.const_entries;
+            entry.shown_priority = shown.unwrap_or(from_last);
         }
         p.tables.push(t);
         Ok(())

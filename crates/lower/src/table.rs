@@ -270,7 +270,7 @@ impl Lowerer<'_> {
         }
         let mut entries = Vec::new();
         let priorities = self.priorities(declaration)?;
-        for (entry, priority) in declaration.entries.iter().zip(priorities) {
+        for ((place, entry), priority) in declaration.entries.iter().enumerate().zip(priorities) {
             self.grow_expressions(ENTRY_PARTS + declaration.keys.len());
             self.go_on()?;
             let mut key = Vec::new();
@@ -287,7 +287,8 @@ impl Lowerer<'_> {
             let data = self.action_data(&entry.action)?;
             let action = ir::ActionCall { action: action as u32, data };
             let loc = self.loc(entry.span);
-            entries.push(ir::Entry { key, priority, is_const: entry.is_const, action, loc });
+            let shown_priority = declaration.shown_priority(place);
+            entries.push(ir::Entry { key, priority, shown_priority, is_const: entry.is_const, action, loc });
         }
         entries.sort_by_key(|e| e.priority);
         self.ir.tables[table.index()].entries = entries;

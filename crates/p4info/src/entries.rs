@@ -2,7 +2,7 @@
 
 use num_bigint::BigInt;
 use num_traits::{One, Signed, Zero};
-use p4jet_analysis::typed::{Entry, Expr, Key, KeySet, Table};
+use p4jet_analysis::typed::{Entry, Expr, Key, KeySet};
 use p4jet_syntax::diagnostic::Diagnostic;
 
 use crate::annotations::find;
@@ -34,7 +34,7 @@ pub(crate) fn initial(generator: &mut Generator<'_>, tables: &[FoundTable]) -> W
                 }
             }
             if table.keys.iter().any(|k| ["ternary", "range", "optional"].contains(&k.match_kind.as_str())) {
-                out.priority = priority(table, entry, i);
+                out.priority = i32::try_from(table.shown_priority(i)).unwrap_or(i32::MAX);
             }
             let name = generator.action_name(entry.action.action, found.scope);
             let action_id = generator.symbols.id(Prefix::Action, &name);
@@ -57,17 +57,6 @@ pub(crate) fn initial(generator: &mut Generator<'_>, tables: &[FoundTable]) -> W
         });
     }
     WriteRequest { updates, ..WriteRequest::default() }
-}
-
-/// In P4Runtime higher priorities win, and all are positive.
-fn priority(table: &Table, entry: &Entry, i: usize) -> i32 {
-    let count = table.entries.len();
-    let by_order = match table.const_entries || table.largest_priority_wins {
-        true => count - i,
-        false => i + 1,
-    };
-    let given = entry.priority.as_ref().filter(|_| !table.const_entries).and_then(|p| i32::try_from(p).ok());
-    given.unwrap_or_else(|| i32::try_from(by_order).unwrap_or(i32::MAX))
 }
 
 /// Returns the match of an entry for one field; `None` if it matches all values.

@@ -175,6 +175,39 @@ fn object_kind(prefix: Prefix) -> ObjectKind {
     }
 }
 
+/// The calls of v1model's `digest` whose data have no named type, in the order of their numbers: the place of each, the type of its
+/// data, which may differ where a function has type parameters, and the name of the digest.
+#[derive(Debug, Default)]
+pub struct Numbered(Vec<(Span, Type, String)>);
+
+impl Numbered {
+    /// Finds those of a program.
+    pub fn of(program: &Program) -> Self {
+        let mut numbered = Numbered::default();
+        let blocks = program.main.and_then(|main| Blocks::of(program, main).ok());
+        for (function, types, span) in blocks.map(|blocks| blocks.calls).unwrap_or_default() {
+            if Some(function) == V1MODEL.digest_function
+                && let Some(ty) = types.first().filter(|ty| program.control_name(ty).is_none())
+            {
+                numbered.add(span, ty);
+            }
+        }
+        numbered
+    }
+
+    /// Returns the name of a call's digest. A call that is not known, such as one in a parser, which P4Info lacks, gets the next
+    /// number.
+    pub fn add(&mut self, span: Span, ty: &Type) -> String {
+        let known = self.0.iter().find(|(known, of, _)| *known == span && of == ty);
+        if let Some((_, _, name)) = known {
+            return name.clone();
+        }
+        let name = format!("digest_{}", self.0.len());
+        self.0.push((span, ty.clone(), name.clone()));
+        name
+    }
+}
+
 impl<'a> Generator<'a> {
     pub(crate) fn new(program: &'a Program, arch: &str, blocks: Blocks<'a>) -> Generator<'a> {
         Generator {
@@ -291,19 +324,13 @@ impl<'a> Generator<'a> {
         if !calls.is_empty() && self.words.digest_function.is_some() {
             self.types.info.get_or_insert_default();
         }
-        let mut without_name = Vec::new();
+        let mut numbered = Numbered::default();
         for (function, types, span) in calls {
             let Some(ty) = types.into_iter().next().filter(|_| Some(function) == self.words.digest_function)
             else {
                 continue;
             };
-            let name = self.program.control_name(&ty).unwrap_or_else(|| {
-                let number = without_name.iter().position(|known| *known == span).unwrap_or_else(|| {
-                    without_name.push(span);
-                    without_name.len() - 1
-                });
-                format!("digest_{number}")
-            });
+            let name = self.program.control_name(&ty).unwrap_or_else(|| numbered.add(span, &ty));
             if !found.digests.iter().any(|(known, ..)| *known == name) {
                 let _ = self.symbols.add(Prefix::Digest, &name, None);
                 found.digests.push((name, ty, span));

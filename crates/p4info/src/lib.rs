@@ -30,6 +30,7 @@ pub mod text;
 mod types;
 
 pub use generate::{Generated, check_constraints, generate};
+pub use generator::Numbered;
 
 use reflect::Reflect;
 

@@ -102,11 +102,25 @@ impl Begun {
     /// # Errors
     /// The status of the method.
     pub fn finish(self) -> Result<(), Status> {
+        self.answer(true)
+    }
+
+    /// Waits for the answer without sending the rest of the message.
+    ///
+    /// # Errors
+    /// The status of the method.
+    pub fn give_up(self) -> Result<(), Status> {
+        self.answer(false)
+    }
+
+    fn answer(self, is_finished: bool) -> Result<(), Status> {
         let failed = |error: &dyn std::fmt::Display| Status::unavailable(error.to_string());
         let Begun { handle, rest, to_server, answer } = self;
         let calling = async move {
-            to_server.send(rest).await.map_err(|error| failed(&error))?;
-            drop(to_server);
+            let mut to_server = Some(to_server);
+            if is_finished && let Some(to_server) = to_server.take() {
+                to_server.send(rest).await.map_err(|error| failed(&error))?;
+            }
             let (head, mut body) = answer.await.map_err(|error| failed(&error))?.into_parts();
             let mut status = Status::from_header_map(&head.headers);
             while let Some(frame) =
@@ -274,19 +288,22 @@ impl Client {
         calls.into_iter().map(|call| self.handle.block_on(call).unwrap_or_else(|_| lost())).collect()
     }
 
-    /// Begins a call of a method with one message, of which all but the last byte is sent.
+    /// Begins a call of a method with one message, of which all but the last byte is sent. The server has `time` for the call.
     ///
     /// # Errors
     /// The connection has ended.
-    pub fn begin(&self, method: &str, message: &[u8]) -> Result<Begun, Status> {
+    pub fn begin(&self, method: &str, message: &[u8], time: Option<Duration>) -> Result<Begun, Status> {
         let length = u32::try_from(message.len()).map_err(|error| Status::internal(error.to_string()))?;
         let mut part = [&[0], &length.to_be_bytes()[..], message].concat();
         let rest = Bytes::from(part.split_off(part.len() - 1));
         let (to_server, parts) = mpsc::channel(1);
-        let request = http::Request::post(http::Uri::from(path(method)))
-            .header(http::header::CONTENT_TYPE, "application/grpc")
-            .body(Body::new(Parts(parts)))
-            .map_err(|error| Status::internal(error.to_string()))?;
+        let mut request = http::Request::post(http::Uri::from(path(method)))
+            .header(http::header::CONTENT_TYPE, "application/grpc");
+        if let Some(time) = time {
+            request = request.header("grpc-timeout", format!("{}m", time.as_millis()));
+        }
+        let request =
+            request.body(Body::new(Parts(parts))).map_err(|error| Status::internal(error.to_string()))?;
         let mut channel = self.channel.0.clone();
         let answer = self.handle.block_on(async {
             channel.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;

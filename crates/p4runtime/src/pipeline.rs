@@ -72,8 +72,8 @@ pub(crate) struct Table {
     pub is_const: bool,
     pub const_default: bool,
     pub idle_timeout: bool,
-    /// The number of entries that the program declares.
-    pub initial: u32,
+    /// The entries that the program declares, by their handles: the priority in the table, and the one that clients see.
+    pub of_program: Vec<(u32, i32)>,
     pub counter: Option<InstanceId>,
     pub meter: Option<InstanceId>,
     pub meter_type: MeterType,
@@ -406,8 +406,12 @@ impl RoleView {
         if self.covers(id, owner) {
             return Ok(());
         }
-        let whose = owner.map_or("the default role".to_string(), |owner| format!("the role `{owner}`"));
-        let why = format!("`{name}` belongs to {whose}, and the sender has the role `{}`", self.name);
+        let why = match owner {
+            Some(owner) => {
+                format!("`{name}` belongs to the role `{owner}`, and the sender has the role `{}`", self.name)
+            }
+            None => format!("`{name}` is not granted to the role `{}`, which the sender has", self.name),
+        };
         Err(Refusal::new(Code::PermissionDenied, Reason::Role, why))
     }
 }
@@ -982,7 +986,11 @@ impl<'a> Maker<'a> {
                     is_const: ir.const_entries,
                     const_default: ir.const_default,
                     idle_timeout: ir.idle_timeout,
-                    initial: ir.entries.len() as u32,
+                    of_program: ir
+                        .entries
+                        .iter()
+                        .map(|e| (e.priority, e.shown_priority.max(1) as i32))
+                        .collect(),
                     counter,
                     meter,
                     meter_type: meter_types.get(&preamble.id).copied().unwrap_or_default(),

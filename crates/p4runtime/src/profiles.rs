@@ -411,11 +411,7 @@ impl Writer<'_> {
             }
             return self.make(Update::DeleteGroup { profile: instance, group: handle.into() }).map(drop);
         }
-        let max = profile.max_group_size;
-        if group.max_size < 0 || (max > 0 && group.max_size > max) {
-            let expected = if max > 0 { format!("0 to {max}") } else { "0 or more".to_string() };
-            return Err(invalid(format!("`max_size` is {}, expected {expected}", group.max_size)));
-        }
+        check_max_size(profile, group.max_size)?;
         let before = group_note(&self.control, profile, handle).map_or(0, |note| note.max_size);
         let max_size = match kind {
             // Z-9: 0 keeps the size.
@@ -438,8 +434,8 @@ impl Writer<'_> {
             }
         }
         let weights: Vec<i32> = group.members.iter().map(|member| member.weight).collect();
-        let limit = if max_size > 0 { max_size } else { max };
-        self.check_weights(profile, &weights, limit, profile.members_counted)?;
+        let limit = if max_size > 0 { max_size } else { profile.max_group_size };
+        check_weights(profile, &weights, limit, profile.members_counted)?;
         for member in &group.members {
             check_watch(&self.ports, member.watch_kind.as_ref())
                 .map_err(|refusal| refusal.of(format!("`{}`", profile.name)))?;
@@ -471,41 +467,6 @@ impl Writer<'_> {
         self.make(Update::SetGroup { profile: instance, group: handle.into(), members })?;
         let note = v1::ActionProfileGroup { action_profile_id: 0, max_size, ..group.clone() };
         self.set_note(Noted::Group(instance, handle), &note)
-    }
-
-    /// Checks the weights of a group or one shot. `limit` is its maximum size, or 0; `counted` is the maximum weight if sizes
-    /// count members.
-    fn check_weights(
-        &self,
-        profile: &Profile,
-        weights: &[i32],
-        limit: i32,
-        counted: Option<i32>,
-    ) -> Result<()> {
-        let invalid = |why: String| Err(Refusal::invalid(Reason::Form, format!("`{}`: {why}", profile.name)));
-        let wrong = |weight: &&i32| if profile.weights_disallowed { **weight != 0 } else { **weight < 1 };
-        if let Some(weight) = weights.iter().find(wrong) {
-            let expected = if profile.weights_disallowed { "0: it allows no weights" } else { "1 or more" };
-            return invalid(format!("found the weight {weight}, expected {expected}"));
-        }
-        let sum: i64 = weights.iter().map(|weight| i64::from(*weight).max(1)).sum();
-        let size = match counted {
-            Some(max) => {
-                if let Some(weight) = weights.iter().find(|weight| max > 0 && **weight > max) {
-                    return invalid(format!("found the weight {weight}, expected at most {max}"));
-                }
-                weights.len() as i64
-            }
-            None => sum,
-        };
-        if limit > 0 && size > i64::from(limit) {
-            let what = if counted.is_some() { "members" } else { "weights" };
-            return invalid(format!("the size of the group ({what}) is {size}, expected at most {limit}"));
-        }
-        check_places(sum as u64).map_err(|error| {
-            let refusal = Refusal::from(error).of(format!("`{}`", profile.name));
-            Refusal { code: Code::ResourceExhausted, reason: Reason::Full, ..refusal }
-        })
     }
 
     /// Creates the group of a one shot.
@@ -562,13 +523,8 @@ impl Writer<'_> {
             }
             Err(_) => return Err(Refusal::invalid(Reason::Form, "`action_selection_mode` is unknown")),
         }
-        let counted = match SizeSemantics::try_from(set.size_semantics) {
-            Ok(SizeSemantics::DefaultSizeDeterminedByActionSelector) => profile.members_counted,
-            Ok(SizeSemantics::SumOfWeights) => None,
-            Ok(SizeSemantics::SumOfMembers) => Some(profile.members_counted.unwrap_or(0)),
-            Err(_) => return Err(Refusal::invalid(Reason::Form, "`size_semantics` is unknown")),
-        };
-        self.check_weights(profile, &weights(set), profile.max_group_size, counted)?;
+        let counted = counted_in(profile, set.size_semantics)?;
+        check_weights(profile, &weights(set), profile.max_group_size, counted)?;
         let mut actions = Vec::with_capacity(set.action_profile_actions.len());
         for action in &set.action_profile_actions {
             check_watch(&self.ports, action.watch_kind.as_ref())
@@ -619,6 +575,77 @@ impl Writer<'_> {
         let group = entry.action.as_group()?;
         is_one_shot(&self.control, profile, group).then_some(group)
     }
+}
+
+/// Checks the weights of a group or one shot. `limit` is its maximum size, or 0; `counted` is the maximum weight if sizes
+/// count members.
+fn check_weights(profile: &Profile, weights: &[i32], limit: i32, counted: Option<i32>) -> Result<()> {
+    let invalid = |why: String| Err(Refusal::invalid(Reason::Form, format!("`{}`: {why}", profile.name)));
+    let wrong = |weight: &&i32| if profile.weights_disallowed { **weight != 0 } else { **weight < 1 };
+    if let Some(weight) = weights.iter().find(wrong) {
+        let expected = if profile.weights_disallowed { "0: it allows no weights" } else { "1 or more" };
+        return invalid(format!("found the weight {weight}, expected {expected}"));
+    }
+    let sum: i64 = weights.iter().map(|weight| i64::from(*weight).max(1)).sum();
+    let size = match counted {
+        Some(max) => {
+            if let Some(weight) = weights.iter().find(|weight| max > 0 && **weight > max) {
+                return invalid(format!("found the weight {weight}, expected at most {max}"));
+            }
+            weights.len() as i64
+        }
+        None => sum,
+    };
+    if limit > 0 && size > i64::from(limit) {
+        let what = if counted.is_some() { "members" } else { "weights" };
+        return invalid(format!("the size of the group ({what}) is {size}, expected at most {limit}"));
+    }
+    check_places(sum as u64).map_err(|error| {
+        let refusal = Refusal::from(error).of(format!("`{}`", profile.name));
+        Refusal { code: Code::ResourceExhausted, reason: Reason::Full, ..refusal }
+    })
+}
+
+/// The weight that a member may have at most, if sizes count members: a one-shot may say what they count.
+fn counted_in(profile: &Profile, size_semantics: i32) -> Result<Option<i32>> {
+    match SizeSemantics::try_from(size_semantics) {
+        Ok(SizeSemantics::DefaultSizeDeterminedByActionSelector) => Ok(profile.members_counted),
+        Ok(SizeSemantics::SumOfWeights) => Ok(None),
+        Ok(SizeSemantics::SumOfMembers) => Ok(Some(profile.members_counted.unwrap_or(0))),
+        Err(_) => Err(Refusal::invalid(Reason::Form, "`size_semantics` is unknown")),
+    }
+}
+
+/// Checks the maximum size of a group.
+fn check_max_size(profile: &Profile, max_size: i32) -> Result<()> {
+    let max = profile.max_group_size;
+    if max_size < 0 || (max > 0 && max_size > max) {
+        let expected = if max > 0 { format!("0 to {max}") } else { "0 or more".to_string() };
+        let why = format!("`{}`: `max_size` is {max_size}, expected {expected}", profile.name);
+        return Err(Refusal::invalid(Reason::Form, why));
+    }
+    Ok(())
+}
+
+/// Checks a group or one-shot in the form of its note.
+pub(crate) fn check_noted(profile: &Profile, group: &v1::ActionProfileGroup) -> Result<()> {
+    let weights: Vec<i32> = group.members.iter().map(|member| member.weight).collect();
+    if group.group_id == ONE_SHOT {
+        let counted = counted_in(profile, group.max_size)?;
+        return check_weights(profile, &weights, profile.max_group_size, counted);
+    }
+    check_max_size(profile, group.max_size)?;
+    let limit = if group.max_size > 0 { group.max_size } else { profile.max_group_size };
+    check_weights(profile, &weights, limit, profile.members_counted)
+}
+
+/// The size of all groups and one-shots of a profile, as it counts for the profile's own size.
+pub(crate) fn total_size(profile: &Profile, groups: &[v1::ActionProfileGroup]) -> u64 {
+    let size = |group: &v1::ActionProfileGroup| match profile.members_counted {
+        Some(_) => group.members.len() as u64,
+        None => group.members.iter().map(|member| member.weight.max(1) as u64).sum(),
+    };
+    groups.iter().map(size).sum()
 }
 
 /// The weights of a one-shot.

@@ -3,18 +3,20 @@
 //! `p4jet_dataplane` keeps state whose names, widths and units agree, and reports the rest. This module compares what only P4Infos
 //! have: strings, names of members of enums, types of meters, digests and constraints.
 
-use crate::pipeline::{Action, Key, Param, Pipeline, Register, Table};
+use crate::notes::note;
+use crate::pipeline::{Action, Key, Param, Pipeline, Profile, Register, Table};
+use crate::profiles::{check_noted, total_size};
 use crate::refusal::{Reasons, cut};
 use crate::table_entry::{DEFAULT_ROW, rates, show_rates};
 use crate::value::{Field, Outside};
 use num_bigint::BigUint;
-use p4jet_control::Control;
+use p4jet_control::{Control, Noted};
 use p4jet_externs::Rates;
 use p4jet_ir::{InstanceId, TableId};
 use p4jet_p4info::constraints::Constraint;
 use p4jet_p4info::proto::config::{DataType, MeterType};
-use p4jet_p4info::proto::v1::{DataValue, P4Data};
-use p4jet_tables::KeyMatch;
+use p4jet_p4info::proto::v1::{ActionProfileGroup, DataValue, P4Data};
+use p4jet_tables::{Entry, EntryHandle, KeyMatch};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Bytes of a URI in a message.
@@ -120,6 +122,7 @@ impl Pipeline {
         let of_program: HashSet<&str> =
             next.program().tables.iter().map(|table| table.name.as_str()).collect();
         for table in self.tables.values() {
+            self.lose_of_program(table, control, next, &mut lost);
             match new.tables.get(table.name.as_str()) {
                 // Tables with other keys are reported with their entries, as are those that the program lacks.
                 Some(found) if declared(control, table.table).keys == declared(next, found.table).keys => {
@@ -127,8 +130,11 @@ impl Pipeline {
                 }
                 Some(_) => {}
                 None if of_program.contains(table.name.as_str()) => {
-                    let count = control.entries_of(table.table).unwrap_or(0);
-                    if count > table.initial as usize {
+                    let entries = control.switch().table(table.table);
+                    let is_own =
+                        |(handle, entry): &(EntryHandle, Entry)| table.is_of_program(control, *handle, entry);
+                    let own = entries.entries().filter(is_own).count();
+                    if (own, own) != (entries.len(), table.of_program.len()) {
                         lost.push(|| {
                             format!(
                                 "table `{}`: it has entries, but the new P4Info lacks it: add it to the P4Info, or delete the \
@@ -198,7 +204,7 @@ impl Pipeline {
         if !keys.is_empty() || !actions.is_empty() || constraint {
             for (handle, entry) in switch.table(table.table).entries() {
                 // The new program brings its own.
-                if table.is_const || handle.0 < table.initial {
+                if table.is_const || table.is_of_program(control, handle, &entry) {
                     continue;
                 }
                 self.lose_of_key(name, Holder::Entry, &keys, &entry.key, lost);
@@ -220,6 +226,27 @@ impl Pipeline {
         }
     }
 
+    /// Reports entries of the program with metadata that the new program lacks. Their other changes are reported with the table.
+    fn lose_of_program(&self, table: &Table, control: &Control, next: &Control, lost: &mut Reasons) {
+        if table.of_program.is_empty() {
+            return;
+        }
+        let declared = declared(control, table.table);
+        let Some(found) = next.program().tables.iter().find(|found| found.name == declared.name) else {
+            return;
+        };
+        for (like, handle) in found.entries_like(declared).into_iter().zip(0..) {
+            if like.is_none() && control.note(&Noted::Entry(table.table, handle)).is_some() {
+                lost.push(|| {
+                    let name = &table.name;
+                    format!(
+                        "`{name}`: entry {handle:#x} of the program has metadata, and the new program has none with this key"
+                    )
+                });
+            }
+        }
+    }
+
     fn lose_of_profiles(&self, new: &New<'_>, control: &Control, lost: &mut Reasons) {
         for profile in self.profiles.values() {
             let store = control.schema().profile_table(profile.instance).and_then(|of| control.profile(of));
@@ -229,6 +256,9 @@ impl Pipeline {
                 for (_, action) in store.members() {
                     self.lose_of_action(&profile.name, Holder::Member, &action, &actions, lost);
                 }
+            }
+            if let Some(found) = new.pipeline.profiles.values().find(|new| new.name == profile.name) {
+                lose_of_groups(profile, found, control, lost);
             }
         }
     }
@@ -363,11 +393,14 @@ impl Pipeline {
         next: &Control,
         lost: &mut Reasons,
     ) {
-        let is_plain = |register: &Register| matches!(register.spec.type_spec, Some(DataType::Bitstring(_)));
+        let plain = |register: &Register| match &register.spec.type_spec {
+            Some(DataType::Bitstring(string)) => string.type_spec.clone(),
+            _ => None,
+        };
         let is_same = old.spec == found.spec
             && self.p4info().type_info == new.p4info().type_info
             && control.program().errors == next.program().errors;
-        if is_same || (is_plain(old) && is_plain(found)) {
+        if is_same || (plain(old).is_some() && plain(old) == plain(found)) {
             return;
         }
         let show = |pipeline: &Pipeline, control: &Control, register: &Register, value: &BigUint| {
@@ -407,6 +440,31 @@ fn agree(old: Option<&P4Data>, new: Option<&P4Data>) -> bool {
             old.members.len() == new.members.len() && members.all(|(old, new)| agree(Some(old), Some(new)))
         }
         (old, new) => old == new,
+    }
+}
+
+/// Reports groups and one-shots that are over the limits of their new selector. Those of runtime commands have no limits.
+fn lose_of_groups(old: &Profile, new: &Profile, control: &Control, lost: &mut Reasons) {
+    let limits = |of: &Profile| (of.max_group_size, of.members_counted, of.weights_disallowed);
+    if limits(old) == limits(new) {
+        return;
+    }
+    let all = Noted::Group(old.instance, 0)..=Noted::Group(old.instance, u32::MAX);
+    let groups = control.noted(all).into_iter().filter_map(|of| note::<ActionProfileGroup>(control, &of));
+    let groups: Vec<ActionProfileGroup> = groups.collect();
+    for group in &groups {
+        if let Err(refusal) = check_noted(new, group) {
+            lost.push(|| match group.group_id {
+                0 => format!("a one-shot of {}", refusal.message),
+                id => format!("group {id} of {}", refusal.message),
+            });
+        }
+    }
+    let (total, max) = (total_size(new, &groups), control.schema().profile_size(old.instance));
+    if let Some(max) = max.map(u64::from).filter(|max| total > *max && total_size(old, &groups) <= *max) {
+        lost.push(|| {
+            format!("`{}`: all groups together have the size {total} now, more than {max}", new.name)
+        });
     }
 }
 

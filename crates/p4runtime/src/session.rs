@@ -143,6 +143,12 @@ impl Role {
         Notice { stream, highest: self.highest, standing: self.standing(stream) }
     }
 
+    /// The election id of a request, if another stream has it.
+    fn id_of_other(&self, stream: StreamId, request: &Request) -> Option<ElectionId> {
+        let id = request.election_id?;
+        self.streams.iter().any(|(other, held)| *other != stream && *held == Some(id)).then_some(id)
+    }
+
     /// Notifications for all streams, the primary's last.
     fn notices(&self) -> Vec<Notice> {
         let others = self.streams.keys().copied().filter(|stream| Some(*stream) != self.primary);
@@ -171,6 +177,12 @@ impl Sessions {
             return Vec::new();
         }
         self.roles.iter().filter_map(|((_, name), role)| Some((name.clone(), role.highest?))).collect()
+    }
+
+    /// True if another stream of the role has the election id of an update.
+    pub fn has_other(&self, stream: StreamId, request: &Request) -> bool {
+        let role = self.roles.get(&(request.device, request.role.clone()));
+        role.is_some_and(|role| role.id_of_other(stream, request).is_some())
     }
 
     /// Handles an arbitration update of a stream.
@@ -222,9 +234,7 @@ impl Sessions {
         if is_new && role.streams.len() >= self.rules.streams_max {
             return Err(Refusal::Full("streams of a role", self.rules.streams_max));
         }
-        if let Some(id) = request.election_id
-            && role.streams.iter().any(|(other, held)| *other != stream && *held == Some(id))
-        {
+        if let Some(id) = role.id_of_other(stream, request) {
             return Err(Refusal::ElectionIdExists(id));
         }
         let was_primary = role.primary == Some(stream);

@@ -16,7 +16,7 @@ use p4jet_p4info::proto::v1::{
     self, Exact, FieldMatch, FieldMatchType, Lpm, Optional, Range, TableAction, TableActionType, Ternary,
     UpdateType,
 };
-use p4jet_tables::{ActionProfile, EntryHandle, KeyMatch};
+use p4jet_tables::{ActionProfile, Entry, EntryHandle, KeyMatch};
 
 /// The row of the direct counters and meters of a default entry.
 pub(crate) const DEFAULT_ROW: u32 = 0;
@@ -380,11 +380,10 @@ impl Table {
         if !self.has_priority {
             return 0;
         }
-        // The program's entries have the priorities 1 to N, the winner first.
-        if handle.0 < self.initial && (1..=self.initial).contains(&priority) {
-            return (self.initial + 1 - priority) as i32;
+        match self.of_program.get(handle.0 as usize) {
+            Some((of_program, shown)) if *of_program == priority => *shown,
+            _ => PRIORITY_MAX.saturating_sub(priority).max(1) as i32,
         }
-        PRIORITY_MAX.saturating_sub(priority).max(1) as i32
     }
 
     /// The entry with a key and a client's priority; `priority` is the same in tables.
@@ -397,11 +396,23 @@ impl Table {
     ) -> Option<EntryHandle> {
         let table = control.switch().table(self.table);
         let found = table.find(key, priority);
-        if found.is_some() || !self.has_priority || given as u32 > self.initial {
+        if found.is_some() || !self.has_priority {
             return found;
         }
-        let of_program = table.find(key, self.initial + 1 - given as u32)?;
-        (of_program.0 < self.initial).then_some(of_program)
+        let mut of_program = self.of_program.iter().zip(0..).filter(|((_, shown), _)| *shown == given);
+        of_program.find_map(|((priority, _), handle)| {
+            table.find(key, *priority).filter(|found| *found == EntryHandle(handle))
+        })
+    }
+
+    /// True if the program declares an entry, and no client has changed its action.
+    pub(crate) fn is_of_program(&self, control: &Control, handle: EntryHandle, entry: &Entry) -> bool {
+        let declared = &control.program().tables[self.table.index()].entries;
+        declared.get(handle.0 as usize).is_some_and(|declared| {
+            let action = &declared.action;
+            declared.key == entry.key
+                && (action.action, &action.data) == (entry.action.action, &entry.action.data)
+        })
     }
 
     /// True if the program does not let the entry be changed.
@@ -655,7 +666,7 @@ impl Writer<'_> {
             let why = format!("`{}` has const entries only", table.name);
             return Err(Refusal::new(Code::PermissionDenied, Reason::Const, why));
         }
-        if (table.initial > 0 || is_set)
+        if (!table.of_program.is_empty() || is_set)
             && table.find(&self.control, &key, entry.priority, priority).is_some()
         {
             let why = format!("`{}`: an entry with this key already exists", table.name);

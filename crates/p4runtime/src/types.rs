@@ -9,7 +9,7 @@ use p4jet_p4info::proto::config::{
     BitstringType, DataType, P4BitstringLikeTypeSpec, P4DataTypeSpec, P4Info, P4NamedType, P4TypeInfo,
     Preamble, Representation, SdnType,
 };
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 /// Bytes of a name in a message.
@@ -128,7 +128,11 @@ pub fn check(given: &P4Info, own: &P4Info) -> Vec<String> {
             (Some(Used::Named(own)), Used::Named(found)) if own.name == found.name => {
                 let is_enum = own_types.enums.contains_key(&own.name);
                 let (kind, definitions) = if is_enum { ("enum", "enums") } else { ("type", "new_types") };
-                types.want(place, (kind, definitions, &found.name));
+                // P4Infos of older p4c lack the definition of a type: then values are not translated, and have the width in the
+                // program.
+                if is_enum || given_types.new_types.contains_key(&found.name) {
+                    types.want(place, (kind, definitions, &found.name));
+                }
             }
             // The name says nothing about the form of values then: their width is compared with the program.
             (Some(Used::Named(_)), Used::Nothing) => {}
@@ -231,6 +235,28 @@ impl<'a> Types<'a> {
                     ));
                     return;
                 }
+                // A P4Info of an older compiler may lack members. Errors travel by their names and members with a value by it; the
+                // values of other members are their places, so only the last ones may be missing.
+                if matches!(field, "error" | "serializable_enums") {
+                    let own: HashMap<&str, Member<'_>> = expected.into_iter().collect();
+                    for (name, found) in found {
+                        match own.get(name) {
+                            Some(own) => {
+                                let place = format_args!("{what}: the member `{name}`");
+                                self.member(user, place, found, *own);
+                            }
+                            None => {
+                                let name = cut(name, NAME_BYTES);
+                                self.refuse(format!("{what}: the program has no member `{name}`"));
+                            }
+                        }
+                    }
+                    return;
+                }
+                let mut expected = expected;
+                if field == "enums" {
+                    expected.truncate(found.len());
+                }
                 if found.len() != expected.len() {
                     let (found, expected) = (found.len(), Definition::Members(expected, None));
                     self.refuse(format!("{what} has {found} members in the P4Info, expected {expected}"));
@@ -284,6 +310,7 @@ enum Definition<'a> {
     Translated(Option<&'a SdnType>),
 }
 
+#[derive(Clone, Copy)]
 enum Member<'a> {
     Spec(Option<&'a P4DataTypeSpec>),
     Bits(Option<&'a P4BitstringLikeTypeSpec>),

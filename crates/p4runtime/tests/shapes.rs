@@ -166,6 +166,81 @@ fn e_47_a_request_with_the_entries_of_the_program_changes_nothing() {
     let errors = f.write(updates, Atomicity::ContinueOnError).errors.unwrap();
     assert_eq!(errors.iter().map(|error| error.canonical_code).collect::<Vec<_>>(), expected);
     assert_eq!(f.entries(TableEntry::default()), before);
+    // With priorities in the source, as with those that p4c chooses.
+    let table = |name: &str, properties: &str, entries: &str| {
+        format!(
+            "table {name} {{ key = {{ h.h.a: ternary; }} actions = {{ go; }} {properties} entries = {{ {entries} }} size = 16; }}\n"
+        )
+    };
+    let last = "0x40 &&& 0xf0: go(3); priority=40: 0x40 &&& 0x70: go(4); _: go(5);";
+    let locals = [
+        table("chosen", "", &format!("priority=1000: 1: go(1); 2: go(2); priority=40: {last}")),
+        table(
+            "smallest",
+            "largest_priority_wins = false;",
+            &format!("priority=10: 1: go(1); 2: go(2); {last}"),
+        ),
+        table("steps", "priority_delta = 100;", &format!("1: go(1); {}", last.replace("priority=40: ", ""))),
+        table("by_place", "", "1: go(1); 2: go(2);"),
+    ];
+    let apply = "chosen.apply(); smallest.apply(); steps.apply(); by_place.apply();";
+    let program = v1model("", &format!("{GO}\n{}", locals.concat()), apply);
+    let f = Fixture::of(&program);
+    let updates = generated(&program).unwrap().entries.updates;
+    // Each has another port.
+    let port = |entry: &TableEntry| {
+        let action = entry.action.as_ref().and_then(|action| action.r#type.as_ref());
+        let Some(TableActionType::Action(action)) = action else { panic!("{entry:?}") };
+        (entry.table_id, action.params[0].value.last().copied(), entry.priority)
+    };
+    let expected = updates.iter().map(|update| match &update.entity {
+        Some(Entity { entity: Some(EntityKind::TableEntry(entry)) }) => port(entry),
+        other => panic!("{other:?}"),
+    });
+    let mut expected: Vec<_> = expected.collect();
+    let found = f.entries(TableEntry::default());
+    let mut shown: Vec<_> = found.iter().map(port).collect();
+    expected.sort_unstable();
+    shown.sort_unstable();
+    assert_eq!(shown, expected);
+    let errors = f.write(updates, Atomicity::ContinueOnError).errors.unwrap();
+    assert!(errors.iter().all(|error| error.canonical_code == EXISTS), "{errors:?}");
+    // They are found by these priorities.
+    for entry in found {
+        assert_eq!(f.entries(entry.clone()), std::slice::from_ref(&entry));
+        let other = TableEntry { action: f.act("go", &[7]), ..entry.clone() };
+        assert_eq!((f.modify(other.clone()), f.entries(entry.clone())), (OK, vec![other]));
+        assert_eq!((f.delete(entry.clone()), f.delete(entry.clone())), (OK, NOT_FOUND));
+        assert_eq!((f.insert(entry.clone()), f.entries(entry.clone())), (OK, vec![entry]));
+    }
+}
+
+#[test]
+fn e_44_entries_of_the_program_win_as_in_bmv2() {
+    // The numbers of the source are for clients. In bmv2, the program's entries have 1 to 2, and a client's 2147483647 minus its
+    // priority; the smallest wins.
+    let locals = format!(
+        "{GO} table t {{
+            key = {{ h.h.a: ternary; }}
+            actions = {{ go; }}
+            entries = {{ priority=100: 0x10 &&& 0xf0: go(1); priority=50: _: go(2); }}
+            size = 16;
+        }}"
+    );
+    let f = Fixture::of(&v1model("", &locals, "t.apply();"));
+    let of = |value, mask, priority, port| TableEntry {
+        priority,
+        ..f.entry("t", vec![ternary(1, value, mask)], f.act("go", &[port]))
+    };
+    assert_eq!(f.insert(of(0x20, 0xf0, 75, 3)), OK);
+    assert_eq!(f.insert(of(0x10, 0xff, 200, 4)), OK);
+    let mut worker = f.worker(0);
+    assert_eq!([0x20, 0x10].map(|a| ports(&mut worker, &frame(a, 0))), [[2], [1]]);
+    // Without the program's entries, the larger priority of the client's wins.
+    let second = TableEntry { priority: 50, ..f.entry("t", Vec::new(), None) };
+    assert_eq!((f.delete(second), f.delete(of(0x10, 0xf0, 100, 1))), (OK, OK));
+    assert_eq!(f.insert(of(0, 0x0f, 100, 5)), OK);
+    assert_eq!([0x20, 0x10].map(|a| ports(&mut worker, &frame(a, 0))), [[5], [4]]);
 }
 
 const METER: MeterConfig = MeterConfig { cir: 1, cburst: 1, pir: 1, pburst: 1, eburst: 0 };
@@ -728,6 +803,40 @@ fn dg_11_names_of_digests() {
     let names: Vec<_> =
         f.pipeline.p4info().digests.iter().map(|d| d.preamble.clone().unwrap().name).collect();
     assert_eq!(names, ["learn_t", "digest_0", "digest_1"]);
+    // P4Info numbers the calls of a control before those of the controls that it applies, and the program does, too: the other
+    // order, in which they run, would give them other widths.
+    let declared = "control Inner(in bit<32> b) { apply { digest(1, b); } }
+        control Outer(in bit<32> b, in bit<8> c) { Inner() inner; apply { inner.apply(b); digest(1, c); } }";
+    let locals = "Outer() outer; Inner() inner;
+        action told() { digest(1, h.h.a ++ h.h.b); }
+        table t { key = { h.h.a: exact; } actions = { told; NoAction; } }";
+    let apply = "outer.apply(h.h.b, h.h.kind); inner.apply(h.h.a); t.apply(); digest(1, s.ingress_port);";
+    let f = Fixture::of(&v1model(
+        &format!("{declared}\nvoid tell<T>(in T x) {{ digest<T>(1, x); }}"),
+        locals,
+        apply,
+    ));
+    let widths = |f: &Fixture| {
+        let control = f.switch.control();
+        let width = |digest: &p4jet_p4info::proto::config::Digest| {
+            let name = &digest.preamble.as_ref().unwrap().name;
+            let found = control.program().instances.iter().find(|instance| instance.name == *name).unwrap();
+            let p4jet_ir::InstanceKind::Digest { fields } = &found.kind else { panic!("{found:?}") };
+            (name.clone(), fields[0].1)
+        };
+        f.pipeline.p4info().digests.iter().map(width).collect::<Vec<_>>()
+    };
+    let expected = [64, 9, 8, 32].map(|width| width);
+    let expected: Vec<_> = (0..).map(|n| format!("digest_{n}")).zip(expected).collect();
+    assert_eq!(widths(&f), expected);
+    // One call in a function, with data of two types.
+    let declared = "void tell<T>(in T x) { digest<T>(1, x); }";
+    let f = Fixture::of(&v1model(
+        declared,
+        "",
+        "tell<bit<8>>(h.h.kind); tell<bit<32>>(h.h.a); tell<bit<8>>(8w1);",
+    ));
+    assert_eq!(widths(&f), [("digest_0".to_string(), 8), ("digest_1".to_string(), 32)]);
 }
 
 #[test]

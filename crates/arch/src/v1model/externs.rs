@@ -4,6 +4,7 @@ use p4jet_analysis::typed::Type;
 use p4jet_ir as ir;
 use p4jet_ir::{Algorithm, BinaryOp, Expr, Function, Hash};
 use p4jet_lower::{ExternCall, Lowered, Lowerer, ObjectId, Property, Value, build};
+use p4jet_p4info::Numbered;
 
 use super::DROP_PORT;
 use super::memory::{Memory, memory};
@@ -284,13 +285,10 @@ fn log_msg(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
 /// name, and each other call is a digest with a number.
 fn digest(cx: &mut Lowerer<'_>, call: &ExternCall) -> Lowered<Value> {
     let (data, ty) = (data::bits(cx, call, 1)?, &call.args[1].ty);
-    let name = cx.program.control_name(ty).unwrap_or_else(|| {
-        let numbered = &mut memory(cx).numbered_digests;
-        let number = numbered.iter().position(|known| *known == call.span).unwrap_or_else(|| {
-            numbered.push(call.span);
-            numbered.len() - 1
-        });
-        format!("digest_{number}")
+    let program = cx.program;
+    let name = program.control_name(ty).unwrap_or_else(|| {
+        let numbered = memory(cx).numbered_digests.get_or_insert_with(|| Numbered::of(program));
+        numbered.add(call.span, ty)
     });
     let state = match memory(cx).digests.get(&name) {
         Some(state) => *state,

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use p4jet_analysis::typed::Type;
 use p4jet_ir as ir;
 use p4jet_ir::{BinaryOp, Expr, FieldId, FieldKind};
-use p4jet_lower::{ExternCall, Lowered, Lowerer, Span, Storage, Value, build};
+use p4jet_lower::{ExternCall, Lowered, Lowerer, Storage, Value, build};
+use p4jet_p4info::Numbered;
 
 /// The state of one lowering.
 #[derive(Default)]
@@ -25,8 +26,8 @@ pub(super) struct Memory {
     pub(super) truncate: Option<TruncateRequest>,
     /// The digests by their names.
     pub(super) digests: HashMap<String, ir::InstanceId>,
-    /// The calls of digests without a named type, in the order of their numbers.
-    pub(super) numbered_digests: Vec<Span>,
+    /// The calls of digests without a named type, numbered as in P4Info.
+    pub(super) numbered_digests: Option<Numbered>,
     /// The fields with the colours of direct meters.
     pub(super) colours: HashMap<ir::InstanceId, FieldId>,
 }

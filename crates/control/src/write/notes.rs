@@ -9,7 +9,7 @@ use crate::update::{Ref, Update};
 use p4jet_dataplane::Switch;
 use p4jet_ir::{InstanceId, TableId};
 use p4jet_tables::EntryHandle;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -43,8 +43,22 @@ impl Control {
         new.adopt_note_owner(self);
         new.notes.changes_of_others.store(self.changes_of_others() + 1, Ordering::Relaxed);
         new.notes.restores.store(self.restores(), Ordering::Relaxed);
+        let mut places: HashMap<TableId, Vec<Option<u32>>> = HashMap::new();
         for (of, note) in self.notes() {
-            if let Some(of) = new.schema.find_noted(&self.schema.named_noted(&of))
+            let found = new.schema.find_noted(&self.schema.named_noted(&of));
+            // The handle of an entry of the program is its place there.
+            let found = match (&of, found) {
+                (Noted::Entry(old, handle), Some(Noted::Entry(table, _))) => {
+                    let declared = &self.program().tables[old.index()];
+                    let places = places
+                        .entry(*old)
+                        .or_insert_with(|| new.program().tables[table.index()].entries_like(declared));
+                    let handle = places.get(*handle as usize).copied().unwrap_or(Some(*handle));
+                    handle.map(|handle| Noted::Entry(table, handle))
+                }
+                (_, found) => found,
+            };
+            if let Some(of) = found
                 && new.is_there(&of)
             {
                 new.set_note(of, Some(note));

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tonic::{Code, Status};
 
 /// Maximum size of a P4Info in bytes.
@@ -59,6 +59,8 @@ pub const COMPILE_WAIT: Duration = Duration::from_secs(60);
 const ANSWER_BYTES: usize = 1 << 20;
 /// Maximum number of streams of all roles.
 pub const STREAMS_MAX: usize = 1024;
+/// Maximum time that an arbitration update waits for the end of another stream with its election id.
+const OTHER_WAIT: Duration = Duration::from_millis(200);
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic leaves no half-done change behind: the locked values are replaced as a whole.
@@ -310,6 +312,8 @@ pub struct Device {
     /// Jobs that wait or run.
     pending: Arc<AtomicUsize>,
     streams: AtomicU64,
+    /// Tells that a stream has ended.
+    ended: Notify,
     /// Writes a line to the log.
     pub log: Arc<dyn Fn(String) + Send + Sync>,
     /// The lists of digests.
@@ -416,6 +420,7 @@ impl Device {
             long,
             pending: Arc::default(),
             streams: AtomicU64::new(0),
+            ended: Notify::new(),
             log,
             lists: Mutex::default(),
             counts: Counts::default(),
@@ -510,6 +515,8 @@ impl Device {
         arbitration.streams.remove(&stream);
         let notices = arbitration.sessions.close(stream);
         arbitration.notify(&notices);
+        drop(arbitration);
+        self.ended.notify_waiters();
     }
 
     /// Handles an arbitration update.
@@ -536,8 +543,12 @@ impl Device {
             role: role.name,
             election_id: election_id(update.election_id.as_ref()),
         };
+        self.wait_for_other(stream, &request).await;
         {
             let mut arbitration = lock(&self.arbitration);
+            if !arbitration.streams.contains_key(&stream) {
+                return Ok(());
+            }
             if let Some(config) = &config {
                 arbitration.roles.check(&request.role, config).map_err(Status::invalid_argument)?;
             }
@@ -580,6 +591,24 @@ impl Device {
             arbitration.notify(&[notice]);
         }
         Ok(())
+    }
+
+    /// Waits a little if another stream has the election id of an update: when a client opens a stream in the place of an
+    /// older one, the end of the older one may arrive later.
+    async fn wait_for_other(&self, stream: StreamId, request: &Request) {
+        let until = tokio::time::Instant::now() + OTHER_WAIT;
+        loop {
+            let mut ended = std::pin::pin!(self.ended.notified());
+            // An end after the look counts.
+            ended.as_mut().enable();
+            let must_wait = {
+                let arbitration = lock(&self.arbitration);
+                arbitration.streams.contains_key(&stream) && arbitration.sessions.has_other(stream, request)
+            };
+            if !must_wait || tokio::time::timeout_at(until, ended).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Keeps the highest election ids, after the waiting changes.

@@ -470,6 +470,33 @@ fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     }
 }
 
+/// The end of the time that a client gives its request, in the header `grpc-timeout`.
+fn deadline(headers: &http::HeaderMap) -> Option<Instant> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let number: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
+    let time = match unit {
+        "H" => Duration::from_secs(3600 * number),
+        "M" => Duration::from_secs(60 * number),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    };
+    Instant::now().checked_add(time)
+}
+
+/// The answer to a request whose time is over.
+fn late() -> Status {
+    Status::deadline_exceeded("the time that the client gave the request (`grpc-timeout`) is over")
+}
+
+/// Refuses a change whose client does not wait for it any more.
+fn in_time(deadline: Option<Instant>) -> Result<(), Status> {
+    deadline.filter(|deadline| *deadline <= Instant::now()).map_or(Ok(()), |_| Err(late()))
+}
+
 /// Answers one request.
 async fn answer(
     connection: Arc<Connection>,
@@ -477,13 +504,21 @@ async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let call = Call::begin(&connection);
-    let answer = answer_to(connection, place, request).await;
+    let deadline = deadline(request.headers());
+    let answer = answer_to(connection, place, deadline, request);
+    let answer = match deadline {
+        None => answer.await,
+        Some(deadline) => {
+            tokio::time::timeout_at(deadline.into(), answer).await.unwrap_or_else(|_| late().into_http())
+        }
+    };
     Ok(answer.map(|body| Body::new(grpc::Answer { body, _until_sent: call })))
 }
 
 async fn answer_to(
     connection: Arc<Connection>,
     mut place: Option<Place>,
+    deadline: Option<Instant>,
     request: Request<Incoming>,
 ) -> Response<Body> {
     let shared = Arc::clone(&connection.shared);
@@ -526,14 +561,15 @@ async fn answer_to(
         .max_encoding_message_size(usize::MAX);
     match method.as_str() {
         "Write" => {
-            let write = |raw| write(Arc::clone(&connection), place.take(), raw, Arc::clone(&large));
+            let write = |raw| write(Arc::clone(&connection), place.take(), deadline, raw, Arc::clone(&large));
             grpc.unary(Method(write), request).await
         }
         "Read" => {
             grpc.server_streaming(StreamMethod(|raw| read(Arc::clone(&connection), raw)), request).await
         }
         "SetForwardingPipelineConfig" => {
-            let set = |raw| set_pipeline(Arc::clone(&connection), place.take(), raw, Arc::clone(&large));
+            let set =
+                |raw| set_pipeline(Arc::clone(&connection), place.take(), deadline, raw, Arc::clone(&large));
             grpc.unary(Method(set), request).await
         }
         "GetForwardingPipelineConfig" => {
@@ -633,6 +669,7 @@ async fn expanded(
 async fn write(
     connection: Arc<Connection>,
     place: Option<Place>,
+    deadline: Option<Instant>,
     raw: Bytes,
     unexpanded: Unexpanded,
 ) -> Result<Bytes, Status> {
@@ -645,6 +682,7 @@ async fn write(
     if raw.len() <= SHORT_BYTES {
         device.check_write(&raw)?;
         device.submit(client, true, caller, move |device| {
+            in_time(deadline)?;
             device.write(v1::WriteRequest::decode(raw).map_err(device::malformed)?)
         });
         drop(order);
@@ -656,6 +694,7 @@ async fn write(
                 // The next one of this client is decoded meanwhile.
                 drop(order);
                 let _room = room;
+                in_time(deadline)?;
                 device.write(request)
             }),
             // A client that has gone needs no answer.
@@ -669,6 +708,7 @@ async fn write(
 async fn set_pipeline(
     connection: Arc<Connection>,
     place: Option<Place>,
+    deadline: Option<Instant>,
     raw: Bytes,
     unexpanded: Unexpanded,
 ) -> Result<Bytes, Status> {
@@ -682,6 +722,7 @@ async fn set_pipeline(
         device.submit(connection.number, false, caller, move |device| {
             drop(order);
             let _room = room;
+            in_time(deadline)?;
             device.set_pipeline(&raw)
         });
         device::result(result).await?;
@@ -701,7 +742,8 @@ async fn set_pipeline(
     .map_err(|error| Status::resource_exhausted(error.to_string()))?;
     let (verified, asked) =
         verified.await.unwrap_or_else(|_| Err(Status::internal("bug in p4jet: the verification failed")))?;
-    device.change(false, move |device| device.apply(&asked, verified)).await?;
+    let apply = move |device: &Device| in_time(deadline).and_then(|()| device.apply(&asked, verified));
+    device.change(false, apply).await?;
     Ok(Bytes::new())
 }
 
