@@ -289,7 +289,7 @@ def test_missing_matplotlib_is_said_before_the_experiment(
 def test_report_as_markdown_and_as_one_html_page(tmp_path: Path) -> None:
     report = Report("Title <1>")
     report.heading("Rates")
-    report.text("Some **bold** `a < b` and [a link](https://example.org/x).\n\n* one\n* two\n  lines")
+    report.text("Some **bold** `a < b` and [a link](https://example.org/x).\n\n* one\n* two\n  lines\n\n\\* **limited** 2\\*3\\*\\*4 `\\*`")
     report.table(["switch", "rate", "note"], [["a|b", 12.345678, None], ["<script>", 1_234_567.0, "x\ny"]])
     report.figure(plots.boxes(tmp_path / "elsewhere" / "box.svg", {"a": [1.0, 2.0]}, y_label="us"), 'A "box"')
     markdown, page = report.write(tmp_path / "out")
@@ -299,6 +299,7 @@ def test_report_as_markdown_and_as_one_html_page(tmp_path: Path) -> None:
     assert '![A "box"](plots/box.svg)' in text and (tmp_path / "out" / "plots" / "box.svg").is_file()
     assert "<h1>Title &lt;1&gt;</h1>" in html and "<script" not in html
     assert "Some <strong>bold</strong> <code>a &lt; b</code> and a link." in html
+    assert "<p>* <strong>limited</strong> 2*3**4 <code>\\*</code></p>" in html
     assert "<li>one</li>\n<li>two lines</li>" in html
     # The page refers to no other file.
     assert re.findall(r"(?:src|href)=.{11}", html) == ['src="data:image']
