@@ -226,8 +226,8 @@ def test_the_report_says_whether_p4jet_reaches_its_goal(tmp_path: Path) -> None:
     assert "* **reached**: lead in user space, 64 bytes; 0.9 of XDP, 64 bytes" in text
     assert "| 64 | p4jet, AF_XDP | Open vSwitch, user space | 4.0" in text
     # What is measured, and what is not.
-    assert "* **Measured**: p4jet, AF_PACKET; " in text.replace(", p4jet, AF_XDP", "; p4jet, AF_XDP")
-    assert re.search(r"\* \*\*Not chosen by `--switches`\*\*: .*DPDK", text) and "* **Cannot run here, or not do this**: bmv2" in text
+    assert "* **Measured**: p4jet, p4jet-xdp, ovs, xdp\n" in text
+    assert re.search(r"\* \*\*Not chosen by `--switches`\*\*: .*ovs-dpdk", text) and "* **Cannot run here, or not do this**: bmv2" in text
 
 
 @pytest.mark.parametrize(
@@ -240,6 +240,8 @@ def test_the_report_says_whether_p4jet_reaches_its_goal(tmp_path: Path) -> None:
         (RATES | {("p4jet-xdp", 64): [2.0, 2.1, 1.9]}, {}, ["**not reached**: 0.9 of XDP, 64 bytes"]),
         ({key: values[:1] for key, values in RATES.items()}, {}, ["**not decided: an interval needs two runs of each**: lead in user space"]),
         (RATES | {("p4jet", 64): [0.0] * 3, ("p4jet-xdp", 64): [0.0] * 3}, {}, ["received nothing**: lead in user space, 64 bytes", "| none received anything |"]),
+        ({("p4jet", 64): [], ("ovs", 64): [1.0] * 3}, {}, ["**not decided: no run of p4jet, AF_PACKET succeeded**: lead in", "failed**: p4jet\n"]),
+        ({("p4jet", 64): []}, {}, ["**not decided: no run of p4jet succeeded**: 64 bytes"]),
         ({("p4jet", 64): [0.0] * 3, ("p4jet", 128): [1.0] * 3}, {}, ["**not reached: p4jet received nothing**: 64 bytes"]),
     ],
 )  # fmt: skip

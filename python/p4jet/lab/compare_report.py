@@ -48,7 +48,7 @@ ROWS = (
     ("loss", "Loss (%)", "{:.2f}"),
     ("throughput", "Throughput (Gbit/s)", "{:.3f}"),
     ("throughput_of_frames", "Throughput without framing (Gbit/s)", "{:.3f}"),
-    ("refused", "Refused by the full receive ring (%)", "{:.2f}"),
+    ("refused", "Refused: receive queue full (%)", "{:.2f}"),
     ("offered", "Offered (Gbit/s)", "{:.3f}"),
     ("received_rate", "Received (kpps)", "{:.1f}"),
     ("offered_rate", "Offered (kpps)", "{:.1f}"),
@@ -157,13 +157,14 @@ def _measured(report: Report, results: Results, options: Options, skipped: Mappi
     function = "gateway" if options.function.startswith("gateway-") else options.function
     chosen = {*options.switches, *skipped}
     not_chosen = [name for name, kind in types().items() if name not in chosen and function in kind.functions]
+    # Names, which `--switches` takes; titles contain commas.
     groups = (
         ("Measured", [name for name in options.switches if name in results.switches]),
         ("All runs failed", [name for name in options.switches if name not in results.switches]),
         ("Not chosen by `--switches`", not_chosen),
         ("Cannot run here, or not do this", list(skipped)),
     )
-    report.text("\n".join(f"* **{what}**: {', '.join(map(title, names))}" for what, names in groups if names))
+    report.text("\n".join(f"* **{what}**: {', '.join(names)}" for what, names in groups if names))
 
 
 @dataclass(frozen=True)
@@ -183,8 +184,10 @@ def verdict(results: Results, one: str, other: str, size: int, goal: float) -> V
     against a limited `other`, which may hide that the goal is missed, and a lower bound for a limited `one`.
     """
     ours, theirs = results.values(one, size, "received_rate"), results.values(other, size, "received_rate")
+    if not ours:
+        return Verdict("no run succeeded", f"not decided: no run of {title(one)} succeeded")
     if not any(ours):
-        return Verdict("received nothing", f"not reached: {title(one)} received nothing" if ours else "not decided: no run succeeded")
+        return Verdict("received nothing", f"not reached: {title(one)} received nothing")
     found = stats.difference(theirs, ours)
     if found.kind != "ratio":
         return Verdict("some runs received nothing", "not decided: some runs received nothing")
@@ -224,7 +227,9 @@ def _goal(report: Report, results: Results, options: Options) -> None:
             cells[2:4] = title(rival), found.text
             verdicts.setdefault(found.verdict, []).append(f"lead in user space, {size} bytes")
         elif rate(best, size) == 0:
-            verdicts.setdefault("not reached: p4jet received nothing", []).append(f"{size} bytes")
+            has_runs = any(results.values(name, size, "received_rate") for name in ours)
+            why = "not reached: p4jet received nothing" if has_runs else "not decided: no run of p4jet succeeded"
+            verdicts.setdefault(why, []).append(f"{size} bytes")
         if "p4jet-xdp" in ours and rate("xdp", size) > 0:
             found = verdict(results, "p4jet-xdp", "xdp", size, XDP_GOAL)
             cells[4] = found.text
@@ -272,8 +277,8 @@ def _method(report: Report, options: Options) -> None:
         f"For each switch and size, {options.repetitions} times, switches in turn, after {WARM_UP_SECONDS:g} s of traffic to warm up:\n\n"
         f"* **Pre-flight check**: 50 frames one by one; all must come back, with {expected} (bad MAC 0).\n"
         f"* **Full speed**, {options.seconds:g} s: loss, received and offered rate. Loss is the share of offered frames that did not come back. "
-        f"Offered is all that the generator gave to its interface, also what the kernel refused at once because the receive ring of the "
-        f"switch's interface was full (XDP, AF_XDP).\n"
+        f"Offered is all that the generator gave to its interface, also what the kernel refused at once because the receive queue of the "
+        f"switch's interface was full (a ring with XDP and AF_XDP, else the backlog of its processor).\n"
         f"* **Latency below saturation**, {0.5 * options.seconds:g} s at {options.latency_rate:,.0f} frames per second.\n"
         f"* **Latency at overload**, {0.3 * options.seconds:g} s at full speed.\n\n"
         f"Frame sizes exclude the frame check sequence. Rates in Gbit/s include {FRAMING} bytes of framing for each frame (preamble 8, gap "

@@ -136,8 +136,9 @@ class Check:
 class Measurement:
     """One run of traffic. Rates are frames per second between the warm-up and the end.
 
-    A veth pair joins the tester to the switch. If the switch's end receives through a ring (XDP, AF_XDP) and the ring is full, the
-    kernel tells the sender that it dropped the frame. Such a refused frame is offered and lost, as on a cable.
+    A veth pair joins the tester to the switch. If the receive queue of the switch's end is full (a ring with XDP and AF_XDP, else the
+    backlog of its processor), the kernel tells the sender that it dropped the frame. Such a refused frame is offered and lost, as
+    on a cable.
     """
 
     size: int
@@ -151,7 +152,7 @@ class Measurement:
     rate: float | None
     """The wanted rate; ``None`` is as fast as possible."""
     refused: int = 0
-    """Of the sent frames, those that the interface dropped at once because the switch's receive ring was full."""
+    """Of the sent frames, those that the interface dropped at once because the switch's receive queue was full."""
     latencies: Latencies = field(default_factory=lambda: np.empty(0))
     """Seconds from the sender's interface to the receiver's, of the sampled frames that came back."""
     bad_mac: int = 0
