@@ -23,7 +23,7 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Adds the subcommands. The function in `action` of the parsed arguments executes one and returns the exit status."""
     run = subparsers.add_parser(
         "run", help="Executes an experiment from a TOML file.",
-        description="Executes an experiment from a TOML file (docs/lab.md). The exit status is 1 if a run failed, 130 after Ctrl-C.",
+        description="Executes an experiment from a TOML file (docs/lab-experiments.md). The exit status is 1 if a run failed, 130 after Ctrl-C.",
     )  # fmt: skip
     run.add_argument("file", type=Path, metavar="FILE.toml")
     run.add_argument("--tags", default="", metavar="A,B", help="Tags that enable or disable roles and set variables.")
