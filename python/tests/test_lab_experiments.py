@@ -1,9 +1,11 @@
 """The experiments: traces, the tester, and a tiny comparison of two switches in real namespaces."""
 
 import csv
+import json
 import os
 import re
 import struct
+import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,12 +13,12 @@ import numpy as np
 import pytest
 
 from conftest import PROGRAMS
-from p4jet.lab import LabError, compare, gateway_workload, probe, scale, sweep, update
+from p4jet.lab import LabError, compare, compare_report, gateway_workload, probe, scale, sweep, tester, update
 from p4jet.lab.cli import main
 from p4jet.lab.dut import Bed, DeviceUnderTest, available
 from p4jet.lab.rules import Rules
 from p4jet.lab.runner import execute
-from p4jet.lab.store import Store
+from p4jet.lab.store import Metric, Store
 from p4jet.lab.switches.p4jet import binary
 from p4jet.lab.tester import DST, SRC, Measurement, Trace
 from p4jet.lab.thesis import FRAMING
@@ -60,7 +62,41 @@ def test_rates_with_and_without_framing() -> None:
     assert measured.offered(FRAMING) == pytest.approx(13.2e6 * 8 * 88)
     assert measured.throughput() == pytest.approx(12.5e6 * 8 * 64)
     assert Measurement(64, 1.0, 1000, 995, 1e3, 1e3, None).is_limited
+    assert not Measurement(64, 1.0, 1000, 989, 1e3, 1e3, None).is_limited
     assert Measurement(64, 1.0, 1000, 1000, 900.0, 900.0, 1000.0).is_limited
+
+
+def fake_tester(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **found: "float | None") -> tester.Tester:
+    """Returns a tester to which `p4jet traffic` reports these figures."""
+
+    class Node:
+        def run(self, argv: "list[str]", **_: object) -> "subprocess.CompletedProcess[str]":
+            return subprocess.CompletedProcess(argv, 0, json.dumps(found), "")
+
+    monkeypatch.setattr(tester, "p4jet_binary", lambda: "p4jet")
+    return tester.Tester(Node(), tmp_path, send="eth1")
+
+
+def test_frames_that_the_full_ring_of_a_switch_refuses_are_offered_and_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As XDP on a veth pair: the kernel took 364 frames of 1050, and all of them came back.
+    figures = {"seconds": 1.0, "sent": 364_000, "not_sent": 686_000, "received": 364_000, "sent_pps": 330e3, "received_pps": 331e3}
+    measured = fake_tester(tmp_path, monkeypatch, **figures).measure(Trace(tmp_path / "t.pcap", 68), 1.0)
+    assert (measured.sent, measured.refused, measured.received) == (1_050_000, 686_000, 364_000)
+    assert measured.loss == pytest.approx(686 / 1050) and not measured.is_limited
+    assert measured.offered_pps == pytest.approx(330e3 * 1050 / 364) and measured.received_pps == 331e3
+    # At a constant rate, the generator has not missed it because frames were refused.
+    figures |= {"sent": 600, "not_sent": 400, "received": 600, "sent_pps": 600.0, "received_pps": 600.0}
+    measured = fake_tester(tmp_path, monkeypatch, **figures).measure(Trace(tmp_path / "t.pcap", 68), 1.0, 1000.0)
+    assert measured.offered_pps == pytest.approx(1000.0) and not measured.is_limited and measured.loss == pytest.approx(0.4)
+
+
+def test_more_frames_than_were_offered_cannot_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = {"seconds": 1.0, "sent": 1100, "not_sent": 0, "received": 1100, "sent_pps": 1000.0, "received_pps": 1003.0}
+    measured = fake_tester(tmp_path, monkeypatch, **figures).measure(Trace(tmp_path / "t.pcap", 68), 1.0)
+    assert measured.received_pps == measured.offered_pps == 1000.0 and measured.is_limited
+    figures |= {"sent": 0, "not_sent": 1000, "received": 0, "sent_pps": 0.0, "received_pps": 0.0}
+    with pytest.raises(LabError, match="eth1 refused all 1000 frames"):
+        fake_tester(tmp_path, monkeypatch, **figures).measure(Trace(tmp_path / "t.pcap", 68), 1.0)
 
 
 @pytest.mark.parametrize("types", range(1, 12))
@@ -165,6 +201,70 @@ def test_a_sweep_has_the_points_of_its_axes(tmp_path: Path) -> None:
     assert all(row["metrics"]["rate"].value > 0.01 and row["metrics"]["wire_rate"].quality == "modelled" for row in rows)
 
 
+RATES = {("p4jet", 64): [3.0, 3.1, 2.9], ("p4jet-xdp", 64): [4.0, 4.1, 3.9], ("ovs", 64): [1.0, 1.1, 0.9], ("xdp", 64): [4.0, 4.1, 3.9]}
+
+
+def compared(tmp_path: Path, rates: "dict[tuple[str, int], list[float]]", limited: "dict[str, int]", **more: object) -> str:
+    """Writes a report of rates by switch and size, of which the generator limited the first `limited`, and returns its text."""
+    switches, sizes = list(dict.fromkeys(name for name, _ in rates)), sorted({size for _, size in rates})
+    with Store(tmp_path / "r.sqlite") as store:
+        session, _ = store.open_session("compare", "c", {"commit": "c", "host": "h"}, resume=False)
+        for (name, size), values in rates.items():
+            for repetition, value in enumerate(values, 1):
+                quality = "limited by the generator" if repetition <= limited.get(name, 0) else "measured"
+                metrics = {"received_rate": Metric(value, "kpps", quality), "loss": Metric(0.0, "%", quality)}
+                store.add(session, {"size": size, "switch": name}, repetition, seed=1, duration=1.0, metrics=metrics)
+        options = compare.Options(switches, sizes=sizes, repetitions=3)
+        skipped = {"bmv2": "no simple_switch"}
+        for point, reason in more.items():
+            store.add(session, {"size": 64, "switch": point}, 1, seed=1, duration=1.0, reason=str(reason))
+        return compare_report.write(store, session, options, skipped, tmp_path / "out")[0].read_text(encoding="utf-8")
+
+
+def test_the_report_says_whether_p4jet_reaches_its_goal(tmp_path: Path) -> None:
+    text = compared(tmp_path, RATES, {})
+    assert "* **reached**: lead in user space, 64 bytes; 0.9 of XDP, 64 bytes" in text
+    assert "| 64 | p4jet, AF_XDP | Open vSwitch, user space | 4.0" in text
+    # What is measured, and what is not.
+    assert "* **Measured**: p4jet, p4jet-xdp, ovs, xdp\n" in text
+    assert re.search(r"\* \*\*Not chosen by `--switches`\*\*: .*ovs-dpdk", text) and "* **Cannot run here, or not do this**: bmv2" in text
+
+
+@pytest.mark.parametrize(
+    ("rates", "limited", "expected"),
+    [
+        # XDP may be faster than what the generator offers.
+        (RATES, {"xdp": 1}, ["**not decided: the generator limited XDP", "| ≤ 1.00 ("]),
+        (RATES, {"p4jet-xdp": 3}, ["**reached**: lead in user space, 64 bytes; 0.9 of XDP, 64 bytes", "| ≥ 1.00 ("]),
+        (RATES | {("p4jet-xdp", 64): [2.0, 2.1, 1.9]}, {"p4jet-xdp": 1}, ["**not decided: the generator limited p4jet, AF_XDP**: 0.9 of XDP"]),
+        (RATES | {("p4jet-xdp", 64): [2.0, 2.1, 1.9]}, {}, ["**not reached**: 0.9 of XDP, 64 bytes"]),
+        ({key: values[:1] for key, values in RATES.items()}, {}, ["**not decided: an interval needs two runs of each**: lead in user space"]),
+        (RATES | {("p4jet", 64): [0.0] * 3, ("p4jet-xdp", 64): [0.0] * 3}, {}, ["received nothing**: lead in user space, 64 bytes", "| none received anything |"]),
+        ({("p4jet", 64): [], ("ovs", 64): [1.0] * 3}, {}, ["**not decided: no run of p4jet, AF_PACKET succeeded**: lead in", "failed**: p4jet\n"]),
+        ({("p4jet", 64): []}, {}, ["**not decided: no run of p4jet succeeded**: 64 bytes"]),
+        ({("p4jet", 64): [0.0] * 3, ("p4jet", 128): [1.0] * 3}, {}, ["**not reached: p4jet received nothing**: 64 bytes"]),
+    ],
+)  # fmt: skip
+def test_a_goal_is_decided_only_by_what_was_measured(
+    tmp_path: Path, rates: "dict[tuple[str, int], list[float]]", limited: "dict[str, int]", expected: "list[str]"
+) -> None:
+    text = compared(tmp_path, rates, limited)
+    for part in expected:
+        assert part in text, text[:2500]
+
+
+def test_stars_say_how_many_runs_the_generator_limited(tmp_path: Path) -> None:
+    text = compared(tmp_path, RATES, {"ovs": 1, "xdp": 3})
+    assert "| Open vSwitch, user space | 1.0\\*1/3 (0.9–1.1) |" in text and "4.0\\* (3.9–4.1) |" in text
+    assert "\\*1/3 means that this was so in one run of three" in text
+
+
+def test_a_failed_run_takes_one_line_in_the_report(tmp_path: Path) -> None:
+    text = compared(tmp_path, RATES, {}, swx="it did not start:\nTraceback (most recent call last):\n  File\nImportError: no module")
+    assert "it did not start: … ImportError: no module |" in text and "Traceback" not in text
+    assert "Traceback" in (tmp_path / "out" / "runs.csv").read_text(encoding="utf-8")
+
+
 # ---- in namespaces ----
 
 
@@ -184,6 +284,8 @@ def test_a_tiny_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert number["latency_loss"] <= 1, name
         assert 0 < number["latency_min"] <= number["latency_p25"] <= number["latency_p50"] <= number["latency_p99"] <= number["latency_max"]
         assert 0 < number["throughput_of_frames"] < number["throughput"]
+        assert 0 <= number["refused"] <= number["loss"] + 0.01
+        assert number["received_rate"] <= number["offered_rate"]
         assert number["throughput"] / number["throughput_of_frames"] == pytest.approx((128 + FRAMING) / 128)
     report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     for text in ("Noise floor", "limited by the generator", "thesis, Table 8, P4-DPDK, CX5: loss (%) | 78.24", "How the environments differ"):

@@ -228,7 +228,11 @@ def test_what_cannot_be_compared_is_said(store: Store) -> None:
     for a, b, error in (
         ("1", "2", "have no point and metric in common: .*ovs.* against .*bridge"),
         ("1", "7", "no successful runs for `7` .session 7."),
-        ("ovs", "none", "no successful runs for `.*` .variable switch = "),
+        ("ovs", "none", "no successful runs for `none` .variable switch = none"),
+        ("none", "ovs", "no successful runs for `none` .variable switch = none"),
+        ("ovs", "bridge", "no session has successful runs of both `ovs` and `bridge`; name a session on each side"),
+        ("1", "1", "`1` and `1` choose 12 of the same runs .12 and 12 in all.; a run cannot be compared with itself"),
+        ("session=1,size=64", "ovs", "choose 6 of the same runs .6 and 12 in all."),
         ("", "1", "found ``; expected a session"),
         ("size=", "1", "found `size=`"),
         ("day=yesterday", "1", "expected a day such as 2026-07-31"),
@@ -236,6 +240,20 @@ def test_what_cannot_be_compared_is_said(store: Store) -> None:
     ):
         with pytest.raises(LabError, match=error):
             store.compare(a, b)
+
+
+def test_what_only_one_side_has_is_named(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    first = fill(store, {"ovs": SLOW})
+    second = fill(store, {"ovs": SLOW, "p4jet": FAST})
+    store.add(first, {"switch": "ovs", "size": 9000}, 1, seed=1, duration=1.0, metrics={"rate": Metric(1.0, "Mpps")})
+    store.add(first, {"switch": "ovs", "size": 64}, 7, seed=1, duration=1.0, metrics={"speed": Metric(1.0, "")})
+    only_first = ['mirror {"size":9000,"switch":"ovs"}', "metric speed"]
+    only_second = ['mirror {"size":64,"switch":"p4jet"}', 'mirror {"size":1500,"switch":"p4jet"}']
+    assert store.unmatched(first, second) == (only_first, only_second)
+    assert store.unmatched("session=2,switch=ovs", "session=2,switch=p4jet") == ([], [])
+    assert main(["results", "compare", "1", "2", "--store", str(store.path)]) == 0
+    text = capsys.readouterr().out
+    assert f"Note: only A has {', '.join(only_first)}." in text and f"Note: only B has {', '.join(only_second)}." in text
 
 
 def test_selections_are_recognized() -> None:
@@ -289,7 +307,7 @@ def test_missing_matplotlib_is_said_before_the_experiment(
 def test_report_as_markdown_and_as_one_html_page(tmp_path: Path) -> None:
     report = Report("Title <1>")
     report.heading("Rates")
-    report.text("Some **bold** `a < b` and [a link](https://example.org/x).\n\n* one\n* two\n  lines")
+    report.text("Some **bold** `a < b` and [a link](https://example.org/x).\n\n* one\n* two\n  lines\n\n\\* **limited** 2\\*3\\*\\*4 `\\*`")
     report.table(["switch", "rate", "note"], [["a|b", 12.345678, None], ["<script>", 1_234_567.0, "x\ny"]])
     report.figure(plots.boxes(tmp_path / "elsewhere" / "box.svg", {"a": [1.0, 2.0]}, y_label="us"), 'A "box"')
     markdown, page = report.write(tmp_path / "out")
@@ -299,6 +317,7 @@ def test_report_as_markdown_and_as_one_html_page(tmp_path: Path) -> None:
     assert '![A "box"](plots/box.svg)' in text and (tmp_path / "out" / "plots" / "box.svg").is_file()
     assert "<h1>Title &lt;1&gt;</h1>" in html and "<script" not in html
     assert "Some <strong>bold</strong> <code>a &lt; b</code> and a link." in html
+    assert "<p>* <strong>limited</strong> 2*3**4 <code>\\*</code></p>" in html
     assert "<li>one</li>\n<li>two lines</li>" in html
     # The page refers to no other file.
     assert re.findall(r"(?:src|href)=.{11}", html) == ['src="data:image']

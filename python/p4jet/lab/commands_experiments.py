@@ -59,7 +59,7 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     swept.add_argument("--seconds", type=_number(0.01, 600), default=0.5, metavar="S", help="of one run (default: 0.5)")
     swept.add_argument("--full", action="store_true", help="all combinations, not one variable at a time")
     swept.add_argument("--programs", type=Path, metavar="DIR", help="the folder `programs` of a checkout")
-    swept.add_argument("--peer", action="append", default=[], type=_peer, metavar="NAME=COMMAND", help="another switch; see docs/lab.md")
+    swept.add_argument("--peer", action="append", default=[], type=_peer, metavar="NAME=COMMAND", help="another switch; see docs/lab-compare.md")
     swept.set_defaults(action=_sweep)
 
     loaded = subparsers.add_parser("workload", help="entries and packets for programs/vxlan_gateway", description=gateway_workload.__doc__)

@@ -15,12 +15,15 @@ from .report import cell_text
 from .runner import Experiment, describe, execute
 from .store import Comparison, Row, Session, Store, default_path, text_of
 
+POINTS_MAX = 10
+"""Points that `results compare` names as those of one side only."""
+
 
 def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Adds the subcommands. The function in `action` of the parsed arguments executes one and returns the exit status."""
     run = subparsers.add_parser(
         "run", help="Executes an experiment from a TOML file.",
-        description="Executes an experiment from a TOML file (docs/lab.md). The exit status is 1 if a run failed, 130 after Ctrl-C.",
+        description="Executes an experiment from a TOML file (docs/lab-experiments.md). The exit status is 1 if a run failed, 130 after Ctrl-C.",
     )  # fmt: skip
     run.add_argument("file", type=Path, metavar="FILE.toml")
     run.add_argument("--tags", default="", metavar="A,B", help="Tags that enable or disable roles and set variables.")
@@ -158,6 +161,10 @@ def _compare(arguments: argparse.Namespace) -> int:
             "\nA and B: geometric mean (number of runs), or the arithmetic mean where a value is not positive. "
             "B to A: ratio (x), or difference.\nInterval: Welch's t on the logarithms of the runs, or on the values."
         )
+        for side, points in zip("AB", store.unmatched(arguments.a, arguments.b, experiment=arguments.experiment)):
+            if points:
+                more = f" and {len(points) - POINTS_MAX} more" if len(points) > POINTS_MAX else ""
+                print(f"Note: only {side} has {', '.join(points[:POINTS_MAX])}{more}.")
         if len(found) >= 10:
             print(f"Of {len(found)} comparisons of equal things, about {len(found) / 20:.1f} show a difference by chance.")
         numbers = {session for comparison in found for side in comparison.sessions for session in side}

@@ -168,6 +168,7 @@ def point(run: Run, dut: DeviceUnderTest, tester: Tester, trace: Trace, options:
     run.metric("offered_rate", full.offered_pps / 1e3, "kpps")
     run.metric("received_rate", full.received_pps / 1e3, "kpps", quality)
     run.metric("loss", 100 * full.loss, "%", quality)
+    run.metric("refused", 100 * full.refused / max(full.sent, 1), "%")
     run.metric("offered", full.offered(FRAMING) / 1e9, "Gbit/s")
     run.metric("throughput", full.throughput(FRAMING) / 1e9, "Gbit/s", quality)
     run.metric("throughput_of_frames", full.throughput() / 1e9, "Gbit/s", quality)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import plots, stats
 from .compare import GATEWAY_ENTRIES, GATEWAY_PACKETS, STATISTICS, TUNNEL, Options, summary
 from .dut import CABLE, WARM_UP_SECONDS, is_root, title
-from .report import Report
+from .report import Report, one_line
 from .runner import describe
 from .store import Metric, Row, Store
+from .switches import types
 from .thesis import FRAMING, Mirror, mirrors, published
 
 KERNEL = ("bridge", "linux-forwarding", "xdp")
@@ -46,10 +48,28 @@ ROWS = (
     ("loss", "Loss (%)", "{:.2f}"),
     ("throughput", "Throughput (Gbit/s)", "{:.3f}"),
     ("throughput_of_frames", "Throughput without framing (Gbit/s)", "{:.3f}"),
+    ("refused", "Refused: receive queue full (%)", "{:.2f}"),
     ("offered", "Offered (Gbit/s)", "{:.3f}"),
     ("received_rate", "Received (kpps)", "{:.1f}"),
     ("offered_rate", "Offered (kpps)", "{:.1f}"),
 )
+
+
+LIMITED = (
+    "\\* marks what was **limited by the generator**: at least 99 % of the offered frames came back at full speed, so the switch may be "
+    "faster. \\*1/3 means that this was so in one run of three."
+)
+
+
+def limited(metrics: Sequence[Metric]) -> int:
+    """Returns the number of figures that the generator limited."""
+    return sum(metric.quality == "limited by the generator" for metric in metrics)
+
+
+def limited_mark(metrics: Sequence[Metric]) -> str:
+    """Returns a star if the generator limited all figures, with their number if it limited some, else nothing."""
+    count = limited(metrics)
+    return "" if count == 0 else "\\*" if count == len(metrics) else f"\\*{count}/{len(metrics)}"
 
 
 class Results:
@@ -69,17 +89,16 @@ class Results:
         """Returns a figure of all repetitions."""
         return [metric.value for metric in self.metrics.get((name, size, metric), [])]
 
-    def is_limited(self, name: str, size: int) -> bool:
-        """Returns whether the generator limited most repetitions."""
-        found = self.metrics.get((name, size, "received_rate"), [])
-        return 2 * sum(metric.quality == "limited by the generator" for metric in found) > len(found)
+    def limited(self, name: str, size: int) -> int:
+        """Returns the number of repetitions that the generator limited."""
+        return limited(self.metrics.get((name, size, "received_rate"), []))
 
     def cell(self, name: str, size: int, metric: str, form: str) -> str:
-        """Returns mean and range as text, with a star if the generator was the limit."""
+        """Returns mean and range as text, with a star if the generator was the limit in any run."""
         values = self.values(name, size, metric)
         if not values:
             return ""
-        star = "\\*" if metric not in ("offered", "offered_rate") and self.is_limited(name, size) else ""
+        star = limited_mark(self.metrics[name, size, metric])
         spread = f" ({form.format(min(values))}–{form.format(max(values))})" if len(values) > 1 else ""
         return form.format(stats.mean(values)) + star + spread
 
@@ -95,7 +114,8 @@ def write(store: Store, session: int, options: Options, skipped: Mapping[str, st
         f"Session {session}, started {about['started']}, commit {about['commit'][:12]}. {about['ok']} runs succeeded, {about['failed']} failed."
     )
     disturbances(report, about["inventory"])
-    _goal(report, results)
+    _measured(report, results, options, skipped)
+    _goal(report, results, options)
     _method(report, options)
     _floor(report, results)
     plots_folder = folder / "plots"
@@ -132,52 +152,101 @@ def disturbances(report: Report, machine: Mapping[str, object]) -> None:
         )
 
 
-def _goal(report: Report, results: Results) -> None:
+def _measured(report: Report, results: Results, options: Options, skipped: Mapping[str, str]) -> None:
+    """Says which switches were measured, and which were not."""
+    function = "gateway" if options.function.startswith("gateway-") else options.function
+    chosen = {*options.switches, *skipped}
+    not_chosen = [name for name, kind in types().items() if name not in chosen and function in kind.functions]
+    # Names, which `--switches` takes; titles contain commas.
+    groups = (
+        ("Measured", [name for name in options.switches if name in results.switches]),
+        ("All runs failed", [name for name in options.switches if name not in results.switches]),
+        ("Not chosen by `--switches`", not_chosen),
+        ("Cannot run here, or not do this", list(skipped)),
+    )
+    report.text("\n".join(f"* **{what}**: {', '.join(names)}" for what, names in groups if names))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether one switch reaches a share of another's rate."""
+
+    text: str
+    """The ratio of received rates with its interval, or why there is none."""
+    verdict: str
+    """``"reached"``, ``"not reached"``, or ``"not decided"`` with the reason."""
+
+
+def verdict(results: Results, one: str, other: str, size: int, goal: float) -> Verdict:
+    """Compares the rates of `one` with those of `other`.
+
+    Where the generator limited a run, the rate is the least that the switch forwards. So the ratio is then an upper bound for `one`
+    against a limited `other`, which may hide that the goal is missed, and a lower bound for a limited `one`.
+    """
+    ours, theirs = results.values(one, size, "received_rate"), results.values(other, size, "received_rate")
+    if not ours:
+        return Verdict("no run succeeded", f"not decided: no run of {title(one)} succeeded")
+    if not any(ours):
+        return Verdict("received nothing", f"not reached: {title(one)} received nothing")
+    found = stats.difference(theirs, ours)
+    if found.kind != "ratio":
+        return Verdict("some runs received nothing", "not decided: some runs received nothing")
+    limited, other_limited = results.limited(one, size), results.limited(other, size)
+    marks = ("≥ " if limited and not other_limited else "") + ("≤ " if other_limited and not limited else "")
+    text = f"{marks}{found.value:.2f}"
+    if found.low is None or found.high is None:
+        return Verdict(f"{text} (no interval)", "not decided: an interval needs two runs of each")
+    text += f" ({found.low:.2f}–{found.high:.2f})"
+    if found.low >= goal:
+        return Verdict(text, f"not decided: the generator limited {title(other)}" if other_limited else "reached")
+    if found.high < goal:
+        return Verdict(text, f"not decided: the generator limited {title(one)}" if limited else "not reached")
+    return Verdict(text, "not decided: the interval includes the goal")
+
+
+def _goal(report: Report, results: Results, options: Options) -> None:
     """Does p4jet lead, and how near is it to XDP?"""
-    ours = [name for name in results.switches if name.startswith("p4jet")]
+    ours = [name for name in options.switches if name.startswith("p4jet")]
     others = [name for name in results.switches if name not in (*KERNEL, CABLE, *ours)]
     if not ours:
         return
+
     def rate(name: str, size: int) -> float:
         values = results.values(name, size, "received_rate")
         return stats.mean(values) if values else 0.0
 
-    def ratio(one: str, other: str, size: int, goal: float, what: str) -> str:
-        """Returns a ratio as text, and notes whether it reaches the goal."""
-        found = stats.difference(results.values(other, size, "received_rate"), results.values(one, size, "received_rate"))
-        interval = "" if found.low is None or found.high is None else f" ({found.low:.2f}–{found.high:.2f})"
-        if found.kind != "ratio":
-            return "some runs received nothing"
-        star = "\\*" if results.is_limited(one, size) else ""
-        text = f"{found.value:.2f}{star}{interval}"
-        low, high = (found.value, found.value) if found.low is None or found.high is None else (found.low, found.high)
-        verdict = "reached" if low >= goal else "not reached" if high < goal else "not decided: the interval includes the goal"
-        verdicts.setdefault(verdict, []).append(f"{what}, {size} bytes")
-        return text
-
     table: list[list[object]] = []
     verdicts: dict[str, list[str]] = {}
-    for size in results.sizes:
+    for size in options.sizes:
         best = max(ours, key=lambda name: rate(name, size))
         rivals = [name for name in others if rate(name, size) > 0]
-        cells: list[object] = [size, title(best), "", "", ""]
-        if rivals and rate(best, size) > 0:
+        cells: list[object] = [size, title(best) if rate(best, size) > 0 else "none received anything", "", "", ""]
+        if rivals:
             rival = max(rivals, key=lambda name: rate(name, size))
-            cells[2:4] = title(rival), ratio(best, rival, size, 1.0, "lead in user space")
-        if rate("p4jet-xdp", size) > 0 and rate("xdp", size) > 0:
-            cells[4] = ratio("p4jet-xdp", "xdp", size, XDP_GOAL, f"{XDP_GOAL} of XDP")
+            found = verdict(results, best, rival, size, 1.0)
+            cells[2:4] = title(rival), found.text
+            verdicts.setdefault(found.verdict, []).append(f"lead in user space, {size} bytes")
+        elif rate(best, size) == 0:
+            has_runs = any(results.values(name, size, "received_rate") for name in ours)
+            why = "not reached: p4jet received nothing" if has_runs else "not decided: no run of p4jet succeeded"
+            verdicts.setdefault(why, []).append(f"{size} bytes")
+        if "p4jet-xdp" in ours and rate("xdp", size) > 0:
+            found = verdict(results, "p4jet-xdp", "xdp", size, XDP_GOAL)
+            cells[4] = found.text
+            verdicts.setdefault(found.verdict, []).append(f"{XDP_GOAL} of XDP, {size} bytes")
         table.append(cells)
     if not verdicts:
         return
     report.heading("p4jet against the others")
     report.text(
-        "The goal: p4jet leads every switch in user space at every size, and with AF_XDP reaches 0.9 of hand-written XDP.\n\n"
+        "The goal: p4jet leads every switch in user space at every size, and with AF_XDP reaches 0.9 of hand-written XDP. This is "
+        "about the measured switches only.\n\n"
         + "\n".join(f"* **{verdict}**: {'; '.join(points)}" for verdict, points in sorted(verdicts.items(), reverse=True))
     )
     report.table(["size (B)", "fastest p4jet", "next in user space", "ratio of received rates", "p4jet, AF_XDP : XDP by hand"], table)
     report.text(
-        "Ratios of geometric means, with 95 % confidence intervals. \\* p4jet forwarded all that the generator sent: the generator was "
-        "the limit, and p4jet may be faster."
+        "Ratios of geometric means, with 95 % confidence intervals. ≥: the generator was the limit of p4jet in a run, so the ratio may be "
+        "higher. ≤: it was the limit of the other switch, so the ratio may be lower. If it limited both, nothing is decided."
     )
 
 
@@ -207,14 +276,15 @@ def _method(report: Report, options: Options) -> None:
         f"UDP, because the sequence number and the time in the last 18 bytes of a frame would overwrite the TCP header of small frames.\n\n"
         f"For each switch and size, {options.repetitions} times, switches in turn, after {WARM_UP_SECONDS:g} s of traffic to warm up:\n\n"
         f"* **Pre-flight check**: 50 frames one by one; all must come back, with {expected} (bad MAC 0).\n"
-        f"* **Full speed**, {options.seconds:g} s: loss, received and offered rate. Loss is the share of sent frames that did not come back.\n"
+        f"* **Full speed**, {options.seconds:g} s: loss, received and offered rate. Loss is the share of offered frames that did not come back. "
+        f"Offered is all that the generator gave to its interface, also what the kernel refused at once because the receive queue of the "
+        f"switch's interface was full (a ring with XDP and AF_XDP, else the backlog of its processor).\n"
         f"* **Latency below saturation**, {0.5 * options.seconds:g} s at {options.latency_rate:,.0f} frames per second.\n"
         f"* **Latency at overload**, {0.3 * options.seconds:g} s at full speed.\n\n"
         f"Frame sizes exclude the frame check sequence. Rates in Gbit/s include {FRAMING} bytes of framing for each frame (preamble 8, gap "
         f"12, frame check sequence 4) unless they say otherwise. The kernel takes the times for latencies: when a frame is given to the "
         f"tester's interface, and when one arrives there. So they exclude the tester's programs.\n\n"
-        f"Everything here is measured, nothing modelled. \\* marks what was **limited by the generator**: less than 1 % was lost "
-        f"at full speed, so the switch may be faster. Cells are means of the repetitions, with their range."
+        f"Everything here is measured, nothing modelled. {LIMITED} Cells are means of the repetitions, with their range."
     )
 
 
@@ -223,19 +293,19 @@ def _floor(report: Report, results: Results) -> None:
     report.text(
         "Generator and receiver at the two ends of one veth pair, without a switch: the highest rate that the tester reaches, and the "
         "latency that it measures for nothing. With a switch, the kernel delivers frames to another processor, which costs the generator "
-        "less or more; its offered rate is beside each result."
+        "less or more, and a refused frame costs it little, so that it offers more; its offered rate is beside each result."
     )
     table = []
     for size in results.sizes:
         cells = [results.cell(CABLE, size, metric, form) for metric, form in (("offered_rate", "{:.1f}"), ("offered", "{:.3f}"))]
-        cells += [results.cell(CABLE, size, f"latency_{name}", "{:.2f}").replace("\\*", "") for name in ("p50", "p99", "max")]
+        cells += [results.cell(CABLE, size, f"latency_{name}", "{:.2f}") for name in ("p50", "p99", "max")]
         table.append([size, *cells])
     report.table(["size (B)", "ceiling (kpps)", "ceiling (Gbit/s)", "latency p50 (µs)", "p99 (µs)", "max (µs)"], table)
 
 
 def _rates(report: Report, results: Results, folder: Path) -> None:
     report.heading("Loss and throughput")
-    for metric, label, form in (ROWS[4], ROWS[1], ROWS[0]):
+    for metric, label, form in (ROWS[5], ROWS[1], ROWS[0]):
         names = [name for name in results.switches if name != CABLE or metric != "loss"]
         report.table(
             [label, *map(str, results.sizes)],
@@ -245,10 +315,9 @@ def _rates(report: Report, results: Results, folder: Path) -> None:
             title(name): {float(size): results.values(name, size, metric) for size in results.sizes if results.values(name, size, metric)}
             for name in names
         }
-        path = plots.lines(
-            folder / f"{metric}.svg", series, x_label="frame size (B)", y_label=label, log_x=True
-        )
-        report.figure(path, f"{label} by frame size")
+        if any(series.values()):
+            path = plots.lines(folder / f"{metric}.svg", series, x_label="frame size (B)", y_label=label, log_x=True)
+            report.figure(path, f"{label} by frame size")
 
 
 def _one_switch(report: Report, results: Results, name: str, is_mirror: bool) -> None:
@@ -344,8 +413,9 @@ def _left_out(report: Report, rows: Sequence[Row], skipped: Mapping[str, str]) -
         report.heading("Switches that were left out")
         report.table(["switch", "why"], [[title(name), why] for name, why in skipped.items()])
     failed: list[list[object]] = [
-        [describe(row["values"]), row["repetition"], row["reason"]] for row in rows if row["status"] != "ok"
+        [describe(row["values"]), row["repetition"], one_line(row["reason"])] for row in rows if row["status"] != "ok"
     ]
     if failed:
         report.heading("Failed runs")
+        report.text("`runs.csv` has the whole messages.")
         report.table(["point", "repetition", "why"], failed)

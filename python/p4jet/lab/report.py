@@ -174,6 +174,13 @@ def cell_text(value: object) -> str:
     return str(value)
 
 
+def one_line(message: str) -> str:
+    """Returns the first line of a message and, if there are more, the last, in which a program says what was wrong."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()] or [""]
+    first = lines[0].removesuffix("; its last output:")
+    return first if len(lines) == 1 else f"{first} … {lines[-1]}"
+
+
 def _paragraphs(text: str) -> list[str]:
     blocks = []
     for block in re.split(r"\n\s*\n", text):
@@ -187,12 +194,16 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def _inline(text: str) -> str:
-    """Returns HTML of a line with ``**bold**`` and `` `code` ``. Links become their text: the page refers to nothing else."""
-    parts = re.split(r"(`[^`]+`)", text)
+    """Returns HTML of a line with ``**bold**``, `` `code` `` and escapes such as ``\\*``.
+
+    Links become their text: the page refers to nothing else.
+    """
+    parts = re.split(r"(?<!\\)(`[^`]+`)", text)
     for number, part in enumerate(parts):
         if number % 2:
             parts[number] = f"<code>{html.escape(part[1:-1])}</code>"
         else:
             plain = html.escape(re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", part))
-            parts[number] = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", plain)
+            bold = re.sub(r"(?<!\\)\*\*(.+?)(?<!\\)\*\*", r"<strong>\1</strong>", plain)
+            parts[number] = re.sub(r"\\([*_`#|\[\]\\])", r"\1", bold)
     return "".join(parts)

@@ -138,6 +138,7 @@ def point(run: Run, dut: DeviceUnderTest, tester: Tester, rules: Rules, flows: i
     run.metric("received_rate", full.received_pps / 1e3, "kpps", quality)
     run.metric("offered_rate", full.offered_pps / 1e3, "kpps")
     run.metric("loss", 100 * full.loss, "%", quality)
+    run.metric("refused", 100 * full.refused / max(full.sent, 1), "%")
     run.metric("throughput", full.throughput(FRAMING) / 1e9, "Gbit/s", quality)
     latency(run, "latency", tester.sample(trace, options.seconds, options.latency_rate))
     trace.path.unlink()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import plots, stats
-from .report import Report, cell_text
+from .report import Report, cell_text, one_line
 from .runner import describe
 from .store import Metric, Row, Store, key, text_of
 
@@ -64,10 +64,11 @@ def _add_skipped(report: Report, rows: Sequence[Row], machine: Mapping[str, obje
     settings = machine.get("experiment")
     left_out = settings.get("left out") if isinstance(settings, Mapping) else None
     failed: list[list[object]] = [
-        [describe(row["values"]), row["repetition"], row["reason"]] for row in rows if row["status"] != "ok"
+        [describe(row["values"]), row["repetition"], one_line(row["reason"])] for row in rows if row["status"] != "ok"
     ]
     if failed:
         report.heading("Failed runs")
+        report.text("`runs.csv` has the whole messages.")
         report.table(["point", "repetition", "reason"], failed)
     if isinstance(left_out, Mapping) and left_out:
         report.heading("Left out")

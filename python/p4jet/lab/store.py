@@ -494,32 +494,68 @@ class Store:
         except OSError as error:
             raise LabError(f"{path}: {error.strerror}") from error
 
-    def compare(self, a: str | int, b: str | int, *, experiment: str | None = None) -> list[Comparison]:
-        """Compares two sides: sessions, days, commits or switches, as :meth:`Selection.parse` reads them.
-
-        A metric is compared at each point that both sides have, over their successful runs. Variables that a side chooses do not
-        count. If both sides choose only by variables, they are taken from the newest session that has both, for each experiment, so
-        that both ran interleaved. Raises :class:`LabError` if a side has no runs, or the sides have nothing in common.
-        """
+    def _sides(self, a: str | int, b: str | int, experiment: str | None) -> tuple[list[Selection], list[list[Row]]]:
+        """Returns what the two sides of a comparison choose, and their runs. Raises :class:`LabError` as :meth:`compare` does."""
         sides = [Selection.parse(str(side)) for side in (a, b)]
         rows = [row for row in self.rows(experiment=experiment) if row["status"] == "ok"]
-        if all(side.session is None and side.day is None and side.commit is None for side in sides):
-            rows = _newest_with_both(rows, sides)
-        chosen = [[row for row in rows if side.takes(row)] for side in sides]
-        for side, found in zip(sides, chosen):
-            if not found:
-                within = f" of experiment {experiment}" if experiment else ""
+        within = f" of experiment {experiment}" if experiment else ""
+        for side in sides:
+            if not any(side.takes(row) for row in rows):
                 raise LabError(
                     f"{self.path} has no successful runs{within} for `{side.text}` ({side.meaning()}); "
                     f"`p4jet-lab results list` shows the sessions, days and commits, `results show` the variables of a session"
                 )
-        free = {name for side in sides for name, _ in side.values}
+        if all(side.session is None and side.day is None and side.commit is None for side in sides):
+            rows = _newest_with_both(rows, sides)
+            if not rows:
+                raise LabError(
+                    f"{self.path}: no session has successful runs{within} of both `{sides[0].text}` and `{sides[1].text}`; "
+                    f"name a session on each side, such as `session=1,{sides[0].text}`"
+                )
+        chosen = [[row for row in rows if side.takes(row)] for side in sides]
+        both = sum(all(side.takes(row) for side in sides) for row in rows)
+        if both:
+            raise LabError(
+                f"`{sides[0].text}` and `{sides[1].text}` choose {both} of the same runs ({len(chosen[0])} and {len(chosen[1])} in all); "
+                f"a run cannot be compared with itself: add a condition to each side, such as `session=1,switch=ovs`"
+            )
+        return sides, chosen
+
+    def unmatched(self, a: str | int, b: str | int, *, experiment: str | None = None) -> tuple[list[str], list[str]]:
+        """Returns the points that only side A has, and those that only B has, which :meth:`compare` leaves out.
+
+        At points that both have, these are metrics that only one has.
+        """
+        sides, chosen = self._sides(a, b, experiment)
+        metrics: list[dict[str, set[str]]] = [{}, {}]
+        for found, of in zip(chosen, metrics):
+            for row in found:
+                point = f"{row['experiment']} {key(_shared(row, sides))}"
+                of.setdefault(point, set()).update(
+                    f"{name} ({metric.unit})" if metric.unit else name for name, metric in row["metrics"].items()
+                )
+        left_out = []
+        for own, other in (metrics, reversed(metrics)):
+            points = [point for point in own if point not in other]
+            more = {name for point in own if point in other for name in own[point] - other[point]}
+            left_out.append([*points, *(f"metric {name}" for name in sorted(more))])
+        return left_out[0], left_out[1]
+
+    def compare(self, a: str | int, b: str | int, *, experiment: str | None = None) -> list[Comparison]:
+        """Compares two sides: sessions, days, commits or switches, as :meth:`Selection.parse` reads them.
+
+        A metric is compared at each point that both sides have, over their successful runs; :meth:`unmatched` names the others.
+        Variables that a side chooses do not count. If both sides choose only by variables, they are taken from the newest session
+        that has both, for each experiment, so that both ran interleaved. Raises :class:`LabError` if a side has no runs, if the sides
+        share runs, or if they have nothing in common.
+        """
+        sides, chosen = self._sides(a, b, experiment)
         grouped: list[dict[tuple[str, str, str, str], list[tuple[int, Metric]]]] = []
         points: dict[str, dict[str, object]] = {}
         for found in chosen:
             groups: dict[tuple[str, str, str, str], list[tuple[int, Metric]]] = {}
             for row in found:
-                values = {name: value for name, value in row["values"].items() if name not in free}
+                values = _shared(row, sides)
                 point = key(values)
                 points[point] = values
                 for name, metric in row["metrics"].items():
@@ -547,6 +583,12 @@ class Store:
 def key(values: Mapping[str, object]) -> str:
     """Returns a point as canonical JSON."""
     return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+
+def _shared(row: Row, sides: Sequence[Selection]) -> dict[str, object]:
+    """Returns the variables of a run that no side of a comparison chooses."""
+    free = {name for side in sides for name, _ in side.values}
+    return {name: value for name, value in row["values"].items() if name not in free}
 
 
 def _points(rows: Sequence[Row]) -> str:

@@ -9,9 +9,9 @@ from . import plots, stats
 from . import scale as scale_experiment
 from . import sweep as sweep_experiment
 from . import update as update_experiment
-from .compare_report import disturbances
+from .compare_report import LIMITED, disturbances, limited_mark
 from .dut import CABLE, title
-from .report import Report
+from .report import Report, one_line
 from .runner import describe
 from .store import Row, Store
 from .thesis import published
@@ -23,14 +23,13 @@ def _good(rows: Sequence[Row], **values: object) -> list[Row]:
 
 
 def _cell(rows: Sequence[Row], metric: str, form: str = "{:.3g}") -> str:
-    """Returns mean and range of a metric as text, with a star if the generator was the limit."""
+    """Returns mean and range of a metric as text, with a star if the generator was the limit in any run."""
     found = [row["metrics"][metric] for row in rows if metric in row["metrics"]]
     if not found:
         return ""
     values = [one.value for one in found]
-    star = "\\*" if 2 * sum(one.quality == "limited by the generator" for one in found) > len(found) else ""
     spread = f" ({form.format(min(values))}–{form.format(max(values))})" if len(values) > 1 else ""
-    return form.format(stats.mean(values)) + star + spread
+    return form.format(stats.mean(values)) + limited_mark(found) + spread
 
 
 def _begin(store: Store, session: int, name: str) -> tuple[Report, list[Row]]:
@@ -51,10 +50,11 @@ def _end(report: Report, store: Store, session: int, skipped: Mapping[str, str],
         report.heading("Switches that were left out")
         report.table(["switch", "why"], [[title(name), why] for name, why in skipped.items()])
     failed: list[list[object]] = [
-        [describe(row["values"]), row["repetition"], row["reason"]] for row in rows if row["status"] != "ok"
+        [describe(row["values"]), row["repetition"], one_line(row["reason"])] for row in rows if row["status"] != "ok"
     ]
     if failed:
         report.heading("Failed runs")
+        report.text("`runs.csv` has the whole messages.")
         report.table(["point", "repetition", "why"], failed)
     report.heading("Machine")
     report.mapping({name: value for name, value in about["inventory"].items() if name != "experiment"})
@@ -85,7 +85,7 @@ def scale(
         f"from {options.rules_max:,}: the switch must start, and forward frames to its first, middle and last rule.\n\n"
         f"Frames have {options.size} bytes without frame check sequence. Rates at full speed for {options.seconds:g} s; latencies at "
         f"{options.latency_rate:,.0f} frames per second, by the kernel's time stamps at the tester's interfaces. Tester and switch have "
-        f"a processor each. {options.repetitions} repetitions; cells have means and ranges. \\* limited by the generator. The noise floor is a "
+        f"a processor each. {options.repetitions} repetitions; cells have means and ranges. {LIMITED} The noise floor is a "
         f"plain veth pair: the generator's ceiling, and the latency that the tester measures for nothing."
     )
     report.heading("Operable rules")
@@ -221,11 +221,10 @@ def sweep(store: Store, session: int, options: sweep_experiment.Options, folder:
             if len(points) < 2:
                 continue
             report.table(
-                [label, "switch", "Mpps", "Gbit/s (modelled)", "memory (MiB)", "load time (s)", "speed-up"],
+                [label, "switch", "Mpps", "Gbit/s (modelled)", "memory (MiB)", "load time (s)"],
                 [
                     [f"{at:g}" if axis != "entries" else f"{at:,.0f}", name, _cell(found, "rate", "{:.2f}"), _cell(found, "wire_rate", "{:.2f}"),
-                     _cell(found, "memory", "{:.1f}").partition(" ")[0], _cell(found, "load_time", "{:.3f}").partition(" ")[0],
-                     _cell(found, "speedup", "{:.2f}")]
+                     _cell(found, "memory", "{:.1f}").partition(" ")[0], _cell(found, "load_time", "{:.3f}").partition(" ")[0]]
                     for at, all_found in sorted(points.items())
                     for name in names
                     for found in [_good(all_found, switch=name)]

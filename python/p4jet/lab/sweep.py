@@ -112,8 +112,6 @@ def experiment(options: Options, folder: Path) -> Experiment:
         run.metric("wire_rate", report["mpps"] * 8 * (max(size, workload.size_min) + FRAMING) / 1e3, "Gbit/s", "modelled")
         run.metric("memory", report["memory_bytes"] / 2**20, "MiB")
         run.metric("load_time", report["load_ms"] / 1e3, "s")
-        if cores > 1:
-            run.metric("speedup", report["speedup"], "")
 
     return Experiment(
         "sweep",
