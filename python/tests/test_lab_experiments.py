@@ -182,14 +182,6 @@ def test_unknown_switches_are_refused(capsys: pytest.CaptureFixture[str]) -> Non
     assert available(["linux-forwarding", "bridge"], "mac-mirror")[1].keys() == {"bridge"}
 
 
-def test_peers_of_a_sweep_report_a_rate(tmp_path: Path) -> None:
-    commands, capture = tmp_path / "entries.cmd", tmp_path / "packets.pcap"
-    assert sweep.peer('echo hello; echo "{\\"mpps\\": $DURATION}"', commands, capture, 2.5) == 2.5
-    for command, expected in (("echo hello", "must be a JSON object with `mpps`"), ("exit 3", "exit 3"), ("true", "must be a JSON object")):
-        with pytest.raises(LabError, match=expected):
-            sweep.peer(command, commands, capture, 1)
-
-
 @needs_p4jet
 def test_a_sweep_has_the_points_of_its_axes(tmp_path: Path) -> None:
     options = sweep.Options(["l2"], [10, 20], [64, 128], [1], repetitions=1, seconds=0.02, programs=PROGRAMS)

@@ -1,4 +1,4 @@
-"""Reads experiments from TOML; docs/lab.md describes the format."""
+"""Reads experiments from TOML; docs/lab-experiments.md describes the format."""
 
 from __future__ import annotations
 

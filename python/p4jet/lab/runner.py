@@ -203,13 +203,14 @@ class Run:
         role: str,
         node: Node | None = None,
         timeout: float | None = None,
+        env: Mapping[str, str] | None = None,
         patterns: Sequence[Pattern] = (),
         until: Callable[[], bool] | None = None,
     ) -> str:
         """Runs a script to its end and returns its output, standard output and standard error together.
 
         A text runs in ``bash -euo pipefail``, a sequence is a program with its arguments. The variables of the point are in its
-        environment under their own names, and also SEED, REPETITION, ROLE and RUN_DIR (the run's folder). A line
+        environment under their own names, and also SEED, REPETITION, ROLE and RUN_DIR (the run's folder), and `env`. A line
         ``RESULT NAME VALUE [UNIT [QUALITY]]`` reports a metric, ``EVENT NAME`` raises an event; `patterns` find metrics in the whole
         output. The script ends when `until` returns true. Its output is kept in `role`.log of the run's folder.
 
@@ -219,7 +220,7 @@ class Run:
         argv = ["bash", "-euo", "pipefail", "-c", command] if isinstance(command, str) else list(command)
         if self.cwd is not None and node is not None:
             argv = ["bash", "-c", 'cd -- "$1" && shift && exec "$@"', "bash", str(self.cwd), *argv]
-        env = {name: text_of(value) for name, value in self.values.items()}
+        env = {name: text_of(value) for name, value in self.values.items()} | dict(env or {})
         env |= {"SEED": str(self.seed), "REPETITION": str(self.repetition), "ROLE": role, "RUN_DIR": str(self.folder)}
         env[guard.VARIABLE] = self.token
         end = self._deadline if timeout is None else min(self._deadline, time.monotonic() + timeout)
@@ -538,7 +539,7 @@ class Experiment:
         only: Mapping[str, Sequence[str]] | None = None,
         repetitions: int | None = None,
     ) -> Experiment:
-        """Reads an experiment from a file; see docs/lab.md.
+        """Reads an experiment from a file; see docs/lab-experiments.md.
 
         `tags` enable or disable roles and set variables. `only` reduces variables to some of their values, given as text;
         `repetitions` replaces the file's. Raises :class:`LabError` with every fault and its key.
