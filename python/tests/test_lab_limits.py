@@ -1,6 +1,9 @@
 """Limits of p4jet.lab: of what programs write, of what is collected, of waits; and what killed commands leave behind."""
 
+import fcntl
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -8,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from lab_networks import needs_p4jet
-from p4jet.lab import LabError, sweep
+from lab_networks import needs_namespaces, needs_p4jet, p4jet_pair, pair, runtime  # noqa: F401
+from p4jet.lab import Lab, LabError, network, sweep
+from p4jet.lab.cli import main
 from p4jet.lab.commands_experiments import _workspace
-from p4jet.lab.network import python_environment
+from p4jet.lab.network import networks, python_environment
+from p4jet.lab.switches.p4jet import binary
 from p4jet.lab.runner import Experiment, Pattern, Run, SampleFile, Script, execute
 from p4jet.lab.store import Store
 
@@ -92,3 +97,152 @@ def test_the_last_match_counts(tmp_path: Path) -> None:
         "metric m: found 'two' in the output of a, expected a number"
     )
     assert collected(tmp_path, "echo x one; echo x 2", patterns=[Pattern("m", "^x (.*)$", role="a")]) == ""
+
+
+# ---- networks ----
+
+BRIDGE = """
+[hosts.h1]
+address = "10.0.0.1/24"
+[switches.s1]
+type = "bridge"
+[[links]]
+ends = ["h1", "s1"]
+"""
+
+
+def test_the_runtime_folder_of_another_user_is_not_used(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a user could exchange folders for links, and have any folder removed."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    os.chown(runtime, 65534, 65534)
+    with network._Base() as base:
+        assert base.path == Path("/tmp/p4jet-lab-0")
+    os.chown(runtime, 0, 0)
+    runtime.chmod(0o777)
+    with network._Base() as base:
+        assert base.path == Path("/tmp/p4jet-lab-0")
+    runtime.chmod(0o700)
+    with network._Base() as base:
+        assert base.path == runtime / "p4jet-lab"
+        victim = runtime / "victim"
+        (victim / "x-1").mkdir(parents=True)
+        # Exchanged after the check: what is removed is in the folder that was checked.
+        (base.path / "x-1").mkdir()
+        base.path.rename(runtime / "moved")
+        base.path.symlink_to(victim)
+        base.remove("x-1")
+        assert (victim / "x-1").exists() and not (runtime / "moved" / "x-1").exists()
+    for wrong, message in ((lambda: None, "is a link or a file"), (base.path.unlink, "")):
+        wrong()
+        if message:
+            with pytest.raises(LabError, match=f"{message}.*XDG_RUNTIME_DIR"):
+                networks()
+    base.path.mkdir(mode=0o755)
+    with pytest.raises(LabError, match="has mode 755, expected user 0 and mode 700: remove it, or set XDG_RUNTIME_DIR"):
+        networks()
+    base.path.chmod(0o700)
+
+
+def test_a_lock_that_is_never_released_is_an_error(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "ANSWER_SECONDS", 0.2)
+    networks()
+    with open(runtime / "p4jet-lab" / ".lock", "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(LabError, match="another process has locked .*lock for 0.2 s; is a p4jet-lab stopped"):
+            networks()
+
+
+@needs_namespaces
+def test_output_without_end(tmp_path: Path) -> None:
+    with Lab(pair("bridge"), folder=tmp_path) as lab:
+        began = time.monotonic()
+        with pytest.raises(LabError, match="wrote more than 64 MiB and was ended:"):
+            lab.node("h1").run(["yes"], timeout=30.0)
+        assert time.monotonic() - began < 10.0
+        with pytest.raises(LabError, match="arguments and environment take 30.... bytes, too many; put them into a file"):
+            lab.node("h1").run(["echo", 300_000 * "x"])
+    topology = pair("bridge")
+    topology.hosts["h1"].commands = ["yes"]
+    with pytest.raises(LabError, match="wrote more than 64 MiB"):
+        Lab(topology).up()
+
+
+@needs_namespaces
+def test_one_of_several_at_once_comes_up(tmp_path: Path) -> None:
+    (tmp_path / "pair.toml").write_text(BRIDGE)
+    words = [sys.executable, "-m", "p4jet.lab", "up", str(tmp_path / "pair.toml")]
+    environment = {**os.environ, **python_environment()}
+    several = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment) for _ in range(4)]
+    errors = [process.communicate(timeout=30)[1] for process in several]
+    try:
+        assert sorted(process.returncode for process in several) == [0, 1, 1, 1], errors
+        assert sorted("a network pair is already up" in error for error in errors) == [False, True, True, True]
+    finally:
+        main(["down", "--all"])
+
+
+@needs_namespaces
+def test_networks_of_programs_are_not_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "one.toml").write_text(BRIDGE)
+    with Lab(pair("bridge")):
+        assert main(["down"]) == 1
+        assert "no network is from p4jet-lab up: choose one with --network; there are: pair" in capsys.readouterr().err
+        assert main(["exec", "h2", "true"]) == 0
+        try:
+            assert main(["up", str(tmp_path / "one.toml"), "--name", "pair"]) == 0
+            assert main(["exec", "h1", "true"]) == 0
+            assert main(["exec", "h2", "true"]) == 1
+            capsys.readouterr()
+            assert main(["down"]) == 0
+            assert re.fullmatch(r"ends pair, process \d+\n", capsys.readouterr().out)
+            assert [running.is_from_up for running in networks()] == [False]
+        finally:
+            for running in networks():
+                if running.is_from_up:
+                    os.kill(running.pid, signal.SIGTERM)
+
+
+@needs_namespaces
+def test_modules_in_the_current_folder_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("random", "types", "json", "selectors", "runpy"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not this one')")
+    monkeypatch.chdir(tmp_path)
+    lab = Lab(pair("xdp" if os.geteuid() == 0 else "bridge"))
+    if os.geteuid() == 0:
+        lab.running("s1").forward(1, 2)
+    with lab:
+        pass
+
+
+@needs_namespaces
+def test_a_damaged_description_does_not_block(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Lab(pair("bridge")) as lab, Lab(pair("bridge")):
+        whole = (lab.runtime / "state.json").read_text()
+        for text in (whole[:100], whole.replace('"name"', '"nam"'), "[]", "1", 100_000 * "["):
+            (lab.runtime / "state.json").write_text(text)
+            network._warn.cache_clear()
+            assert [running.name for running in networks()] == ["pair"]
+            assert "state.json is damaged" in capsys.readouterr().err
+        (lab.runtime / "state.json").write_text(whole)
+
+
+@needs_namespaces
+@needs_p4jet
+def test_a_switch_that_has_ended_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Lab(p4jet_pair(tmp_path)) as lab:
+        assert main(["list"]) == 0 and "ended" not in capsys.readouterr().out
+        lab.running("s1").processes[0].signal(signal.SIGKILL)
+        lab.running("s1").processes[0].wait(5.0)
+        assert main(["list"]) == 0 and re.search(r"s1 .*its program has ended", capsys.readouterr().out)
+
+
+@needs_p4jet
+def test_a_host_cannot_be_the_controller() -> None:
+    topology = pair("p4jet")
+    topology.switches["s1"].options["p4runtime"] = True
+    topology.hosts["controller"] = topology.hosts.pop("h2")
+    topology.hosts["controller"].name = "controller"
+    topology.links[1].one = ("controller", None)
+    with pytest.raises(LabError, match="controller names a node, but"):
+        Lab(topology)

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from . import _search, guard, inventory
 from .errors import LabError
+from .errors import describe as error_text
 from .store import QUALITIES, Metric, Samples, Store, key, text_of
 
 if TYPE_CHECKING:
@@ -359,7 +360,7 @@ class Run:
             try:
                 call()
             except Exception as error:
-                faults.append(f"cleaning up failed: {_describe(error)}")
+                faults.append(f"cleaning up failed: {error_text(error)}")
         # What was deferred may have ended with a script.
         guard.end_processes(self.token)
         if faults:
@@ -664,7 +665,7 @@ def _run(
     try:
         _perform(experiment, run)
     except Exception as error:
-        run.fail(_describe(error))
+        run.fail(error_text(error))
     finally:
         # A second Ctrl-C must not interrupt the clean-up.
         with _no_interrupts():
@@ -705,7 +706,7 @@ def _perform(experiment: Experiment, run: Run) -> None:
             else:
                 role(run)
         except Exception as error:
-            run.fail(_describe(error))
+            run.fail(error_text(error))
         finally:
             run._role_ended(name)
 
@@ -800,14 +801,6 @@ def _no_interrupts() -> Iterator[None]:
     finally:
         for number, handler in zip(numbers, before):
             signal.signal(number, handler)
-
-
-def _describe(error: Exception) -> str:
-    if isinstance(error, LabError):
-        return str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return f"{type(error).__name__}: {error}"
 
 
 def _tail(log: Path) -> str:
