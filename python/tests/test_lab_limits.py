@@ -4,6 +4,7 @@ import fcntl
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -11,14 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from conftest import PROGRAMS
 from lab_networks import needs_namespaces, needs_p4jet, p4jet_pair, pair, runtime  # noqa: F401
-from p4jet.lab import Lab, LabError, network, sweep
+from p4jet.lab import Lab, LabError, Topology, network, sweep
 from p4jet.lab.cli import main
 from p4jet.lab.commands_experiments import _workspace
 from p4jet.lab.network import networks, python_environment
-from p4jet.lab.switches.p4jet import binary
+from p4jet.lab.switches.p4jet import P4jet, binary
 from p4jet.lab.runner import Experiment, Pattern, Run, SampleFile, Script, execute
-from p4jet.lab.store import Store
+from p4jet.lab.store import Samples, Selection, Store
+from p4jet.lab.tutorial import runtime_commands
 
 
 def test_peers_of_a_sweep_report_a_rate(tmp_path: Path) -> None:
@@ -246,3 +249,108 @@ def test_a_host_cannot_be_the_controller() -> None:
     topology.links[1].one = ("controller", None)
     with pytest.raises(LabError, match="controller names a node, but"):
         Lab(topology)
+
+
+# ---- wrong input gets an error ----
+
+NINES = 10_000 * "9"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (f"a = {NINES}", ""),
+        ("a = " + 100_000 * "[", "nested too deeply"),
+        ("roles.a.script = 'true'\nvariables.n = { from = nan, to = 3 }", "variables.n.from: found nan, expected a finite number"),
+        ("roles.a.script = 'true'\nvariables.n = { from = 1, to = inf }", "variables.n.to: found inf, expected a finite number"),
+        ("roles.a.script = 'true'\nvariables.n = { from = 1, to = 3, factor = inf }", "variables.n.factor: found inf"),
+        (f"roles.a.script = 'true'\ntimeout = {400 * '9'}", "timeout: found inf, expected up to 86400 seconds"),
+        (f"roles.a.script = 'true'\nroles.a.timeout = {400 * '9'}", "roles.a.timeout: found inf, expected up to 86400 seconds"),
+    ],
+)
+def test_wrong_experiments(tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / "x.toml").write_text(text)
+    with pytest.raises(LabError, match=re.escape(fault) or None):
+        Experiment.from_toml(tmp_path / "x.toml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"a = {NINES}", "a = " + 100_000 * "[", 100_000 * '{"a":', '{"a": ' + NINES + "}",
+        f"[[links]]\nends = ['a', 'b']\ndelay = {400 * '9'}",
+    ],
+)  # fmt: skip
+def test_wrong_topologies(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.toml").write_text(text)
+    with pytest.raises(LabError):
+        Topology.load(tmp_path / "x.toml").check()
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('{"table_entries": 5}', "table_entries: found 5, expected a list of objects"),
+        ('{"table_entries": [5]}', "entry 1 of table_entries: found 5, expected an object"),
+        ("[]", "found [], expected a JSON object with the keys target, p4info"),
+        ('{"bogus": 1}', "unknown key 'bogus'; there are: target, p4info"),
+        (100_000 * "[", "nested too deeply"),
+        ("[" + NINES + "]", ""),
+    ],
+)
+def test_wrong_runtime_files(tmp_path: Path, text: str, fault: str) -> None:
+    (tmp_path / "s1-runtime.json").write_text(text)
+    with pytest.raises(LabError, match=re.escape(fault) or None):
+        runtime_commands(PROGRAMS / "basic_l2" / "basic_l2.p4", tmp_path / "s1-runtime.json")
+
+
+def test_a_damaged_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "r.sqlite"
+    with Store(path) as store:
+        session, _ = store.open_session("x", "c", {"commit": "c"})
+        store.add(session, {"n": 1}, 1, seed=1, duration=1.0, samples={"s": Samples([1.0], "ms")})
+    for column, wrong in (("samples SET doubles", b"123"), ('runs SET "values"', "{"), ("sessions SET inventory", 100_000 * "[")):
+        with sqlite3.connect(path) as database:
+            database.execute(f"UPDATE {column} = ?", (wrong,))
+        database.close()
+        with Store(path) as store, pytest.raises(LabError, match="damaged"):
+            store.samples(session, "s")
+            store.sessions()
+    assert main(["results", "list", "--store", str(path)]) == 1 and "damaged: session 1 has" in capsys.readouterr().err
+    with pytest.raises(LabError, match="expected a number"):
+        Selection.parse(f"session={NINES}")
+
+
+def test_wrong_arguments_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, fault in (
+        (["--count", "-5"], "`-5`: expected a whole number above 0"),
+        (["--seconds", "nan"], "`nan`: expected a number of seconds above 0"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["capture", "h1", "0", "x.pcap", *words])
+        assert fault in capsys.readouterr().err
+    monkeypatch.setenv("P4JET", "/bin/true")
+    assert "so it is not p4jet: set P4JET" in str(P4jet.missing())
+    monkeypatch.setenv("P4JET", str(tmp_path))
+    assert binary() != str(tmp_path)
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert main(["list"]) == 1 and "the current folder has been removed" in capsys.readouterr().err
+
+
+@needs_namespaces
+def test_a_full_disk(tmp_path: Path, runtime: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    (tmp_path / "pair.toml").write_text(BRIDGE)
+    disk = runtime / "disk"
+    disk.mkdir()
+    script = f"mount -t tmpfs -o size=64k,mode=700 none {disk} && (dd if=/dev/zero of={disk}/x bs=4k 2>&1; {sys.executable} -m p4jet.lab up {tmp_path}/pair.toml)"
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, timeout=30,
+        env={**os.environ, **python_environment(), "XDG_RUNTIME_DIR": str(disk)},
+    )  # fmt: skip
+    assert done.returncode == 1 and done.stderr.startswith("error: ") and "No space left on device" in done.stderr, done
+    assert "Errno" not in done.stderr

@@ -720,7 +720,7 @@ def _running(runtime: Path, state: dict[str, Any]) -> Running:
         running.nodes[name] = node
         running.kinds[name] = of["type"]
         running.addresses[name] = [address.rpartition("@")[2] for address in of["addresses"]]
-        running.programs[name] = [(pid, started) for pid, started in of["programs"]]
+        running.programs[name] = [(pid, started) for pid, started in of.get("programs", [])]
     return running
 
 
