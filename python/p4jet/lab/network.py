@@ -833,8 +833,12 @@ def _new_runtime(base: _Base, name: str, is_from_up: bool) -> tuple[Path, int]:
 def _lives(runtime: Path) -> bool:
     """Whether the first process of a network runs."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        # A stopped process does not accept, but lives.
+        connection.settimeout(1.0)
         try:
             connection.connect(str(runtime / "_wires.sock"))
+        except (TimeoutError, BlockingIOError):
+            return True
         except OSError:
             return False
     return True
