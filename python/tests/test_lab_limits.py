@@ -18,9 +18,9 @@ from p4jet.lab import Lab, LabError, Topology, network, sweep
 from p4jet.lab.cli import main
 from p4jet.lab.commands_experiments import _workspace
 from p4jet.lab.network import networks, python_environment
-from p4jet.lab.switches.p4jet import P4jet, binary
 from p4jet.lab.runner import Experiment, Pattern, Run, SampleFile, Script, execute
 from p4jet.lab.store import Samples, Selection, Store
+from p4jet.lab.switches.p4jet import P4jet, binary
 from p4jet.lab.tutorial import runtime_commands
 
 
@@ -42,14 +42,16 @@ def test_a_killed_sweep_leaves_nothing(tmp_path: Path) -> None:
     words += ["--peer", peer, "--out", str(tmp_path / "out"), "--store", str(tmp_path / "r.sqlite")]
     sweeping = subprocess.Popen(words, stdout=subprocess.DEVNULL, env={**os.environ, **python_environment()})
     end = time.monotonic() + 20
-    while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):
-        assert time.monotonic() < end and sweeping.poll() is None
-        time.sleep(0.02)
-    assert list((tmp_path / "out" / "work").iterdir())
-    with pytest.raises(LabError, match="another p4jet-lab writes to"), _workspace(tmp_path / "out"):
-        pass
-    sweeping.kill()
-    sweeping.wait(10)
+    try:
+        while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):
+            assert time.monotonic() < end and sweeping.poll() is None
+            time.sleep(0.02)
+        assert list((tmp_path / "out" / "work").iterdir())
+        with pytest.raises(LabError, match="another p4jet-lab writes to"), _workspace(tmp_path / "out"):
+            pass
+    finally:
+        sweeping.kill()
+        sweeping.wait(10)
     while Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists():
         assert time.monotonic() < end, "the peer lives"
         time.sleep(0.02)
