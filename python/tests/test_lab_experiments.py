@@ -7,13 +7,14 @@ import re
 import struct
 import subprocess
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from conftest import PROGRAMS
-from p4jet.lab import LabError, compare, compare_report, gateway_workload, probe, scale, sweep, tester, update
+from p4jet.lab import LabError, compare, compare_report, gateway_workload, probe, scale, study_reports, sweep, tester, update
 from p4jet.lab.cli import main
 from p4jet.lab.dut import Bed, DeviceUnderTest, available
 from p4jet.lab.rules import Rules
@@ -182,14 +183,6 @@ def test_unknown_switches_are_refused(capsys: pytest.CaptureFixture[str]) -> Non
     assert available(["linux-forwarding", "bridge"], "mac-mirror")[1].keys() == {"bridge"}
 
 
-def test_peers_of_a_sweep_report_a_rate(tmp_path: Path) -> None:
-    commands, capture = tmp_path / "entries.cmd", tmp_path / "packets.pcap"
-    assert sweep.peer('echo hello; echo "{\\"mpps\\": $DURATION}"', commands, capture, 2.5) == 2.5
-    for command, expected in (("echo hello", "must be a JSON object with `mpps`"), ("exit 3", "exit 3"), ("true", "must be a JSON object")):
-        with pytest.raises(LabError, match=expected):
-            sweep.peer(command, commands, capture, 1)
-
-
 @needs_p4jet
 def test_a_sweep_has_the_points_of_its_axes(tmp_path: Path) -> None:
     options = sweep.Options(["l2"], [10, 20], [64, 128], [1], repetitions=1, seconds=0.02, programs=PROGRAMS)
@@ -287,6 +280,7 @@ def test_a_tiny_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert 0 <= number["refused"] <= number["loss"] + 0.01
         assert number["received_rate"] <= number["offered_rate"]
         assert number["throughput"] / number["throughput_of_frames"] == pytest.approx((128 + FRAMING) / 128)
+        assert row["offered quality"] == "modelled" and row["throughput quality"] in ("modelled", "limited by the generator")
     report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     for text in ("Noise floor", "limited by the generator", "thesis, Table 8, P4-DPDK, CX5: loss (%) | 78.24", "How the environments differ"):
         assert text in report
@@ -310,11 +304,20 @@ def test_the_check_notices_wrong_addresses_and_lost_frames(tmp_path: Path) -> No
 @needs_p4jet
 @needs_root
 def test_updates_take_effect_under_traffic(tmp_path: Path) -> None:
-    options = update.Options(["p4jet"], ["exact"], [256], [5], updates=6, repetitions=1, switch_cpu=0, tester_cpu=0)
+    options = update.Options(["p4jet"], ["exact", "lpm"], [256], [5], updates=6, repetitions=1, switch_cpu=0, tester_cpu=0)
+    run = update.experiment(options, None)
+    points = [(point["switch"], point["kind"]) for point in run.points()]
+    assert sorted(points) == [("cable", "exact"), ("p4jet", "exact"), ("p4jet", "lpm")]
+    options = replace(options, kinds=["exact"])
     with Store(tmp_path / "r.sqlite") as store, Bed(tmp_path / "bed", switch_cpu=0, tester_cpu=0, links=3) as bed:
         session = execute(update.experiment(options, bed), store, progress=lambda line: None)
-        rows = store.rows(session=session)
-    assert [row["reason"] for row in rows] == [""]
+        rows = {row["values"]["switch"]: row for row in store.rows(session=session)}
+        text = study_reports.update(store, session, options, {}, tmp_path / "out")[0].read_text(encoding="utf-8")
+    assert {name: row["reason"] for name, row in rows.items()} == {"cable": "", "p4jet": ""}
     # A busy machine delays some beyond the next one.
-    assert 3 <= rows[0]["metrics"]["updates"].value <= 6
-    assert 0 < rows[0]["metrics"]["response_time_median"].value < 1000
+    assert 3 <= rows["p4jet"]["metrics"]["updates"].value <= 6
+    assert 0 < rows["p4jet"]["metrics"]["response_time_median"].value < 1000
+    # 5 Mbit/s of 280 bytes: a frame every 0.448 ms.
+    floor = rows["cable"]["metrics"]
+    assert 0.3 < floor["frame_interval"].value < 0.9 and floor["frame_interval_max"].value >= floor["frame_interval"].value
+    assert "## Noise floor" in text and "| 256 | 5 | 0." in text

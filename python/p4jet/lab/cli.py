@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 
-from .errors import LabError
+from .errors import LabError, describe
 
 PARTS = ("commands_network", "commands_results", "commands_experiments")
 """Modules with a function ``register(subparsers)`` that adds their subcommands."""
@@ -23,6 +24,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             importlib.import_module(f"p4jet.lab.{part}").register(subparsers)
     args = parser.parse_args(argv)
     try:
+        os.getcwd()
+    except FileNotFoundError:
+        print("error: the current folder has been removed: change to another one", file=sys.stderr)
+        return 1
+    try:
         status: int = args.action(args) or 0
         return status
     except LabError as error:
@@ -35,5 +41,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except OSError as error:
-        print(f"error: {error.filename or 'the system'}: {error.strerror}", file=sys.stderr)
+        print(f"error: {describe(error)}", file=sys.stderr)
         return 1

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
+import os
+import shutil
 import signal
 import sys
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -156,11 +159,35 @@ def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
 
 
+@contextmanager
+def _workspace(out: Path) -> Iterator[Path]:
+    """Gives a folder for files that are needed during an experiment, in the folder of the report.
+
+    It is removed at the end, and if this process is killed, by the next command with the same `out`. Raises :class:`LabError` if
+    another process writes to `out`.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    lock = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LabError(f"another p4jet-lab writes to {out}: wait for its end, or choose another folder (--out)") from None
+        folder = out.absolute() / "work"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
 def _run(
     arguments: argparse.Namespace, experiment: Experiment, report: Callable[[Store, int], tuple[Path, Path]]
 ) -> int:
     """Executes an experiment, writes its report and returns the exit status: 1 if a run failed."""
-    arguments.out.mkdir(parents=True, exist_ok=True)
     with Store(arguments.store) as store:
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
@@ -195,8 +222,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.quick:
         options = options.quick()
     options = replace(options, **_given(arguments, "repetitions"))
-    with tempfile.TemporaryDirectory(prefix="p4jet-lab-") as folder:
-        with compare.bed(options, Path(folder)) as bed:
+    with _workspace(arguments.out) as folder:
+        with compare.bed(options, folder) as bed:
             return _run(
                 arguments,
                 compare.experiment(options, bed),
@@ -213,8 +240,8 @@ def _scale(arguments: argparse.Namespace) -> int:
     if arguments.quick:
         options = replace(options, rules_max=min(options.rules_max, 16_384), repetitions=2, seconds=0.3)
     options = replace(options, **_given(arguments, "repetitions"))
-    with tempfile.TemporaryDirectory(prefix="p4jet-lab-") as folder:
-        with Bed(Path(folder), switch_cpu=switch_cpu, tester_cpu=tester_cpu, links=2) as bed:
+    with _workspace(arguments.out) as folder:
+        with Bed(folder, switch_cpu=switch_cpu, tester_cpu=tester_cpu, links=2) as bed:
             return _run(
                 arguments,
                 scale.experiment(options, bed),
@@ -230,8 +257,8 @@ def _update(arguments: argparse.Namespace) -> int:
     if arguments.quick:
         options = replace(options, sizes=options.sizes[:1], rates=options.rates[:1], repetitions=1)
     options = replace(options, **_given(arguments, "repetitions"))
-    with tempfile.TemporaryDirectory(prefix="p4jet-lab-") as folder:
-        with Bed(Path(folder), switch_cpu=switch_cpu, tester_cpu=tester_cpu, links=3) as bed:
+    with _workspace(arguments.out) as folder:
+        with Bed(folder, switch_cpu=switch_cpu, tester_cpu=tester_cpu, links=3) as bed:
             return _run(
                 arguments,
                 update.experiment(options, bed),
@@ -249,10 +276,10 @@ def _sweep(arguments: argparse.Namespace) -> int:
         quick_entries = [count for count in options.entries if count <= 10_000] or list(options.entries)[:1]
         options = replace(options, entries=quick_entries, sizes=list(options.sizes)[::3], repetitions=2, seconds=0.1)
     options = replace(options, **_given(arguments, "repetitions"))
-    with tempfile.TemporaryDirectory(prefix="p4jet-lab-") as folder:
+    with _workspace(arguments.out) as folder:
         return _run(
             arguments,
-            sweep.experiment(options, Path(folder)),
+            sweep.experiment(options, folder),
             lambda store, session: study_reports.sweep(store, session, options, arguments.out),
         )
 

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from .capture import capture
-from .errors import LabError
-from .network import Lab, Node, Running, networks
+from .errors import LabError, describe
+from .network import Lab, Node, Process, Running, networks
 from .switches import types
 from .topology import Topology, set_programs
 
 PING_SECONDS = 1
+SECONDS_MAX = 1e6
+"""Of a capture."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,7 +30,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         parser = subparsers.add_parser(name, help=help, description=help)
         parser.set_defaults(action=action)
         if network:
-            parser.add_argument("-n", "--network", metavar="NAME", help="which network; needed if several are up")
+            parser.add_argument("-n", "--network", metavar="NAME", help="which network; needed if `p4jet-lab up` has brought up several, and for networks of Python programs")
         return parser
 
     def add_file(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +44,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     up.add_argument("--foreground", action="store_true", help="runs until Ctrl-C or `p4jet-lab down` instead of in the background")
 
     down = add("down", _down, "Ends a network.")
-    down.add_argument("--all", action="store_true", help="ends all networks of this user")
+    down.add_argument("--all", action="store_true", help="ends all networks of this user, also those of Python programs and experiments")
     add("list", _list, "Lists the networks that are up, with their nodes.", network=False)
 
     execute = add("exec", _exec, "Runs a program in a host or switch.")
@@ -55,14 +57,30 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     capture.add_argument("node", help="the host or switch")
     capture.add_argument("port", type=int, help="its port")
     capture.add_argument("output", type=Path, help="the pcap file")
-    capture.add_argument("--count", type=int, help="ends after this many frames")
-    capture.add_argument("--seconds", type=float, help="ends after this time")
+    capture.add_argument("--count", type=_count, help="ends after this many frames")
+    capture.add_argument("--seconds", type=_seconds, help="ends after this time")
 
     graph = add("graph", _graph, "Draws a topology as SVG.", network=False)
     add_file(graph)
     graph.add_argument("-o", "--output", type=Path, help="a file instead of standard output")
 
     add("types", _types, "Lists the types of switches, and why a type cannot run here.", network=False)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"`{text[:40]}`: expected a whole number above 0")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= SECONDS_MAX:
+        raise argparse.ArgumentTypeError(f"`{text[:40]}`: expected a number of seconds above 0, up to {SECONDS_MAX:g}")
+    return found
 
 
 # ---- up and down ----
@@ -88,9 +106,7 @@ def _load(args: argparse.Namespace) -> Topology:
 def _up(args: argparse.Namespace) -> int:
     topology = _load(args)
     # Reports all faults before anything starts.
-    lab = Lab(topology)
-    if any(running.name == topology.name for running in networks()):
-        raise LabError(f"a network {topology.name} is already up: end it (p4jet-lab down), or choose another name (--name)")
+    lab = Lab(topology, is_from_up=True)
     if args.foreground:
         return _hold(lab, None)
     read, write = os.pipe()
@@ -103,8 +119,9 @@ def _up(args: argparse.Namespace) -> int:
     os.waitpid(pid, 0)
     if answer != "up":
         raise LabError(answer.removeprefix("error: ") or "the network has ended before it was up")
-    running = next(running for running in networks() if running.name == topology.name)
-    _show(running)
+    for running in networks():
+        if running.is_from_up and running.name == topology.name:
+            _show(running)
     return 0
 
 
@@ -123,7 +140,7 @@ def _in_background(lab: Lab, read: int, write: int) -> None:
     except BaseException as error:
         # Whatever it is, the process that waits has to learn it. After "up", nobody reads any more.
         with contextlib.suppress(OSError):
-            os.write(write, f"error: {error if isinstance(error, LabError) else repr(error)}".encode())
+            os.write(write, f"error: {describe(error)}".encode())
     os._exit(status)
 
 
@@ -149,6 +166,7 @@ def _hold(lab: Lab, ready: int | None) -> int:
 def _down(args: argparse.Namespace) -> int:
     chosen = networks() if args.all else [_choose(args.network)]
     for running in chosen:
+        print(f"ends {running.name}, {_holder(running)}", flush=True)
         # The name was read while the process held its lock, so the id is still its own.
         with contextlib.suppress(ProcessLookupError):
             os.kill(running.pid, signal.SIGTERM)
@@ -162,19 +180,27 @@ def _down(args: argparse.Namespace) -> int:
     return 0
 
 
-def _choose(name: str | None) -> Running:
-    """Returns the network of this name, or the only one."""
+def _choose(name: str | None, node: str | None = None) -> Running:
+    """Returns the network of this name; without a name the only one from `p4jet-lab up`, or else the only one that has the node."""
     all_networks = networks()
-    found = [running for running in all_networks if name is None or running.name == name]
-    if len(found) == 1:
-        return found[0]
+    found = [running for running in all_networks if running.name == name] if name is not None else all_networks
+    from_up = [running for running in found if running.is_from_up]
+    if len(from_up) > 1:
+        with_node = [running for running in from_up if node in running.nodes]
+        from_up = with_node if len(with_node) == 1 else from_up
+    if name is None and not from_up:
+        found = [running for running in found if node in running.nodes]
+    chosen = from_up or found
+    if len(chosen) == 1:
+        return chosen[0]
     have = ", ".join(running.name for running in all_networks)
     if not all_networks:
         raise LabError("no network is up: p4jet-lab up FILE")
+    if name is None:
+        few = "several networks are up" if chosen else "no network is from p4jet-lab up" + (f", and none has a node {node}" if node else "")
+        raise LabError(f"{few}: choose one with --network; there are: {have}")
     if not found:
         raise LabError(f"no network {name!r} is up; there are: {have}")
-    if name is None:
-        raise LabError(f"several networks are up: choose one with --network; there are: {have}")
     raise LabError(f"{len(found)} networks are named {name}; end them with p4jet-lab down --all, or their programs")
 
 
@@ -185,10 +211,15 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(running: Running) -> None:
-    print(f"{running.name}: process {running.pid}, logs in {running.folder}")
+    print(f"{running.name}: {_holder(running)}, logs in {running.folder}")
     for name, kind in running.kinds.items():
         interfaces = ", ".join(running.nodes[name].interfaces.values()) or "no interfaces"
-        print(f"  {name:10} {kind:16} {interfaces:24} {' '.join(running.addresses[name])}".rstrip())
+        notes = ["its program has ended"] if running.has_ended(name) else running.addresses[name]
+        print(f"  {name:10} {kind:16} {interfaces:24} {' '.join(notes)}".rstrip())
+
+
+def _holder(running: Running) -> str:
+    return f"process {running.pid}" + ("" if running.is_from_up else " (not from p4jet-lab up)")
 
 
 # ---- in nodes ----
@@ -199,15 +230,27 @@ def _exec(args: argparse.Namespace) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         raise LabError("exec: found no program; expected p4jet-lab exec NODE PROGRAM …")
-    return _run(_choose(args.network).node(args.node), command)
+    return _run(_choose(args.network, args.node).node(args.node), command)
 
 
 def _run(node: Node, command: list[str]) -> int:
     """Runs a program with the standard streams of this one and returns its status as a shell does."""
     sys.stdout.flush()
-    process = node.start(command, (0, 1, 2))
-    old = {number: signal.signal(number, lambda number, _: process.signal(number)) for number in (signal.SIGINT, signal.SIGTERM)}
+    process: Process | None = None
+    early: list[int] = []
+    """Signals that came before the program had started."""
+
+    def forward(number: int, _: object) -> None:
+        if process is None:
+            early.append(number)
+        else:
+            process.signal(number)
+
+    old = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
+        process = node.start(command, (0, 1, 2))
+        for number in early:
+            process.signal(number)
         status = None
         while status is None:
             status = process.poll_for(1.0)
@@ -218,7 +261,7 @@ def _run(node: Node, command: list[str]) -> int:
 
 
 def _capture(args: argparse.Namespace) -> int:
-    node = _choose(args.network).node(args.node)
+    node = _choose(args.network, args.node).node(args.node)
     print(f"capturing at port {args.port} of {args.node}", file=sys.stderr)
     captured, dropped = capture(node, args.port, args.output, count=args.count, seconds=args.seconds)
     print(f"{captured} frames captured, {dropped} dropped by the kernel", file=sys.stderr)

@@ -281,10 +281,11 @@ def _method(report: Report, options: Options) -> None:
         f"switch's interface was full (a ring with XDP and AF_XDP, else the backlog of its processor).\n"
         f"* **Latency below saturation**, {0.5 * options.seconds:g} s at {options.latency_rate:,.0f} frames per second.\n"
         f"* **Latency at overload**, {0.3 * options.seconds:g} s at full speed.\n\n"
-        f"Frame sizes exclude the frame check sequence. Rates in Gbit/s include {FRAMING} bytes of framing for each frame (preamble 8, gap "
-        f"12, frame check sequence 4) unless they say otherwise. The kernel takes the times for latencies: when a frame is given to the "
+        f"Frame sizes exclude the frame check sequence. Rates in Gbit/s are **modelled**, unless they say that they are without framing: what a "
+        f"wire would carry at the measured rate of frames, with {FRAMING} bytes of framing for each (preamble 8, gap 12, frame check "
+        f"sequence 4). The kernel takes the times for latencies: when a frame is given to the "
         f"tester's interface, and when one arrives there. So they exclude the tester's programs.\n\n"
-        f"Everything here is measured, nothing modelled. {LIMITED} Cells are means of the repetitions, with their range."
+        f"Everything else is measured. {LIMITED} Cells are means of the repetitions, with their range."
     )
 
 

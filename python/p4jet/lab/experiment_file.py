@@ -1,7 +1,8 @@
-"""Reads experiments from TOML; docs/lab.md describes the format."""
+"""Reads experiments from TOML; docs/lab-experiments.md describes the format."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -44,7 +45,10 @@ class _Table:
         value = self._content[name]
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if kind is float and is_number:
-            return float(value)
+            try:
+                return float(value)
+            except OverflowError:
+                return math.inf
         if not isinstance(value, kind) or (kind is int and not is_number):
             self.fault(name, f"found {value!r}, expected {_NAMES[kind]}")
             return default
@@ -83,6 +87,8 @@ def load(path: Path, tags: frozenset[str], only: Mapping[str, Sequence[str]], re
         raise LabError(f"{path}: {error.strerror}") from error
     except ValueError as error:
         raise LabError(f"{path} is no TOML: {error}") from error
+    except RecursionError as error:
+        raise LabError(f"{path}: its tables or lists are nested too deeply") from error
     faults: list[str] = []
     top = _Table(content, "", faults)
     name = top.get("name", str, path.stem)
@@ -147,7 +153,10 @@ def _range(table: _Table) -> list[object]:
     start, end = (table.get(name, float, 0.0, is_needed=True) for name in ("from", "to"))
     step, factor = table.get("step", float), table.get("factor", float)
     table.end()
-    if step is not None and factor is not None:
+    numbers = {"from": start, "to": end, "step": step, "factor": factor}
+    if wrong := [name for name, number in numbers.items() if number is not None and not math.isfinite(number)]:
+        table.fault(wrong[0], f"found {numbers[wrong[0]]}, expected a finite number")
+    elif step is not None and factor is not None:
         table.fault("step", "found also `factor`; expected one of them")
     elif step is not None and step <= 0:
         table.fault("step", f"found {step:g}, expected more than 0")
@@ -159,7 +168,10 @@ def _range(table: _Table) -> list[object]:
         return [0]
     values: list[object] = []
     for number in range(VALUES_MAX + 1):
-        value = start * factor**number if factor is not None else start + (1.0 if step is None else step) * number
+        try:
+            value = start * factor**number if factor is not None else start + (1.0 if step is None else step) * number
+        except OverflowError:
+            return values
         # The end belongs to the range, whatever rounding has done.
         if value > end * (1 + 1e-9) + 1e-12:
             return values
@@ -180,8 +192,8 @@ def _role(table: _Table) -> Script:
         tags=table.texts("tags"),
         timeout=table.get("timeout", float),
     )
-    if role.timeout is not None and role.timeout <= 0:
-        table.fault("timeout", f"found {role.timeout:g}, expected more than 0 seconds")
+    if role.timeout is not None and not 0 < role.timeout <= 86_400:
+        table.fault("timeout", f"found {role.timeout:g}, expected up to 86400 seconds")
     table.end()
     return role
 

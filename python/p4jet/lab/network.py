@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import functools
 import importlib.util
 import ipaddress
 import json
@@ -11,6 +13,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -33,6 +36,8 @@ ANSWER_SECONDS = 10.0
 """How long an agent may take to answer."""
 CONTROLLER = "controller"
 """The node of controllers, in networks with P4Runtime servers."""
+OUTPUT_BYTES_MAX = 64 << 20
+"""What a program that :meth:`Node.run` waits for may write."""
 LOG_SHOWN = 1500
 """Characters of a log that an error quotes."""
 
@@ -185,22 +190,29 @@ class Node:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a program to its end and returns its output. `env` adds to the environment, `input` is its standard input.
 
-        Raises :class:`LabError` if it cannot start, if it runs longer than `timeout` seconds (it is then killed), or, with
-        `check`, if its status is not 0.
+        Raises :class:`LabError` if it cannot start, if it runs longer than `timeout` seconds or writes more than
+        :data:`OUTPUT_BYTES_MAX` (it is then killed), or, with `check`, if its status is not 0.
         """
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
             stdin.write(input.encode())
             stdin.seek(0)
             process = self.start(argv, (stdin.fileno(), stdout.fileno(), stderr.fileno()), cpu=cpu, env=env)
-            status = process.poll_for(timeout)
+            end = time.monotonic() + timeout
+            while True:
+                status = process.poll_for(min(0.05, max(0.0, end - time.monotonic())))
+                written = max(os.fstat(file.fileno()).st_size for file in (stdout, stderr))
+                if status is not None or written > OUTPUT_BYTES_MAX or time.monotonic() >= end:
+                    break
             if status is None:
                 process.signal(signal.SIGKILL)
                 process.wait(5.0)
             texts = []
             for file in (stdout, stderr):
                 file.seek(0)
-                texts.append(file.read().decode("utf-8", "replace"))
+                texts.append(file.read(OUTPUT_BYTES_MAX).decode("utf-8", "replace"))
         command = f"{self.name}: {' '.join(argv)}"
+        if written > OUTPUT_BYTES_MAX:
+            raise LabError(f"{command}: wrote more than {OUTPUT_BYTES_MAX >> 20} MiB and was ended: {_tail(''.join(texts))}")
         if status is None:
             raise LabError(f"{command}: still ran after {timeout:g} s and was killed: {_tail(''.join(texts))}")
         if check and status != 0:
@@ -241,11 +253,15 @@ class Node:
 
         The program ends when nothing refers to the :class:`Process` any more.
         """
+        try:
+            cwd = os.getcwd()
+        except FileNotFoundError:
+            raise LabError("the current folder has been removed: change to another one") from None
         request = {
             "op": "run",
             "argv": list(argv),
             "env": {**os.environ, **(env or {})},
-            "cwd": os.getcwd(),
+            "cwd": cwd,
             "cpu": self.cpu if cpu is None else cpu,
         }
         connection = self._connect()
@@ -254,6 +270,9 @@ class Node:
             text, received, _, _ = socket.recv_fds(connection, 100_000, 1)
         except OSError as error:
             connection.close()
+            if error.errno == errno.EMSGSIZE:
+                size = len(json.dumps(request))
+                raise LabError(f"{self.name}: {argv[0][:100]}: arguments and environment take {size} bytes, too many; put them into a file") from error
             raise LabError(f"{self.name}: the network has ended, or does not answer: {error}") from error
         answer = json.loads(text) if text else {"error": "the network has ended"}
         if "error" in answer:
@@ -345,8 +364,9 @@ class Lab:
     that allows user namespaces.
     """
 
-    def __init__(self, topology: Topology, *, folder: Path | None = None) -> None:
-        """`folder` gets the logs of switches and programs; without it they are gone with the network.
+    def __init__(self, topology: Topology, *, folder: Path | None = None, is_from_up: bool = False) -> None:
+        """`folder` gets the logs of switches and programs; without it they are gone with the network. `is_from_up` is for `p4jet-lab up`,
+        whose networks have different names.
 
         Raises :class:`LabError` if the topology has faults or a type of switch cannot run here.
         """
@@ -356,6 +376,7 @@ class Lab:
         self.topology = topology
         self.links = topology.numbered()
         self._folder = folder
+        self._is_from_up = is_from_up
         self._nodes: dict[str, Node] = {}
         self._switches: dict[str, SwitchType] = {}
         self._wires = Node("_wires", {})
@@ -364,6 +385,7 @@ class Lab:
         self._agent: subprocess.Popen[bytes] | None = None
         self._lifeline: socket.socket | None = None
         self._lock: int | None = None
+        self._base: _Base | None = None
         self.runtime = Path()
         """The private folder of the running network."""
         for name, ports in topology.ports().items():
@@ -384,9 +406,11 @@ class Lab:
             first = next(other for other, its in self._servers.items() if its == address)
             if first != name:
                 faults.append(f"{first} and {name} serve P4Runtime at {address}; controllers need an address for each")
+        if self._servers and CONTROLLER in self._nodes:
+            faults.append(f"{CONTROLLER} names a node, but switches with P4Runtime servers get a node of this name for controllers; choose another name")
         if faults:
             raise LabError("\n".join(faults))
-        if self._servers and CONTROLLER not in self._nodes:
+        if self._servers:
             self._nodes[CONTROLLER] = self._controller = Node(CONTROLLER, {})
 
     def node(self, name: str) -> Node:
@@ -427,13 +451,16 @@ class Lab:
                 switch.start()
             if self._controller is not None:
                 servers = [f"{address}={name}" for name, address in self._servers.items()]
-                argv = [sys.executable, "-m", "p4jet.lab._relay", str(self.runtime), *servers]
-                relay = self._controller.spawn(argv, log=self._controller.folder / "relay.log", env=python_environment())
+                argv = [*python_program("p4jet.lab._relay"), str(self.runtime), *servers]
+                relay = self._controller.spawn(argv, log=self._controller.folder / "relay.log")
                 relay.wait_for("ready")
             self._write_state()
             for host in self.topology.hosts.values():
                 for command in host.commands:
                     self._nodes[host.name].run(["sh", "-c", command])
+        except OSError as error:
+            self.down()
+            raise LabError(f"network {self.topology.name}: {error.filename or self.runtime}: {error.strerror}") from error
         except BaseException:
             self.down()
             raise
@@ -456,16 +483,19 @@ class Lab:
             for node in (*self._nodes.values(), self._wires):
                 while node._processes:
                     node._processes.pop().poll_for(1.0)
-            if self._lock is not None:
-                shutil.rmtree(self.runtime, ignore_errors=True)
-                os.close(self._lock)
-            self._agent = self._lifeline = self._lock = None
+            if self._base is not None:
+                if self._lock is not None:
+                    self._base.remove(self.runtime.name)
+                    os.close(self._lock)
+                self._base.close()
+            self._agent = self._lifeline = self._lock = self._base = None
 
     # ---- steps of up ----
 
     def _create(self) -> None:
         """Starts the process that holds the network, and the agents of the nodes."""
-        self.runtime, self._lock = _new_runtime(self.topology.name)
+        self._base = _Base()
+        self.runtime, self._lock = _new_runtime(self._base, self.topology.name, self._is_from_up)
         folder = self._folder or self.runtime
         folder.mkdir(parents=True, exist_ok=True)
         for node in (*self._nodes.values(), self._wires):
@@ -487,8 +517,8 @@ class Lab:
         log = self.runtime / "agent.log"
         with theirs, open(log, "wb") as out:
             self._agent = subprocess.Popen(
-                [*command, sys.executable, "-m", "p4jet.lab._agent"],
-                stdin=theirs.fileno(), stdout=out, stderr=out, env={**os.environ, **python_environment()}, start_new_session=True,
+                [*command, *python_program("p4jet.lab._agent")],
+                stdin=theirs.fileno(), stdout=out, stderr=out, start_new_session=True,
             )
         self._lifeline.settimeout(30.0)
         try:
@@ -598,6 +628,12 @@ class Lab:
             return self._switches[name].name
         return "host" if name in self.topology.hosts else CONTROLLER
 
+    def _programs(self, name: str) -> list[tuple[int, str]]:
+        """Returns the programs of a switch that run."""
+        processes = self._switches[name].processes if name in self._switches else []
+        pids = [process.pid for process in processes if process.poll() is None]
+        return [(pid, started) for pid in pids if (started := _started(pid)) is not None]
+
     def _write_state(self) -> None:
         """Describes the network to `p4jet-lab`."""
         state = {
@@ -611,6 +647,7 @@ class Lab:
                     "interfaces": node.interfaces,
                     "addresses": self.topology.hosts[name].addresses if name in self.topology.hosts else [],
                     "cpu": node.cpu,
+                    "programs": self._programs(name),
                 }
                 for name, node in self._nodes.items()
             },
@@ -631,10 +668,14 @@ class Running:
     folder: Path
     """Its logs."""
     runtime: Path
+    is_from_up: bool
+    """Whether `p4jet-lab up` has brought it up, not a Python program or an experiment."""
     nodes: dict[str, Node]
     kinds: dict[str, str]
     """``host``, or the type of the switch."""
     addresses: dict[str, list[str]]
+    programs: dict[str, list[tuple[int, str]]]
+    """Those of each switch: process id, and when the process started, as :func:`_started` tells it."""
     links: list[list[Any]]
     """Node, port, node, port, properties."""
 
@@ -644,79 +685,174 @@ class Running:
             raise LabError(f"unknown node {name!r}; network {self.name} has: {', '.join(self.nodes)}")
         return self.nodes[name]
 
+    def has_ended(self, name: str) -> bool:
+        """Returns whether a program of a switch has ended, which should run."""
+        return any(_started(pid) != started for pid, started in self.programs[name])
+
 
 def networks() -> list[Running]:
     """Returns the networks of this user that are up, and removes what ended ones have left behind."""
     found = []
-    with _all_locked() as base:
-        for runtime in sorted(path for path in base.iterdir() if path.is_dir()):
+    with _Base() as base, _all_locked(base):
+        for runtime in base.folders():
             file = runtime / "state.json"
             is_up = file.exists()
             if not _is_held(runtime) or (is_up and not _lives(runtime)):
-                shutil.rmtree(runtime, ignore_errors=True)
+                base.remove(runtime.name)
                 continue
             if not is_up:
                 # It is still being created.
                 continue
-            state = json.loads(file.read_text(encoding="utf-8"))
-            running = Running(state["name"], state["pid"], Path(state["folder"]), runtime, {}, {}, {}, state["links"])
-            for name, of in state["nodes"].items():
-                node = Node(name, {int(port): interface for port, interface in of["interfaces"].items()}, cpu=of["cpu"])
-                node.runtime, node.folder = runtime, running.folder
-                running.nodes[name] = node
-                running.kinds[name] = of["type"]
-                running.addresses[name] = [address.rpartition("@")[2] for address in of["addresses"]]
-            found.append(running)
+            try:
+                found.append(_running(runtime, json.loads(file.read_text(encoding="utf-8"))))
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+                _warn(f"{file} is damaged ({type(error).__name__}: {error}): its network cannot be used; end the process that holds {runtime / 'lock'}")
     return found
 
 
-def _base() -> Path:
-    """Returns the folder of all networks of this user, which only the user can enter."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    uid = os.geteuid()
-    base = Path(runtime) / "p4jet-lab" if runtime and os.access(runtime, os.W_OK) else Path("/tmp") / f"p4jet-lab-{uid}"
+def _running(runtime: Path, state: dict[str, Any]) -> Running:
+    """Reads the description of a network."""
+    is_from_up = (runtime / "up").exists()
+    running = Running(state["name"], state["pid"], Path(state["folder"]), runtime, is_from_up, {}, {}, {}, {}, state["links"])
+    for name, of in state["nodes"].items():
+        node = Node(name, {int(port): interface for port, interface in of["interfaces"].items()}, cpu=of["cpu"])
+        node.runtime, node.folder = runtime, running.folder
+        running.nodes[name] = node
+        running.kinds[name] = of["type"]
+        running.addresses[name] = [address.rpartition("@")[2] for address in of["addresses"]]
+        running.programs[name] = [(pid, started) for pid, started in of.get("programs", [])]
+    return running
+
+
+@functools.cache
+def _warn(text: str) -> None:
+    """Says something once."""
+    print(f"warning: {text}", file=sys.stderr)
+
+
+class _Base:
+    """The folder of all networks of this user, which only the user can enter.
+
+    Folders are removed by way of its descriptor: another user who may rename the folder above cannot lead that elsewhere.
+    """
+
+    def __init__(self) -> None:
+        """Raises :class:`LabError` if the folder cannot be used."""
+        uid = os.geteuid()
+        wanted = os.environ.get("XDG_RUNTIME_DIR")
+        advice = "set XDG_RUNTIME_DIR to a folder that belongs to you"
+        if wanted and _is_own(Path(wanted), 0o022) and os.access(wanted, os.W_OK):
+            self.path = Path(wanted).absolute() / "p4jet-lab"
+            advice = "remove it, or " + advice
+        else:
+            # The XDG_RUNTIME_DIR of another user, as under sudo or su, must not be trusted.
+            self.path = Path("/tmp") / f"p4jet-lab-{uid}"
+        try:
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            self.descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except (NotADirectoryError, FileExistsError):
+            raise LabError(f"{self.path} is a link or a file, expected a folder of user {uid}: {advice}") from None
+        except OSError as error:
+            raise LabError(f"{self.path}: {error.strerror}: {advice}") from error
+        status = os.fstat(self.descriptor)
+        if status.st_uid != uid or status.st_mode & 0o077:
+            os.close(self.descriptor)
+            raise LabError(
+                f"{self.path} belongs to user {status.st_uid} and has mode {status.st_mode & 0o777:o}, expected user {uid} and mode 700: {advice}"
+            )
+
+    def folders(self) -> list[Path]:
+        """Returns the folders of networks."""
+        return sorted(self.path / name for name in os.listdir(self.descriptor) if not name.startswith("."))
+
+    def remove(self, name: str) -> None:
+        """Removes the folder of a network."""
+        shutil.rmtree(f"/proc/self/fd/{self.descriptor}/{name}", ignore_errors=True)
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+    def __enter__(self) -> _Base:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _is_own(folder: Path, refused: int) -> bool:
+    """Returns whether a path is a folder of this user without these permissions for others."""
     try:
-        base.mkdir(mode=0o700, exist_ok=True)
-        status = base.lstat()
-    except OSError as error:
-        raise LabError(f"{base}: {error.strerror}") from error
-    if base.is_symlink() or not base.is_dir() or status.st_uid != uid or status.st_mode & 0o077:
-        raise LabError(f"{base} must be a folder that only user {uid} can enter; remove it")
-    return base
+        status = folder.stat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & refused
 
 
 @contextlib.contextmanager
-def _all_locked() -> Iterator[Path]:
-    """Keeps networks from being created and removed meanwhile."""
-    base = _base()
-    lock = os.open(base / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _all_locked(base: _Base) -> Iterator[None]:
+    """Keeps networks from being created and removed meanwhile. Raises :class:`LabError` after :data:`ANSWER_SECONDS`."""
+    lock = os.open(".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=base.descriptor)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield base
+        end = time.monotonic() + ANSWER_SECONDS
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    file = base.path / ".lock"
+                    raise LabError(
+                        f"another process has locked {file} for {ANSWER_SECONDS:g} s; is a p4jet-lab stopped (Ctrl-Z)? "
+                        f"`fuser {file}` shows it: continue or end it"
+                    ) from None
+                time.sleep(0.01)
+        yield
     finally:
         os.close(lock)
 
 
-def _new_runtime(name: str) -> tuple[Path, int]:
+def _new_runtime(base: _Base, name: str, is_from_up: bool) -> tuple[Path, int]:
     """Creates the folder of a network, and takes the lock that says that the network is up."""
-    with _all_locked() as base:
-        runtime = Path(tempfile.mkdtemp(prefix=f"{name[:12]}-", dir=base))
+    with _all_locked(base):
+        if is_from_up:
+            for other in base.folders():
+                up = other / "up"
+                if up.exists() and up.read_text(encoding="utf-8") == name and _is_held(other):
+                    raise LabError(f"a network {name} is already up: end it (p4jet-lab down), or choose another name (--name)")
+        runtime = Path(tempfile.mkdtemp(prefix=f"{name[:12]}-", dir=base.path))
         if len(str(runtime)) > 70:
             runtime.rmdir()
             raise LabError(f"{runtime} is too long for the path of a socket: set XDG_RUNTIME_DIR to a shorter folder")
         lock = os.open(runtime / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
+        if is_from_up:
+            (runtime / "up").write_text(name, encoding="utf-8")
     return runtime, lock
 
 
 def _lives(runtime: Path) -> bool:
     """Whether the first process of a network runs."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        # A stopped process does not accept, but lives.
+        connection.settimeout(1.0)
         try:
             connection.connect(str(runtime / "_wires.sock"))
+        except (TimeoutError, BlockingIOError):
+            return True
         except OSError:
             return False
     return True
+
+
+def _started(pid: int) -> str | None:
+    """Returns when a process started, in the kernel's unit, which tells it from a later one with the same id; ``None`` if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # proc_pid_stat(5): the fields after the name begin with the state, the 3rd; the 22nd is the start.
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else fields[19]
 
 
 def _is_held(runtime: Path) -> bool:
@@ -732,6 +868,16 @@ def _is_held(runtime: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def python_program(module: str) -> list[str]:
+    """Returns a command that runs a module of this package, without modules of the current folder.
+
+    Python's ``-m`` would look there first, for its own modules, too, and its ``-P`` is new in version 3.11.
+    """
+    package = str(Path(__file__).resolve().parents[2])
+    code = f"import sys; sys.path[:] = [{package!r}, *filter(None, sys.path)]; import runpy; runpy.run_module({module!r}, run_name='__main__')"
+    return [sys.executable, "-c", code]
 
 
 def python_environment() -> dict[str, str]:

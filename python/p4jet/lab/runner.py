@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import hashlib
 import inspect
 import itertools
@@ -12,6 +13,7 @@ import random
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -23,8 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import guard, inventory
+from . import _search, guard, inventory
 from .errors import LabError
+from .errors import describe as error_text
 from .store import QUALITIES, Metric, Samples, Store, key, text_of
 
 if TYPE_CHECKING:
@@ -45,6 +48,9 @@ SAMPLES_MAX = 10_000_000
 
 LOG_BYTES_MAX = 64 << 20
 """A script that writes more output fails."""
+
+SAMPLE_FILE_BYTES_MAX = 256 << 20
+"""Maximum size of a file with a distribution."""
 
 _POLL_SECONDS = 0.02
 """How often the output of a script is read: the delay of an event."""
@@ -203,13 +209,14 @@ class Run:
         role: str,
         node: Node | None = None,
         timeout: float | None = None,
+        env: Mapping[str, str] | None = None,
         patterns: Sequence[Pattern] = (),
         until: Callable[[], bool] | None = None,
     ) -> str:
         """Runs a script to its end and returns its output, standard output and standard error together.
 
         A text runs in ``bash -euo pipefail``, a sequence is a program with its arguments. The variables of the point are in its
-        environment under their own names, and also SEED, REPETITION, ROLE and RUN_DIR (the run's folder). A line
+        environment under their own names, and also SEED, REPETITION, ROLE and RUN_DIR (the run's folder), and `env`. A line
         ``RESULT NAME VALUE [UNIT [QUALITY]]`` reports a metric, ``EVENT NAME`` raises an event; `patterns` find metrics in the whole
         output. The script ends when `until` returns true. Its output is kept in `role`.log of the run's folder.
 
@@ -219,7 +226,7 @@ class Run:
         argv = ["bash", "-euo", "pipefail", "-c", command] if isinstance(command, str) else list(command)
         if self.cwd is not None and node is not None:
             argv = ["bash", "-c", 'cd -- "$1" && shift && exec "$@"', "bash", str(self.cwd), *argv]
-        env = {name: text_of(value) for name, value in self.values.items()}
+        env = {name: text_of(value) for name, value in self.values.items()} | dict(env or {})
         env |= {"SEED": str(self.seed), "REPETITION": str(self.repetition), "ROLE": role, "RUN_DIR": str(self.folder)}
         env[guard.VARIABLE] = self.token
         end = self._deadline if timeout is None else min(self._deadline, time.monotonic() + timeout)
@@ -242,10 +249,9 @@ class Run:
         if status != 0:
             how = f"was ended by signal {-status}" if status < 0 else f"failed with status {status}"
             raise LabError(f"{role} {how}; its last output:\n{_tail(log)}")
-        text = log.read_text(encoding="utf-8", errors="replace")
-        for pattern in patterns:
-            self._find(role, pattern, text)
-        return text
+        if patterns:
+            self._find(role, patterns, log)
+        return log.read_text(encoding="utf-8", errors="replace")
 
     def _log(self, role: str) -> Path:
         """Returns and creates the file for the output of the next script of a role."""
@@ -266,11 +272,14 @@ class Run:
         while True:
             status = process.poll()
             # After the status, so that nothing that an ended script wrote is missed.
+            if (size := log.stat().st_size) > LOG_BYTES_MAX:
+                process.stop(_STOP_SECONDS)
+                raise LabError(f"{role} wrote {size} bytes of output to {log}, more than {LOG_BYTES_MAX >> 20} MiB; its last output:\n{_tail(log)}")
             for line in lines.read(to_end=status is not None):
                 self._line(role, line)
             if status is not None:
                 return 0 if is_stopped else status
-            why = self._why_stop(role, log, end, timeout)
+            why = self._why_stop(role, end, timeout)
             if why is not None:
                 process.stop(_STOP_SECONDS)
                 raise LabError(f"{why}; its last output:\n{_tail(log)}")
@@ -280,12 +289,10 @@ class Run:
             else:
                 time.sleep(_POLL_SECONDS)
 
-    def _why_stop(self, role: str, log: Path, end: float, timeout: float | None) -> str | None:
+    def _why_stop(self, role: str, end: float, timeout: float | None) -> str | None:
         """Returns why a script must not go on, or ``None``."""
         if self._is_ending:
             return f"{role} was stopped because the run ended"
-        if log.stat().st_size > LOG_BYTES_MAX:
-            return f"{role} wrote more than {LOG_BYTES_MAX >> 20} MiB of output to {log}"
         if time.monotonic() > end:
             return f"{role} did not end within {self._timeout if timeout is None else timeout:g} s"
         return None
@@ -306,17 +313,20 @@ class Run:
             except ValueError:
                 raise LabError(f"{role} wrote `{line}`; expected RESULT NAME NUMBER [UNIT [QUALITY]]") from None
 
-    def _find(self, role: str, pattern: Pattern, text: str) -> None:
-        matches = list(re.finditer(pattern.pattern, text, re.MULTILINE))
-        if not matches:
-            if pattern.role is None:
-                return  # Another role may have it: `_collect` checks.
-            raise LabError(f"metric {pattern.name}: pattern {pattern.pattern!r} is not in the output of {role}:\n{text[-1000:]}")
-        try:
-            value = float(matches[-1][1])
-        except ValueError:
-            raise LabError(f"metric {pattern.name}: found {matches[-1][1]!r} in the output of {role}, expected a number") from None
-        self.metric(pattern.name, value, pattern.unit, pattern.quality)
+    def _find(self, role: str, patterns: Sequence[Pattern], log: Path) -> None:
+        """Finds metrics in the output of a role. Raises :class:`LabError` also if that takes longer than the run."""
+        expressions = [pattern.pattern for pattern in patterns]
+        output = self.script([sys.executable, "-I", _search.__file__, str(log), *expressions], role=f"search-{role}")
+        for pattern, found in zip(patterns, json.loads(output)):
+            if found is None:
+                if pattern.role is None:
+                    continue  # Another role may have it: `_collect` checks.
+                raise LabError(f"metric {pattern.name}: pattern {pattern.pattern!r} is not in the output of {role}:\n{_tail(log)}")
+            try:
+                value = float(found)
+            except ValueError:
+                raise LabError(f"metric {pattern.name}: found {found[:100]!r} in the output of {role}, expected a number") from None
+            self.metric(pattern.name, value, pattern.unit, pattern.quality)
 
     # ---- the end ----
 
@@ -350,7 +360,7 @@ class Run:
             try:
                 call()
             except Exception as error:
-                faults.append(f"cleaning up failed: {_describe(error)}")
+                faults.append(f"cleaning up failed: {error_text(error)}")
         # What was deferred may have ended with a script.
         guard.end_processes(self.token)
         if faults:
@@ -418,7 +428,7 @@ class _Lines:
         """Returns the complete lines of the next MiB; `to_end` returns all, also an incomplete last one."""
         with open(self._path, "rb") as file:
             file.seek(self._size)
-            new = file.read(2 * LOG_BYTES_MAX if to_end else 1 << 20)
+            new = file.read(LOG_BYTES_MAX if to_end else 1 << 20)
         self._size += len(new)
         *lines, self._rest = (self._rest + new).split(b"\n")
         if to_end:
@@ -538,7 +548,7 @@ class Experiment:
         only: Mapping[str, Sequence[str]] | None = None,
         repetitions: int | None = None,
     ) -> Experiment:
-        """Reads an experiment from a file; see docs/lab.md.
+        """Reads an experiment from a file; see docs/lab-experiments.md.
 
         `tags` enable or disable roles and set variables. `only` reduces variables to some of their values, given as text;
         `repetitions` replaces the file's. Raises :class:`LabError` with every fault and its key.
@@ -554,7 +564,7 @@ def pattern_faults(pattern: Pattern, roles: Mapping[str, object]) -> list[str]:
     try:
         if re.compile(pattern.pattern).groups < 1:
             faults.append(f"metrics.{pattern.name}.pattern: found no group; put the number in parentheses, such as ([0-9.]+)")
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         faults.append(f"metrics.{pattern.name}.pattern: {pattern.pattern!r} is no regular expression: {error}")
     if pattern.role is not None and pattern.role not in roles:
         faults.append(f"metrics.{pattern.name}.role: found {pattern.role!r}; the roles are: {', '.join(roles)}")
@@ -655,7 +665,7 @@ def _run(
     try:
         _perform(experiment, run)
     except Exception as error:
-        run.fail(_describe(error))
+        run.fail(error_text(error))
     finally:
         # A second Ctrl-C must not interrupt the clean-up.
         with _no_interrupts():
@@ -696,7 +706,7 @@ def _perform(experiment: Experiment, run: Run) -> None:
             else:
                 role(run)
         except Exception as error:
-            run.fail(_describe(error))
+            run.fail(error_text(error))
         finally:
             run._role_ended(name)
 
@@ -726,7 +736,7 @@ def _collect(experiment: Experiment, run: Run) -> None:
     for item in experiment.sample_files:
         path = run.folder / item.file
         try:
-            run.sample(item.name, [float(word) for word in path.read_text(encoding="utf-8").split()], item.unit, item.quality)
+            run.sample(item.name, _numbers(path), item.unit, item.quality)
         except OSError as error:
             raise LabError(f"sample {item.name}: {path}: {error.strerror}; a script should have written it to $RUN_DIR") from error
         except ValueError as error:
@@ -736,6 +746,34 @@ def _collect(experiment: Experiment, run: Run) -> None:
             raise LabError(f"metric {pattern.name}: pattern {pattern.pattern!r} is in the output of no role; see {run.folder}")
     if not run.metrics and not run.samples:
         raise LabError(f"the run reported no result; expected lines RESULT NAME VALUE UNIT, or metrics by patterns; see {run.folder}")
+
+
+def _numbers(path: Path) -> array.array[float]:
+    """Reads numbers separated by white space. Raises :class:`ValueError`, also for too large a file, and one that is none on a disk."""
+    # A FIFO without a writer must not block.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("found a folder, FIFO or device")
+        if status.st_size > SAMPLE_FILE_BYTES_MAX:
+            raise ValueError(f"found {status.st_size} bytes, expected at most {SAMPLE_FILE_BYTES_MAX >> 20} MiB")
+        numbers = array.array("d")
+        rest = b""
+        left = status.st_size
+        # In pieces, because each word takes much more memory than its number.
+        while left > 0 and (new := file.read(min(left, 1 << 16))):
+            left -= len(new)
+            # A word may go on in the next piece.
+            whole = rest + new
+            end = max(whole.rfind(space) for space in (b" ", b"\n", b"\t", b"\r")) + 1
+            words, rest = whole[:end], whole[end:]
+            if len(rest) > 1000:
+                raise ValueError(f"found a word that begins with {rest[:20].decode('ascii', 'replace')!r} and has more than 1000 bytes")
+            numbers.extend(map(float, words.split()))
+            if len(numbers) > SAMPLES_MAX:
+                raise ValueError(f"found more than {SAMPLES_MAX} numbers")
+        numbers.extend(map(float, rest.split()))
+        return numbers
 
 
 @contextmanager
@@ -763,14 +801,6 @@ def _no_interrupts() -> Iterator[None]:
     finally:
         for number, handler in zip(numbers, before):
             signal.signal(number, handler)
-
-
-def _describe(error: Exception) -> str:
-    if isinstance(error, LabError):
-        return str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return f"{type(error).__name__}: {error}"
 
 
 def _tail(log: Path) -> str:

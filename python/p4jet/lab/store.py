@@ -198,8 +198,9 @@ class Selection:
                     f"or a variable (size=64), several joined by commas"
                 )
             if name == "session":
-                if not value.isascii() or not value.isdigit():
-                    raise LabError(f"session={value}: expected a number; `p4jet-lab results list` shows them")
+                # SQLite's numbers have 64 bits.
+                if not value.isascii() or not value.isdigit() or len(value) > 18:
+                    raise LabError(f"session={value[:40]}: expected a number; `p4jet-lab results list` shows them")
                 session = int(value)
             elif name == "day":
                 try:
@@ -402,6 +403,16 @@ class Store:
         except sqlite3.Error as error:
             raise LabError(f"{self.path} cannot be read: {error}") from error
 
+    def _object(self, text: str, of: str) -> dict[str, Any]:
+        """Reads a JSON object of the store. Raises :class:`LabError` if it is damaged."""
+        try:
+            found = json.loads(text)
+        except (ValueError, TypeError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise LabError(f"{self.path} is damaged: {of} has {str(text)[:60]!r}, expected a JSON object; use a copy of the file, or another one")
+        return found
+
     def sessions(self, experiment: str | None = None) -> list[Session]:
         """Returns the sessions, oldest first."""
         found = self._read(
@@ -413,7 +424,7 @@ class Store:
         )
         return [
             Session(session=number, experiment=name, content=content, started=started, finished=finished, commit=commit,
-                    inventory=json.loads(inventory), ok=ok, failed=failed)
+                    inventory=self._object(inventory, f"session {number}"), ok=ok, failed=failed)
             for number, name, content, started, finished, commit, inventory, ok, failed in found
         ]  # fmt: skip
 
@@ -443,7 +454,7 @@ class Store:
         ):
             metrics.setdefault(run, {})[name] = Metric(value, unit, quality)
         return [
-            Row(session=of, experiment=name, commit=commit, values=json.loads(values), repetition=repetition, seed=seed,
+            Row(session=of, experiment=name, commit=commit, values=self._object(values, f"a run of session {of}"), repetition=repetition, seed=seed,
                 started=started, status=status, reason=reason, duration=duration, metrics=metrics.get(run, {}))
             for run, of, name, commit, values, repetition, seed, started, status, reason, duration in found
         ]  # fmt: skip
@@ -456,7 +467,7 @@ class Store:
             (session, name),
         )
         return [
-            (json.loads(values), repetition, Samples(_from_blob(doubles), unit, quality))
+            (self._object(values, f"a run of session {session}"), repetition, Samples(_from_blob(doubles), unit, quality))
             for values, repetition, unit, quality, doubles in found
         ]
 
@@ -623,6 +634,8 @@ def _to_blob(values: Sequence[float]) -> bytes:
 
 def _from_blob(blob: bytes) -> list[float]:
     doubles = array.array("d")
+    if len(blob) % doubles.itemsize:
+        raise LabError(f"the store is damaged: a distribution has {len(blob)} bytes, expected a multiple of {doubles.itemsize}")
     doubles.frombytes(blob)
     if sys.byteorder == "big":
         doubles.byteswap()

@@ -6,12 +6,11 @@ There is no wire: packets come from memory and leave to memory, so this is the s
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from . import gateway_workload
 from .errors import LabError
@@ -98,14 +97,14 @@ def experiment(options: Options, folder: Path) -> Experiment:
     def measure(run: Run) -> None:
         workload = WORKLOADS[str(run.values["workload"])]
         entries, size, cores = (int(str(run.values[name])) for name in ("entries", "size", "cores"))
-        commands, capture = inputs(workload, str(run.values["workload"]), entries, max(size, workload.size_min), folder)
+        commands, capture = inputs(run, workload, str(run.values["workload"]), entries, max(size, workload.size_min), folder)
         if run.values["switch"] != P4JET:
-            mpps = peer(options.peers[str(run.values["switch"])], commands, capture, options.seconds)
+            mpps = peer(run, options.peers[str(run.values["switch"])], commands, capture, options.seconds)
             run.metric("rate", mpps, "Mpps")
             run.metric("wire_rate", mpps * 8 * (max(size, workload.size_min) + FRAMING) / 1e3, "Gbit/s", "modelled")
             return
         source = programs / workload.program / f"{workload.program}.p4"
-        report = bench(source, commands, capture, options.seconds, cores)
+        report = bench(run, source, commands, capture, options.seconds, cores)
         if report["drops"]:
             raise LabError(f"{report['drops']} of {report['packets']} packets were dropped, expected none")
         run.metric("rate", report["mpps"], "Mpps")
@@ -131,7 +130,7 @@ def experiment(options: Options, folder: Path) -> Experiment:
     )
 
 
-def inputs(workload: Workload, name: str, entries: int, size: int, folder: Path) -> tuple[Path, Path]:
+def inputs(run: Run, workload: Workload, name: str, entries: int, size: int, folder: Path) -> tuple[Path, Path]:
     """Returns the files of runtime commands and packets, which it creates if they are missing."""
     place = folder / f"{name}-{entries}-{size}"
     if workload.protocol is None:
@@ -147,35 +146,37 @@ def inputs(workload: Workload, name: str, entries: int, size: int, folder: Path)
         place.mkdir(exist_ok=True)
         command = [p4jet_binary(), "gen", "-p", workload.protocol, "-n", str(entries), "--sizes", str(size)]
         command += ["--random", "ip,mac", "--entries-for", workload.program, "--name", "w", "-o", str(place)]
-        _run(command, 120)
+        run.script(command, role="gen", timeout=120)
         if not commands.exists():
             raise LabError(f"p4jet gen writes no {entries} entries for {workload.program}: its tables are too small")
     return commands, capture
 
 
-def bench(program: Path, commands: Path, capture: Path, seconds: float, cores: int) -> dict[str, float]:
+def bench(run: Run, program: Path, commands: Path, capture: Path, seconds: float, cores: int) -> dict[str, float]:
     """Returns the report of `p4jet bench`."""
     command = [p4jet_binary(), "bench", str(program), "--commands", str(commands), "--pcap", str(capture)]
-    report: dict[str, float] = json.loads(_run([*command, "--seconds", str(seconds), "--cores", str(cores), "--json"], 240))
-    return report
+    command += ["--seconds", str(seconds), "--cores", str(cores), "--json"]
+    return _last_object(run.script(command, role="bench", timeout=240), command[0])
 
 
-def peer(command: str, commands: Path, capture: Path, seconds: float) -> float:
+def peer(run: Run, command: str, commands: Path, capture: Path, seconds: float) -> float:
     """Returns the million packets per second that another switch reports."""
     files = {"ENTRIES": commands.with_name("entries.swx"), "COMMANDS": commands, "PACKETS": capture, "DURATION": seconds}
-    output = _run(["bash", "-c", command], 240, {name: str(value) for name, value in files.items()})
+    env = {name: str(value) for name, value in files.items()}
+    output = run.script(["bash", "-c", command], role="peer", timeout=240, env=env)
     try:
-        found = float(json.loads(output.splitlines()[-1])["mpps"])
+        return float(_last_object(output, command)["mpps"])
     except (ValueError, LookupError, TypeError):
         raise LabError(f"{command}: found {output[-300:]!r}; the last line must be a JSON object with `mpps`") from None
-    return found
 
 
-def _run(command: list[str], timeout: float, env: Mapping[str, str] | None = None) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env={**os.environ, **(env or {})})
-    except subprocess.TimeoutExpired:
-        raise LabError(f"{' '.join(command[:2])} did not end within {timeout:.0f} s") from None
-    if done.returncode != 0:
-        raise LabError(f"{' '.join(command)}: {done.stderr.strip()[-600:]}")
-    return done.stdout
+def _last_object(output: str, program: str) -> dict[str, Any]:
+    """Returns the JSON object in the last line of an output that is one: messages on standard error may follow it."""
+    for line in reversed(output.splitlines()):
+        if line.startswith("{"):
+            try:
+                found: dict[str, Any] = json.loads(line)
+            except (ValueError, RecursionError):
+                break
+            return found
+    raise LabError(f"{program}: found {output[-300:]!r}; the last line must be a JSON object with `mpps`")

@@ -95,9 +95,10 @@ class Trace:
 
 def p4jet_binary() -> str:
     """Returns the path of the program p4jet. Raises :class:`LabError` if there is none."""
+    why = P4jet.missing()
     path = binary()
-    if path is None:
-        raise LabError(str(P4jet.missing()))
+    if path is None or why is not None:
+        raise LabError(str(why))
     return path
 
 

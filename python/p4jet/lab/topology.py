@@ -329,6 +329,11 @@ class Topology:
             raise LabError(f"{path}:{error.lineno}:{error.colno}: it is not JSON: {error.msg}") from error
         except tomllib.TOMLDecodeError as error:
             raise LabError(f"{path}: it is not TOML: {error}") from error
+        except ValueError as error:
+            # Python converts no numbers with more than 4300 digits.
+            raise LabError(f"{path}: {error}") from error
+        except RecursionError as error:
+            raise LabError(f"{path}: its tables or lists are nested too deeply") from error
 
     # ---- picture ----
 
@@ -366,7 +371,10 @@ UNITS_RATE = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 def quantity(value: object, units: Mapping[str, float]) -> float:
     """Reads a number in the base unit, or a text such as ``5ms``. Raises :class:`ValueError`."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        found = float(value)
+        try:
+            found = float(value)
+        except OverflowError:
+            found = math.inf
     else:
         match = re.fullmatch(r"([0-9.]+)\s*([A-Za-z%]+)", value) if isinstance(value, str) else None
         if match is None or match[2] not in units:
@@ -580,7 +588,7 @@ def _tutorial_program(path: Path, program: str | None, runtime: Path | None) -> 
     if program is None and runtime is not None and runtime.is_file():
         try:
             found = json.loads(runtime.read_text(encoding="utf-8")).get("bmv2_json")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError, OSError):
             # The switch reports what is wrong with the file when it reads the entries.
             return None
         program = found if isinstance(found, str) else None

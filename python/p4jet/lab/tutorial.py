@@ -13,6 +13,8 @@ from ..errors import CompileError
 from ..program import Program, Table
 from .errors import LabError
 
+KEYS = ("target", "p4info", "bmv2_json", "table_entries", "multicast_group_entries", "clone_session_entries")
+"""Of a file, as utils/p4runtime_lib/simple_controller.py of the tutorials reads them."""
 PRIORITY_MAX = 2147483647
 """Runtime commands prefer the smaller priority, P4Runtime the larger: they add up to this."""
 
@@ -26,8 +28,17 @@ def runtime_commands(program: Path, file: Path) -> str:
         document = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise LabError(f"{file}: {error.strerror}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise LabError(f"{file}: it is not JSON: {error}") from error
+    except RecursionError as error:
+        raise LabError(f"{file}: its tables or lists are nested too deeply") from error
+    if not isinstance(document, dict):
+        raise LabError(f"{file}: found {str(document)[:40]}, expected a JSON object with the keys {', '.join(KEYS)}")
+    for key, value in document.items():
+        if key not in KEYS:
+            raise LabError(f"{file}: unknown key {key!r}; there are: {', '.join(KEYS)}")
+        if key.endswith("_entries") and not isinstance(value, list):
+            raise LabError(f"{file}: {key}: found {str(value)[:40]}, expected a list of objects")
     try:
         tables = Program(program).tables
     except CompileError as error:
@@ -40,12 +51,14 @@ def runtime_commands(program: Path, file: Path) -> str:
         "clone_session_entries": _session,
     }
     for kind, convert in kinds.items():
-        for number, entry in enumerate(document.get(kind, []) if isinstance(document, dict) else [], start=1):
+        for number, entry in enumerate(document.get(kind, []), start=1):
+            if not isinstance(entry, dict):
+                raise LabError(f"{file}: entry {number} of {kind}: found {str(entry)[:40]}, expected an object")
             try:
                 lines += convert(entry)
             except KeyError as error:
                 raise LabError(f"{file}: entry {number} of {kind}: the key {error} is missing") from error
-            except (LabError, ValueError, TypeError, AttributeError) as error:
+            except (LabError, ValueError, TypeError, AttributeError, IndexError) as error:
                 raise LabError(f"{file}: entry {number} of {kind}: {error}") from error
     return "".join(line + "\n" for line in lines)
 

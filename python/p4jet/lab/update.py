@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from . import stats
-from .dut import Bed, DeviceUnderTest
+from .dut import CABLE, Bed, DeviceUnderTest
 from .errors import LabError
 from .rules import KINDS, Rules
 from .runner import Experiment, Run
+from .scale import NO_RULES
 from .switches import types
 from .tester import DST, SRC, Trace
 from .thesis import FRAMING
@@ -32,6 +33,8 @@ CALL_SECONDS = 0.05
 """Time for one update. Traffic lasts long enough for all of them."""
 RECORDS_MAX = 100_000
 """Frames that a run records at most, about; at higher rates it records a part of them."""
+FLOOR_SECONDS = 1.0
+"""Traffic over a cable, for the noise floor."""
 PORTS = (2, 3)
 """The ports between which a rule changes."""
 
@@ -56,11 +59,17 @@ def experiment(options: Options, bed: Bed) -> Experiment:
     """Returns the experiment. `bed` has three links."""
 
     def skip(values: dict[str, object]) -> str | None:
+        if values["switch"] == CABLE:
+            return None if values["kind"] == options.kinds[0] else NO_RULES
         kind = types()[str(values["switch"])]
         return None if values["kind"] in kind.rule_kinds else f"{kind.title} has no {values['kind']} rules"
 
     def measure(run: Run) -> None:
         rules = Rules(str(run.values["kind"]), 1)
+        if run.values["switch"] == CABLE:
+            with bed.use(CABLE) as dut:
+                floor(run, dut, rules, int(str(run.values["size"])), int(str(run.values["rate"])) * 1e6)
+            return
         with bed.use(str(run.values["switch"]), lambda switch: switch.set_rules(rules), variant=rules.kind) as dut:
             rate = int(str(run.values["rate"])) * 1e6
             point(run, dut, rules, int(str(run.values["size"])), rate, options.updates)
@@ -71,7 +80,7 @@ def experiment(options: Options, bed: Bed) -> Experiment:
             "size": list(options.sizes),
             "rate": list(options.rates),
             "kind": list(options.kinds or KINDS),
-            "switch": list(options.switches),
+            "switch": [CABLE, *options.switches],
         },
         {"tester": measure},
         repetitions=options.repetitions,
@@ -90,9 +99,7 @@ def point(run: Run, dut: DeviceUnderTest, rules: Rules, size: int, rate: float, 
     trace = Trace(dut.folder / "update.pcap", size, clients=1).write(rules.addresses())
     pps = rate / 8 / (size + FRAMING)
     seconds = 0.5 + updates * (GAP_SECONDS[1] + CALL_SECONDS)
-    every = 1
-    while 2 * pps * seconds / every > RECORDS_MAX:
-        every *= 2
+    every = _every(pps, seconds)
     calls: list[tuple[int, int, int]] = []
     faults: list[LabError] = []
     stop = threading.Event()
@@ -141,6 +148,28 @@ def point(run: Run, dut: DeviceUnderTest, rules: Rules, size: int, rate: float, 
     calls_ms = [1e3 * (after - before) / 1e9 for before, after, _, _ in answered]
     run.metric("update_time", stats.median(calls_ms), "ms")
     run.metric("update_rate", 1e3 / stats.median(calls_ms), "updates/s")
+
+
+def floor(run: Run, dut: DeviceUnderTest, rules: Rules, size: int, rate: float) -> None:
+    """Measures the time between frames that arrive over a cable: no update can be seen sooner than in the next frame."""
+    trace = Trace(dut.folder / "update.pcap", size, clients=1).write(rules.addresses())
+    pps = rate / 8 / (size + FRAMING)
+    measured, frames = dut.tester().watch(trace, FLOOR_SECONDS, pps, every=_every(pps, FLOOR_SECONDS))
+    gaps = np.diff(np.sort(frames["time"][frames["left"] == 0])) / 1e6
+    if not len(gaps):
+        raise LabError(f"found {len(frames)} recorded frames of the cable, expected at least two that arrive: choose a higher rate")
+    run.metric("offered_rate", measured.offered_pps / 1e3, "kpps")
+    run.metric("frame_interval", stats.mean(gaps.tolist()), "ms")
+    run.metric("frame_interval_max", float(gaps.max()), "ms")
+    run.sample("frame_gap", gaps.tolist(), "ms")
+
+
+def _every(pps: float, seconds: float) -> int:
+    """Returns which part of the frames to record: one of so many, a power of two."""
+    every = 1
+    while 2 * pps * seconds / every > RECORDS_MAX:
+        every *= 2
+    return every
 
 
 def responses(

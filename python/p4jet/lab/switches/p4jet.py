@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -25,7 +26,7 @@ def binary() -> str | None:
     """Finds the program p4jet: $P4JET, on the PATH, or as a checkout builds it."""
     checkout = Path(__file__).resolve().parents[4] / "target/release/p4jet"
     for candidate in (os.environ.get("P4JET"), shutil.which("p4jet"), str(checkout)):
-        if candidate and os.access(candidate, os.X_OK):
+        if candidate and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
             return candidate
     return None
 
@@ -37,6 +38,11 @@ def programs_folder(wanted: Path | None = None) -> Path:
         if (folder / "vxlan_gateway" / "vxlan_gateway.p4").exists():
             return folder
     raise LabError(f"there are no programs of p4jet in {' or '.join(map(str, candidates))}: run it in a checkout of p4jet")
+
+
+@functools.cache
+def _version(path: str) -> str:
+    return first_line([path, "--version"])
 
 
 def start_wires(node: Node, ports: Sequence[tuple[str, str]], mtu: int) -> None:
@@ -82,13 +88,18 @@ class P4jet(SwitchType):
 
     @classmethod
     def missing(cls) -> str | None:
-        if binary() is None:
+        path = binary()
+        if path is None:
             return "p4jet is not on the PATH: build it with `cargo build --release` and set P4JET=target/release/p4jet"
-        return None
+        try:
+            version = _version(path)
+        except LabError as error:
+            return str(error)
+        return None if version.startswith("p4jet ") else f"{path} --version prints {version[:60]!r}, so it is not p4jet: set P4JET to p4jet"
 
     @classmethod
     def version(cls) -> str:
-        return first_line([binary() or "p4jet", "--version"])
+        return _version(binary() or "p4jet")
 
     @property
     def control(self) -> Path:

@@ -92,7 +92,7 @@ class Swx(SwitchType):
             argv += ["--vdev", f"net_pcap{number},rx_iface_in={interface},tx_iface={interface}"]
         process = self.spawn([*argv, "--", "-s", f"{home}/script"], env={"C_INCLUDE_PATH": HEADERS_DEBIAN})
         # It takes connections at its prompt only after the script.
-        self.node.run([sys.executable, "-c", PROMPT], timeout=60.0)
+        self.node.run([sys.executable, "-I", "-c", PROMPT], timeout=60.0)
         # A command that succeeds prints nothing; lines with a prefix are DPDK's log.
         wrong = [line for line in process.output().splitlines() if not re.match("[A-Z_]+: ", line)]
         if wrong:

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 
 from ..errors import LabError
-from ..network import Node, python_environment
+from ..network import Node, python_program
 from .base import SwitchType
 
 XDP_DROP, XDP_TX = 1, 3
@@ -68,7 +68,7 @@ class Xdp(SwitchType):
             # to the ring of 256. Instead the processor that sends them takes them from the ring, and steers them (RPS).
 
     def _attach(self, node: Node, programs: dict[str, object]) -> None:
-        node.run([sys.executable, "-m", "p4jet.lab.switches.xdp", json.dumps(programs)], env=python_environment())
+        node.run([*python_program("p4jet.lab.switches.xdp"), json.dumps(programs)])
 
     def stop(self) -> None:
         """Leaves the programs: they end with the network."""
