@@ -165,6 +165,11 @@ def test_output_without_end(tmp_path: Path) -> None:
         with pytest.raises(LabError, match="wrote more than 64 MiB and was ended:"):
             lab.node("h1").run(["yes"], timeout=30.0)
         assert time.monotonic() - began < 10.0
+        # A child that goes on is no reason to wait, and fills no disk.
+        began = time.monotonic()
+        done = lab.node("h1").run(["sh", "-c", "echo own; sleep 0.05; (sleep 0.5; echo child) & echo end"])
+        assert done.stdout == "own\nend\n" and time.monotonic() - began < 5.0
+        assert len(lab.node("h1").run(["head", "-c", "10000000", "/dev/zero"]).stdout) == 10_000_000
         with pytest.raises(LabError, match="arguments and environment take 30.... bytes, too many; put them into a file"):
             lab.node("h1").run(["echo", 300_000 * "x"])
     topology = pair("bridge")

@@ -10,6 +10,7 @@ import importlib.util
 import ipaddress
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -40,6 +41,8 @@ OUTPUT_BYTES_MAX = 64 << 20
 """What a program that :meth:`Node.run` waits for may write."""
 LOG_SHOWN = 1500
 """Characters of a log that an error quotes."""
+LINES_SHOWN = 30
+"""Lines of it."""
 
 
 class Process:
@@ -138,6 +141,43 @@ class Process:
         os.close(self._pidfd)
 
 
+class _Output:
+    """A pipe for the output of a program. What exceeds :data:`OUTPUT_BYTES_MAX` is discarded.
+
+    Children that a program leaves behind may go on writing: a thread reads until the last of them ends.
+    """
+
+    def __init__(self) -> None:
+        reader, self.writer = os.pipe()
+        self._pipe = open(reader, "rb", buffering=0)
+        self.is_full = False
+        self._data = bytearray()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._pipe:
+            while piece := self._pipe.read(1 << 16):
+                if len(self._data) + len(piece) <= OUTPUT_BYTES_MAX:
+                    self._data += piece
+                else:
+                    self.is_full = True
+
+    def text(self) -> str:
+        """Returns what the program has written, once it has ended."""
+        end = time.monotonic() + ANSWER_SECONDS
+        is_read = False
+        while self._thread.is_alive() and not is_read and time.monotonic() < end:
+            try:
+                # With children, the thread goes on, but what the program itself has written has left the pipe.
+                is_read = not select.select([self._pipe], [], [], 0.0)[0]
+            except (ValueError, OSError):
+                # The thread has just closed it.
+                is_read = True
+            self._thread.join(0.1)
+        return bytes(self._data).decode("utf-8", "replace")
+
+
 class Node:
     """A host or a switch: its namespaces, its interfaces, and programs that run there."""
 
@@ -193,25 +233,27 @@ class Node:
         Raises :class:`LabError` if it cannot start, if it runs longer than `timeout` seconds or writes more than
         :data:`OUTPUT_BYTES_MAX` (it is then killed), or, with `check`, if its status is not 0.
         """
-        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        outputs = _Output(), _Output()
+        with tempfile.TemporaryFile() as stdin:
             stdin.write(input.encode())
             stdin.seek(0)
-            process = self.start(argv, (stdin.fileno(), stdout.fileno(), stderr.fileno()), cpu=cpu, env=env)
-            end = time.monotonic() + timeout
-            while True:
-                status = process.poll_for(min(0.05, max(0.0, end - time.monotonic())))
-                written = max(os.fstat(file.fileno()).st_size for file in (stdout, stderr))
-                if status is not None or written > OUTPUT_BYTES_MAX or time.monotonic() >= end:
-                    break
-            if status is None:
-                process.signal(signal.SIGKILL)
-                process.wait(5.0)
-            texts = []
-            for file in (stdout, stderr):
-                file.seek(0)
-                texts.append(file.read(OUTPUT_BYTES_MAX).decode("utf-8", "replace"))
+            try:
+                process = self.start(argv, (stdin.fileno(), outputs[0].writer, outputs[1].writer), cpu=cpu, env=env)
+            finally:
+                for output in outputs:
+                    os.close(output.writer)
+        end = time.monotonic() + timeout
+        while True:
+            status = process.poll_for(min(0.05, max(0.0, end - time.monotonic())))
+            is_too_much = any(output.is_full for output in outputs)
+            if status is not None or is_too_much or time.monotonic() >= end:
+                break
+        if status is None:
+            process.signal(signal.SIGKILL)
+            process.wait(5.0)
+        texts = [output.text() for output in outputs]
         command = f"{self.name}: {' '.join(argv)}"
-        if written > OUTPUT_BYTES_MAX:
+        if any(output.is_full for output in outputs):
             raise LabError(f"{command}: wrote more than {OUTPUT_BYTES_MAX >> 20} MiB and was ended: {_tail(''.join(texts))}")
         if status is None:
             raise LabError(f"{command}: still ran after {timeout:g} s and was killed: {_tail(''.join(texts))}")
@@ -917,4 +959,4 @@ def _advice() -> str:
 
 
 def _tail(text: str) -> str:
-    return text.strip()[-LOG_SHOWN:] or "(no output)"
+    return "\n".join(text.strip()[-LOG_SHOWN:].splitlines()[-LINES_SHOWN:]) or "(no output)"
