@@ -608,6 +608,8 @@ fn documents_name_files_that_exist() {
     let is_path = |w: &&str| {
         let starts = ["crates/", "docs/", "programs/", "tests/", "p4/", "bench/"];
         starts.iter().any(|s| w.starts_with(s))
+            // This repository has none: it is a file of another project.
+            && !w.ends_with(".proto")
             && w.bytes().all(|b| b.is_ascii_alphanumeric() || b"/_.-".contains(&b))
     };
     for document in documents {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PROGRAMS
+from conftest import PROGRAMS, ROOT
 from lab_networks import needs_namespaces, needs_p4jet, p4jet_pair, pair, runtime  # noqa: F401
 from p4jet.lab import Lab, LabError, Topology, network, sweep
 from p4jet.lab.cli import main
@@ -40,7 +40,8 @@ def test_a_killed_sweep_leaves_nothing(tmp_path: Path) -> None:
     peer = f"peer=setsid sh -c 'echo $$ >{tmp_path}/pid; sleep 100; :'"
     words = [sys.executable, "-m", "p4jet.lab", "sweep", "--workloads", "l2", "--entries", "10", "--sizes", "64", "--seconds", "0.02"]
     words += ["--peer", peer, "--out", str(tmp_path / "out"), "--store", str(tmp_path / "r.sqlite")]
-    sweeping = subprocess.Popen(words, stdout=subprocess.DEVNULL, env={**os.environ, **python_environment()})
+    # The workloads' programs are those of the checkout.
+    sweeping = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, env={**os.environ, **python_environment()})
     end = time.monotonic() + 20
     try:
         while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):
