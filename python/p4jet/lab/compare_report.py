@@ -128,7 +128,7 @@ def write(store: Store, session: int, options: Options, skipped: Mapping[str, st
     _latency(report, store, session, results, options, plots_folder)
     if is_mirror:
         _environment(report)
-    _left_out(report, rows, skipped)
+    left_out(report, rows, skipped)
     report.heading("Machine")
     report.mapping({name: value for name, value in about["inventory"].items() if name != "experiment"})
     folder.mkdir(parents=True, exist_ok=True)
@@ -409,7 +409,8 @@ def _environment(report: Report) -> None:
     report.text("The thesis's set-up: " + "; ".join(thesis["environment"]) + ".")
 
 
-def _left_out(report: Report, rows: Sequence[Row], skipped: Mapping[str, str]) -> None:
+def left_out(report: Report, rows: Sequence[Row], skipped: Mapping[str, str]) -> None:
+    """Reports the switches that were not measured, and the runs that failed."""
     if skipped:
         report.heading("Switches that were left out")
         report.table(["switch", "why"], [[title(name), why] for name, why in skipped.items()])

@@ -22,7 +22,7 @@ FIRST = 0x40000000
 
 @dataclass(frozen=True)
 class Rules:
-    """So many rules of a kind."""
+    """A number of rules of one kind."""
 
     kind: str
     count: int

@@ -9,10 +9,9 @@ from . import plots, stats
 from . import scale as scale_experiment
 from . import sweep as sweep_experiment
 from . import update as update_experiment
-from .compare_report import LIMITED, disturbances, limited_mark
+from .compare_report import LIMITED, disturbances, left_out, limited_mark
 from .dut import CABLE, title
-from .report import Report, one_line
-from .runner import describe
+from .report import Report
 from .store import Row, Store
 from .thesis import published
 
@@ -45,17 +44,7 @@ def _begin(store: Store, session: int, name: str) -> tuple[Report, list[Row]]:
 
 def _end(report: Report, store: Store, session: int, skipped: Mapping[str, str], folder: Path) -> tuple[Path, Path]:
     about = store.session(session)
-    rows = store.rows(session=session)
-    if skipped:
-        report.heading("Switches that were left out")
-        report.table(["switch", "why"], [[title(name), why] for name, why in skipped.items()])
-    failed: list[list[object]] = [
-        [describe(row["values"]), row["repetition"], one_line(row["reason"])] for row in rows if row["status"] != "ok"
-    ]
-    if failed:
-        report.heading("Failed runs")
-        report.text("`runs.csv` has the whole messages.")
-        report.table(["point", "repetition", "why"], failed)
+    left_out(report, store.rows(session=session), skipped)
     report.heading("Machine")
     report.mapping({name: value for name, value in about["inventory"].items() if name != "experiment"})
     folder.mkdir(parents=True, exist_ok=True)

@@ -165,7 +165,7 @@ def floor(run: Run, dut: DeviceUnderTest, rules: Rules, size: int, rate: float) 
 
 
 def _every(pps: float, seconds: float) -> int:
-    """Returns which part of the frames to record: one of so many, a power of two."""
+    """Returns N, a power of two, such that recording every N-th frame stays within the limit."""
     every = 1
     while 2 * pps * seconds / every > RECORDS_MAX:
         every *= 2

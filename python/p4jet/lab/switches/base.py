@@ -147,6 +147,20 @@ class SwitchType:
                 self.node.receive_in_thread(interface, self.spec.cpu)
 
 
+class OverXdp(SwitchType):
+    """A switch in user space that receives through AF_XDP."""
+
+    @classmethod
+    def missing(cls) -> str | None:
+        if os.geteuid() != 0:
+            return "AF_XDP needs root"
+        return super().missing()
+
+    def start(self) -> None:
+        super().start()
+        self.receive_in_threads()
+
+
 def find(program: str, package: str, *places: str) -> tuple[str, None] | tuple[None, str]:
     """Looks for a program on the PATH and in `places`. Returns its path, or why it is missing and what to install."""
     path = shutil.which(program) or next((place for place in places if os.access(place, os.X_OK)), None)

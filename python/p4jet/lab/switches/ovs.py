@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from ..errors import LabError
 from ..rules import SWITCH_MAC, TESTER_MAC
-from .base import SwitchType, find, first_line
+from .base import OverXdp, SwitchType, find, first_line
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 DPDK = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
@@ -108,20 +108,10 @@ class Ovs(SwitchType):
         self.node.run(["sh", "-c", f"for i in $(seq 200); do [ -S {path} ] && exit 0; sleep 0.05; done; exit 1"], timeout=15)
 
 
-class OvsXdp(Ovs):
+class OvsXdp(OverXdp, Ovs):
     name = "ovs-afxdp"
     title = "Open vSwitch, AF_XDP"
     order = 21
-
-    @classmethod
-    def missing(cls) -> str | None:
-        if os.geteuid() != 0:
-            return "AF_XDP needs root"
-        return super().missing()
-
-    def start(self) -> None:
-        super().start()
-        self.receive_in_threads()
 
     def port(self, port: int, interface: str) -> list[str]:
         return [interface, "type=afxdp"]

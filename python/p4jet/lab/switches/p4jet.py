@@ -14,7 +14,7 @@ from typing import ClassVar
 from ..errors import LabError
 from ..network import Node
 from ..rules import SWITCH_MAC, TESTER_MAC, Rules
-from .base import SwitchType, first_line
+from .base import OverXdp, SwitchType, first_line
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
 READY = "forwarding between"
@@ -193,18 +193,8 @@ class P4jet(SwitchType):
         return self.node.run(argv, timeout=timeout).stdout
 
 
-class P4jetXdp(P4jet):
+class P4jetXdp(OverXdp, P4jet):
     name = "p4jet-xdp"
     title = "p4jet, AF_XDP"
     order = 1
     kind = "xdp"
-
-    @classmethod
-    def missing(cls) -> str | None:
-        if os.geteuid() != 0:
-            return "AF_XDP needs root"
-        return super().missing()
-
-    def start(self) -> None:
-        super().start()
-        self.receive_in_threads()
