@@ -158,7 +158,7 @@ fn wrong_usage_is_status_2() {
 fn lost_traffic_has_no_latency() {
     let words = ["traffic", "--send", "mem", "--receive", "mem", "--seconds", "0.05", "--rate", "1000"];
     let output = run(&words).expect_status(0).prints(&["no frame came back"]);
-    assert!(!output.stdout.contains("latency: p50"), "{}", output.stdout);
+    assert!(!output.stdout.contains("latency:"), "{}", output.stdout);
 }
 
 #[test]

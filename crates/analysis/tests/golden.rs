@@ -5,7 +5,7 @@
 //! `UPDATE=1 cargo test -p p4jet-analysis` rewrites the expectations; the diff is the review. Blind spot: the meaning of
 //! the typed program, which the tests of lowering cover.
 
-mod dump;
+use crate::dump;
 
 use p4jet_analysis::warnings::NAMES;
 use p4jet_analysis::{BUILTINS, analyse};

@@ -4,9 +4,9 @@
 //! `a b c d`, sends `frame` bytes to port 3 and checks the output. Blind spot: tables have only the entries of the
 //! program.
 
-mod common;
+use crate::common;
 
-use common::run_text;
+use crate::common::run_text;
 
 /// The variable parts of a test program.
 #[derive(Default)]

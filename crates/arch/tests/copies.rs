@@ -1,9 +1,7 @@
 //! Many copies of many packets, on both engines.
 
-mod common;
-
-use common::group::set_group;
-use common::lower;
+use crate::common::group::set_group;
+use crate::common::lower;
 use p4jet_dataplane::{COPIES_WAITING_MAX, EngineKind, LEFT_MAX, NewPort, RunOptions, Running, Switch};
 use p4jet_externs::Replica;
 use p4jet_ir::{DropReason, Program};

@@ -4,9 +4,7 @@
 //! headers, computed values, metadata, constants. Blind spot: with 16-bit algorithms a wrong bit may go unnoticed, but
 //! every list is hashed by seven algorithms.
 
-mod common;
-
-use common::{lower, run};
+use crate::common::{lower, run};
 use p4jet_ir::random::Rng;
 
 const PROGRAMS: u64 = 40;

@@ -1,8 +1,7 @@
 //! Changes that packets see completely or not at all.
 
 // Not every test needs all of it.
-#[allow(dead_code)]
-mod common;
+use crate::common;
 
 use num_bigint::BigUint;
 use p4jet_dataplane::{EngineKind, NewPort, RunOptions, Running, Switch};

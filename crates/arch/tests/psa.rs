@@ -4,9 +4,7 @@
 //! sends `frame` bytes to port 3 and checks all output. Ingress sends to port 1 unless its code says otherwise. Blind
 //! spot: tables have only the entries of the program.
 
-mod common;
-
-use common::run_text;
+use crate::common::run_text;
 
 #[derive(Default)]
 struct Pieces<'a> {

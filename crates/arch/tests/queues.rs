@@ -1,9 +1,7 @@
 //! Programs with output queues, on both engines, in virtual time.
 
-mod common;
-
-use common::group::set_group;
-use common::{lower, lower_queued};
+use crate::common::group::set_group;
+use crate::common::{lower, lower_queued};
 use p4jet_dataplane::{
     EngineKind, Event, ForwardStats, GENERATIONS_MAX, NewPort, Processed, QueueConfig, QueueSettings,
     RING_DEFAULT, Rate, RunError, RunOptions, Running, Switch, Worker,

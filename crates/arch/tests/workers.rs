@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 #[path = "../../tables/tests/history/checker.rs"]
 mod checker;
 // Not every test needs all of it.
-#[allow(dead_code)]
-mod common;
+use crate::common;
 
 const PROGRAM: &str = r#"
 #include <core.p4>

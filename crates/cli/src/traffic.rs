@@ -57,7 +57,8 @@ pub struct Args {
     /// Source address of the IPv4 header.
     #[arg(long, value_name = "IP", default_value = "10.0.0.2")]
     src_ip: Ipv4Addr,
-    /// Send the frames of this capture in turn instead; only their last 18 bytes are overwritten.
+    /// Send the frames of this capture in turn instead; only their last 18 bytes are overwritten
+    /// (TCP over IPv4 keeps its header from 72 bytes on).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "flows", "dst_mac", "src_mac", "dst_ip", "src_ip"])]
     pcap: Option<PathBuf>,
     /// Share of additional malformed frames, from 0 to 1: truncated, random, inconsistent headers.
@@ -92,7 +93,8 @@ struct Outcome {
     /// Size of the longest frame in bytes, including the four bytes of its checksum.
     size: usize,
     sent: u64,
-    not_sent: u64,
+    /// Number of frames that the sending port refused, because its interface had no room for them.
+    refused: u64,
     /// Number of malformed frames sent, which no other count includes.
     malformed: u64,
     received: u64,
@@ -101,7 +103,29 @@ struct Outcome {
     /// Rate of frames received between the warm-up and the end of sending.
     received_pps: f64,
     sent_pps: f64,
+    /// Rate of frames sent or refused.
+    offered_pps: f64,
     latency_ns: Histogram<u64>,
+}
+
+impl Outcome {
+    fn new(size: usize) -> Result<Outcome, Failure> {
+        let latency_ns = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3)
+            .map_err(|e| Failure::Environment(format!("no histogram: {e}")))?;
+        Ok(Outcome {
+            size,
+            sent: 0,
+            refused: 0,
+            malformed: 0,
+            received: 0,
+            reordered: 0,
+            seconds: 0.0,
+            received_pps: 0.0,
+            sent_pps: 0.0,
+            offered_pps: 0.0,
+            latency_ns,
+        })
+    }
 }
 
 /// Sends, receives and reports.
@@ -243,22 +267,10 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
     let mut burst: Vec<Vec<u8>> = vec![Vec::new(); BURST];
     let warm_up = Duration::from_secs_f64(args.seconds / 10.0);
     let end = warm_up + Duration::from_secs_f64(args.seconds);
-    let mut out = Outcome {
-        size: flows.iter().map(Vec::len).max().unwrap_or(0) + 4,
-        sent: 0,
-        not_sent: 0,
-        malformed: 0,
-        received: 0,
-        reordered: 0,
-        seconds: 0.0,
-        received_pps: 0.0,
-        sent_pps: 0.0,
-        latency_ns: Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3)
-            .map_err(|e| Failure::Environment(format!("no histogram: {e}")))?,
-    };
+    let mut out = Outcome::new(flows.iter().map(Vec::len).max().unwrap_or(0) + 4)?;
     let mut next_by_flow = vec![0u64; flows.len()];
-    // (time, sent, received) at the end of the warm-up.
-    let mut begin: Option<(Duration, u64, u64)> = None;
+    // (time, sent, refused, received) at the end of the warm-up.
+    let mut begin: Option<(Duration, u64, u64, u64)> = None;
     let mut number = 0u64;
     let mut spoiler = Spoiler::new(args.malformed);
     let start = Instant::now();
@@ -267,7 +279,7 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
     loop {
         let now = start.elapsed();
         if begin.is_none() && now >= warm_up {
-            begin = Some((now, out.sent, out.received));
+            begin = Some((now, out.sent, out.refused, out.received));
         }
         if now < end {
             let wanted = match args.rate {
@@ -292,7 +304,7 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
                 let frames: Vec<&[u8]> = burst[..wanted].iter().map(Vec::as_slice).collect();
                 let sent = to.send(&frames).map_err(|e| Failure::port(&e))?;
                 out.sent += sent.sent as u64;
-                out.not_sent += sent.dropped as u64;
+                out.refused += sent.dropped as u64;
                 if sent.dropped > 0 {
                     // A port looks for a missing interface when it receives frames.
                     batch.clear();
@@ -308,10 +320,12 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
         } else if !closed {
             closed = true;
             last_heard = now;
-            let (since, sent, received) = begin.unwrap_or((Duration::ZERO, 0, 0));
+            let (since, sent, refused, received) = begin.unwrap_or((Duration::ZERO, 0, 0, 0));
             out.seconds = (now - since).as_secs_f64();
-            out.sent_pps = (out.sent - sent) as f64 / out.seconds;
-            out.received_pps = (out.received - received) as f64 / out.seconds;
+            let rate = |count: u64| count as f64 / out.seconds;
+            out.sent_pps = rate(out.sent - sent);
+            out.offered_pps = out.sent_pps + rate(out.refused - refused);
+            out.received_pps = rate(out.received - received);
         } else if now - last_heard > STRAGGLERS {
             return Ok(out);
         }
@@ -345,24 +359,33 @@ fn exchange(args: &Args, to: &mut dyn Port, from: &mut dyn Port) -> Result<Outco
     }
 }
 
+/// True if the generator, rather than what is measured, was the bottleneck: it did not offer the requested rate, or it offered as
+/// much as it could and almost every frame came back.
+fn is_generator_limited(rate: Option<f64>, out: &Outcome) -> bool {
+    let offered = out.sent + out.refused;
+    match rate {
+        Some(rate) => out.offered_pps < 0.98 * rate,
+        None => offered.saturating_sub(out.received) * 100 < offered,
+    }
+}
+
 fn report(args: &Args, out: &Outcome) -> Result<(), Failure> {
     let lost = out.sent.saturating_sub(out.received);
-    let us = |quantile: f64| out.latency_ns.value_at_quantile(quantile) as f64 / 1e3;
-    // The generator is the bottleneck if it did not reach the requested rate, or if almost nothing was lost at full
-    // speed.
-    let limited = match args.rate {
-        Some(rate) => out.sent_pps < 0.98 * rate,
-        None => lost * 100 < out.sent,
-    };
+    let us = |ns: f64| ns / 1e3;
+    let quantile = |share: f64| us(out.latency_ns.value_at_quantile(share) as f64);
+    let limited = is_generator_limited(args.rate, out);
     if args.json {
         return say!(
             "{}",
             json!({
                 "size": out.size, "seconds": out.seconds, "rate": args.rate, "sent": out.sent,
-                "not_sent": out.not_sent, "malformed": out.malformed, "received": out.received, "lost": lost, "reordered": out.reordered,
-                "sent_pps": out.sent_pps, "received_pps": out.received_pps, "generator_limited": limited,
+                "not_sent": out.refused, "malformed": out.malformed, "received": out.received, "lost": lost, "reordered": out.reordered,
+                "offered_pps": out.offered_pps, "sent_pps": out.sent_pps, "received_pps": out.received_pps,
+                "generator_limited": limited,
                 "latency_us": {
-                    "p50": us(0.5), "p99": us(0.99), "p99.9": us(0.999), "max": us(1.0), "mean": out.latency_ns.mean() / 1e3
+                    "samples": out.latency_ns.len(), "min": us(out.latency_ns.min() as f64), "p50": quantile(0.5),
+                    "p99": quantile(0.99), "p99.9": quantile(0.999), "max": quantile(1.0), "mean": us(out.latency_ns.mean()),
+                    "sd": us(out.latency_ns.stdev())
                 },
             })
         );
@@ -379,17 +402,27 @@ fn report(args: &Args, out: &Outcome) -> Result<(), Failure> {
         out.sent,
         out.reordered,
     )?;
+    if out.refused > 0 {
+        say!(
+            "{} more frames were refused by the sending port, which had no room for them: {:.1} kpps offered",
+            out.refused,
+            out.offered_pps / 1e3
+        )?;
+    }
     if out.received == 0 {
         say!("no frame came back, so latency is unknown")?;
     } else if out.latency_ns.is_empty() {
         say!("no frame came back during the measurement, so latency is unknown")?;
     } else {
         say!(
-            "latency: p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",
-            us(0.5),
-            us(0.99),
-            us(0.999),
-            us(1.0)
+            "latency: min {:.1} us, mean {:.1} us (sd {:.1}), p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",
+            us(out.latency_ns.min() as f64),
+            us(out.latency_ns.mean()),
+            us(out.latency_ns.stdev()),
+            quantile(0.5),
+            quantile(0.99),
+            quantile(0.999),
+            quantile(1.0)
         )?;
     }
     if limited {
@@ -420,6 +453,25 @@ mod tests {
             assert_eq!(usize::from(u16::from_be_bytes([frame[16], frame[17]])), frame.len() - 14);
             assert_eq!(usize::from(u16::from_be_bytes([frame[38], frame[39]])), frame.len() - 34);
         }
+    }
+
+    #[test]
+    fn refused_frames_are_offered_but_do_not_come_back() {
+        let limited = |rate, sent, refused, received, seconds: f64| {
+            let mut out = Outcome::new(64).expect("a histogram");
+            (out.sent, out.refused, out.received, out.sent_pps) =
+                (sent, refused, received, sent as f64 / seconds);
+            out.offered_pps = (sent + refused) as f64 / seconds;
+            is_generator_limited(rate, &out)
+        };
+        // Without a rate: everything came back, the port refused most, the switch lost some.
+        assert!(limited(None, 1000, 0, 1000, 1.0));
+        assert!(!limited(None, 1000, 2000, 1000, 1.0));
+        assert!(!limited(None, 1000, 0, 900, 1.0));
+        // With a rate of 1000 frames per second: reached, reached with refused frames, not reached.
+        assert!(!limited(Some(1000.0), 1000, 0, 1000, 1.0));
+        assert!(!limited(Some(1000.0), 400, 600, 400, 1.0));
+        assert!(limited(Some(1000.0), 1000, 0, 1000, 2.0));
     }
 
     #[test]

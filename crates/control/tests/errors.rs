@@ -1,8 +1,6 @@
 //! Every refusal of an update or a read names the object and the part that is wrong, and lists the choices where there are few.
 
-mod common;
-
-use common::{control, set_up};
+use crate::common::{control, set_up};
 use p4jet_control::{
     Act, Action, Atomicity, Cell, CloneDestination, Control, ControlError, CounterValue, CrcParams, EntryKey,
     EntryRef, InstanceId, KeyMatch, NOTE_BYTES_MAX, NamedUpdate, Noted, Queue, QueueUpdate, Ref, Replica,

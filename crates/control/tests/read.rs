@@ -1,8 +1,6 @@
 //! Typed reads.
 
-mod common;
-
-use common::{control, set_up};
+use crate::common::{control, set_up};
 use p4jet_control::{
     Atomicity, Control, Description, Entity, GroupState, NOTE_BYTES_MAX, NamedSelector, Noted, PAGE_MAX,
     Selector, Share, Update,

@@ -1,8 +1,8 @@
 //! A refused batch leaves no trace.
 
-mod common;
+use crate::common;
 
-use common::{control, set_up};
+use crate::common::{control, set_up};
 use p4jet_control::{
     Act, Atomicity, Cell, CloneDestination, Control, EntryRef, ObjectKind, Queue, QueueUpdate, Ref,
     SharedControl, Update,

@@ -1,8 +1,6 @@
 //! Typed updates.
 
-mod common;
-
-use common::{control, set_up};
+use crate::common::{control, set_up};
 use p4jet_control::schema::REPLICAS_MAX;
 use p4jet_control::{
     Act, Atomicity, Cell, CloneDestination, Control, ControlError, Entity, EntryKey, EntryRef, NamedUpdate,

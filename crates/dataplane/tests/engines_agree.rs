@@ -4,8 +4,7 @@
 //! Blind spots: programs that the generator never makes (see `p4jet_ir::random`), and code that both engines share
 //! (table entries, extern functions).
 
-#[path = "../../externs/tests/common/group.rs"]
-mod group;
+use crate::group;
 
 use p4jet_dataplane::{EngineKind, ErrorKind, Pipelined, Processed, Switch, Worker};
 use p4jet_externs::{Replica, Session};

@@ -4,11 +4,7 @@
 //! Mutated frames get an answer with correct checksums, or none, and never cause a panic: `CASE=1234` runs a single one.
 //! Blind spot: whether there should be an answer.
 
-#[path = "../../../tests/common/mutate.rs"]
-#[allow(dead_code)]
-mod mutate;
-
-use mutate::Random;
+use crate::mutate::Random;
 use p4jet_gateway::icmp::{Answer, OwnAddresses, Silence, answer};
 use p4jet_gateway::{Actual, Config, plan};
 use std::net::{Ipv4Addr, Ipv6Addr};

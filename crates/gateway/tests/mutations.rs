@@ -1,17 +1,13 @@
 //! Mutated configurations and mutated dumps of a switch: every text has an answer that names a place and a reason, and
 //! none causes a panic. A text that is still a configuration becomes commands, after which nothing is left to do.
 //!
-//! A case is identified by its number: `CASE=config:1234 cargo test -p p4jet-gateway --test mutations` runs it alone and
+//! A case is identified by its number: `CASE=config:1234 cargo test -p p4jet-gateway --test all mutations::` runs it alone and
 //! shows its text.
 //!
 //! Blind spots: texts that differ from the seeds by more than a few edits; whether an answer is correct.
 
-mod common;
-#[path = "../../../tests/common/mutate.rs"]
-#[allow(dead_code)]
-mod mutate;
-
-use mutate::{Random, Vocabulary, mutate};
+use crate::common;
+use crate::mutate::{Random, Vocabulary, mutate};
 use p4jet_gateway::{Actual, Complaint, Config, Objects, Plan, commands, diff, plan, render, summary};
 use std::sync::LazyLock;
 

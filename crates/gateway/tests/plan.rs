@@ -1,8 +1,6 @@
 //! The commands for a small configuration: tests/plan.txt. UPDATE=1 writes the present ones.
 
-mod common;
-
-use common::objects;
+use crate::common::objects;
 use p4jet_gateway::{Actual, Config, commands, diff, plan, summary};
 
 const SMALL: &str = r#"

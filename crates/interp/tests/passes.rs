@@ -1,6 +1,6 @@
 //! Passes preserve the results for packets, and their output is valid.
 
-mod common;
+use crate::common;
 
 use p4jet_ir::{passes, random, text, verify};
 

@@ -1,8 +1,6 @@
 //! Small programs, their results for packets, and their traces.
 
-mod common;
-
-use common::{hex, program, run, run_traced, sent};
+use crate::common::{hex, program, run, run_traced, sent};
 use p4jet_interp::Outcome;
 use p4jet_ir::{DropReason, Program, text};
 

@@ -1,6 +1,6 @@
 //! Golden tests of the passes: `tests/passes/PASS/*.ir` contain a program, a line `====`, and the output of the pass.
 //!
-//! `UPDATE_GOLDENS=1 cargo test -p p4jet-ir --test passes` writes the present output; read the diff.
+//! `UPDATE_GOLDENS=1 cargo test -p p4jet-ir --test all passes::` writes the present output; read the diff.
 
 use std::path::Path;
 

@@ -4,8 +4,7 @@ use p4jet_p4info::{descriptors, proto};
 use prost_reflect::prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor, Value};
 
-mod random;
-use random::{DEPTH, Random, fill};
+use crate::random::{DEPTH, Random, fill};
 
 /// Checks names, numbers, types, oneofs, enumerations and imports.
 fn pool() -> DescriptorPool {

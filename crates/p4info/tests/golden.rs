@@ -1,4 +1,4 @@
-//! P4Info of test programs, and its errors. `UPDATE=1 cargo test -p p4jet-p4info --test golden` writes the expected files.
+//! P4Info of test programs, and its errors. `UPDATE=1 cargo test -p p4jet-p4info --test all golden::` writes the expected files.
 
 use p4jet_p4info::{Format, Generated, generate};
 use p4jet_syntax::diagnostic::Severity;

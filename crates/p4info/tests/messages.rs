@@ -4,8 +4,7 @@ use bytes::Bytes;
 use p4jet_p4info::proto;
 use p4jet_p4info::{Format, text};
 
-mod random;
-use random::{DEPTH, Random, fill};
+use crate::random::{DEPTH, Random, fill};
 
 #[test]
 fn text_and_binary_are_read_as_they_were_written() {

@@ -1,6 +1,6 @@
 //! Every message with random values, exchanged with Google's implementation, the `p4runtime` package of Python:
 //!
-//!     P4RUNTIME_PYTHON=/path/to/python cargo test -p p4jet-p4info --test python -- --nocapture
+//!     P4RUNTIME_PYTHON=/path/to/python cargo test -p p4jet-p4info --test all python:: -- --nocapture
 //!
 //! where that Python has `p4runtime>=1.6`, `protobuf<4` and `googleapis-common-protos<1.57`. It reads our binary, text and JSON and
 //! compares its own binary with ours; we read its binary and write it again unchanged. It also compares its descriptors with ours,
@@ -19,8 +19,7 @@ use p4jet_p4info::reflect::{Reflect, Value};
 use p4jet_p4info::{Format, descriptors, proto};
 use prost_reflect::prost::Message;
 
-mod random;
-use random::{DEPTH, Random, fill};
+use crate::random::{DEPTH, Random, fill};
 
 /// Messages in which prost and Google order fields differently.
 const OTHER_ORDER: [&str; 2] = ["p4.config.v1.MatchField", "p4.v1.Replica"];

@@ -1,8 +1,8 @@
 //! DATAPLANE_ATOMIC (requirement: packets see all of a batch or none of it).
 
-mod common;
+use crate::common;
 
-use common::{Around, Fixture, exact, update};
+use crate::common::{Around, Fixture, exact, update};
 use p4jet_control::ControlError;
 use p4jet_p4info::proto::v1::{
     Atomicity, EntityKind, MeterConfig, TableEntry, Update, UpdateType, ValueSetEntry, ValueSetMember,

@@ -1,9 +1,7 @@
 //! Entities other than table entries: sections 9 to 14 of the requirements, one test for each number that concerns them.
 
-mod common;
-
+use crate::common::*;
 use UpdateType::{Delete, Insert, Modify};
-use common::*;
 use p4jet_control::{Act, EntryKey, EntryRef, Share, Update};
 use p4jet_p4info::proto::v1::{
     self, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember, Atomicity,

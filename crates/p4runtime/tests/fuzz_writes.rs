@@ -3,12 +3,10 @@
 //!
 //! UPDATES sets the number of updates, SEED the first random number. A failure names the seed.
 
-mod common;
-
 #[path = "common/model.rs"]
 mod model;
 
-use common::{Around, Fixture, bytes, exact, lpm, optional, range, string, ternary};
+use crate::common::{Around, Fixture, bytes, exact, lpm, optional, range, string, ternary};
 use model::{Kind, Model, TABLES};
 use p4jet_control::{ControlError, PortStats};
 use p4jet_p4info::proto::v1::{

@@ -1,9 +1,7 @@
 //! Watch ports and backups: packets use only ports that are up.
 
-mod common;
-
+use crate::common::*;
 use UpdateType::{Insert, Modify};
-use common::*;
 use p4jet_control::{ControlError, PortStats};
 use p4jet_p4info::proto::v1::{
     self, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember,

@@ -1,9 +1,7 @@
 //! The rate at which batches of updates are decoded and carried out, on one core:
-//! `cargo test --release -p p4jet-p4runtime --test rates -- --ignored --nocapture`.
+//! `cargo test --release -p p4jet-p4runtime --test all rates:: -- --ignored --nocapture`.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use p4jet_p4info::proto::v1::{Atomicity, EntityKind, TableEntry, UpdateType, WriteRequest};
 use prost::Message;
 

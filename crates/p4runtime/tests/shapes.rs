@@ -1,9 +1,9 @@
 //! Requirements about programs that `common/entities.p4` is not, one test for each number or range.
 
-mod common;
+use crate::common;
 
+use crate::common::*;
 use UpdateType::{Delete, Insert, Modify};
-use common::*;
 use p4jet_control::Atomicity::AllOrNothing as All;
 use p4jet_control::{ControlError, Update};
 use p4jet_p4info::proto::v1::{

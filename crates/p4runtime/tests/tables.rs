@@ -1,8 +1,6 @@
 //! Table entries: sections 5 to 8 of the requirements, one test for each number that concerns them.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use p4jet_p4info::proto::v1::{
     self, Atomicity, CounterData, EntityKind, FieldMatch, IdleTimeout, MeterConfig, TableAction,
     TableActionType, TableEntry, UpdateType,

@@ -1,8 +1,6 @@
 //! A P4Info whose types are not those of the program is refused, in a time that its size bounds.
 
-mod common;
-
-use common::{Fixture, OK, RANGE, exact, p4info};
+use crate::common::{Fixture, OK, RANGE, exact, p4info};
 use p4jet_p4info::proto::config::{
     ActionProfile, BitstringType, DataType, DirectMeter, P4BitTypeSpec, P4BitstringLikeTypeSpec, P4BoolType,
     P4DataTypeSpec, P4Info, P4NamedType, P4StructTypeSpec, P4TypeInfo, Preamble, Representation, SdnString,

@@ -5,9 +5,7 @@
 // Reason: setns(2).
 #![allow(unsafe_code)]
 
-mod netns;
-
-use netns::{DEADLINE, Namespace};
+use crate::netns::{DEADLINE, Namespace};
 use p4jet_packet::{Batch, Pool};
 use p4jet_ports::{LinkStatus, Port, TapPort};
 use std::net::UdpSocket;
@@ -17,7 +15,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn frames_come_and_go() {
-    need_namespaces!();
+    crate::need_namespaces!();
     if !std::path::Path::new("/dev/net/tun").exists() {
         eprintln!("SKIPPED: no /dev/net/tun");
         return;
@@ -133,7 +131,7 @@ fn serve_until(port: &mut TapPort, done: impl Fn(&TapPort) -> bool) {
 
 #[test]
 fn workers_share_the_flows() {
-    need_namespaces!();
+    crate::need_namespaces!();
     if !std::path::Path::new("/dev/net/tun").exists() {
         eprintln!("SKIPPED: no /dev/net/tun");
         return;

@@ -7,9 +7,7 @@
 // Reason: sockets of kinds that std lacks.
 #![allow(unsafe_code)]
 
-mod netns;
-
-use netns::{DEADLINE, Namespace};
+use crate::netns::{DEADLINE, Namespace};
 use p4jet_packet::{Batch, Pool};
 use p4jet_ports::{AfPacketPort, LinkStatus, Port, PortOptions, PortStats, Received};
 use std::io::{Read, Write};
@@ -247,7 +245,7 @@ fn ping(len: usize) -> Duration {
 
 #[test]
 fn ping_goes_through() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let network = Network::new(1500);
     let switch = network.start(1522);
     for len in [0, 56, 1472, 4000] {
@@ -264,7 +262,7 @@ fn ping_goes_through() {
 
 #[test]
 fn udp_goes_through() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let network = Network::new(1500);
     let switch = network.start(1522);
     for address in ["10.77.0.2:7000", "[fd77::2]:7000"] {
@@ -324,7 +322,7 @@ fn udp_goes_through() {
 
 #[test]
 fn tcp_arrives_intact() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let network = Network::new(1500);
     let switch = network.start(1522);
     eprintln!("IPv4: {:.0} MB/s", tcp(&network, "10.77.0.2:7001", 100));
@@ -338,7 +336,7 @@ fn tcp_arrives_intact() {
 
 #[test]
 fn tcp_arrives_intact_through_several_workers() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let network = Network::new(1500);
     let switch = network.start_workers(1522, 3);
     // Each direction of a connection has a separate hash: the probability that all 16 go to one worker is 1 in 3^15.
@@ -355,7 +353,7 @@ fn tcp_arrives_intact_through_several_workers() {
 
 #[test]
 fn jumbo_frames_need_a_pool_for_them() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let network = Network::new(9000);
     let switch = network.start(9018);
     eprintln!("{:.0} MB/s", tcp(&network, "10.77.0.2:7003", 20));
@@ -419,7 +417,7 @@ fn next_frame(port: &mut AfPacketPort, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8
 
 #[test]
 fn vlan_tags_are_put_back_and_own_frames_not_seen() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let network = Network::new(1500);
     let mut port = network.switch.enter(|| open_one("s0", 1522));
     let mut frame = vec![0x02; 12];
@@ -454,7 +452,7 @@ fn is_down(port: &AfPacketPort, why: &str) -> bool {
 
 #[test]
 fn down_up_gone_and_back() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let network = Network::new(1500);
     network.switch.ip("link set s0 down").unwrap();
     let mut port = network.switch.enter(|| open_one("s0", 1522));
@@ -576,7 +574,7 @@ fn udp_frame(flow: u8, number: u32) -> Vec<u8> {
 
 #[test]
 fn workers_share_the_flows() {
-    need_namespaces!();
+    crate::need_namespaces!();
     const FLOWS: u8 = 32;
     const PER_FLOW: u32 = 50;
     let network = Network::new(1500);
@@ -642,7 +640,7 @@ fn workers_share_the_flows() {
 
 #[test]
 fn without_permission_the_remedy_is_named() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let namespace = Namespace::new("poor");
     let error = namespace.enter(|| {
         // SAFETY: numbers only. The bare system call changes only this thread, which ends here.
@@ -656,7 +654,7 @@ fn without_permission_the_remedy_is_named() {
 /// If threads share the pipeline, one of them receives and another sends.
 #[test]
 fn one_handle_receives_all_and_the_other_sends() {
-    need_namespaces!();
+    crate::need_namespaces!();
     const FRAMES: u32 = 320;
     let network = Network::new(1500);
     let mut handles = network.switch.enter(|| {

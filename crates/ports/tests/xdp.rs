@@ -5,9 +5,7 @@
 // Reason: sockets of kinds that std lacks.
 #![allow(unsafe_code)]
 
-mod netns;
-
-use netns::{DEADLINE, Namespace};
+use crate::netns::{DEADLINE, Namespace};
 use p4jet_packet::{Batch, Pool};
 use p4jet_ports::{AfPacketPort, LinkStatus, Port, PortStats, Received, XdpPort};
 use std::io::{Read, Write};
@@ -227,7 +225,7 @@ fn tcp(network: &Network, address: &'static str, megabytes: usize) {
 /// Checksums and segmentation that kernels leave unfinished are completed.
 #[test]
 fn tcp_and_udp_go_through() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let network = Network::new(1500, 1);
     let switch = network.start(1522);
     tcp(&network, "10.78.0.2:7001", 50);
@@ -254,7 +252,7 @@ fn tcp_and_udp_go_through() {
 
 #[test]
 fn jumbo_frames_lie_in_several_chunks() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let network = Arc::new(Network::new(9000, 1));
     let switch = network.start(9018);
     tcp(&network, "10.78.0.2:7003", 20);
@@ -308,7 +306,7 @@ fn jumbo_frames_lie_in_several_chunks() {
 /// order.
 #[test]
 fn a_burst_arrives_in_order() {
-    need_namespaces!();
+    crate::need_namespaces!();
     const COUNT: u32 = 100_000;
     let network = Network::new(1500, 1);
     let switch = network.start(1522);
@@ -349,7 +347,7 @@ fn a_burst_arrives_in_order() {
 
 #[test]
 fn queues_belong_to_workers() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let network = Network::new(1500, 2);
     // A frame of the other end arrives on the queue that the socket sending it uses.
     let senders = || {
@@ -389,7 +387,7 @@ fn queues_belong_to_workers() {
 
 #[test]
 fn only_one_program_has_an_interface() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let network = Network::new(1500, 1);
     let first = network.open("s0", None, 1).unwrap();
     let error = network.open("s0", None, 1).err().unwrap();
@@ -405,7 +403,7 @@ fn only_one_program_has_an_interface() {
 /// A veth whose other end has more transmit queues than this end has receive queues refuses native mode.
 #[test]
 fn generic_mode_where_native_is_refused() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let network = Network::new(1500, 1);
     let peer = network.left.name();
     network
@@ -434,7 +432,7 @@ fn generic_mode_where_native_is_refused() {
 
 #[test]
 fn down_up_gone_and_back() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let network = Network::new(1500, 1);
     let mut other = network.open("s1", None, 1).unwrap();
     network.switch.ip("link set s0 down").unwrap();
@@ -495,7 +493,7 @@ fn down_up_gone_and_back() {
 
 #[test]
 fn without_permission_the_remedy_is_named() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let namespace = Namespace::new("poor");
     let error = namespace.enter(|| {
         // SAFETY: numbers only. The bare system call changes only this thread, which ends here.
@@ -588,7 +586,7 @@ fn costs(network: &Network, xdp: bool, len: usize) -> [f64; 2] {
 #[test]
 #[ignore = "a measurement"]
 fn against_af_packet() {
-    need_namespaces!();
+    crate::need_namespaces!();
     let network = Network::new(1500, 1);
     for len in [60, 512, 1514] {
         let mut runs = [Vec::new(), Vec::new()];

@@ -5,7 +5,7 @@
 //!
 //! `UPDATE=1 cargo test -p p4jet-syntax` writes the outcomes; the diff is the review.
 
-mod summary;
+use crate::summary;
 
 use p4jet_syntax::diagnostic::Severity;
 use p4jet_syntax::{Options, Parsed, parse_text, render};

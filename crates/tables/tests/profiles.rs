@@ -2,14 +2,12 @@
 //!
 //! On a failure the output contains the seed: pass it to `run`.
 
+use crate::patience::patiently;
 use p4jet_tables::*;
-use patience::patiently;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-
-mod patience;
 
 fn actions() -> Vec<ActionSpec> {
     vec![ActionSpec { param_widths: vec![] }, ActionSpec { param_widths: vec![64, 64] }]

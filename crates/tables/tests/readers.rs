@@ -1,11 +1,9 @@
 //! Readers beside a writer see the old or the new state, never anything else.
 
+use crate::patience::patiently;
 use p4jet_tables::*;
-use patience::patiently;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-mod patience;
 
 fn table(keys: &[(u32, MatchKind)], size: u32, row_per_entry: bool) -> Table {
     Table::new(TableSpec {

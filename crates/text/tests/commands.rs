@@ -1,8 +1,8 @@
 //! What the runtime commands do and print.
 
-mod common;
+use crate::common;
 
-use common::{control, session};
+use crate::common::{control, session};
 use p4jet_control::{Control, ErrorKind};
 use p4jet_text::{Commands, prompt};
 
@@ -634,7 +634,8 @@ fn alone(name: &str, test: impl FnOnce()) {
         return test();
     }
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    let done = command.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let name = format!("commands::{name}");
+    let done = command.args(["--exact", &name, "--nocapture"]).env(ALONE, "1").output().unwrap();
     let text = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success() && text.contains("1 passed"), "{text}");
 }

@@ -1,6 +1,6 @@
 //! The JSON answers of commands: `data.txt` has one for each of `LINES`. `UPDATE=1` rewrites it.
 
-mod common;
+use crate::common;
 
 use p4jet_text::Commands;
 use serde_json::{Value, json};

@@ -1,8 +1,6 @@
 //! Runtime commands, their updates, and the names of these.
 
-mod common;
-
-use common::control;
+use crate::common::control;
 use p4jet_control::NamedUpdate;
 use p4jet_text::{read_command, runtime_command};
 use std::collections::BTreeSet;

@@ -2,9 +2,9 @@
 //!
 //! Blind spots: what clients cost in processor time, and a machine that is short of memory or threads.
 
-mod common;
+use crate::common;
 
-use common::control;
+use crate::common::control;
 use p4jet_control::{
     Atomicity, Control, ControlError, Host, NamedSelector, NamedUpdate, PortStats, Program, Rights,
     SharedControl, Stats, Swap, Swapped,

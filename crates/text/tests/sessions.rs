@@ -1,9 +1,9 @@
 //! The output of the prompt for whole sessions: each `sessions/NAME.cmd`, on a fresh switch, gives the text of
 //! `sessions/NAME.txt`. `UPDATE=1` rewrites it.
 
-mod common;
+use crate::common;
 
-use common::{control, session};
+use crate::common::{control, session};
 use p4jet_text::{Commands, prompt};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 //!
 //! Blind spot: state files after a power cut.
 
-mod common;
+use crate::common;
 
-use common::{PROGRAM, control, session};
+use crate::common::{PROGRAM, control, session};
 use p4jet_control::{Control, SharedControl};
 use p4jet_dataplane::Switch;
 use p4jet_text::{Commands, read_command};

@@ -1,8 +1,8 @@
 //! Packet tests: the language, and what running a script means.
 
-mod common;
+use crate::common;
 
-use common::control;
+use crate::common::control;
 use p4jet_dataplane::{EngineKind, Processed};
 use p4jet_text::Commands;
 use p4jet_text::stf::{Device, Statement, StatementKind, StfOutcome, parse, run, run_traced};

@@ -1,5 +1,8 @@
 //! Network namespaces that a test creates and deletes again.
 
+// Reason: setns(2).
+#![allow(unsafe_code)]
+
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};

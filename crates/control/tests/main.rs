@@ -1,0 +1,7 @@
+//! The integration tests: one program, because linking takes longer than compiling them.
+
+mod common;
+mod errors;
+mod read;
+mod refused;
+mod write;
