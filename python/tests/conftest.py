@@ -1,5 +1,6 @@
 """Shared programs of the tests."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "programs"
 
 pytest_plugins = ["pytester"]
+
+# Programs that a shell starts in the background ignore SIGINT, and so would every program that the tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SKELETON = """
 #include <core.p4>
