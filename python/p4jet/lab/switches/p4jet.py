@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from ...packets import FRAME_MAX
 from ..errors import LabError
 from ..network import Node
 from ..rules import SWITCH_MAC, TESTER_MAC, Rules
@@ -18,7 +19,7 @@ from .base import OverXdp, SwitchType, first_line
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
 READY = "forwarding between"
-FRAME_MAX = 9216
+FRAME_MAX_DEFAULT = 9216
 """What `p4jet run` takes without `--frame-max`."""
 
 
@@ -71,7 +72,7 @@ def rule_commands(rules: Rules) -> list[str]:
 
 
 def _frame_max(mtu: int) -> list[str]:
-    return ["--frame-max", str(min(mtu + 100, 65535))] if mtu + 100 > FRAME_MAX else []
+    return ["--frame-max", str(min(mtu + 100, FRAME_MAX))] if mtu + 100 > FRAME_MAX_DEFAULT else []
 
 
 class P4jet(SwitchType):
