@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from ..errors import LabError
 from ..network import Process
+from ..options import address, texts, whole
 from .base import SwitchType, find, first_line
 from .p4jet import PROGRAMS
 
@@ -26,7 +27,9 @@ class Bmv2(SwitchType):
     title = "bmv2 simple_switch"
     order = 10
     functions = frozenset({"mac-mirror", "forward", "l2", "l3", "p4"})
-    options = frozenset({"arguments", "cpu-port", "device-id", "p4runtime", "queues"})
+    options = {
+        "arguments": texts(), "cpu-port": whole(1, 2**32 - 1), "device-id": whole(0, 2**64 - 1), "p4runtime": address, "queues": whole(1, 8),
+    }  # fmt: skip
     program: ClassVar[str] = "simple_switch"
     client: ClassVar[str] = "simple_switch_CLI"
     compiler: ClassVar[str] = "p4c-bm2-ss"
@@ -86,9 +89,8 @@ class Bmv2(SwitchType):
         if self.is_grpc and "cpu-port" in options:
             argv += ["--cpu-port", str(options["cpu-port"])]
         arguments = options.get("arguments", [])
-        if not isinstance(arguments, list):
-            raise LabError(f"switches.{self.spec.name}.options.arguments: found {arguments!r}; expected a list of strings")
-        argv += map(str, arguments)
+        assert isinstance(arguments, list)
+        argv += arguments
         process = self.spawn(argv if argv[-1] != "--" else argv[:-1])
         self._command("".join(commands), process)
 
