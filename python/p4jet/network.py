@@ -105,7 +105,7 @@ class Network:
         return self._now_us / MICROSECONDS
 
     def add(self, name: str, switch: Switch) -> Switch:
-        """Adds a switch under a name and returns it. Its time becomes that of the network.
+        """Adds a switch under a name and returns it. From now on, :meth:`run` advances its time with the network's.
 
         Raises :class:`ValueError` if the name is taken or the switch is ahead of the network's time.
         """
@@ -232,7 +232,8 @@ class Network:
         else:
             raise RuntimeError(f"{events_max} events at time {self.time} s: a frame travels in a loop")
         if until_us is not None:
-            self._now_us = until_us
+            # In a replay, the network may be later than the one that was recorded.
+            self._now_us = max(self._now_us, until_us)
             for name in self.switches:
                 self._advance(name)
 
@@ -312,7 +313,7 @@ class Network:
                     line, fault = {}, "it is not JSON"
                 if not fault and number == 1 and line["time_us"] != self._now_us:
                     begins = line["time_us"] / MICROSECONDS
-                    fault = f"the recording begins at {begins} s, this network is at {self.time} s; replay it in a network in the same state"
+                    fault = f"the recording begins at {begins} s, this network is at {self.time} s; both must be in the same state"
                 if not fault and "host" in line and line["host"] not in self.hosts:
                     fault = f"unknown host {line['host']}; there are: {', '.join(self.hosts) or 'none'}"
                 if fault:

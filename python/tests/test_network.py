@@ -117,6 +117,25 @@ def test_a_replay_begins_where_the_recording_did(tmp_path: Path) -> None:
     assert later.time == 5.0
 
 
+def test_a_replay_in_a_slower_network_has_differences(tmp_path: Path) -> None:
+    def slow(delay: float) -> p4jet.Network:
+        net = p4jet.Network()
+        net.host("h1"), net.host("h2")
+        net.link("h1", "h2", delay=delay)
+        return net
+
+    net = slow(0.001)
+    net.record()
+    for _ in range(2):
+        net.hosts["h1"].send(FRAME)
+        net.run()
+    net.run(0.001)
+    net.save(tmp_path / "run.jsonl")
+    assert slow(0.001).replay(tmp_path / "run.jsonl") == []
+    slower = slow(1.0)
+    assert len(slower.replay(tmp_path / "run.jsonl")) == 2 and slower.time == 2.0
+
+
 HEAD = '{"recording": 2, "time_us": 0}\n'
 
 

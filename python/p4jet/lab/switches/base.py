@@ -71,12 +71,16 @@ class SwitchType:
     @classmethod
     def faults(cls, spec: Switch, topology: Topology) -> list[str]:
         """Returns what is wrong with a switch of this type in a topology: options, function, ports. A subclass adds to it."""
+        from . import types
+
         where = f"switches.{spec.name}"
         found = []
         for option, value in spec.options.items():
             if option not in cls.options:
                 have = ", ".join(sorted(cls.options)) or "none"
-                found.append(f"{where}.options: type {cls.name} has no option {option!r}; there are: {have}")
+                others = ", ".join(name for name, kind in types().items() if option in kind.options)
+                more = f"; types with it: {others}" if others else ""
+                found.append(f"{where}.options: type {cls.name} has no option {option!r}; there are: {have}{more}")
                 continue
             try:
                 cls.options[option](value)
