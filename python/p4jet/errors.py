@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +71,7 @@ class CompileError(P4jetError):
 
 
 class SwitchError(P4jetError):
-    """A request that the switch refuses. Its text is that of the binary."""
+    """A request that the switch refuses. Its text is that of the binary, for a file with the place: ``FILE:LINE:COLUMN: message``."""
 
     code: str
     """A stable code, such as ``TABLE_FULL``, ``DUPLICATE_ENTRY`` or ``INVALID_ARGUMENT``."""
@@ -80,8 +81,12 @@ class SwitchError(P4jetError):
     """The wrong part of the request, such as ``action`` or ``key hdr.ipv4.dstAddr``."""
     choices: tuple[str, ...]
     """The valid choices, if the list is short."""
+    file: str | None
+    """The file of runtime commands or the packet test, as it was given; for a text ``commands`` or ``test``."""
     line: int | None
-    """The line of a file of runtime commands, from 1."""
+    """The line of the file or text, from 1."""
+    column: int | None
+    """The column of the wrong part in characters, from 1."""
 
     def __init__(
         self,
@@ -91,23 +96,37 @@ class SwitchError(P4jetError):
         field: str | None = None,
         choices: tuple[str, ...] = (),
         line: int | None = None,
+        *,
+        file: str | None = None,
+        column: int | None = None,
     ) -> None:
         super().__init__(text)
         self.code = code
         self.entity = entity
         self.field = field
         self.choices = choices
+        self.file = file
         self.line = line
+        self.column = column
 
     @staticmethod
-    def _of(error: dict[str, Any]) -> SwitchError:
+    def _of(error: dict[str, Any], file: str | None = None, lines: Sequence[str] = ()) -> SwitchError:
+        """Makes the error of an answer. If the request was a file, its name and `lines` give the place."""
+        text, line, column = error["text"], error.get("line"), None
+        if file is not None and line is not None:
+            if "span" in error and line <= len(lines):
+                # The span is in bytes.
+                column = len(lines[line - 1].encode()[: error["span"][0]].decode(errors="ignore")) + 1
+            text = f"{file}:{line}:{'' if column is None else f'{column}:'} {text}"
         return SwitchError(
-            error["text"],
+            text,
             error.get("code", "INVALID_ARGUMENT"),
             error.get("entity"),
             error.get("field"),
             tuple(error.get("choices", ())),
-            error.get("line"),
+            line,
+            file=file,
+            column=column,
         )
 
 

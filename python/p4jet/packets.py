@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsBytes, TypeAlias, Union
 
 from . import _native
@@ -15,6 +15,9 @@ Frame: TypeAlias = Union[bytes, bytearray, memoryview, str, SupportsBytes]
 
 A text has hexadecimal digits, or layers such as ``ip dst=10.0.0.1 / tcp dport=80``, as ``p4jet trace`` takes them.
 """
+
+FRAME_MAX = 65_535
+"""Maximum number of bytes of a frame: `FRAME_MAX` of the crate p4jet-dataplane, which the native half checks, too."""
 
 
 class Packet(NamedTuple):
@@ -113,9 +116,43 @@ class Burst:
 
 
 def frame_bytes(frame: Frame) -> bytes:
-    """Returns the bytes of a frame."""
+    """Returns the bytes of a frame.
+
+    Raises :class:`ValueError` for a text that describes none and for more than :data:`FRAME_MAX` bytes, :class:`TypeError` for anything
+    that is no frame.
+    """
     if isinstance(frame, bytes):
-        return frame
-    if isinstance(frame, str):
-        return bytes(_native.frame(frame))
-    return bytes(frame)
+        data = frame
+    elif isinstance(frame, str):
+        data = bytes(_native.frame(frame))
+    elif is_frame(frame):
+        data = bytes(frame)
+    else:
+        raise TypeError(f"found {_shown(frame)}; expected a frame: bytes, a scapy packet, or a text")
+    if len(data) > FRAME_MAX:
+        raise ValueError(f"a frame of {len(data)} bytes: expected at most {FRAME_MAX}")
+    return data
+
+
+def frames_bytes(frames: Iterable[Frame]) -> list[bytes]:
+    """Returns the bytes of each frame of a list. Raises :class:`TypeError` for a single frame, which Python could iterate over, too."""
+    if isinstance(frames, str) or is_frame(frames) or not isinstance(frames, Iterable):
+        raise TypeError(f"found {_shown(frames)}; expected a list of frames")
+    return [frame_bytes(frame) for frame in frames]
+
+
+def is_frame(found: object) -> bool:
+    """Whether this is a frame in binary form: bytes, anything with a buffer, or an object with ``__bytes__`` such as a scapy packet."""
+    if hasattr(found, "__bytes__"):
+        return True
+    try:
+        memoryview(found)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return True
+
+
+def _shown(found: object) -> str:
+    """Returns a value and its type, shortened."""
+    text = repr(found)
+    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(found).__name__})"

@@ -148,7 +148,8 @@ class Program:
         diagnostics. `include` lists folders that are searched for ``#include``, `define` macros: ``{"N": "4"}`` or ``["N=4"]``. `arch`
         is ``v1model``, ``psa``, or ``auto`` to detect it.
 
-        Raises :class:`CompileError` with every diagnostic, or :class:`OSError` if the file cannot be read.
+        Raises :class:`CompileError` with every diagnostic, or :class:`OSError`, such as :class:`FileNotFoundError`, if the file cannot be
+        read.
         """
         text = None
         if isinstance(source, str) and any(mark in source for mark in "\n{;"):
@@ -162,6 +163,8 @@ class Program:
         except _native.Diagnosed as error:
             lines, shown = error.args
             raise CompileError(shown, Diagnostic._parse(lines)) from None
+        except OSError as error:
+            raise _unreadable(path, error) from None
         schema = json.loads(self._native.schema())
         self._schema: dict[str, Any] = schema
         self.tables: dict[str, Table] = {table["name"]: Table._of(table) for table in schema["tables"]}
@@ -211,3 +214,12 @@ class Program:
 
     def __repr__(self) -> str:
         return f"<program {self.name} for {self.arch}: {len(self.tables)} tables>"
+
+
+def _unreadable(path: str, error: OSError) -> OSError:
+    """Returns why a file cannot be read as Python says it, with the class of the error and the file; `error` if Python can read it."""
+    try:
+        open(path, "rb").close()
+    except OSError as found:
+        return found
+    return error

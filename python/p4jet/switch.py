@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, Union
 
 from . import _native
 from .errors import StfError, SwitchError
-from .packets import Burst, Frame, Packet, Sent, frame_bytes
+from .packets import Burst, Frame, Packet, Sent, frame_bytes, frames_bytes
 from .program import Action, KeyField, Program, Table
 from .trace import Trace
-from .values import KeyResult, Match, Value, match_of, match_word, number, word
+from .values import KeyResult, Match, Value, match_of, match_word, microseconds, number, whole, word
 
 Key: TypeAlias = Union[Mapping[str, Match], Sequence[Match]]
 """A key: matches by field name (full, or its last parts), or in the order of the key."""
@@ -333,15 +334,21 @@ class Switch:
         engine: Literal["jit", "interp"] = "jit",
         queues: int | None = None,
         commands: str | os.PathLike[str] | None = None,
+        folder: str | os.PathLike[str] | None = None,
     ) -> None:
         """Creates a switch for a program, its path or its text.
 
         `engine` is ``jit`` (machine code) or ``interp`` (the reference interpreter). `queues` is the number of output queues of each
-        port; without it, packets leave at once. `commands` is a file of runtime commands.
+        port; without it, packets leave at once. `commands` is a file of runtime commands. Relative paths, also those of :meth:`load`,
+        start in `folder`; without it, in the current folder.
         """
-        self.program = program if isinstance(program, Program) else Program(program)
+        self.folder = folder
+        """Where relative paths start; ``None``: in the current folder."""
+        self.program = program if isinstance(program, Program) else Program(in_folder(folder, program))
         """The program."""
         self.engine = engine
+        if queues is not None:
+            queues = whole(queues, "queues", 0, 2**32 - 1, "expected the number of output queues of each port")
         self._native = _native.Switch(self.program._native, engine, queues)
         self._now_us = 0
         self.tables: dict[str, TableControl] = {
@@ -356,14 +363,17 @@ class Switch:
     def request(self, request: dict[str, Any]) -> dict[str, Any]:
         """Carries out a request of the control protocol (docs/control.md) and returns its answer.
 
-        Raises :class:`SwitchError` if the switch refuses it.
+        Raises :class:`SwitchError` if the switch refuses it, :class:`TypeError` or :class:`ValueError` if it is no request.
         """
-        answer: dict[str, Any] = json.loads(self._native.request(json.dumps(request)))
+        try:
+            answer: dict[str, Any] = json.loads(self._native.request(json.dumps(request, default=_plain)))
+        except ValueError as error:
+            raise _no_request(str(error)) from None
         if not answer["ok"]:
             refused = [result["error"] for result in answer.get("results", ()) if "error" in result]
             # An update that was not applied because of another one is not the cause.
             refused.sort(key=lambda error: error.get("code") == "ABORTED")
-            raise SwitchError._of(answer.get("error") or refused[0])
+            raise SwitchError._of(answer.get("error") or refused[0], request.get("name"), request.get("commands", ()))
         return answer
 
     def write(self, updates: Sequence[dict[str, Any]], *, atomic: bool = True) -> list[int | None]:
@@ -394,10 +404,11 @@ class Switch:
     def load(self, commands: str | os.PathLike[str]) -> str:
         """Runs a file of runtime commands, all or nothing, and returns the output of those that read.
 
-        `commands` is a path, or a text with a line break.
+        `commands` is a path, or a text with a line break. Raises :class:`SwitchError` with `file`, `line` and `column`, or
+        :class:`OSError` if the file cannot be read.
         """
-        name, text = _named_text(commands, "commands")
-        output: str = self.request({"commands": text.splitlines(), "name": name})["output"]
+        name, text = _named_text(commands, "commands", self.folder)
+        output: str = self.request({"commands": _lines(text), "name": name})["output"]
         return output
 
     def table(self, name: str) -> TableControl:
@@ -533,7 +544,7 @@ class Switch:
 
     def restore(self, dump: str) -> None:
         """Replaces the whole configuration, all or nothing."""
-        self.request({"restore": dump.splitlines()})
+        self.request({"restore": _lines(dump)})
 
     # ---- packets ----
 
@@ -542,7 +553,7 @@ class Switch:
 
         With output queues, the others leave in :meth:`wait`.
         """
-        packets, dropped = self._native.send(port, frame_bytes(frame))
+        packets, dropped = self._native.send(self._port(port), frame_bytes(frame))
         return Sent([Packet(port, bytes(data)) for port, data in packets], tuple(dropped))
 
     def send_many(self, frames: Any, port: int | Sequence[int] = 0, *, length: int | None = None) -> Burst:
@@ -560,17 +571,22 @@ class Switch:
                 raise ValueError(f"found an array of shape {frames.shape}, expected (packets, bytes) of type uint8")
             data, lengths = frames.tobytes(), _u32([frames.shape[1]])
         else:
-            listed = [frame_bytes(frame) for frame in frames]
+            listed = frames_bytes(frames)
             data, lengths = b"".join(listed), _u32([len(frame) for frame in listed])
             if len(listed) == 1 and not listed[0]:
                 raise ValueError("found an empty frame")
-        ports = _u32([port] if isinstance(port, int) else list(port))
+        ports = _u32([port] if isinstance(port, int) or not hasattr(port, "__len__") else list(port))
         return Burst(*self._native.send_many(data, lengths, ports))
 
     def trace(self, frame: Frame, port: int = 0) -> Trace:
         """Returns the steps of a packet through the program with the present entries. Nothing in the switch changes."""
-        steps, text = self._native.trace(port, frame_bytes(frame))
+        steps, text = self._native.trace(self._port(port), frame_bytes(frame))
         return Trace(steps, text)
+
+    def _port(self, port: int) -> int:
+        """Checks the number of a port."""
+        high = self._native.port_max
+        return whole(port, "port", 0, high, f"this program has ports 0 to {high}")
 
     @property
     def time(self) -> float:
@@ -579,11 +595,11 @@ class Switch:
 
     def wait(self, seconds: float) -> list[tuple[float, Packet]]:
         """Advances the virtual time. Returns the packets that left output queues meanwhile, each with its time in seconds."""
-        if not seconds >= 0:
-            raise ValueError(f"found {seconds} seconds, expected 0 or more")
-        return self._advance(self._now_us + round(seconds * 1e6))
+        return self._advance(self._now_us + microseconds(seconds))
 
     def _advance(self, to_us: int) -> list[tuple[float, Packet]]:
+        if to_us < self._now_us:
+            raise ValueError(f"the switch is at {self.time} s and cannot go back to {to_us / 1e6} s")
         left, _ = self._native.advance(to_us)
         self._now_us = to_us
         return [(time_us / 1e6, Packet(port, bytes(data))) for time_us, port, data in left]
@@ -788,13 +804,47 @@ class ProfileControl(_Object):
         return found
 
 
-def _named_text(source: str | os.PathLike[str], name: str) -> tuple[str, str]:
+def in_folder(
+    folder: str | os.PathLike[str] | None, source: str | os.PathLike[str], marks: str = "\n{;"
+) -> str | os.PathLike[str]:
+    """Returns a path that starts in `folder`, or a text as it is: a string with one of these marks."""
+    if folder is None or (isinstance(source, str) and any(mark in source for mark in marks)):
+        return source
+    return os.path.join(folder, source)
+
+
+def _named_text(
+    source: str | os.PathLike[str], name: str, folder: str | os.PathLike[str] | None = None
+) -> tuple[str, str]:
     """Returns the path and the content of a file, or `name` and a text with a line break."""
     if isinstance(source, str) and "\n" in source:
         return name, source
-    path = os.fspath(source)
+    path = os.fspath(in_folder(folder, source, "\n"))
     with open(path, encoding="utf-8") as file:
         return path, file.read()
+
+
+def _lines(text: str) -> list[str]:
+    """Returns the lines of a text. The switch counts them in the same way, unlike :meth:`str.splitlines`."""
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def _plain(found: Any) -> int:
+    """Lets JSON contain whole numbers of other types, such as NumPy's."""
+    if not hasattr(found, "__index__"):
+        raise TypeError(f"found {found!r} ({type(found).__name__}); expected a whole number or a text")
+    return int(found.__index__())
+
+
+def _no_request(text: str) -> Exception:
+    """Returns the exception for arguments of a wrong type or out of range, from what the parser of requests says."""
+    text = re.sub(r" at line \d+ column \d+$", "", text)
+    wrong = re.fullmatch(r"not a request: (?:write\[\d+\]\.)?(?:([^ ]+): )?invalid (type|value): (.*), expected (.*)", text, re.DOTALL)
+    if wrong is None:
+        return ValueError(text)
+    numbers = {f"u{bits}": f"a whole number from 0 to {2**bits - 1}" for bits in (8, 16, 32, 64)}
+    shown = f"{wrong[1] or 'request'}: found {wrong[3]}, expected {numbers.get(wrong[4], wrong[4])}"
+    return TypeError(shown) if wrong[2] == "type" else ValueError(shown)
 
 
 def _rate(packets: int | None, bits: int | None) -> dict[str, int] | None:
@@ -805,11 +855,13 @@ def _rate(packets: int | None, bits: int | None) -> dict[str, int] | None:
     return None if bits is None else {"bits_per_second": bits}
 
 
-def _u32(numbers: list[int]) -> bytes:
+def _u32(numbers: Sequence[Any]) -> bytes:
     try:
         return b"".join(number.to_bytes(4, "little") for number in numbers)
-    except OverflowError:
-        raise ValueError("ports and lengths are numbers from 0 to 4294967295") from None
+    except (AttributeError, OverflowError):
+        # NumPy's numbers, or none.
+        expected = "ports and lengths are numbers from 0 to 4294967295"
+        return b"".join(whole(number, "found", 0, 2**32 - 1, expected).to_bytes(4, "little") for number in numbers)
 
 
 def run_stf(
@@ -817,19 +869,24 @@ def run_stf(
     test: str | os.PathLike[str],
     *,
     engines: Iterable[Literal["jit", "interp"]] = ("interp", "jit"),
+    folder: str | os.PathLike[str] | None = None,
 ) -> int:
     """Runs a packet test (STF): a path, or a text with a line break. Returns the number of checks.
 
-    Raises :class:`StfError` with the differences and the traces of the packets, or :class:`SwitchError` if the test is malformed.
+    Relative paths start in `folder`; without it, in the current folder. Raises :class:`StfError` with the differences and the traces of
+    the packets, or :class:`SwitchError` with `file`, `line` and `column` if the test is malformed.
     """
-    compiled = program if isinstance(program, Program) else Program(program)
-    name, text = _named_text(test, "test")
+    compiled = program if isinstance(program, Program) else Program(in_folder(folder, program))
+    name, text = _named_text(test, "test", folder)
     checks = 0
     for engine in engines:
         try:
             failures, checks = _native.run_stf(compiled._native, engine, name, text)
         except ValueError as error:
-            raise SwitchError(str(error).rstrip("\n")) from None
+            shown = str(error).rstrip("\n")
+            place = re.search(rf"^ *--> {re.escape(name)}:(\d+)(?::(\d+))?$", shown, re.MULTILINE)
+            line, column = (None if place is None or place[group] is None else int(place[group]) for group in (1, 2))
+            raise SwitchError(shown, line=line, file=None if place is None else name, column=column) from None
         if failures:
             raise StfError(f"({engine}) {failures.rstrip()}")
     return checks

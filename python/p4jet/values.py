@@ -86,6 +86,34 @@ def number(text: str) -> int:
     return int(text, 0)
 
 
+MICROSECONDS = 1_000_000
+SECONDS_MAX = 1e9
+"""The longest time that one call can take, some 31 years."""
+
+
+def microseconds(seconds: float, what: str = "") -> int:
+    """Returns a time in whole microseconds.
+
+    Raises :class:`TypeError` for anything but a number, and :class:`ValueError` outside of 0 to :data:`SECONDS_MAX`; `what` begins both.
+    """
+    begin = what and f"{what}: "
+    if not isinstance(seconds, (int, float)):
+        raise TypeError(f"{begin}found {seconds!r} ({type(seconds).__name__}); expected a number of seconds")
+    if not 0 <= seconds <= SECONDS_MAX:
+        raise ValueError(f"{begin}found {seconds} seconds, expected 0 or more" + (f", up to {SECONDS_MAX:g}" if seconds > 0 else ""))
+    return round(seconds * MICROSECONDS)
+
+
+def whole(found: object, what: str, low: int, high: float, expected: str) -> int:
+    """Returns a whole number from `low` to `high`. Raises :class:`TypeError` or :class:`ValueError`; `what` names it."""
+    if isinstance(found, bool) or not hasattr(found, "__index__"):
+        raise TypeError(f"{what}: found {found!r} ({type(found).__name__}); expected a whole number")
+    number = index(found)
+    if not low <= number <= high:
+        raise ValueError(f"{what} {number}: {expected}")
+    return number
+
+
 def match_of(text: str, kind: str) -> KeyResult:
     """Returns the match that a record of the switch contains."""
     for separator in ("&&&", "->", "/"):

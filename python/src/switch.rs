@@ -4,7 +4,7 @@ use crate::program::Program;
 use p4jet_compile::Compiled;
 use p4jet_control::{Control, Event, Rights, SharedControl};
 use p4jet_dataplane::{
-    Cancel, EngineKind, Notice, Options, Processed, ProgramError, Switch as DataPlane, Worker,
+    Cancel, EngineKind, FRAME_MAX, Notice, Options, Processed, ProgramError, Switch as DataPlane, Worker,
 };
 use p4jet_packet::{BATCH_MAX, Batch, PORT_DROP, Pool, REASON_DONE};
 use p4jet_text::{answer, stf, wire};
@@ -14,8 +14,6 @@ use pyo3::types::PyBytes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of bytes of a frame.
-const FRAME_MAX: usize = 65_535;
 /// Maximum number of lines of a trace as text.
 const TRACE_LINES_MAX: usize = 4000;
 

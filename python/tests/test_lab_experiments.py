@@ -18,7 +18,7 @@ from p4jet.lab import LabError, compare, compare_report, gateway_workload, probe
 from p4jet.lab.cli import main
 from p4jet.lab.dut import Bed, DeviceUnderTest, available
 from p4jet.lab.rules import Rules
-from p4jet.lab.runner import execute
+from p4jet.lab.runner import Run, execute
 from p4jet.lab.store import Metric, Store
 from p4jet.lab.switches.p4jet import binary
 from p4jet.lab.tester import DST, SRC, Measurement, Trace
@@ -47,6 +47,34 @@ def test_a_trace_has_valid_frames_of_each_client_and_flow(tmp_path: Path) -> Non
     assert frames[0][:12] == probe.mac(DST) + probe.mac(SRC)
     assert [frame[30:34].hex() for frame in frames[:3]] == ["40000000", "40000100", "40000000"]
     assert int.from_bytes(frames[0][16:18], "big") == 116 and int.from_bytes(frames[0][38:40], "big") == 96
+
+
+@pytest.mark.parametrize("received, limited", [(1000, ", limited by the generator"), (500, "")])
+def test_the_rate_with_framing_is_modelled_and_may_be_limited(received: int, limited: str, tmp_path: Path) -> None:
+    class Fake:
+        name, folder = "p4jet", tmp_path
+
+        def check(self, trace: Trace) -> tester.Check:
+            return tester.Check(50, 50, 0, 0, 0, 0, {})
+
+        def warm_up(self, *_: object) -> None:
+            pass
+
+        def measure(self, *_: object, **__: object) -> Measurement:
+            return Measurement(128, 1.0, 1000, received, 1000.0, float(received), None)
+
+        sample = measure
+
+    for point in (
+        lambda run: compare.point(run, Fake(), Fake(), Trace(tmp_path / "t", 128), compare.Options(["p4jet"])),
+        lambda run: scale.point(run, Fake(), Fake(), Rules("exact", 1), 1, scale.Options(["p4jet"])),
+    ):
+        run = Run({}, 1, 1, tmp_path)
+        point(run)
+        found = {name: metric.quality for name, metric in run.metrics.items()}
+        assert found["throughput"] == "modelled" + limited
+        assert found["received_rate"] == (limited.removeprefix(", ") or "measured")
+    assert compare_report.limited([run.metrics["throughput"]]) == bool(limited)
 
 
 def test_a_trace_that_cannot_be_sent_is_refused(tmp_path: Path) -> None:
@@ -282,7 +310,8 @@ def test_a_tiny_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert 0 <= number["refused"] <= number["loss"] + 0.01
         assert number["received_rate"] <= number["offered_rate"]
         assert number["throughput"] / number["throughput_of_frames"] == pytest.approx((128 + FRAMING) / 128)
-        assert row["offered quality"] == "modelled" and row["throughput quality"] in ("modelled", "limited by the generator")
+        expected = "modelled" if row["received_rate quality"] == "measured" else "modelled, limited by the generator"
+        assert row["offered quality"] == "modelled" and row["throughput quality"] == expected
     report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     for text in ("Noise floor", "limited by the generator", "thesis, Table 8, P4-DPDK, CX5: loss (%) | 78.24", "How the environments differ"):
         assert text in report

@@ -329,7 +329,10 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Call
     text = (ROOT / "docs/lab.md").read_text()
     monkeypatch.chdir(tmp_path)
     (tmp_path / "programs").symlink_to(PROGRAMS)
-    (toml,) = re.findall(r"^```toml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    toml, function = re.findall(r"^```toml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    (tmp_path / "function.toml").write_text(toml.replace(toml[toml.index("[switches") : toml.index("[[links]]")], function, 1))
+    assert Topology.load(tmp_path / "function.toml").switches["s1"].function == "forward"
+    Topology.load(tmp_path / "function.toml").check()
     (tmp_path / "pair.toml").write_text(toml)
     (tmp_path / "pair.cmd").write_text("".join(line + "\n" for line in text.splitlines() if line.startswith("table_add")))
     try:

@@ -216,10 +216,41 @@ def test_sessions_days_commits_and_switches_are_compared(store: Store) -> None:
     assert store.compare("size=64,switch=ovs", "size=1500,switch=ovs")[0].values == {}
 
 
-def test_the_lower_quality_is_shown(store: Store) -> None:
-    fill(store, {"ovs": SLOW}, quality="limited by the generator")
-    fill(store, {"ovs": SLOW})
-    assert {c.metric: c.quality for c in store.compare(1, 2)} == {"rate": "limited by the generator", "loss": "measured"}
+BOTH = "modelled, limited by the generator"
+
+
+@pytest.mark.parametrize(
+    "one, other, expected",
+    [
+        ("limited by the generator", "measured", "limited by the generator"),
+        ("measured", "modelled", "modelled"),
+        ("measured", "measured", "measured"),
+        # As stores have it in which a value has only one quality.
+        ("limited by the generator", "modelled", BOTH),
+        (BOTH, "measured", BOTH),
+        (BOTH, BOTH, BOTH),
+    ],
+)
+def test_a_comparison_has_the_qualities_of_both_sides(store: Store, one: str, other: str, expected: str) -> None:
+    fill(store, {"ovs": SLOW}, quality=one)
+    fill(store, {"ovs": SLOW}, quality=other)
+    assert {c.metric: c.quality for c in store.compare(1, 2)} == {"rate": expected, "loss": "measured"}
+
+
+def test_both_qualities_are_shown(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = fill(store, {"ovs": SLOW}, quality=BOTH)
+    store.csv(tmp_path / "runs.csv", session)
+    with open(tmp_path / "runs.csv", encoding="utf-8") as file:
+        assert {row["rate quality"] for row in csv.DictReader(file)} == {BOTH}
+    assert main(["results", "show", str(session), "--store", str(store.path)]) == 0
+    assert f" {BOTH}\n" in capsys.readouterr().out
+    assert f"| 6 | {BOTH} |" in session_report.write(store, session, tmp_path / "out")[0].read_text()
+    # Runs of one point that differ in quality.
+    mixed, _ = store.open_session("mixed", "c", {})
+    for repetition, quality in enumerate(["modelled", BOTH, "modelled"], 1):
+        store.add(mixed, {"size": 64}, repetition, seed=1, duration=1.0, metrics={"rate": Metric(1.0 + repetition, "Gbit/s", quality)})
+    (row,) = session_report.summary(store.rows(session=mixed))[1]
+    assert row[-1] == f"modelled (2 of 3); {BOTH} (1 of 3)"
 
 
 def test_what_cannot_be_compared_is_said(store: Store) -> None:

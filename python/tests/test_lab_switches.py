@@ -29,6 +29,24 @@ def test_types_forward_from_port_to_port(kind: str) -> None:
         assert lab.node("h1").run([sys.executable, "-c", SEND]).stdout == "20000\n"
 
 
+@needs_p4jet
+def test_functions_and_options_of_a_file(tmp_path: Path) -> None:
+    """Hosts h1 to h4 at a p4jet switch that joins two pairs, and h5 at a mirror."""
+    text = 'static_arp = true\n'
+    for number in range(1, 6):
+        text += f'[hosts.h{number}]\naddress = "10.0.0.{number}/24"\n[[links]]\nends = ["h{number}", "{"x" if number < 5 else "m"}:{number}"]\n'
+    text += '[switches.x]\nfunction = "forward"\nports = [1, 2, 3, 4]\noptions = { pipelined = 2, ring = 128, no-adapt = true, stay = false }\n'
+    text += '[switches.m]\nfunction = "mac-mirror"\n'
+    (tmp_path / "pairs.toml").write_text(text)
+    with Lab(Topology.load(tmp_path / "pairs.toml")) as lab:
+        def reaches(one: str, other: int) -> bool:
+            return lab.node(one).run(["ping", "-c1", "-W1", f"10.0.0.{other}"], check=False).returncode == 0
+
+        assert reaches("h1", 2) and reaches("h4", 3) and not reaches("h1", 3)
+        mirrored = lab.node("h5").run([sys.executable, "-c", MIRRORED, MIRROR, lab.topology.mac("h5"), STRANGER]).stdout
+        assert mirrored == f"{lab.topology.mac('h5')} {MIRROR} True\n"
+
+
 ECHO = """
 import socket
 with socket.create_server(("10.0.0.2", 7)) as server:

@@ -1,15 +1,18 @@
 """Topologies: files, checks, pictures, and the tutorials' runtime files. Needs no root."""
 
 import json
+import re
+import subprocess
 import xml.etree.ElementTree
 from pathlib import Path
 
 import pytest
 
 from conftest import PROGRAMS
-from p4jet.lab import LabError, Link, Topology
+from p4jet.lab import Lab, LabError, Link, Topology
 from p4jet.lab.cli import main
 from p4jet.lab.switches import types
+from p4jet.lab.switches.p4jet import binary
 from p4jet.lab.topology import UNITS_RATE, UNITS_TIME, quantity, set_programs
 from p4jet.lab.tutorial import runtime_commands
 
@@ -227,6 +230,131 @@ def test_the_types_of_switches() -> None:
         assert kind.name == name and kind.title and kind.functions
         why = kind.missing()
         assert why is None or len(why) > 10
+
+
+# ---- options and functions of types ----
+
+
+def with_switch(kind: str, more: str, ports: int = 2) -> str:
+    """A topology with a host at each port of switch x."""
+    hosts = "".join(f"[hosts.h{number}]\n" for number in range(1, ports + 1))
+    links = "".join(f'[[links]]\nends = ["h{number}", "x:{number}"]\n' for number in range(1, ports + 1))
+    return f'{hosts}[switches.x]\ntype = "{kind}"\n{more}\n{links}'
+
+
+@pytest.mark.parametrize(
+    "kind, options, expected",
+    [
+        ("p4jet", "coers = 2", "options: type p4jet has no option 'coers'; there are: Wdisable, .*, cores, .*, stay"),
+        ("p4jet-xdp", "cores = 0", "options.cores: found 0; expected a whole number from 1 to 1024"),
+        ("p4jet", 'cores = "2x"', "options.cores: found '2x'; expected a whole number"),
+        ("p4jet", "cores = true", "options.cores: found True; expected a whole number"),
+        ("p4jet", 'engine = "fast"', "options.engine: found 'fast'; expected jit or interp"),
+        ("p4jet", "log-level = 1", "options.log-level: found 1; expected error, warn, info or debug"),
+        ("p4jet", 'no-adapt = "yes"', "options.no-adapt: found 'yes'; expected true or false"),
+        ("p4jet", 'p4runtime = "x"', "options.p4runtime: found 'x'; expected a port, .*; or true or false"),
+        ("p4jet", 'metrics = "127.0.0.1:70000"', "options.metrics: found '127.0.0.1:70000'; expected a port"),
+        ("p4jet", "metrics = true", "options.metrics: found True; expected a port"),
+        ("p4jet", "pipelined = 5", "options.pipelined: found 5; expected a whole number from 2 to 4; or true or false"),
+        ("p4jet", "ring = 64", "options.ring: it needs the option pipelined, too"),
+        ("p4jet", "device-id = 1", "options.device-id: it needs the option p4runtime, too"),
+        ("p4jet", "cores = 2, pipelined = 2", "options: found cores and pipelined; expected one of them"),
+        ("p4jet", "state = 5", "options.state: found 5; expected a text"),
+        ("p4jet", 'commands = "f"', "options: type p4jet has no option 'commands'"),
+        ("bmv2", "cores = 2", "options: type bmv2 has no option 'cores'; there are: arguments, device-id, queues"),
+        ("bmv2", "p4runtime = 9559", "options: type bmv2 has no option 'p4runtime'; .*; types with it: p4jet, p4jet-xdp, bmv2-grpc"),
+        ("bmv2", 'arguments = "--x"', "options.arguments: found '--x'; expected a list of texts"),
+        ("bmv2-psa", "queues = 9", "options.queues: found 9; expected a whole number from 1 to 8"),
+        ("linux-forwarding", 'routes = ["bogus"]', "options.routes: found 'bogus'; expected PREFIX via ADDRESS, such as"),
+        ("linux-forwarding", 'routes = ["10.0.0.0/8 via x"]', "options.routes: found '10.0.0.0/8 via x'; expected PREFIX via ADDRESS"),
+        ("linux-forwarding", 'addresses = ["10.0.0.1/24"]', "options.addresses: found '10.0.0.1/24'; expected PORT@ADDRESS/LENGTH"),
+        ("linux-forwarding", 'addresses = ["7@10.0.0.1/24"]', "options.addresses: 7@10.0.0.1/24 is for port 7, which has no link; .*: 1, 2"),
+        ("linux-forwarding", "addresses = [5]", r"options.addresses: found \[5\]; expected a list of texts"),
+        *((kind, "x = 1", f"options: type {kind} has no option 'x'; there are: none") for kind in ("ovs", "swx", "bridge", "xdp", "linux-gateway")),
+    ],
+)
+def test_wrong_options_are_faults(folder: Path, kind: str, options: str, expected: str) -> None:
+    with pytest.raises(LabError, match=f"1 fault:\n  switches.x.{expected}"):
+        loaded(folder, with_switch(kind, f"options = {{ {options} }}")).check()
+
+
+def test_right_options_are_none(folder: Path) -> None:
+    for kind, options in {
+        "p4jet": 'cores = 2, no-adapt = true, stay = false, engine = "interp", p4runtime = true, device-id = "7", cpu-port = "510", Wdisable = true',
+        "p4jet-xdp": 'pipelined = true, ring = 128, queues = 8, p4runtime = "[::1]:9559", metrics = 9090, frame-max = 65535, arch = "psa"',
+        "bmv2-grpc": 'arguments = ["--max-retries", "3"], p4runtime = "localhost:9559", device-id = 0',
+        "linux-forwarding": 'addresses = ["1@10.0.1.254/24"], routes = ["10.2.0.0/16 via 10.0.1.1", "default via 10.0.1.1"]',
+    }.items():
+        loaded(folder, with_switch(kind, f"options = {{ {options} }}")).check()
+
+
+@pytest.mark.skipif(binary() is None, reason="there is no p4jet: set P4JET or build it")
+def test_the_options_of_p4jet_are_those_of_p4jet_run() -> None:
+    shown = subprocess.run([str(binary()), "run", "--help"], capture_output=True, text=True, timeout=20, check=True).stdout
+    found = re.findall(r"^ +(?:-\w, )?--([\w-]+)(?: |\[|$)", shown, re.MULTILINE)
+    of_the_lab = {"commands", "control", "no-control", "stdin", "help"}
+    assert set(found) - of_the_lab == set(types()["p4jet"].options)
+
+
+@pytest.mark.parametrize(
+    "kind, ports, more, expected",
+    [
+        ("bridge", 2, 'function = "mac-mirror"', "function: found 'mac-mirror'; type bridge has: forward"),
+        ("linux-gateway", 2, 'function = "forward"', "function: found 'forward'; type linux-gateway has: none of mac-mirror, forward"),
+        ("xdp", 2, 'function = "l2"', "function: found 'l2'; type xdp has: mac-mirror, forward"),
+        ("xdp", 2, 'function = "forward"\nports = [1, 9]', "ports: port 9 has no link; ports with links: 1, 2"),
+        ("xdp", 2, 'function = "forward"\nports = [1, 1]', r"ports: found \[1, 1\]; expected each port once"),
+        ("xdp", 3, 'function = "forward"\nports = [1, 2, 3]', r"ports: found \[1, 2, 3\]; expected pairs of ports, such as \[1, 2\] or"),
+        ("xdp", 4, 'function = "forward"', "ports: found .*; expected pairs of ports, .*; ports with links: 1, 2, 3, 4"),
+        ("xdp", 2, "ports = [1, 2]", 'ports: it has ports but no function; expected function = "mac-mirror" or "forward"'),
+        ("p4jet", 2, 'function = "forward"\nprogram = "basic.p4"', "function: found a function and a program or runtime commands"),
+        ("bridge", 3, 'function = "forward"\nports = [1, 2]', "function: a bridge forwards from port to port only if it has two; it has 3"),
+    ],
+)
+def test_a_function_that_cannot_be(folder: Path, kind: str, ports: int, more: str, expected: str) -> None:
+    with pytest.raises(LabError, match=f"1 fault:\n  switches.x.{expected}"):
+        loaded(folder, with_switch(kind, more, ports)).check()
+
+
+def test_other_faults_of_functions(folder: Path) -> None:
+    text = faults(loaded(folder, with_switch("xdp", "function = 5\nports = [true]")))
+    assert "switches.x.function: found 5; expected a string" in text and "switches.x.ports: found [True]; expected a list of whole numbers" in text
+    topology = loaded(folder, with_switch("swx", "", 3))
+    assert "switches.x: found 3 ports; SWX takes 1, 2, 4, 8 or another power of 2" in faults(topology)
+    # A mirror answers hosts.
+    topology = Topology("two")
+    topology.add_switch("x", type="xdp", function="mac-mirror")
+    topology.add_switch("y", type="bridge")
+    topology.add_link("x", "y")
+    assert "switches.x.ports: no host is at port 1, so a mirror has nobody to answer" in faults(topology)
+
+
+@pytest.mark.parametrize("kind", [name for name, kind in types().items() if {"forward", "mac-mirror"} & kind.functions])
+def test_each_type_takes_its_functions_from_the_file(folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(types()[kind], "missing", classmethod(lambda cls: None))
+    if "forward" in types()[kind].functions:
+        switch = Lab(loaded(folder, with_switch(kind, 'function = "forward"'))).running("x")
+        assert switch.forwards == [(1, 2), (2, 1)] and switch.lacks() is None
+        if kind != "bridge":
+            text = with_switch(kind, 'function = "forward"\nports = [4, 1, 2, 3]', 4)
+            assert Lab(loaded(folder, text)).running("x").forwards == [(4, 1), (1, 4), (2, 3), (3, 2)]
+    if "mac-mirror" in types()[kind].functions:
+        topology = loaded(folder, with_switch(kind, 'function = "mac-mirror"'))
+        switch = Lab(topology).running("x")
+        assert switch.mirrors == [(1, "02:00:00:00:00:02", topology.mac("h1")), (2, "02:00:00:00:00:02", topology.mac("h2"))]
+        text = with_switch(kind, 'function = "mac-mirror"\nports = [2]')
+        assert [port for port, _, _ in Lab(loaded(folder, text)).running("x").mirrors] == [2]
+
+
+@pytest.mark.parametrize("kind", ["xdp", "swx", "linux-gateway"])
+def test_a_type_that_does_nothing_by_itself_says_so_before_the_start(
+    folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(types()[kind], "missing", classmethod(lambda cls: None))
+    monkeypatch.setattr(Lab, "_create", lambda self: pytest.fail("it has begun to start"))
+    expected = "does what gateway" if kind == "linux-gateway" else 'set function = "forward" or "mac-mirror" in the file, or call forward'
+    with pytest.raises(LabError, match=f"switches.x, type {kind}: .*{expected}"):
+        Lab(loaded(folder, with_switch(kind, ""))).up()
 
 
 # ---- the tutorials ----

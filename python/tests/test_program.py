@@ -31,8 +31,11 @@ def test_a_compile_error_carries_every_diagnostic() -> None:
 
 
 def test_what_cannot_be_read_or_chosen() -> None:
-    with pytest.raises(OSError, match="cannot read /nowhere.p4"):
+    with pytest.raises(FileNotFoundError, match="/nowhere.p4") as missing:
         p4jet.Program("/nowhere.p4")
+    assert missing.value.filename == "/nowhere.p4"
+    with pytest.raises(IsADirectoryError):
+        p4jet.Program("/tmp")
     with pytest.raises(ValueError, match="unknown architecture `tna`; there are: auto, v1model"):
         p4jet.Program(program("", ""), arch="tna")
     with pytest.raises(ValueError, match="unknown engine `fast`; there are: jit, interp"):

@@ -3,6 +3,7 @@
 import ipaddress
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -225,7 +226,16 @@ def test_traces(l2: p4jet.Switch) -> None:
     trace = l2.trace(FRAME, 1)
     assert trace.tables() == [("ingress.forward", True)] and "ingress.set_dest" in trace.actions()
     assert "forward" in str(trace) and trace._repr_html_().startswith("<table>")
-    assert l2.trace("eth dst=02:00:00:00:00:09 / ip").why_dropped() != []
+    because = "because standard_metadata.egress_spec = 2, written by action ingress.set_dest of table ingress.forward"
+    assert because in str(trace) and because in trace._repr_html_()
+    dropped = l2.trace("eth dst=02:00:00:00:00:09 / ip")
+    assert dropped.why_dropped() != []
+    (because,) = (line.strip() for line in str(dropped).splitlines() if "because" in line)
+    assert because.startswith("because standard_metadata.egress_spec = 0x1ff (511), written by action ingress._drop of table")
+    assert because in dropped._repr_html_() and "because:" not in dropped._repr_html_()
+    # Of a long trace, the text has not all lines.
+    dropped._text = "…"
+    assert "because standard_metadata.egress_spec = 0x1ff, written by action ingress._drop of table ingress.forward" in dropped._repr_html_()
 
 
 def test_dump_and_restore(l2: p4jet.Switch) -> None:
@@ -241,6 +251,79 @@ def test_commands(l2: p4jet.Switch) -> None:
     with pytest.raises(p4jet.SwitchError) as caught:
         l2.load("table_add forward set_dest 3 => 2\ntable_add forward nothing 4 => 2\n")
     assert caught.value.line == 2 and len(l2.table("forward")) == 1
+
+
+def test_errors_in_command_files_have_their_place(l2: p4jet.Switch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "bad.cmd"
+    # A tab, a character of two bytes and one that Python, but not the switch, takes for the end of a line.
+    file.write_text("# \x0bä\n\ttable_add forward set_dst 02:00:00:00:00:03 => 2\n")
+    path = PROGRAMS / "basic_l2" / "basic_l2.p4"
+    for call in (lambda: l2.load(file), lambda: p4jet.Switch(path, commands=file)):
+        with pytest.raises(p4jet.SwitchError) as caught:
+            call()
+        error = caught.value
+        assert (error.file, error.line, error.column, error.code, error.field) == (str(file), 2, 20, "UNKNOWN_NAME", "action")
+        assert str(error).startswith(f"{file}:2:20: Invalid action name (set_dst): did you mean")
+    # Found when the commands run, not when they are read: no column.
+    with pytest.raises(p4jet.SwitchError, match="^commands:3: Invalid table operation"):
+        l2.load("table_add forward set_dest 3 => 2\r\n\r\ntable_add forward set_dest 3 => 2\r\n")
+    with pytest.raises(p4jet.SwitchError) as caught:
+        l2.load("table_add forward set_dest ää => 2\nx\n")
+    assert (caught.value.file, caught.value.line, caught.value.column) == ("commands", 1, 28)
+    with pytest.raises(p4jet.SwitchError) as caught:
+        p4jet.run_stf(path, "# comment\n  nonsense\n")
+    assert (caught.value.file, caught.value.line, caught.value.column) == ("test", 2, 3)
+    # Where relative paths start.
+    monkeypatch.chdir("/")
+    with pytest.raises(p4jet.SwitchError, match="bad.cmd:2:20"):
+        p4jet.Switch(path, folder=tmp_path).load("bad.cmd")
+
+
+@pytest.mark.parametrize(
+    "call, kind, expected",
+    [
+        (lambda s: s.send(FRAME, -1), ValueError, "port -1: this program has ports 0 to 511"),
+        (lambda s: s.trace(FRAME, 512), ValueError, "port 512: this program has ports 0 to 511"),
+        (lambda s: s.send(FRAME, "1"), TypeError, r"port: found '1' \(str\); expected a whole number"),
+        (lambda s: s.send_many([FRAME], -1), ValueError, "ports and lengths are numbers from 0 to 4294967295"),
+        (lambda s: s.send_many([FRAME], ["1"]), TypeError, "expected a whole number"),
+        (lambda s: s.send_many(FRAME), TypeError, "expected a list of frames"),
+        (lambda s: s.send_many(packet()), TypeError, "expected a list of frames"),
+        (lambda s: s.send_many([5]), TypeError, "expected a frame"),
+        (lambda s: s.send(5), TypeError, r"found 5 \(int\); expected a frame: bytes, a scapy packet, or a text"),
+        (lambda s: s.send([FRAME]), TypeError, "expected a frame"),
+        (lambda s: s.set_clone_session(1, [1, 2]), TypeError, "set_session.port: found sequence, expected a whole number from 0 to"),
+        (lambda s: s.set_clone_session(-1, 1), ValueError, "set_session.number: found integer `-1`, expected a whole number"),
+        (lambda s: s.set_multicast_group(1, [(1, "a")]), TypeError, "expected a whole number"),
+        (lambda s: s.set_multicast_group(1, [b"a"]), TypeError, "expected a whole number or a text"),
+        (lambda s: s.table("forward").insert([H2], "set_dest", port=1, priority=1.5), TypeError, "insert.priority: found floating point"),
+        (lambda s: s.command(5), TypeError, "command: found integer `5`, expected a string"),
+        (lambda s: s.wait("1"), TypeError, "expected a number of seconds"),
+        (lambda s: s.wait(float("inf")), ValueError, "found inf seconds"),
+        (lambda s: p4jet.Switch(s.program, queues=-1), ValueError, "queues -1: expected the number of output queues"),
+        (lambda s: p4jet.Switch(s.program, queues="2"), TypeError, "queues: found '2'"),
+    ],
+)
+def test_wrong_arguments_are_type_errors_or_value_errors(call: Any, kind: "type[Exception]", expected: str, l2: p4jet.Switch) -> None:
+    with pytest.raises(kind, match=expected) as caught:
+        call(l2)
+    assert " at line 1 column" not in str(caught.value)
+
+
+def packet() -> Any:
+    from scapy.layers.l2 import Ether
+
+    return Ether(dst=H2, src=H2)
+
+
+def test_numbers_of_numpy_are_numbers(l2: p4jet.Switch) -> None:
+    import numpy
+
+    l2.table("forward").insert([H2], "set_dest", port=numpy.int64(2))
+    l2.set_multicast_group(1, [numpy.int64(1)])  # type: ignore[list-item]
+    assert l2.multicast_groups() == {1: [(1, 0)]}
+    assert l2.send(FRAME, numpy.int64(1))[0].port == 2  # type: ignore[arg-type]
+    assert len(l2.send_many([FRAME] * 3, numpy.array([1, 2, 3]))) == 3
 
 
 def test_packet_tests() -> None:

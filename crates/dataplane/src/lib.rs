@@ -71,4 +71,4 @@ pub use run_error::RunError;
 pub use running::{NewPort, PORTS_MAX, PortInfo, RunOptions, Running};
 pub use switch::{EngineKind, Switch, WORKERS_MAX};
 pub use watch::{BytePattern, Verdict};
-pub use worker::Worker;
+pub use worker::{FRAME_MAX, Worker};

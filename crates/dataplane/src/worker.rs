@@ -27,8 +27,8 @@ use std::time::Duration;
 
 /// See [`Worker::copies_per_round`].
 const COPIES_PER_ROUND: usize = 512;
-/// Longest frame that [`Worker::process_one`] accepts.
-const FRAME_MAX: usize = 65_535;
+/// Longest frame in bytes that [`Worker::process_one`] accepts.
+pub const FRAME_MAX: usize = 65_535;
 /// Maximum number of packets that the interpreter processes before the packet loop looks at its mailbox again: each may take
 /// a second.
 const INTERPRETED_MAX: usize = 1;

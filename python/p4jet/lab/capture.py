@@ -10,7 +10,7 @@ from pathlib import Path
 from .errors import LabError
 from .network import Node
 
-FRAME_MAX = 1 << 17
+SNAPLEN = 1 << 17
 """Bytes; a kernel that leaves segmentation to the interface hands over 64 KiB and headers."""
 SO_TIMESTAMPNS = 35
 SOL_PACKET, PACKET_STATISTICS, PACKET_AUXDATA = 263, 6, 8
@@ -32,12 +32,12 @@ def capture(node: Node, port: int, file: Path, *, count: int | None = None, seco
         try:
             with open(file, "wb") as out:
                 # pcap with nanoseconds, Ethernet.
-                out.write(struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, FRAME_MAX, 1))
+                out.write(struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, SNAPLEN, 1))
                 out.flush()
                 while (count is None or captured < count) and (end is None or time.monotonic() < end):
                     frames.settimeout(0.2 if end is None else min(0.2, max(0.001, end - time.monotonic())))
                     try:
-                        frame, details, _, _ = frames.recvmsg(FRAME_MAX, 256)
+                        frame, details, _, _ = frames.recvmsg(SNAPLEN, 256)
                     except TimeoutError:
                         out.flush()
                         continue

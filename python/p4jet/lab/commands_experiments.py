@@ -9,10 +9,10 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from . import compare, compare_report, gateway_workload, scale, study_reports, sweep, update
 from .dut import Bed, available, processors
@@ -21,6 +21,10 @@ from .rules import COUNT_MAX, KINDS
 from .runner import Experiment, execute
 from .store import Store, default_path
 from .tester import SIZE_MAX, SIZE_MIN, p4jet_binary
+
+Options = TypeVar("Options", compare.Options, scale.Options, update.Options, sweep.Options)
+Place = TypeVar("Place")
+"""What an experiment runs in: networks, or a folder."""
 
 
 def register(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -185,13 +189,27 @@ def _workspace(out: Path) -> Iterator[Path]:
 
 
 def _run(
-    arguments: argparse.Namespace, experiment: Experiment, report: Callable[[Store, int], tuple[Path, Path]]
+    arguments: argparse.Namespace,
+    options: Options,
+    *,
+    quick: Callable[[Options], Options],
+    bed: Callable[[Options, Path], AbstractContextManager[Place]],
+    experiment: Callable[[Options, Place], Experiment],
+    report: Callable[[Store, int, Options], tuple[Path, Path]],
 ) -> int:
-    """Executes an experiment, writes its report and returns the exit status: 1 if a run failed."""
-    with Store(arguments.store) as store:
+    """Executes an experiment, writes its report and returns the exit status: 1 if a run failed.
+
+    `quick` reduces the options for `--quick`. `bed` gives what `experiment` needs, in a folder that exists as long.
+    """
+    if arguments.quick:
+        options = quick(options)
+    options = replace(options, **_given(arguments, "repetitions"))
+    with _workspace(arguments.out) as folder, bed(options, folder) as place, Store(arguments.store) as store:
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            session = execute(experiment, store, resume=not arguments.new, progress=_progress, logs=arguments.out / "logs")
+            session = execute(
+                experiment(options, place), store, resume=not arguments.new, progress=_progress, logs=arguments.out / "logs"
+            )
         except KeyboardInterrupt:
             print("interrupted; the finished runs are stored, and the same command continues", file=sys.stderr)
             return 130
@@ -201,7 +219,7 @@ def _run(
         if not about["ok"]:
             reasons = dict.fromkeys(row["reason"] for row in store.rows(session=session))
             raise LabError("no run succeeded:\n" + "\n".join(reasons))
-        for path in report(store, session):
+        for path in report(store, session, options):
             print(f"wrote {path}")
         print(f"session {session} in {store.path}: {about['ok']} runs succeeded, {about['failed']} failed")
         return 1 if about["failed"] else 0
@@ -213,22 +231,25 @@ def _progress(line: str) -> None:
         print(line, flush=True)
 
 
+def _bed(links: int) -> Callable[[Any, Path], Bed]:
+    """Returns what makes the networks of an experiment whose tester has so many links to the switch."""
+    return lambda options, folder: Bed(folder, switch_cpu=options.switch_cpu, tester_cpu=options.tester_cpu, links=links)
+
+
 def _compare(arguments: argparse.Namespace) -> int:
     switches, skipped, switch_cpu, tester_cpu = _chosen(arguments, arguments.function.partition("-in")[0].partition("-out")[0])
     options = compare.Options(
         switches, arguments.function, seconds=arguments.seconds, latency_rate=arguments.latency_rate, clients=arguments.clients, flows=arguments.flows,
         switch_cpu=switch_cpu, tester_cpu=tester_cpu, **_given(arguments, "sizes"),
     )  # fmt: skip
-    if arguments.quick:
-        options = options.quick()
-    options = replace(options, **_given(arguments, "repetitions"))
-    with _workspace(arguments.out) as folder:
-        with compare.bed(options, folder) as bed:
-            return _run(
-                arguments,
-                compare.experiment(options, bed),
-                lambda store, session: compare_report.write(store, session, options, skipped, arguments.out),
-            )
+    return _run(
+        arguments,
+        options,
+        quick=compare.Options.quick,
+        bed=compare.bed,
+        experiment=compare.experiment,
+        report=lambda store, session, options: compare_report.write(store, session, options, skipped, arguments.out),
+    )
 
 
 def _scale(arguments: argparse.Namespace) -> int:
@@ -237,16 +258,14 @@ def _scale(arguments: argparse.Namespace) -> int:
         switches, size=arguments.size, rules_max=arguments.rules_max, seconds=arguments.seconds, switch_cpu=switch_cpu,
         tester_cpu=tester_cpu, **_given(arguments, "kinds"),
     )  # fmt: skip
-    if arguments.quick:
-        options = replace(options, rules_max=min(options.rules_max, 16_384), repetitions=2, seconds=0.3)
-    options = replace(options, **_given(arguments, "repetitions"))
-    with _workspace(arguments.out) as folder:
-        with Bed(folder, switch_cpu=switch_cpu, tester_cpu=tester_cpu, links=2) as bed:
-            return _run(
-                arguments,
-                scale.experiment(options, bed),
-                lambda store, session: study_reports.scale(store, session, options, skipped, arguments.out),
-            )
+    return _run(
+        arguments,
+        options,
+        quick=lambda options: replace(options, rules_max=min(options.rules_max, 16_384), repetitions=2, seconds=0.3),
+        bed=_bed(2),
+        experiment=scale.experiment,
+        report=lambda store, session, options: study_reports.scale(store, session, options, skipped, arguments.out),
+    )
 
 
 def _update(arguments: argparse.Namespace) -> int:
@@ -254,16 +273,14 @@ def _update(arguments: argparse.Namespace) -> int:
     options = update.Options(
         switches, switch_cpu=switch_cpu, tester_cpu=tester_cpu, **_given(arguments, "kinds", "sizes", "rates")
     )
-    if arguments.quick:
-        options = replace(options, sizes=options.sizes[:1], rates=options.rates[:1], repetitions=1)
-    options = replace(options, **_given(arguments, "repetitions"))
-    with _workspace(arguments.out) as folder:
-        with Bed(folder, switch_cpu=switch_cpu, tester_cpu=tester_cpu, links=3) as bed:
-            return _run(
-                arguments,
-                update.experiment(options, bed),
-                lambda store, session: study_reports.update(store, session, options, skipped, arguments.out),
-            )
+    return _run(
+        arguments,
+        options,
+        quick=lambda options: replace(options, sizes=options.sizes[:1], rates=options.rates[:1], repetitions=1),
+        bed=_bed(3),
+        experiment=update.experiment,
+        report=lambda store, session, options: study_reports.update(store, session, options, skipped, arguments.out),
+    )
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
@@ -272,16 +289,19 @@ def _sweep(arguments: argparse.Namespace) -> int:
         seconds=arguments.seconds, full=arguments.full, programs=arguments.programs, peers=dict(arguments.peer),
         **_given(arguments, "workloads", "entries", "sizes", "cores"),
     )  # fmt: skip
-    if arguments.quick:
-        quick_entries = [count for count in options.entries if count <= 10_000] or list(options.entries)[:1]
-        options = replace(options, entries=quick_entries, sizes=list(options.sizes)[::3], repetitions=2, seconds=0.1)
-    options = replace(options, **_given(arguments, "repetitions"))
-    with _workspace(arguments.out) as folder:
-        return _run(
-            arguments,
-            sweep.experiment(options, folder),
-            lambda store, session: study_reports.sweep(store, session, options, arguments.out),
-        )
+
+    def quick(options: sweep.Options) -> sweep.Options:
+        entries = [count for count in options.entries if count <= 10_000] or list(options.entries)[:1]
+        return replace(options, entries=entries, sizes=list(options.sizes)[::3], repetitions=2, seconds=0.1)
+
+    return _run(
+        arguments,
+        options,
+        quick=quick,
+        bed=lambda _, folder: nullcontext(folder),
+        experiment=sweep.experiment,
+        report=lambda store, session, options: study_reports.sweep(store, session, options, arguments.out),
+    )
 
 
 def _workload(arguments: argparse.Namespace) -> int:

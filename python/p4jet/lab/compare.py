@@ -15,6 +15,7 @@ from . import gateway_workload, probe
 from .dut import CABLE, Bed, DeviceUnderTest
 from .errors import LabError
 from .runner import Experiment, Run
+from .store import LIMITED, MODELLED, both_qualities
 from .switches import SwitchType
 from .tester import DST, SRC, Measurement, Tester, Trace
 from .thesis import FRAMING
@@ -164,14 +165,14 @@ def point(run: Run, dut: DeviceUnderTest, tester: Tester, trace: Trace, options:
     run.metric("check_lost", checked.lost, "frames")
     dut.warm_up(tester, trace)
     full = tester.measure(trace, options.seconds)
-    quality = "limited by the generator" if full.is_limited else "measured"
+    quality = LIMITED if full.is_limited else "measured"
     run.metric("offered_rate", full.offered_pps / 1e3, "kpps")
     run.metric("received_rate", full.received_pps / 1e3, "kpps", quality)
     run.metric("loss", 100 * full.loss, "%", quality)
     run.metric("refused", 100 * full.refused / max(full.sent, 1), "%")
     # No wire carries the framing.
-    run.metric("offered", full.offered(FRAMING) / 1e9, "Gbit/s", "modelled")
-    run.metric("throughput", full.throughput(FRAMING) / 1e9, "Gbit/s", quality if full.is_limited else "modelled")
+    run.metric("offered", full.offered(FRAMING) / 1e9, "Gbit/s", MODELLED)
+    run.metric("throughput", full.throughput(FRAMING) / 1e9, "Gbit/s", both_qualities(MODELLED, quality))
     run.metric("throughput_of_frames", full.throughput() / 1e9, "Gbit/s", quality)
     low = tester.sample(trace, max(SECONDS_MIN, 0.5 * options.seconds), options.latency_rate)
     latency(run, "latency", low)

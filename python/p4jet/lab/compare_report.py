@@ -11,7 +11,7 @@ from .compare import GATEWAY_ENTRIES, GATEWAY_PACKETS, STATISTICS, TUNNEL, Optio
 from .dut import CABLE, WARM_UP_SECONDS, is_root, title
 from .report import Report, one_line
 from .runner import describe
-from .store import Metric, Row, Store
+from .store import LIMITED, Metric, Row, Store
 from .switches import types
 from .thesis import FRAMING, Mirror, mirrors, published
 
@@ -55,7 +55,7 @@ ROWS = (
 )
 
 
-LIMITED = (
+LIMITED_NOTE = (
     "\\* marks what was **limited by the generator**: at least 99 % of the offered frames came back at full speed, so the switch may be "
     "faster. \\*1/3 means that this was so in one run of three."
 )
@@ -63,7 +63,7 @@ LIMITED = (
 
 def limited(metrics: Sequence[Metric]) -> int:
     """Returns the number of figures that the generator limited."""
-    return sum(metric.quality == "limited by the generator" for metric in metrics)
+    return sum(LIMITED in metric.quality for metric in metrics)
 
 
 def limited_mark(metrics: Sequence[Metric]) -> str:
@@ -285,7 +285,7 @@ def _method(report: Report, options: Options) -> None:
         f"wire would carry at the measured rate of frames, with {FRAMING} bytes of framing for each (preamble 8, gap 12, frame check "
         f"sequence 4). The kernel takes the times for latencies: when a frame is given to the "
         f"tester's interface, and when one arrives there. So they exclude the tester's programs.\n\n"
-        f"Everything else is measured. {LIMITED} Cells are means of the repetitions, with their range."
+        f"Everything else is measured. {LIMITED_NOTE} Cells are means of the repetitions, with their range."
     )
 
 

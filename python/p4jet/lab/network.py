@@ -443,6 +443,7 @@ class Lab:
             if why is not None:
                 faults.append(f"{name} cannot be of type {switch.type}: {why}")
             self._switches[name] = kind(self._nodes[name], switch, folder or Path())
+            self._switches[name].take_function(topology)
         self._servers = {name: switch.p4runtime for name, switch in self._switches.items() if switch.p4runtime is not None}
         for name, address in self._servers.items():
             first = next(other for other, its in self._servers.items() if its == address)
@@ -484,6 +485,10 @@ class Lab:
         """Creates the namespaces and links, starts the switches and runs the hosts' commands. Raises :class:`LabError`."""
         if self._agent is not None:
             raise LabError(f"network {self.topology.name} is already up")
+        lacking = [(name, switch.lacks()) for name, switch in self._switches.items()]
+        if any(why for _, why in lacking):
+            lines = [f"switches.{name}, type {self.topology.switches[name].type}: {why}" for name, why in lacking if why]
+            raise LabError("\n".join(lines))
         try:
             self._create()
             self._connect()

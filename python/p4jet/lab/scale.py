@@ -17,6 +17,7 @@ from .dut import CABLE, Bed, DeviceUnderTest
 from .errors import LabError
 from .rules import Rules
 from .runner import Experiment, Run
+from .store import LIMITED, MODELLED, both_qualities
 from .switches import SwitchType, types
 from .tester import DST, SRC, Tester, Trace
 from .thesis import FRAMING
@@ -132,7 +133,7 @@ def point(run: Run, dut: DeviceUnderTest, tester: Tester, rules: Rules, flows: i
     trace = Trace(dut.folder / "scale.pcap", options.size, clients=flows).write(rules.addresses()[places])
     dut.warm_up(tester, trace)
     full = tester.measure(trace, options.seconds)
-    quality = "limited by the generator" if full.is_limited else "measured"
+    quality = LIMITED if full.is_limited else "measured"
     run.metric("rules", rules.count, "rules")
     run.metric("flows", flows, "flows")
     run.metric("received_rate", full.received_pps / 1e3, "kpps", quality)
@@ -140,6 +141,6 @@ def point(run: Run, dut: DeviceUnderTest, tester: Tester, rules: Rules, flows: i
     run.metric("loss", 100 * full.loss, "%", quality)
     run.metric("refused", 100 * full.refused / max(full.sent, 1), "%")
     # No wire carries the framing.
-    run.metric("throughput", full.throughput(FRAMING) / 1e9, "Gbit/s", quality if full.is_limited else "modelled")
+    run.metric("throughput", full.throughput(FRAMING) / 1e9, "Gbit/s", both_qualities(MODELLED, quality))
     latency(run, "latency", tester.sample(trace, options.seconds, options.latency_rate))
     trace.path.unlink()

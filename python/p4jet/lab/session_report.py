@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -30,9 +31,17 @@ def summary(rows: Sequence[Row]) -> tuple[list[str], list[list[object]]]:
         table.append([
             *(text_of(row["values"].get(variable, "")) for variable in variables), name, unit, stats.mean(values),
             f"{cell_text(interval[0])} to {cell_text(interval[1])}" if interval is not None else "(one run)",
-            min(values), max(values), len(values), ", ".join(dict.fromkeys(metric.quality for metric in metrics)),
+            min(values), max(values), len(values), _qualities(metrics),
         ])  # fmt: skip
     return [*variables, "metric", "unit", "mean", "95 % interval", "min", "max", "runs", "quality"], table
+
+
+def _qualities(metrics: Sequence[Metric]) -> str:
+    """Returns the quality of values; if they have several, each with its number of runs."""
+    counts = Counter(metric.quality for metric in metrics)
+    if len(counts) == 1:
+        return metrics[0].quality
+    return "; ".join(f"{quality} ({count} of {len(metrics)})" for quality, count in counts.items())
 
 
 def write(store: Store, session: int, folder: Path) -> tuple[Path, Path]:
@@ -46,7 +55,7 @@ def write(store: Store, session: int, folder: Path) -> tuple[Path, Path]:
     report.heading("Results")
     report.text(
         "Means over the repetitions, with 95 % confidence intervals by Student's t. Quality says whether a value was measured, "
-        "modelled, or limited by the generator instead of the switch. Dots in plots are single runs, bars 95 % intervals."
+        "modelled, limited by the generator instead of the switch, or both. Dots in plots are single runs, bars 95 % intervals."
     )
     report.table(*summary(rows))
     folder.mkdir(parents=True, exist_ok=True)

@@ -73,8 +73,15 @@ CREATE TABLE samples (
 """
 # `point` is what `key` returns for `values`, which are in the order of the experiment. `doubles`: IEEE 754 binary64, little-endian.
 
-QUALITIES = ("measured", "modelled", "limited by the generator")
-"""What a value can be: the switch's own measured figure; computed from a model; or the generator's limit, not the switch's."""
+MODELLED, LIMITED = "modelled", "limited by the generator"
+QUALITIES = ("measured", MODELLED, LIMITED, f"{MODELLED}, {LIMITED}")
+"""What a value can be: the switch's own measured figure; computed from a model; the generator's limit, not the switch's; or both."""
+
+
+def both_qualities(*qualities: str) -> str:
+    """Returns the quality of a value that comes from values of these qualities: what limits one of them limits it, too."""
+    found = [part for part in (MODELLED, LIMITED) if any(part in quality for quality in qualities)]
+    return ", ".join(found) or QUALITIES[0]
 
 
 @dataclass(frozen=True)
@@ -148,7 +155,7 @@ class Comparison:
     a: Sequence[float]
     b: Sequence[float]
     quality: str
-    """The lower quality of the two sides: see :data:`QUALITIES`."""
+    """That of both sides together: see :func:`both_qualities`."""
     sessions: tuple[frozenset[int], frozenset[int]]
     """The sessions that A and B come from."""
     difference: stats.Difference
@@ -578,7 +585,7 @@ class Store:
                 of, point, name, unit = group
                 metrics = grouped[0][group], grouped[1][group]
                 left, right = ([metric.value for _, metric in side] for side in metrics)
-                quality = max((metric.quality for side in metrics for _, metric in side), key=QUALITIES.index)
+                quality = both_qualities(*(metric.quality for side in metrics for _, metric in side))
                 sessions = (frozenset(session for session, _ in metrics[0]), frozenset(session for session, _ in metrics[1]))
                 result.append(
                     Comparison(of, points[point], name, unit, left, right, quality, sessions, stats.difference(left, right))

@@ -9,7 +9,7 @@ from . import plots, stats
 from . import scale as scale_experiment
 from . import sweep as sweep_experiment
 from . import update as update_experiment
-from .compare_report import LIMITED, disturbances, left_out, limited_mark
+from .compare_report import LIMITED_NOTE, disturbances, left_out, limited_mark
 from .dut import CABLE, title
 from .report import Report
 from .store import Row, Store
@@ -74,7 +74,7 @@ def scale(
         f"from {options.rules_max:,}: the switch must start, and forward frames to its first, middle and last rule.\n\n"
         f"Frames have {options.size} bytes without frame check sequence. Rates at full speed for {options.seconds:g} s; latencies at "
         f"{options.latency_rate:,.0f} frames per second, by the kernel's time stamps at the tester's interfaces. Tester and switch have "
-        f"a processor each. {options.repetitions} repetitions; cells have means and ranges. {LIMITED} The noise floor is a "
+        f"a processor each. {options.repetitions} repetitions; cells have means and ranges. {LIMITED_NOTE} The noise floor is a "
         f"plain veth pair: the generator's ceiling, and the latency that the tester measures for nothing."
     )
     report.heading("Operable rules")

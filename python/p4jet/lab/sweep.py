@@ -15,6 +15,7 @@ from typing import Any
 from . import gateway_workload
 from .errors import LabError
 from .runner import Experiment, Run
+from .store import MODELLED
 from .switches.p4jet import programs_folder
 from .tester import p4jet_binary
 
@@ -101,14 +102,14 @@ def experiment(options: Options, folder: Path) -> Experiment:
         if run.values["switch"] != P4JET:
             mpps = peer(run, options.peers[str(run.values["switch"])], commands, capture, options.seconds)
             run.metric("rate", mpps, "Mpps")
-            run.metric("wire_rate", mpps * 8 * (max(size, workload.size_min) + FRAMING) / 1e3, "Gbit/s", "modelled")
+            run.metric("wire_rate", mpps * 8 * (max(size, workload.size_min) + FRAMING) / 1e3, "Gbit/s", MODELLED)
             return
         source = programs / workload.program / f"{workload.program}.p4"
         report = bench(run, source, commands, capture, options.seconds, cores)
         if report["drops"]:
             raise LabError(f"{report['drops']} of {report['packets']} packets were dropped, expected none")
         run.metric("rate", report["mpps"], "Mpps")
-        run.metric("wire_rate", report["mpps"] * 8 * (max(size, workload.size_min) + FRAMING) / 1e3, "Gbit/s", "modelled")
+        run.metric("wire_rate", report["mpps"] * 8 * (max(size, workload.size_min) + FRAMING) / 1e3, "Gbit/s", MODELLED)
         run.metric("memory", report["memory_bytes"] / 2**20, "MiB")
         run.metric("load_time", report["load_ms"] / 1e3, "s")
 

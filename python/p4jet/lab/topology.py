@@ -24,6 +24,8 @@ else:
 End = tuple[str, "int | None"]
 """A node and its port; ``None`` stands for the lowest free port, from 0 at hosts and from 1 at switches."""
 
+FUNCTIONS = ("mac-mirror", "forward")
+"""What a file can ask of a switch without a program; types declare in `functions` which of them they have."""
 PORT_MAX = 510
 """v1model's port 511 drops."""
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,19}")
@@ -71,6 +73,11 @@ class Switch:
     """Options of the type; for p4jet those of `p4jet run`: ``{"cores": 2, "no-adapt": True}``."""
     cpu: int | None = None
     """The processor for all work of the switch, including that of the kernel."""
+    function: str | None = None
+    """What it does instead of running a program: ``forward`` from port to port, in both directions, or ``mac-mirror``: it sends
+    frames to 02:00:00:00:00:02 back to the host at the port."""
+    ports: list[int] = field(default_factory=list)
+    """Of the function: pairs for ``forward``, ``[1, 2, 3, 4]`` joins 1 with 2 and 3 with 4; empty: all ports."""
 
 
 @dataclass
@@ -163,11 +170,13 @@ class Topology:
         runtime: str | Path | None = None,
         options: Mapping[str, object] | None = None,
         cpu: int | None = None,
+        function: str | None = None,
+        ports: Iterable[int] = (),
     ) -> Switch:
         """Adds a switch and returns it; see :class:`Switch`."""
         self._check_new(name)
         files = [None if file is None else Path(file) for file in (program, commands, runtime)]
-        self.switches[name] = Switch(name, type, files[0], files[1], files[2], dict(options or {}), cpu)
+        self.switches[name] = Switch(name, type, files[0], files[1], files[2], dict(options or {}), cpu, function, list(ports))
         return self.switches[name]
 
     def add_link(
@@ -214,6 +223,11 @@ class Topology:
                     found[name][port] = link
         return found
 
+    def peer(self, name: str, port: int) -> End:
+        """Returns the other end of the link at a port."""
+        link = self.ports()[name][port]
+        return link.other if link.one == (name, port) else link.one
+
     def mac(self, host: str, port: int = 0) -> str:
         """Returns the MAC address of a host's port."""
         given = self.hosts[host].mac
@@ -248,6 +262,8 @@ class Topology:
         for switch in self.switches.values():
             if switch.type not in types():
                 faults.append(f"switches.{switch.name}.type: unknown type {switch.type!r}; there are: {', '.join(types())}")
+            else:
+                faults.extend(types()[switch.type].faults(switch, self))
             for what, file in (("program", switch.program), ("commands", switch.commands), ("runtime", switch.runtime)):
                 if file is not None and not file.is_file():
                     faults.append(f"switches.{switch.name}.{what}: there is no file {file}")
@@ -431,6 +447,12 @@ def _number(value: object) -> int:
     return value
 
 
+def _numbers(value: object) -> list[int]:
+    if not isinstance(value, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in value):
+        raise ValueError(f"found {value!r}; expected a list of whole numbers")
+    return value
+
+
 def _truth(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"found {value!r}; expected true or false")
@@ -472,6 +494,7 @@ def _from_toml(path: Path, document: dict[str, Any]) -> Topology:
     for name, table in root.get("switches", {}).items():
         keys_switch: dict[str, Callable[[Any], Any]] = {
             "type": _text, "program": file, "commands": file, "runtime": file, "options": _table, "cpu": _number,
+            "function": _text, "ports": _numbers,
         }
         if name in topology.hosts:
             topology._faults.append(f"switches.{name}: a host has this name, too; nodes need different names")

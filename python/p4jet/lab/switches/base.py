@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from ..errors import LabError
 from ..network import Node, Process
-from ..rules import Rules
-from ..topology import Switch
+from ..options import Check
+from ..rules import SWITCH_MAC, Rules
+from ..topology import FUNCTIONS, Switch, Topology
+
+NO_FUNCTION = 'it does nothing until it is told: set function = "forward" or "mac-mirror" in the file, or call forward() or mac_mirror()'
 
 
 class SwitchType:
@@ -39,8 +42,8 @@ class SwitchType:
     """Whether `forward` takes only frames to the MAC address of the port, and replaces both addresses."""
     emulates_links: ClassVar[bool] = False
     """Whether the switch itself delays, loses and limits what it sends (:attr:`Node.links`)."""
-    options: ClassVar[frozenset[str] | None] = frozenset()
-    """The keys that `options` of a topology may have; ``None``: the program checks them."""
+    options: ClassVar[Mapping[str, Check]] = {}
+    """The keys that `options` of a topology may have, each with the check of its value."""
 
     def __init__(self, node: Node, spec: Switch, folder: Path) -> None:
         self.node = node
@@ -54,13 +57,6 @@ class SwitchType:
         self.gateway_entries: tuple[str, Path] | None = None
         """Direction and runtime commands of :meth:`gateway`."""
         self.processes: list[Process] = []
-        if self.options is not None:
-            for option in spec.options:
-                if option not in self.options:
-                    have = ", ".join(sorted(self.options)) or "none"
-                    raise LabError(f"switches.{spec.name}.options: type {self.name} has no option {option!r}; there are: {have}")
-        if "p4" not in self.functions and (spec.program or spec.commands or spec.runtime):
-            raise LabError(f"switches.{spec.name}: type {self.name} runs no P4 programs and takes no runtime commands")
 
     @classmethod
     def missing(cls) -> str | None:
@@ -71,6 +67,69 @@ class SwitchType:
     def version(cls) -> str:
         """Returns the version, such as ``ovs-vswitchd 3.1.0``. Call it only if nothing is missing."""
         raise NotImplementedError
+
+    @classmethod
+    def faults(cls, spec: Switch, topology: Topology) -> list[str]:
+        """Returns what is wrong with a switch of this type in a topology: options, function, ports. A subclass adds to it."""
+        from . import types
+
+        where = f"switches.{spec.name}"
+        found = []
+        for option, value in spec.options.items():
+            if option not in cls.options:
+                have = ", ".join(sorted(cls.options)) or "none"
+                others = ", ".join(name for name, kind in types().items() if option in kind.options)
+                more = f"; types with it: {others}" if others else ""
+                found.append(f"{where}.options: type {cls.name} has no option {option!r}; there are: {have}{more}")
+                continue
+            try:
+                cls.options[option](value)
+            except ValueError as error:
+                found.append(f"{where}.options.{option}: {error}")
+        if "p4" not in cls.functions and (spec.program or spec.commands or spec.runtime):
+            found.append(f"{where}: type {cls.name} runs no P4 programs and takes no runtime commands")
+        return [*found, *(f"{where}.{fault}" for fault in cls._faults_of_function(spec, topology))]
+
+    @classmethod
+    def _faults_of_function(cls, spec: Switch, topology: Topology) -> Iterator[str]:
+        if spec.function is None:
+            if spec.ports:
+                yield "ports: it has ports but no function; expected function = \"mac-mirror\" or \"forward\""
+            return
+        can = [function for function in FUNCTIONS if function in cls.functions]
+        if spec.function not in can:
+            yield f"function: found {spec.function!r}; type {cls.name} has: {', '.join(can) or 'none of ' + ', '.join(FUNCTIONS)}"
+            return
+        if spec.program or spec.commands or spec.runtime:
+            yield "function: found a function and a program or runtime commands; expected one of both"
+        links = topology.ports()[spec.name]
+        ports = spec.ports or sorted(links)
+        have = ", ".join(map(str, sorted(links))) or "none"
+        for port in ports:
+            if port not in links:
+                yield f"ports: port {port} has no link; ports with links: {have}"
+            elif spec.function == "mac-mirror" and topology.peer(spec.name, port)[0] not in topology.hosts:
+                yield f"ports: no host is at port {port}, so a mirror has nobody to answer; name the ports with hosts"
+        if len(set(ports)) < len(ports):
+            yield f"ports: found {ports}; expected each port once"
+        elif spec.function == "forward" and (len(ports) % 2 or (not spec.ports and len(ports) != 2)):
+            yield f"ports: found {ports}; expected pairs of ports, such as [1, 2] or [1, 2, 3, 4]; ports with links: {have}"
+
+    def take_function(self, topology: Topology) -> None:
+        """Notes the function that the topology gives to this switch."""
+        ports = self.spec.ports or sorted(self.node.interfaces)
+        if self.spec.function == "mac-mirror":
+            for port in ports:
+                host, host_port = topology.peer(self.spec.name, port)
+                self.mac_mirror(port, SWITCH_MAC, topology.mac(host, host_port or 0))
+        elif self.spec.function == "forward":
+            for one, other in zip(ports[::2], ports[1::2]):
+                self.forward(one, other)
+                self.forward(other, one)
+
+    def lacks(self) -> str | None:
+        """Returns what has to be said about this switch before it can start, or ``None``."""
+        return None
 
     def start(self) -> None:
         """Starts the switch and returns once it forwards. Raises :class:`LabError`."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from ..errors import LabError
 from ..network import Process
+from ..options import address, texts, whole
 from .base import SwitchType, find, first_line
 from .p4jet import PROGRAMS
 
@@ -18,20 +19,19 @@ START_SECONDS = 20.0
 class Bmv2(SwitchType):
     """The program is P4 text, which p4c compiles, or p4c's JSON.
 
-    Options: ``device-id``, ``cpu-port``, ``queues`` (of each port), ``p4runtime`` (the address of simple_switch_grpc's server), and
-    ``arguments``, a list to which the command line ends.
+    Options: ``device-id``, ``queues`` (of each port), and ``arguments``, a list with which the command line ends; those of
+    simple_switch_grpc also ``p4runtime``, the address of its server, and ``cpu-port``.
     """
 
     name = "bmv2"
     title = "bmv2 simple_switch"
     order = 10
     functions = frozenset({"mac-mirror", "forward", "l2", "l3", "p4"})
-    options = frozenset({"arguments", "cpu-port", "device-id", "p4runtime", "queues"})
+    options = {"arguments": texts(), "device-id": whole(0, 2**64 - 1), "queues": whole(1, 8)}
     program: ClassVar[str] = "simple_switch"
     client: ClassVar[str] = "simple_switch_CLI"
     compiler: ClassVar[str] = "p4c-bm2-ss"
     mirror: ClassVar[str] = "mac_mirror.p4"
-    is_grpc: ClassVar[bool] = False
 
     @classmethod
     def missing(cls) -> str | None:
@@ -50,11 +50,7 @@ class Bmv2(SwitchType):
     @property
     def p4runtime(self) -> str | None:
         value = self.spec.options.get("p4runtime")
-        if value is None:
-            return None
-        if not self.is_grpc:
-            raise LabError(f"switches.{self.spec.name}: {self.program} has no P4Runtime server; use the type bmv2-grpc")
-        return str(value)
+        return None if value is None else str(value)
 
     def start(self) -> None:
         program, commands = self.spec.program, []
@@ -83,12 +79,11 @@ class Bmv2(SwitchType):
             argv += ["--priority-queues", str(options["queues"])]
         if self.p4runtime is not None:
             argv += ["--grpc-server-addr", self.p4runtime]
-        if self.is_grpc and "cpu-port" in options:
+        if "cpu-port" in options:
             argv += ["--cpu-port", str(options["cpu-port"])]
         arguments = options.get("arguments", [])
-        if not isinstance(arguments, list):
-            raise LabError(f"switches.{self.spec.name}.options.arguments: found {arguments!r}; expected a list of strings")
-        argv += map(str, arguments)
+        assert isinstance(arguments, list)
+        argv += arguments
         process = self.spawn(argv if argv[-1] != "--" else argv[:-1])
         self._command("".join(commands), process)
 
@@ -120,8 +115,8 @@ class Bmv2Grpc(Bmv2):
     name = "bmv2-grpc"
     title = "bmv2 simple_switch_grpc"
     order = 11
+    options = {**Bmv2.options, "p4runtime": address, "cpu-port": whole(1, 2**32 - 1)}
     program = "simple_switch_grpc"
-    is_grpc = True
 
 
 class Bmv2Psa(Bmv2):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 
 from ..errors import LabError
+from ..topology import Switch, Topology
 from .base import SwitchType
 
 
@@ -23,6 +24,13 @@ class Bridge(SwitchType):
     @classmethod
     def version(cls) -> str:
         return f"Linux {platform.release()}"
+
+    @classmethod
+    def faults(cls, spec: Switch, topology: Topology) -> list[str]:
+        found = super().faults(spec, topology)
+        if spec.function == "forward" and (count := len(topology.ports()[spec.name])) > 2:
+            found.append(f"switches.{spec.name}.function: a bridge forwards from port to port only if it has two; it has {count}")
+        return found
 
     def start(self) -> None:
         if self.forwards and len(self.node.interfaces) != 2:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ..errors import LabError
 from ..network import Node
+from ..options import texts
 from ..rules import SWITCH_MAC, TESTER_MAC
-from ..topology import Switch
+from ..topology import Switch, Topology
 from .base import SwitchType
 
 
@@ -26,7 +27,7 @@ class LinuxForwarding(SwitchType):
     functions = frozenset({"mac-mirror", "forward", "l3", "rules"})
     rule_kinds = frozenset({"exact", "lpm"})
     is_router = True
-    options = frozenset({"addresses", "routes"})
+    options = {"addresses": texts(lambda text: _address(text)), "routes": texts(lambda text: _route(text))}
 
     def __init__(self, node: Node, spec: Switch, folder: Path) -> None:
         super().__init__(node, spec, folder)
@@ -41,6 +42,23 @@ class LinuxForwarding(SwitchType):
     def version(cls) -> str:
         return f"Linux {platform.release()}"
 
+    @classmethod
+    def faults(cls, spec: Switch, topology: Topology) -> list[str]:
+        found = super().faults(spec, topology)
+        where = f"switches.{spec.name}"
+        links = topology.ports()[spec.name]
+        have = ", ".join(map(str, sorted(links))) or "none"
+        if not found:
+            for text in _texts(spec, "addresses"):
+                port = _address(text)[0]
+                if port not in links:
+                    found.append(f"{where}.options.addresses: {text} is for port {port}, which has no link; ports with links: {have}")
+        if spec.function == "forward":
+            for port in spec.ports or links:
+                if port in links and links[port].describe():
+                    found.append(f"{where}.function: forward needs a link without delay, jitter, loss and rate at port {port}")
+        return found
+
     def start(self) -> None:
         node = self.node
         node.write("/proc/sys/net/ipv4/ip_forward", 1)
@@ -48,13 +66,10 @@ class LinuxForwarding(SwitchType):
             # What it forwards may come from where no route leads, and leave where it came from.
             for setting in ("rp_filter", "send_redirects"):
                 node.write(f"/proc/sys/net/ipv4/conf/{interface}/{setting}", 0)
-        for port, address in self._addresses():
+        for port, address in map(_address, _texts(self.spec, "addresses")):
             node.netlink("addr", "replace", index=node.interface(port), address=str(address.ip), prefixlen=address.network.prefixlen)
-        for text in self._texts("routes"):
-            prefix, via, hop = text.partition(" via ")
-            if not via:
-                raise LabError(f"{self.spec.name}: found route {text!r}; expected PREFIX via ADDRESS")
-            node.netlink("route", "replace", dst=prefix, gateway=hop)
+        for prefix, gateway in map(_route, _texts(self.spec, "routes")):
+            node.netlink("route", "replace", dst=str(prefix), gateway=str(gateway))
         for port, dst, src in self.mirrors:
             node.netlink("link", "set", index=node.interface(port), address=dst)
             self._lead(port, port, src)
@@ -98,23 +113,34 @@ class LinuxForwarding(SwitchType):
         self.node.netlink("rule", "add", iifname=self.node.interface(one), table=table, priority=table)
         self.led.append(table)
 
-    def _addresses(self) -> list[tuple[int, ipaddress.IPv4Interface]]:
-        found = []
-        for text in self._texts("addresses"):
-            port, _, address = text.partition("@")
-            try:
-                found.append((int(port), ipaddress.IPv4Interface(address)))
-            except ValueError as error:
-                raise LabError(f"{self.spec.name}: found address {text!r}; expected PORT@ADDRESS/LENGTH") from error
-        return found
-
-    def _texts(self, option: str) -> list[str]:
-        value = self.spec.options.get(option, [])
-        if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-            raise LabError(f"{self.spec.name}: option {option}: found {value!r}; expected a list of strings")
-        return value
-
     def stop(self) -> None:
         """Leaves addresses and routes, which a new start replaces; they end with the network."""
         while self.led:
             self.node.netlink("rule", "del", priority=self.led.pop())
+
+
+def _texts(spec: Switch, option: str) -> list[str]:
+    """Returns an option that :meth:`SwitchType.faults` has checked."""
+    value = spec.options.get(option, [])
+    assert isinstance(value, list)
+    return value
+
+
+def _address(text: str) -> tuple[int, ipaddress.IPv4Interface]:
+    """Reads ``1@10.0.1.254/24``. Raises :class:`ValueError`."""
+    port, _, address = text.partition("@")
+    try:
+        if not (port.isascii() and port.isdigit() and "/" in address):
+            raise ValueError
+        return int(port), ipaddress.IPv4Interface(address)
+    except ValueError:
+        raise ValueError(f"found {text!r}; expected PORT@ADDRESS/LENGTH, such as 1@10.0.1.254/24") from None
+
+
+def _route(text: str) -> tuple[ipaddress.IPv4Network, ipaddress.IPv4Address]:
+    """Reads ``10.2.0.0/16 via 10.0.2.1``. Raises :class:`ValueError`."""
+    prefix, _, hop = text.partition(" via ")
+    try:
+        return ipaddress.IPv4Network("0.0.0.0/0" if prefix == "default" else prefix), ipaddress.IPv4Address(hop.strip())
+    except ValueError:
+        raise ValueError(f"found {text!r}; expected PREFIX via ADDRESS, such as 10.2.0.0/16 via 10.0.2.1") from None

@@ -7,18 +7,21 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from ...packets import FRAME_MAX
 from ..errors import LabError
 from ..network import Node
+from ..options import address, flag, one_of, or_flag, text, whole
 from ..rules import SWITCH_MAC, TESTER_MAC, Rules
+from ..topology import Switch, Topology
 from .base import OverXdp, SwitchType, first_line
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
 READY = "forwarding between"
-FRAME_MAX = 9216
+FRAME_MAX_DEFAULT = 9216
 """What `p4jet run` takes without `--frame-max`."""
 
 
@@ -71,7 +74,7 @@ def rule_commands(rules: Rules) -> list[str]:
 
 
 def _frame_max(mtu: int) -> list[str]:
-    return ["--frame-max", str(min(mtu + 100, 65535))] if mtu + 100 > FRAME_MAX else []
+    return ["--frame-max", str(min(mtu + 100, FRAME_MAX))] if mtu + 100 > FRAME_MAX_DEFAULT else []
 
 
 class P4jet(SwitchType):
@@ -83,7 +86,21 @@ class P4jet(SwitchType):
     functions = frozenset({"mac-mirror", "forward", "l2", "l3", "p4", "rules", "gateway"})
     rule_kinds = frozenset({"exact", "lpm", "ternary", "register"})
     emulates_links = True
-    options = None
+    options = {
+        "Wdisable": or_flag(text), "Werror": or_flag(text), "Winfo": or_flag(text), "Wwarn": or_flag(text),
+        "allow-users": text, "arch": one_of("auto", "v1model", "psa"), "capture": text, "control-tcp": address,
+        "cores": whole(1, 1024), "cpu-port": whole(1, 2**32 - 1), "device-id": whole(0, 2**64 - 1), "engine": one_of("jit", "interp"),
+        "frame-max": whole(1024, FRAME_MAX), "grant-dir": text, "log": one_of("text", "json"), "log-file": text,
+        "log-level": one_of("error", "warn", "info", "debug"), "metrics": address, "no-adapt": flag, "p4runtime": or_flag(address),
+        "p4runtime-ca": text, "p4runtime-cert": text, "p4runtime-key": text, "pipelined": or_flag(whole(2, 4)), "queues": whole(1, 8),
+        "ring": whole(64, 1 << 18), "state": text, "stay": flag,
+    }  # fmt: skip
+    """Those of `p4jet run`, except what the lab itself sets: ports, runtime commands and the control socket."""
+    needs: ClassVar[Mapping[str, str]] = {
+        "cpu-port": "p4runtime", "device-id": "p4runtime", "grant-dir": "control-tcp", "p4runtime-ca": "p4runtime",
+        "p4runtime-cert": "p4runtime", "p4runtime-key": "p4runtime", "ring": "pipelined",
+    }  # fmt: skip
+    """Options that have an effect only with another."""
     kind: ClassVar[str] = "packet"
 
     @classmethod
@@ -113,6 +130,16 @@ class P4jet(SwitchType):
             return None
         text = "127.0.0.1:9559" if value is True else str(value)
         return text if ":" in text else f"127.0.0.1:{text}"
+
+    @classmethod
+    def faults(cls, spec: Switch, topology: Topology) -> list[str]:
+        found = super().faults(spec, topology)
+        where = f"switches.{spec.name}.options"
+        given = {option for option, value in spec.options.items() if value is not False}
+        found += [f"{where}.{one}: it needs the option {other}, too" for one, other in cls.needs.items() if one in given and other not in given]
+        if {"cores", "pipelined"} <= given:
+            found.append(f"{where}: found cores and pipelined; expected one of them")
+        return found
 
     def start(self) -> None:
         program = self.spec.program
@@ -149,7 +176,7 @@ class P4jet(SwitchType):
         argv += _frame_max(max((link.mtu or 0 for link in self.node.links.values()), default=0))
         for name, value in self.spec.options.items():
             if value is not False:
-                argv += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+                argv.append(f"--{name}" if value is True else f"--{name}={value}")
         # A million rules take time.
         self.spawn(argv, until=READY, timeout=20.0 if self.rules is None else 120.0)
 

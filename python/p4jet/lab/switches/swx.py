@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from ..errors import LabError
-from .base import SwitchType, find, first_line
+from ..topology import Switch, Topology
+from .base import NO_FUNCTION, SwitchType, find, first_line
 from .p4jet import PROGRAMS
 
 PACKAGE = "it from DPDK's source: meson setup -Dexamples=pipeline build && ninja -C build (build/examples/dpdk-pipeline)"
@@ -51,12 +52,21 @@ class Swx(SwitchType):
         version = Path(os.environ.get("RTE_INSTALL_DIR", "")) / "VERSION"
         return f"DPDK {version.read_text().strip()}" if version.exists() else first_line(["dpdk-pipeline", "--version"])
 
+    @classmethod
+    def faults(cls, spec: Switch, topology: Topology) -> list[str]:
+        found = super().faults(spec, topology)
+        count = len(topology.ports()[spec.name])
+        if count & (count - 1):
+            found.append(f"switches.{spec.name}: found {count} ports; SWX takes 1, 2, 4, 8 or another power of 2")
+        return found
+
+    def lacks(self) -> str | None:
+        if self.mirrors and self.forwards:
+            return "found a MAC mirror and port forwarding; type swx does one of them"
+        return None if self.mirrors or self.forwards else NO_FUNCTION
+
     def start(self) -> None:
-        if bool(self.mirrors) == bool(self.forwards):
-            raise LabError(f"{self.spec.name}: type swx does either what mac_mirror() or what forward() has asked for")
         ports = {port: number for number, port in enumerate(sorted(self.node.interfaces))}
-        if len(ports) & (len(ports) - 1):
-            raise LabError(f"{self.spec.name}: found {len(ports)} ports; SWX takes 1, 2, 4, 8 or another power of 2")
         table = "mirror" if self.mirrors else "forward"
         entries = [f"match {_hex(dst)} action set_mac dst_addr {_hex(dst)} src_addr {_hex(src)}" for _, dst, src in self.mirrors]
         entries += [f"match {ports[one]:#x} action send port {ports[other]:#x}" for one, other in self.forwards]

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from ..errors import LabError
 from ..network import Node, python_program
-from .base import SwitchType
+from .base import NO_FUNCTION, SwitchType
 
 XDP_DROP, XDP_TX = 1, 3
 BPF_REDIRECT = 23
@@ -45,9 +45,10 @@ class Xdp(SwitchType):
     def version(cls) -> str:
         return f"Linux {platform.release()}"
 
+    def lacks(self) -> str | None:
+        return None if self.mirrors or self.forwards else NO_FUNCTION
+
     def start(self) -> None:
-        if not self.mirrors and not self.forwards:
-            raise LabError(f"{self.spec.name}: type xdp does only what mac_mirror() or forward() has asked for")
         outputs = dict(self.forwards)
         programs: dict[str, object] = {}
         for port, interface in self.node.interfaces.items():
