@@ -1,0 +1,524 @@
+"""Embeds one chain with the least additional power, and proves it.
+
+The problem is PA-P4SFC-E (Eqs. 5.6 to 5.31) for one chain in what earlier chains have left. The method has three steps.
+
+1. *One device.* For each class of devices (:class:`p4jet.place.state.State`) it is computed whether the whole chain fits, and at which power.
+   A chain needs no links then. If the least power equals a lower bound, the answer is proven: each function needs some device, so no embedding
+   has less power than the greatest over the functions of the least power of a device for that function.
+2. *Labels.* Otherwise embeddings with less power are sought. A label (k, d) means that k functions are placed and the chain is at
+   node d; it extends by placing the next function on d, or by a link. The order of labels is that of power, then delay. A label is dropped if it
+   breaks a constraint, if its power is not below the best known one, or if another label A of the same (k, d) dominates it, B: A's delay is
+   not greater, and A's power plus that of the devices which only B has activated is not greater than B's. Whatever B becomes, A can become
+   too: at the worst it activates what B already has. What the chain itself takes is neglected: each function and each link only has to fit
+   alone. So this is a relaxation. If it finds nothing, there is nothing; if what it finds fits, that is the best.
+3. *Strict labels.* If what it found does not fit, because functions or links of the chain compete with each other, the search is repeated
+   with what each label has taken. A dominates B then only if it has also taken no more than B of anything that could become scarce.
+
+Interchangeable things are tried once. When a label enters a unit (a server with its IPU) or a rack that it has not touched, only the first
+untouched one of each class is tried. *Proof that this loses nothing:* let E be an embedding that extends the label by another untouched unit u' of
+the same class as the first one, u. Both are joined to the same switches by links with the same capacities left, and have members with the
+same types and resources left. The permutation of nodes that exchanges u and u', member by member, and leaves all other nodes in place
+therefore maps links to links and preserves all constraints, the delay and the power; it does not move what the label has touched. So it maps E to an
+embedding of the same power that extends the label by u. For racks the permutation exchanges the switches and pairs the units by class.
+The tests compare the method with the integer linear program and with brute force on random clouds.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .errors import PlaceError
+from .model import DELAY_TOLERANCE_US, RATE_TOLERANCE_GBPS, Chain, Embedding, Function
+from .state import State
+
+LABELS_MAX = 2_000_000
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The embedding of a chain, if there is one."""
+
+    embedding: Embedding | None
+    power_w: float
+    """By how much the power of the cloud grows; infinite without an embedding."""
+    is_proven: bool
+    """Whether no embedding has less power; without an embedding, whether there is none."""
+    step: str
+    """``one device``, ``labels``, ``strict labels``: what decided."""
+    labels: int
+    seconds: float
+
+
+class Label(NamedTuple):
+    placed: int
+    node: int
+    power: float
+    delay: float
+    activated: frozenset[int]
+    units: frozenset[int]
+    racks: frozenset[int]
+    taken: frozenset[tuple[object, ...]] | dict[tuple[object, ...], float]
+    types: tuple[str, ...]
+    parent: Label | None
+
+
+class _Need:
+    """A chain, prepared."""
+
+    def __init__(self, state: State, chain: Chain) -> None:
+        self.chain = chain
+        self.rate = chain.rate_gbps
+        try:
+            self.functions: list[Function] = [state.functions[name] for name in chain.functions]
+        except KeyError as error:
+            known = ", ".join(state.functions)
+            raise PlaceError(f"chain {chain.name}: found function {error}, expected one of: {known}") from error
+        self.bound = chain.delay_us + DELAY_TOLERANCE_US
+        self.distinct = {function.name: function for function in self.functions}
+        self.entries = sum(function.entries for function in self.functions)
+        externs: dict[str, float] = {}
+        for function in self.functions:
+            for name in function.externs:
+                externs[name] = externs.get(name, 0.0) + self.rate
+        self.externs = externs
+        types = {device.name: device for device in state.cloud.types.values()}
+        self.type_us: dict[str, float] = {}
+        """The delay of the whole chain on one device of a type that accepts all its functions."""
+        for name, device in types.items():
+            delays = [state.delays.get((name, function.name)) for function in self.functions]
+            if None not in delays:
+                self.type_us[name] = device.base_us + sum(delay for delay in delays if delay is not None)
+        least = [min((state.delays.get((name, f.name), math.inf) for name in types), default=math.inf) for f in self.functions]
+        self.remaining_us = [sum(least[k:]) for k in range(len(least) + 1)]
+        """No less delay after k functions, without entering a device."""
+        self.base_us = [
+            min((types[name].base_us for name in types if (name, f.name) in state.delays), default=math.inf) for f in self.functions
+        ]
+
+
+def single(state: State, need: _Need, excluded: Collection[tuple[str, ...]] = ()) -> tuple[float, int | None]:
+    """Returns the least additional power of a single device, and one such device.
+
+    Among equal powers it prefers the slowest type, and then the device with the least left: what fits there leaves the rest to chains
+    that need it.
+    """
+    best: tuple[float, float, float, int] | None = None
+    types, rate = state.layout.types, need.rate - RATE_TOLERANCE_GBPS
+    for members in state.classes.values():
+        node = next(iter(members))
+        device = types[node]
+        delay = need.type_us.get(device.name)
+        if delay is None or delay > need.bound or state.ingress[node] < rate or state.egress[node] < rate:
+            continue
+        installed = state.installed[node]
+        power = 0.0 if installed else device.power_w
+        if best is not None and power > best[0]:
+            continue
+        if sum(f.size for name, f in need.distinct.items() if name not in installed) > state.size[node]:
+            continue
+        if need.entries > state.entries[node]:
+            continue
+        left = state.extern[node]
+        if any(left[name] < wanted - RATE_TOLERANCE_GBPS for name, wanted in need.externs.items()):
+            continue
+        if excluded and (device.name,) * len(need.functions) in excluded:
+            continue
+        rank = (power, -delay, state.ingress[node] + sum(left[name] for name in need.externs), node)
+        if best is None or rank < best:
+            best = rank
+    return (math.inf, None) if best is None else (best[0], best[3])
+
+
+class _Fits:
+    """Whether a function of the chain fits on a device alone, by class."""
+
+    def __init__(self, state: State, need: _Need) -> None:
+        self.state, self.need = state, need
+        self._known: dict[tuple[int, int], bool] = {}
+        self._leaves: dict[int, bool] = {}
+        self._units: dict[tuple[int, int], bool] = {}
+
+    def place(self, node: int, number: int) -> bool:
+        key = (self.state.device_class[node], number)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._place(node, number)
+        return found
+
+    def _place(self, node: int, number: int) -> bool:
+        state, need = self.state, self.need
+        function = need.functions[number]
+        delay = state.delays.get((state.layout.types[node].name, function.name))
+        if delay is None or state.layout.types[node].base_us + delay > need.bound:
+            return False
+        if function.name not in state.installed[node] and function.size > state.size[node]:
+            return False
+        rate = need.rate - RATE_TOLERANCE_GBPS
+        return (
+            function.entries <= state.entries[node]
+            and all(state.extern[node][name] >= rate for name in function.externs)
+            and (number > 0 or state.ingress[node] >= rate)
+            and (number < len(need.functions) - 1 or state.egress[node] >= rate)
+        )
+
+    def leave(self, node: int) -> bool:
+        """Whether a chain can leave a device: the obligatory functions fit."""
+        key = self.state.device_class[node]
+        found = self._leaves.get(key)
+        if found is None:
+            state = self.state
+            found = state.layout.types[node].name in state.obligatory_us
+            if found and not state.leaving[node]:
+                wanted = [function for function in state.obligatory if function.name not in state.installed[node]]
+                found = sum(function.size for function in wanted) <= state.size[node]
+                found = found and sum(function.entries for function in state.obligatory) <= state.entries[node]
+            self._leaves[key] = found
+        return found
+
+    def unit(self, unit: int, number: int) -> bool:
+        """Whether any member of a unit can have the function."""
+        key = (self.state.unit_class[unit], number)
+        found = self._units.get(key)
+        if found is None:
+            found = self._units[key] = any(self.place(node, number) for node in self.state.layout.units[unit].members)
+        return found
+
+    def least_power(self) -> float:
+        """Returns the lower bound of step 1; infinite if a function fits nowhere."""
+        state = self.state
+        bound = 0.0
+        for number in range(len(self.need.functions)):
+            least = math.inf
+            for members in state.classes.values():
+                node = next(iter(members))
+                power = 0.0 if state.installed[node] else state.layout.types[node].power_w
+                if power < least and self.place(node, number):
+                    least = power
+                    if least <= bound:
+                        break
+            bound = max(bound, least)
+        return bound
+
+
+def embed(
+    state: State,
+    chain: Chain,
+    *,
+    excluded: Collection[tuple[str, ...]] = (),
+    labels_max: int = LABELS_MAX,
+    seconds: float = 60.0,
+    prune_us: bool = True,
+) -> Answer:
+    """Returns the embedding of a chain with the least additional power, without placing it.
+
+    `excluded` has combinations of device types, one type for each function, that must not be used. The search ends after `labels_max`
+    labels or `seconds`, with `is_proven` false. `prune_us` false disables the delay bounds that are beyond those of the problem; it is
+    for tests.
+    """
+    begin = time.perf_counter()
+    need = _Need(state, chain)
+    fits = _Fits(state, need)
+    power, node = single(state, need, excluded)
+    found = None if node is None else _whole(state, chain, node)
+    least = fits.least_power()
+    if power <= least + 1e-9:
+        # Also if both are infinite: some function fits nowhere.
+        return Answer(found, power, True, "one device", 0, time.perf_counter() - begin)
+    labels = 0
+    for step in ("labels", "strict labels"):
+        search = _Search(state, need, fits, power, step == "strict labels", excluded, labels_max - labels, begin + seconds)
+        search.prunes = prune_us
+        other, is_complete = search.run()
+        labels += search.count
+        if other is None:
+            return Answer(found, power, is_complete, step, labels, time.perf_counter() - begin)
+        embedding = _embedding(state, other)
+        if state.obstacle(chain, embedding) is None:
+            return Answer(embedding, other.power, is_complete, step, labels, time.perf_counter() - begin)
+        if not is_complete:
+            break
+    return Answer(found, power, False, "strict labels", labels, time.perf_counter() - begin)
+
+
+def _whole(state: State, chain: Chain, node: int) -> Embedding:
+    name = state.layout.names[node]
+    return Embedding((name,) * len(chain.functions), ((name,),) * (len(chain.functions) - 1))
+
+
+class _Search:
+    """Steps 2 and 3."""
+
+    def __init__(
+        self,
+        state: State,
+        need: _Need,
+        fits: _Fits,
+        cutoff: float,
+        is_strict: bool,
+        excluded: Collection[tuple[str, ...]],
+        labels_max: int,
+        until: float,
+    ) -> None:
+        self.state, self.need, self.fits = state, need, fits
+        self.cutoff = cutoff - 1e-9
+        self.is_strict = is_strict
+        self.excluded = excluded
+        self.labels_max, self.until = labels_max, until
+        self.prunes = True
+        self.count = 0
+        self._heap: list[tuple[float, float, int, int, Label]] = []
+        self._best: dict[tuple[object, ...], list[Label]] = {}
+        layout = state.layout
+        worst = max((device.base_us for device in layout.types), default=0.0)
+        worst += max(state.obligatory_us.values(), default=0.0) + max(layout.switch_us, default=0.0)
+        slowest = max(state.delays.values(), default=0.0)
+        # No route between two functions has more nodes than the cloud.
+        self._is_loose = len(need.functions) * (slowest + worst * (len(layout.names) + 1)) <= need.bound
+
+    def run(self) -> tuple[Label | None, bool]:
+        """Returns the best complete label below the cutoff, and whether the search came to its end."""
+        state, need = self.state, self.need
+        self._start()
+        total = len(need.functions)
+        while self._heap:
+            _, _, _, _, label = heapq.heappop(self._heap)
+            if label.placed == total:
+                return label, True
+            if self.count > self.labels_max or (self.count % 64 == 0 and time.perf_counter() > self.until):
+                return None, False
+            if state.layout.is_device(label.node) and self.fits.place(label.node, label.placed):
+                self._place(label)
+            self._move(label)
+        return None, True
+
+    def _start(self) -> None:
+        state, layout = self.state, self.state.layout
+        for racks in state.rack_classes.values():
+            rack = layout.racks[next(iter(racks))]
+            self._start_at(rack.core)
+        for cores in list(state.units_at):
+            if len(cores) == 1 and layout.rack_of[cores[0]] >= 0:
+                continue
+            for units in state.units_at[cores].values():
+                self._start_in(next(iter(units)))
+        for node in range(len(layout.types)):
+            if layout.unit_of[node] < 0 and layout.rack_of[node] < 0:
+                self._start_on(node)
+
+    def _start_at(self, core: int) -> None:
+        if self.state.layout.is_device(core):
+            self._start_on(core)
+        for units in self.state.units_at[(core,)].values():
+            self._start_in(next(iter(units)))
+
+    def _start_in(self, unit: int) -> None:
+        for node in self.state.layout.units[unit].members:
+            self._start_on(node)
+
+    def _start_on(self, node: int) -> None:
+        if not self.fits.place(node, 0):
+            return
+        layout = self.state.layout
+        device = layout.types[node]
+        unit = layout.unit_of[node]
+        rack = layout.rack_of[node] if unit < 0 else layout.rack_of_unit[unit]
+        power = 0.0 if self.state.installed[node] else device.power_w
+        activated = frozenset() if self.state.installed[node] else frozenset((node,))
+        units = frozenset() if unit < 0 else frozenset((unit,))
+        racks = frozenset() if rack < 0 else frozenset((rack,))
+        self._place(Label(0, node, power, device.base_us, activated, units, racks, {}, (), None))
+
+    def _place(self, label: Label) -> None:
+        state, need = self.state, self.need
+        node, number = label.node, label.placed
+        function = need.functions[number]
+        device = state.layout.types[node].name
+        delay = label.delay + state.delays[device, function.name]
+        if delay + (need.remaining_us[number + 1] if self.prunes else 0.0) > need.bound:
+            return
+        taken: dict[tuple[object, ...], float] = label.taken  # type: ignore[assignment]
+        if self.is_strict:
+            taken = dict(taken)
+            if not self._install(taken, node, [function]):
+                return
+            for name in function.externs:
+                if not self._take(taken, ("extern", node, name), need.rate, state.extern[node][name], need.externs[name]):
+                    return
+            if not self._take(taken, ("entries", node), function.entries, state.entries[node], self._entries_max()):
+                return
+        types = (*label.types, device) if self.excluded else ()
+        if number + 1 == len(need.functions) and types in self.excluded:
+            return
+        self._push(Label(number + 1, node, label.power, delay, label.activated, label.units, label.racks, taken, types, label))
+
+    def _move(self, label: Label) -> None:
+        if label.placed == 0:
+            return
+        state, layout, need = self.state, self.state.layout, self.need
+        node = label.node
+        delay = label.delay
+        taken: dict[tuple[object, ...], float] = label.taken  # type: ignore[assignment]
+        if layout.is_device(node):
+            if not self.fits.leave(node):
+                return
+            delay += state.obligatory_us[layout.types[node].name]
+            if self.is_strict:
+                taken = dict(taken)
+                if not self._install(taken, node, state.obligatory):
+                    return
+                if not state.leaving[node] and ("left", node) not in taken:
+                    needed = sum(function.entries for function in state.obligatory)
+                    if needed:
+                        taken["left", node] = 1.0
+                        if not self._take(taken, ("entries", node), needed, state.entries[node], self._entries_max()):
+                            return
+        else:
+            delay += layout.switch_us[node]
+        if self.prunes and delay + need.base_us[label.placed] + need.remaining_us[label.placed] > need.bound:
+            return
+        unit = layout.unit_of[node]
+        if unit >= 0:
+            for other, edge in layout.neighbours[node]:
+                self._enter(label, other, edge, delay, taken, label.units, label.racks if layout.unit_of[other] >= 0 else None)
+            return
+        for cores in state.cores_at.get(node, ()):
+            groups = state.units_at[cores]
+            for units in groups.values():
+                first = next((number for number in units if number not in label.units), None)
+                for number in [*(n for n in label.units if n in units), *(() if first is None else (first,))]:
+                    if len(cores) == 1 and not self.fits.unit(number, label.placed):
+                        continue
+                    for member in layout.units[number].members:
+                        edge = layout.edges.get((node, member))
+                        if edge is not None:
+                            self._enter(label, member, edge, delay, taken, label.units | {number}, label.racks)
+        for other, edge in layout.neighbours[node]:
+            if layout.unit_of[other] < 0:
+                self._enter(label, other, edge, delay, taken, label.units, None)
+
+    def _enter(
+        self,
+        label: Label,
+        node: int,
+        edge: int,
+        delay: float,
+        taken: dict[tuple[object, ...], float],
+        units: frozenset[int],
+        racks: frozenset[int] | None,
+    ) -> None:
+        """Takes a link. Without `racks` the other end is a switch, whose rack may be a new one."""
+        state, layout, need = self.state, self.state.layout, self.need
+        if state.edge_left[edge] < need.rate - RATE_TOLERANCE_GBPS:
+            return
+        if racks is None:
+            racks = label.racks
+            rack = layout.rack_of[node]
+            if rack >= 0 and rack not in racks:
+                if rack != next(number for number in state.rack_classes[state.rack_class[rack]] if number not in racks):
+                    return
+                racks = racks | {rack}
+        power, activated = label.power, label.activated
+        if layout.is_device(node):
+            delay += layout.types[node].base_us
+            if not state.installed[node] and node not in activated:
+                power += layout.types[node].power_w
+                activated = activated | {node}
+                if power >= self.cutoff:
+                    return
+            if delay + (need.remaining_us[label.placed] if self.prunes else 0.0) > need.bound:
+                return
+        elif delay > need.bound:
+            return
+        if self.is_strict:
+            taken = dict(taken)
+            if not self._take(taken, ("edge", edge), need.rate, state.edge_left[edge], need.rate * (len(need.functions) - 1)):
+                return
+        self._push(Label(label.placed, node, power, delay, activated, units, racks, taken, label.types, label))
+
+    def _install(self, taken: dict[tuple[object, ...], float], node: int, functions: list[Function]) -> bool:
+        """Records what a device newly installs, if its size could be exceeded, and whether it is not."""
+        state = self.state
+        names = {**self.need.distinct, **{function.name: function for function in state.obligatory}}
+        if sum(function.size for name, function in names.items() if name not in state.installed[node]) <= state.size[node]:
+            return True
+        for function in functions:
+            if function.name not in state.installed[node]:
+                taken["size", node, function.name] = 1.0
+        return sum(function.size for name, function in names.items() if ("size", node, name) in taken) <= state.size[node]
+
+    def _take(self, taken: dict[tuple[object, ...], float], key: tuple[object, ...], amount: float, left: float, most: float) -> bool:
+        """Records what is taken, if it could be exceeded by the whole chain, and whether it is not."""
+        if not amount or most <= left:
+            return True
+        taken[key] = taken.get(key, 0.0) + amount
+        return taken[key] <= left + RATE_TOLERANCE_GBPS
+
+    def _entries_max(self) -> int:
+        return self.need.entries + sum(function.entries for function in self.state.obligatory)
+
+    def _push(self, label: Label) -> None:
+        if label.power >= self.cutoff:
+            return
+        key = (label.placed, label.node, label.types)
+        others = self._best.get(key)
+        if others is None:
+            self._best[key] = [label]
+        else:
+            for other in others:
+                if self._dominates(other, label):
+                    return
+            others[:] = [other for other in others if not self._dominates(label, other)]
+            others.append(label)
+        self.count += 1
+        heapq.heappush(self._heap, (label.power, label.delay, -label.placed, self.count, label))
+
+    def _dominates(self, one: Label, other: Label) -> bool:
+        if one.power > other.power + 1e-9 or (one.delay > other.delay + 1e-12 and not self._is_loose):
+            return False
+        if other.activated and other.activated != one.activated:
+            types = self.state.layout.types
+            extra = sum(types[node].power_w for node in other.activated - one.activated)
+            if one.power + extra > other.power + 1e-9:
+                return False
+        if self.is_strict:
+            taken: dict[tuple[object, ...], float] = other.taken  # type: ignore[assignment]
+            return all(amount <= taken.get(key, 0.0) + 1e-12 for key, amount in one.taken.items())  # type: ignore[union-attr]
+        return True
+
+
+def _embedding(state: State, label: Label) -> Embedding:
+    names = state.layout.names
+    steps: list[Label] = []
+    at: Label | None = label
+    while at is not None:
+        steps.append(at)
+        at = at.parent
+    steps.reverse()
+    devices: list[str] = []
+    routes: list[tuple[str, ...]] = []
+    route: list[str] = []
+    for before, step in zip(steps, steps[1:]):
+        if step.placed > before.placed:
+            if devices:
+                routes.append(tuple(_simple(route)))
+            devices.append(names[step.node])
+            route = [names[step.node]]
+        else:
+            route.append(names[step.node])
+    return Embedding(tuple(devices), tuple(routes))
+
+
+def _simple(route: list[str]) -> list[str]:
+    """Returns a route without loops."""
+    found: list[str] = []
+    for node in route:
+        if node in found:
+            del found[found.index(node) + 1 :]
+        else:
+            found.append(node)
+    return found
