@@ -83,8 +83,12 @@ def make_cloud(inputs: Inputs) -> Cloud:
     servers. A share `ipu_ratio` of the racks (`ipu_spread = "racks"`) or of each rack's servers (`"servers"`) has IPUs, whose types take
     turns. An IPU is joined to its server and to the switch; its server also has a link to the switch if `server_link` is `"own"`, and
     reaches the network only through the IPU if it is `"ipu"`. Which racks get what is shuffled by `seed`, unless it is 0.
+
+    With `offer`, a number for each device type, there are only devices to buy, without links.
     """
     top = Section(inputs.cloud, f"{inputs.name}.cloud")
+    if top.has("offer"):
+        return _make_offer(inputs, top)
     racks, servers, seed = top.count("racks", low=1), top.count("servers_per_rack"), top.count("seed")
     ipu_ratio, asic_ratio = top.number("ipu_ratio", low=0, high=1), top.number("asic_ratio", low=0, high=1)
     server_type, ipu_types, asic_type = top.text("server_type"), top.texts("ipu_types"), top.text("asic_type")
@@ -98,13 +102,7 @@ def make_cloud(inputs: Inputs) -> Cloud:
         raise PlaceError(f"{top.place}.ipu_types: found none, expected at least one for an ipu_ratio of {ipu_ratio:g}")
     if racks * (2 * servers + 1) > NODES_MAX:
         raise PlaceError(f"{top.place}: found {racks * (2 * servers + 1)} nodes, expected at most {NODES_MAX}")
-    types = {}
-    for profile in profiles:
-        device_type = load_profile(profile, folder=inputs.folder, frame_bytes=frame_bytes)
-        types[device_type.name] = device_type
-    paths = [str(inputs.folder / profile) if profile.endswith(".toml") else profile for profile in profiles]
-    cloud = Cloud(f"{inputs.name}-cloud", types, profiles=paths, frame_bytes=frame_bytes, inputs=dict(inputs.cloud))
-
+    cloud = _empty(inputs, profiles, frame_bytes)
     order = list(range(racks))
     if seed:
         random.Random(seed).shuffle(order)
@@ -131,6 +129,28 @@ def make_cloud(inputs: Inputs) -> Cloud:
             if server >= ipus or server_link == "own":
                 cloud.links.append(Link(host, tor, to_server))
     _add_fabric(cloud, tors, top, inputs.folder)
+    top.done()
+    cloud.check()
+    return cloud
+
+
+def _empty(inputs: Inputs, profiles: list[str], frame_bytes: int) -> Cloud:
+    loaded = [load_profile(profile, folder=inputs.folder, frame_bytes=frame_bytes) for profile in profiles]
+    paths = [str(inputs.folder / profile) if profile.endswith(".toml") else profile for profile in profiles]
+    types = {device_type.name: device_type for device_type in loaded}
+    return Cloud(f"{inputs.name}-cloud", types, profiles=paths, frame_bytes=frame_bytes, inputs=dict(inputs.cloud))
+
+
+def _make_offer(inputs: Inputs, top: Section) -> Cloud:
+    cloud = _empty(inputs, top.texts("profiles"), top.count("frame_bytes", low=1))
+    offer = top.section("offer")
+    for name in offer.names():
+        count = offer.count(name)
+        if count > NODES_MAX:
+            raise PlaceError(f"{offer.place}.{name}: found {count}, expected at most {NODES_MAX}")
+        for number in range(count):
+            device = f"{name}{number + 1}"
+            cloud.devices[device] = Device(device, name)
     top.done()
     cloud.check()
     return cloud
