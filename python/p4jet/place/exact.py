@@ -54,7 +54,13 @@ class Answer:
     seconds: float
 
 
+Taken = dict[tuple[object, ...], float]
+"""What a label has taken of things that could become scarce. Not changed after the label has been made."""
+
+
 class Label(NamedTuple):
+    """A beginning of an embedding: `placed` functions, and where the chain is then."""
+
     placed: int
     node: int
     power: float
@@ -62,7 +68,7 @@ class Label(NamedTuple):
     activated: frozenset[int]
     units: frozenset[int]
     racks: frozenset[int]
-    taken: frozenset[tuple[object, ...]] | dict[tuple[object, ...], float]
+    taken: Taken
     types: tuple[str, ...]
     parent: Label | None
 
@@ -341,7 +347,7 @@ class _Search:
         delay = label.delay + state.delays[device, function.name]
         if delay + (need.remaining_us[number + 1] if self.prunes else 0.0) > need.bound:
             return
-        taken: dict[tuple[object, ...], float] = label.taken  # type: ignore[assignment]
+        taken = label.taken
         if self.is_strict:
             taken = dict(taken)
             if not self._install(taken, node, [function]):
@@ -362,7 +368,7 @@ class _Search:
         state, layout, need = self.state, self.state.layout, self.need
         node = label.node
         delay = label.delay
-        taken: dict[tuple[object, ...], float] = label.taken  # type: ignore[assignment]
+        taken = label.taken
         if layout.is_device(node):
             if not self.fits.leave(node):
                 return
@@ -390,12 +396,13 @@ class _Search:
             groups = state.units_at[cores]
             for units in groups.values():
                 first = next((number for number in units if number not in label.units), None)
-                for number in [*(n for n in label.units if n in units), *(() if first is None else (first,))]:
+                touched = [number for number in label.units if number in units]
+                for number in touched if first is None else [*touched, first]:
                     if len(cores) == 1 and not self.fits.unit(number, label.placed):
                         continue
                     for member in layout.units[number].members:
-                        edge = layout.edges.get((node, member))
-                        if edge is not None:
+                        if (node, member) in layout.edges:
+                            edge = layout.edges[node, member]
                             self._enter(label, member, edge, delay, taken, label.units | {number}, label.racks)
         for other, edge in layout.neighbours[node]:
             if layout.unit_of[other] < 0:
@@ -407,7 +414,7 @@ class _Search:
         node: int,
         edge: int,
         delay: float,
-        taken: dict[tuple[object, ...], float],
+        taken: Taken,
         units: frozenset[int],
         racks: frozenset[int] | None,
     ) -> None:
@@ -440,7 +447,7 @@ class _Search:
                 return
         self._push(Label(label.placed, node, power, delay, activated, units, racks, taken, label.types, label))
 
-    def _install(self, taken: dict[tuple[object, ...], float], node: int, functions: list[Function]) -> bool:
+    def _install(self, taken: Taken, node: int, functions: list[Function]) -> bool:
         """Records what a device newly installs, if its size could be exceeded, and whether it is not."""
         state = self.state
         names = {**self.need.distinct, **{function.name: function for function in state.obligatory}}
@@ -451,7 +458,7 @@ class _Search:
                 taken["size", node, function.name] = 1.0
         return sum(function.size for name, function in names.items() if ("size", node, name) in taken) <= state.size[node]
 
-    def _take(self, taken: dict[tuple[object, ...], float], key: tuple[object, ...], amount: float, left: float, most: float) -> bool:
+    def _take(self, taken: Taken, key: tuple[object, ...], amount: float, left: float, most: float) -> bool:
         """Records what is taken, if it could be exceeded by the whole chain, and whether it is not."""
         if not amount or most <= left:
             return True
@@ -486,8 +493,7 @@ class _Search:
             if one.power + extra > other.power + 1e-9:
                 return False
         if self.is_strict:
-            taken: dict[tuple[object, ...], float] = other.taken  # type: ignore[assignment]
-            return all(amount <= taken.get(key, 0.0) + 1e-12 for key, amount in one.taken.items())  # type: ignore[union-attr]
+            return all(amount <= other.taken.get(key, 0.0) + 1e-12 for key, amount in one.taken.items())
         return True
 
 

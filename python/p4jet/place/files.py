@@ -473,4 +473,4 @@ def _count(value: object, place: str, low: int) -> int:
 def _kind(value: object) -> str:
     if isinstance(value, (str, int, float)):
         return repr(value)
-    return {dict: "a table", list: "a list"}.get(type(value), type(value).__name__)
+    return "a table" if isinstance(value, dict) else "a list" if isinstance(value, list) else type(value).__name__

@@ -6,14 +6,13 @@ Every number is in that file: nothing here has a default. The presets in `data/p
 from __future__ import annotations
 
 import copy
+import importlib
 import os
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import networkx
 
 from .errors import PlaceError
 from .files import DATA, Section, load_functions, load_profile, read
@@ -191,6 +190,11 @@ def _add_fabric(cloud: Cloud, tors: list[str], top: Section, folder: Path) -> No
                 cloud.links += [Link(above, core, rate) for core in cores[place * half : (place + 1) * half]]
     elif fabric.endswith((".edges", ".graphml")):
         file = folder / fabric
+        try:
+            # It has no types.
+            networkx: Any = importlib.import_module("networkx")
+        except ImportError as error:
+            raise PlaceError(f"graphs from files need networkx ({error}): pip install 'p4jet[place]'") from error
         try:
             graph = networkx.read_graphml(file) if fabric.endswith(".graphml") else networkx.read_edgelist(file, data=False)
         except (OSError, ValueError, networkx.NetworkXException, SyntaxError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import re
@@ -184,7 +185,8 @@ class Model:
 
     def _highs(self, *, are_named: bool = False) -> Any:
         try:
-            import highspy
+            # highspy has types for some of its functions only.
+            highspy: Any = importlib.import_module("highspy")
             import numpy
         except ImportError as error:
             raise PlaceError(f"integer programs need highspy and numpy ({error}): pip install 'p4jet[place]'") from error
@@ -203,14 +205,22 @@ class Model:
         lp.integrality_ = [highspy.HighsVarType.kInteger if i else highspy.HighsVarType.kContinuous for i in self.integers]
         if are_named:
             # The LP format knows no brackets or spaces, and no name that begins like a number.
-            lp.col_names_ = [_plain(name) for name in self.names]
-            lp.row_names_ = [_plain(name) for name in self.row_names]
-        highs = highspy.Highs()
+            lp.col_names_ = _plain(self.names)
+            lp.row_names_ = _plain(self.row_names)
+        # The class from which highspy.Highs is made: that one prints a banner.
+        highs: Any = highspy.Highs.__base__()
         highs.setOptionValue("output_flag", False)
         if highs.passModel(lp) == highspy.HighsStatus.kError:
             raise PlaceError(f"HiGHS refuses a model of {len(self.names)} columns and {len(self.row_names)} rows")
         return highs
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.]", "_", name)
+def _plain(names: Sequence[str]) -> list[str]:
+    found: dict[str, None] = {}
+    for name in names:
+        text = unique = re.sub(r"[^A-Za-z0-9_.]", "_", name)
+        number = 2
+        while unique in found:
+            unique, number = f"{text}.{number}", number + 1
+        found[unique] = None
+    return list(found)

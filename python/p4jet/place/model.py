@@ -175,10 +175,10 @@ class Cloud:
         """Raises :class:`PlaceError` with every fault."""
         faults = []
         names: set[str] = set()
-        for node in [*self.devices.values(), *self.switches.values()]:
-            if node.name in names:
-                faults.append(f"node {node.name}: found twice, expected different names")
-            names.add(node.name)
+        for name in [*self.devices, *self.switches]:
+            if name in names:
+                faults.append(f"node {name}: found twice, expected different names")
+            names.add(name)
         for device in self.devices.values():
             if device.type not in self.types:
                 faults.append(f"device {device.name}: found type {device.type!r}, expected one of: {', '.join(self.types) or '(none)'}")

@@ -143,13 +143,12 @@ class Program:
                 if terms:
                     model.row("5.14", f"extern[{extern},{names[d]}]", terms, high=left)
             if d in needed:
-                for name in (function.name for function in state.obligatory):
-                    if (name, d) in pi:
-                        model.row("5.8", f"type[required,{name},{names[d]}]", [(needed[d], 1.0), (pi[name, d], -1.0)], high=0)
+                for function in state.obligatory:
+                    if (function.name, d) in pi:
+                        terms = [(needed[d], 1.0), (pi[function.name, d], -1.0)]
+                        model.row("5.8", f"type[required,{function.name},{names[d]}]", terms, high=0)
                 if d in used:
                     model.row("5.17", f"use[required,{names[d]}]", [(needed[d], 1.0), (used[d], -1.0)], high=0)
-                if device.name not in state.obligatory_us and not any(name for name in types if (name, d) in pi):
-                    model.row("5.9", f"architecture[required,{names[d]}]", [(needed[d], 1.0)], high=0)
                 # Eq. 5.25 with one row per link and not one with a great M: the same whole numbers, a tighter relaxation.
                 for s, chain in enumerate(self.chains):
                     for k in range(len(chain.functions) - 1):
@@ -197,8 +196,8 @@ class Program:
                 if chain.name in moved:
                     change = model.add(f"moved[{chain.name}]")
                     changes.append((change, 1.0))
-                    for k, device in enumerate(moved[chain.name].devices):
-                        terms = [(self.alpha[s, k][layout.numbers[device]], 1.0), (change, 1.0)]
+                    for k, present in enumerate(moved[chain.name].devices):
+                        terms = [(self.alpha[s, k][layout.numbers[present]], 1.0), (change, 1.0)]
                         model.row("moves", f"moved[{chain.name},{k}]", terms, low=1)
             model.row("moves", "moves", changes, high=moves_max)
 

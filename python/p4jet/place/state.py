@@ -322,9 +322,10 @@ class State:
 
     def _classify(self, devices: Iterable[int], edges: Iterable[int]) -> None:
         layout = self.layout
-        units, racks = set(), set()
+        units: set[int] = set()
+        racks: set[int] = set()
         for node in devices:
-            key = (
+            key: Hashable = (
                 layout.types[node].name,
                 self.ingress[node],
                 self.egress[node],

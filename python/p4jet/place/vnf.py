@@ -273,7 +273,8 @@ def _relaxation(
     cloud: Cloud, workload: Workload, goal: Goal, groups: list[_Group], offer: dict[str, list[str]], limits: dict[str, list[_Limit]]
 ) -> tuple[Model, dict[str, int], dict[str, list[int]]]:
     model = Model()
-    bought, shares = {}, {}
+    bought: dict[str, int] = {}
+    shares: dict[str, list[int]] = {}
     for name, devices in offer.items():
         kind = cloud.types[name]
         bought[name] = model.add(f"N[{name}]", cost=_price(kind, workload, goal), high=len(devices))
