@@ -79,7 +79,7 @@ def make_cloud(inputs: Inputs) -> Cloud:
     """Makes a cloud of racks.
 
     Each rack has a top-of-rack switch, which is a device of type `asic_type` in a share `asic_ratio` of the racks and else fixed, and
-    servers. A share `ipu_ratio` of the racks (`ipu_spread = "racks"`) or of each rack's servers (`"servers"`) has IPUs, whose types take
+    servers. A share `ipu_ratio` of the racks (`ipu_spread = "racks"`) or of all servers, the first ones, (`"servers"`) has IPUs, whose types take
     turns. An IPU is joined to its server and to the switch; its server also has a link to the switch if `server_link` is `"own"`, and
     reaches the network only through the IPU if it is `"ipu"`. Which racks get what is shuffled by `seed`, unless it is 0.
 
@@ -106,7 +106,7 @@ def make_cloud(inputs: Inputs) -> Cloud:
     if seed:
         random.Random(seed).shuffle(order)
     with_asic = set(order[: _share(asic_ratio, racks)])
-    with_ipu = sorted(order[: _share(ipu_ratio, racks)]) if spread == "racks" else list(range(racks))
+    with_ipu = sorted(order[: _share(ipu_ratio, racks)]) if spread == "racks" else []
     tors = []
     for rack in range(racks):
         name, tor = f"rack{rack + 1}", f"tor{rack + 1}"
@@ -115,17 +115,18 @@ def make_cloud(inputs: Inputs) -> Cloud:
             cloud.devices[tor] = Device(tor, asic_type, name)
         else:
             cloud.switches[tor] = FixedSwitch(tor, tor_us, name)
-        ipus = 0 if rack not in with_ipu else servers if spread == "racks" else _share(ipu_ratio, servers)
         for server in range(servers):
             host = f"{name}-server{server + 1}"
             cloud.devices[host] = Device(host, server_type, name)
-            if server < ipus:
+            turn = with_ipu.index(rack) if rack in with_ipu else -1
+            if spread == "servers":
+                turn = rack * servers + server if rack * servers + server < _share(ipu_ratio, racks * servers) else -1
+            if turn >= 0:
                 ipu = f"{name}-ipu{server + 1}"
-                turn = with_ipu.index(rack) if spread == "racks" else server
                 cloud.devices[ipu] = Device(ipu, ipu_types[turn % len(ipu_types)], name)
                 cloud.links.append(Link(host, ipu, pcie))
                 cloud.links.append(Link(ipu, tor, to_ipu))
-            if server >= ipus or server_link == "own":
+            if turn < 0 or server_link == "own":
                 cloud.links.append(Link(host, tor, to_server))
     _add_fabric(cloud, tors, top, inputs.folder)
     top.done()

@@ -17,6 +17,9 @@ from .errors import PlaceError
 MIP_FEASIBILITY = 1e-7
 """By how much a row may be violated and a value differ from a whole number. Smaller than the tolerance of delay bounds."""
 
+STRUCTURE = ("5.6", "5.8", "5.16", "5.17", "5.25", "5.28", "5.29", "order")
+"""Groups that say what a placement is. The others say what is allowed."""
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -37,11 +40,12 @@ class Conflict:
     """Why a model has no solution."""
 
     groups: list[str]
-    """Groups of rows that have no common solution; without any one of them there is one."""
+    """Groups of rows that, with those of :data:`STRUCTURE`, have no common solution; without any one of them there is one. Of STRUCTURE itself
+    if that has no solution."""
     is_minimal: bool
     """False if the time was over before every group had been tried."""
-    missing: list[tuple[str, float]]
-    """Rows that would have to be relaxed, by how much; the relative sum is least among all ways, if the time sufficed."""
+    missing: list[tuple[str, str, float]]
+    """Rows that would have to be relaxed, their group, by how much; the relative sum is least among all ways, if the time sufficed."""
 
 
 @dataclass
@@ -122,11 +126,12 @@ class Model:
         """Explains why the model has no solution.
 
         First the rows are made elastic: the sum of violations, each relative to its row's bound, is minimised. Then groups are removed as
-        long as the rest has no solution. Raises :class:`PlaceError` if the model has a solution.
+        long as the rest has no solution. The groups of :data:`STRUCTURE` stay in both cases. Raises :class:`PlaceError` if the model has a
+        solution.
         """
         until = time.perf_counter() + seconds
         missing = self._elastic(seconds / 2)
-        groups = list(dict.fromkeys(self.row_groups))
+        groups = [group for group in dict.fromkeys(self.row_groups) if group not in STRUCTURE]
         needed = list(groups)
         is_minimal = True
         for group in groups:
@@ -135,16 +140,14 @@ class Model:
                 is_minimal = False
                 break
             rest = [other for other in needed if other != group]
-            status = self._only(rest).solve(seconds=left).status
+            status = self._only([*rest, *STRUCTURE]).solve(seconds=left).status
             if status == "infeasible":
                 needed = rest
             elif status != "optimal":
                 is_minimal = False
-        if not needed:
-            raise PlaceError("conflict: found bounds of columns that exclude each other, expected rows that do")
-        return Conflict(needed, is_minimal, missing)
+        return Conflict(needed or [group for group in dict.fromkeys(self.row_groups) if group in STRUCTURE], is_minimal, missing)
 
-    def _elastic(self, seconds: float) -> list[tuple[str, float]]:
+    def _elastic(self, seconds: float) -> list[tuple[str, str, float]]:
         model = self._only(self.row_groups)
         slacks: list[tuple[int, int]] = []
         model.costs = [0.0] * len(model.names)
@@ -154,9 +157,9 @@ class Model:
             columns += self.columns[begin:end]
             factors += self.factors[begin:end]
             low, high = self.row_lows[row], self.row_highs[row]
-            scale = max(1.0, *(abs(side) for side in (low, high) if math.isfinite(side)), 1.0)
+            scale = max([1.0, *(abs(side) for side in (low, high) if math.isfinite(side))])
             for side, sign in ((high, -1.0), (low, 1.0)):
-                if math.isfinite(side):
+                if math.isfinite(side) and self.row_groups[row] not in STRUCTURE:
                     slack = model.add(f"slack{len(slacks)}", cost=1 / scale, high=math.inf, is_integer=False)
                     slacks.append((slack, row))
                     columns.append(slack)
@@ -168,7 +171,7 @@ class Model:
             return []
         if solution.status == "optimal" and solution.objective < 1e-9:
             raise PlaceError("conflict: found a solution, expected a model without one")
-        return [(self.row_names[row], solution.values[slack]) for slack, row in slacks if solution.values[slack] > 1e-6]
+        return [(self.row_names[row], self.row_groups[row], solution.values[slack]) for slack, row in slacks if solution.values[slack] > 1e-6]
 
     def _only(self, groups: Iterable[str]) -> Model:
         """Returns the model with the rows of some groups, without an objective."""
