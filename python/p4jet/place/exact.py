@@ -6,13 +6,15 @@ The problem is PA-P4SFC-E (Eqs. 5.6 to 5.31) for one chain in what earlier chain
    A chain needs no links then. If the least power equals a lower bound, the answer is proven: each function needs some device, so no embedding
    has less power than the greatest over the functions of the least power of a device for that function.
 2. *Labels.* Otherwise embeddings with less power are sought. A label (k, d) means that k functions are placed and the chain is at
-   node d; it extends by placing the next function on d, or by a link. The order of labels is that of power, then delay. A label is dropped if it
-   breaks a constraint, if its power is not below the best known one, or if another label A of the same (k, d) dominates it, B: A's delay is
-   not greater, and A's power plus that of the devices which only B has activated is not greater than B's. Whatever B becomes, A can become
-   too: at the worst it activates what B already has. What the chain itself takes is neglected: each function and each link only has to fit
-   alone. So this is a relaxation. If it finds nothing, there is nothing; if what it finds fits, that is the best.
-3. *Strict labels.* If what it found does not fit, because functions or links of the chain compete with each other, the search is repeated
-   with what each label has taken. A dominates B then only if it has also taken no more than B of anything that could become scarce.
+   node d; it extends by placing the next functions on d, or by a link. The order of labels is that of power, then delay. A label is dropped if it
+   breaks a constraint, if its power is not below the best known one, if some function is left for which no device is affordable below that
+   power, or if another label A of the same (k, d) dominates it, B: A's delay is not greater, and A's power plus that of the devices
+   which only B has activated, and which can still serve the rest of the chain, is not greater than B's. Whatever B becomes, A can
+   become too: at the worst it activates what B already has. What the chain itself takes is counted within one visit of a device only,
+   and not on links. So this is a relaxation. If it finds nothing, there is nothing; if what it finds fits, that is the best. For the
+   same reason ways through switches without racks can be taken in one step: the fastest one between each two switches with racks or functions.
+3. *Strict labels.* If what it found does not fit, because visits or links of the chain compete with each other, the search is repeated
+   link by link with what each label has taken. A dominates B then only if it has also taken no more than B of anything that could become scarce.
 
 Interchangeable things are tried once. When a label enters a unit (a server with its IPU) or a rack that it has not touched, only the first
 untouched one of each class is tried. *Proof that this loses nothing:* let E be an embedding that extends the label by another untouched unit u' of
@@ -63,6 +65,8 @@ class Label(NamedTuple):
 
     placed: int
     node: int
+    is_ready: bool
+    """Whether the chain has got functions at this node and now leaves it."""
     power: float
     delay: float
     activated: frozenset[int]
@@ -70,6 +74,8 @@ class Label(NamedTuple):
     racks: frozenset[int]
     taken: Taken
     types: tuple[str, ...]
+    route: tuple[int, ...]
+    """The nodes passed on the way from the parent's node to this one."""
     parent: Label | None
 
 
@@ -102,6 +108,8 @@ class _Need:
         least = [min((state.delays.get((name, f.name), math.inf) for name in types), default=math.inf) for f in self.functions]
         self.remaining_us = [sum(least[k:]) for k in range(len(least) + 1)]
         """No less delay after k functions, without entering a device."""
+        self.gain_us = sum(max(0.0, -delay) for delay in least)
+        """By how much functions with negative delays can at most make up for others."""
         self.base_us = [
             min((types[name].base_us for name in types if (name, f.name) in state.delays), default=math.inf) for f in self.functions
         ]
@@ -141,35 +149,49 @@ def single(state: State, need: _Need, excluded: Collection[tuple[str, ...]] = ()
 
 
 class _Fits:
-    """Whether a function of the chain fits on a device alone, by class."""
+    """What of the chain fits where, by class."""
 
     def __init__(self, state: State, need: _Need) -> None:
         self.state, self.need = state, need
-        self._known: dict[tuple[int, int], bool] = {}
+        self._segments: dict[tuple[int, int, int], bool] = {}
         self._leaves: dict[int, bool] = {}
         self._units: dict[tuple[int, int], bool] = {}
 
-    def place(self, node: int, number: int) -> bool:
-        key = (self.state.device_class[node], number)
-        found = self._known.get(key)
+    def segment(self, node: int, begin: int, end: int) -> bool:
+        """Whether functions `begin` to `end` - 1 fit on a device together."""
+        key = (self.state.device_class[node], begin, end)
+        found = self._segments.get(key)
         if found is None:
-            found = self._known[key] = self._place(node, number)
+            found = self._segments[key] = self._segment(node, begin, end)
         return found
 
-    def _place(self, node: int, number: int) -> bool:
+    def place(self, node: int, number: int) -> bool:
+        return self.segment(node, number, number + 1)
+
+    def _segment(self, node: int, begin: int, end: int) -> bool:
         state, need = self.state, self.need
-        function = need.functions[number]
-        delay = state.delays.get((state.layout.types[node].name, function.name))
-        if delay is None or state.layout.types[node].base_us + delay > need.bound:
-            return False
-        if function.name not in state.installed[node] and function.size > state.size[node]:
-            return False
+        device, installed = state.layout.types[node], state.installed[node]
         rate = need.rate - RATE_TOLERANCE_GBPS
+        if (begin == 0 and state.ingress[node] < rate) or (end == len(need.functions) and state.egress[node] < rate):
+            return False
+        delay, entries = device.base_us, 0
+        new: dict[str, int] = {}
+        externs: dict[str, float] = {}
+        for function in need.functions[begin:end]:
+            own = state.delays.get((device.name, function.name))
+            if own is None:
+                return False
+            delay += own
+            entries += function.entries
+            if function.name not in installed:
+                new[function.name] = function.size
+            for name in function.externs:
+                externs[name] = externs.get(name, 0.0) + need.rate
         return (
-            function.entries <= state.entries[node]
-            and all(state.extern[node][name] >= rate for name in function.externs)
-            and (number > 0 or state.ingress[node] >= rate)
-            and (number < len(need.functions) - 1 or state.egress[node] >= rate)
+            sum(new.values()) <= state.size[node]
+            and entries <= state.entries[node]
+            and delay <= need.bound + need.gain_us
+            and all(state.extern[node][name] >= wanted - RATE_TOLERANCE_GBPS for name, wanted in externs.items())
         )
 
     def leave(self, node: int) -> bool:
@@ -194,21 +216,22 @@ class _Fits:
             found = self._units[key] = any(self.place(node, number) for node in self.state.layout.units[unit].members)
         return found
 
-    def least_power(self) -> float:
-        """Returns the lower bound of step 1; infinite if a function fits nowhere."""
+    def cheapest(self) -> list[list[tuple[float, int]]]:
+        """Returns for each function the least powers for a device with it: up to two devices, one of which may be the one that a chain is on."""
         state = self.state
-        bound = 0.0
+        found: list[list[tuple[float, int]]] = []
         for number in range(len(self.need.functions)):
-            least = math.inf
+            best: list[tuple[float, int]] = []
             for members in state.classes.values():
                 node = next(iter(members))
                 power = 0.0 if state.installed[node] else state.layout.types[node].power_w
-                if power < least and self.place(node, number):
-                    least = power
-                    if least <= bound:
+                if (len(best) < 2 or power < best[-1][0]) and self.place(node, number):
+                    nodes = [node] if len(members) == 1 else [node, next(other for other in members if other != node)]
+                    best = sorted([*best, *((power, other) for other in nodes)])[:2]
+                    if len(best) == 2 and best[-1][0] == 0.0:
                         break
-            bound = max(bound, least)
-        return bound
+            found.append(best)
+        return found
 
 
 def embed(
@@ -218,27 +241,25 @@ def embed(
     excluded: Collection[tuple[str, ...]] = (),
     labels_max: int = LABELS_MAX,
     seconds: float = 60.0,
-    prune_us: bool = True,
 ) -> Answer:
     """Returns the embedding of a chain with the least additional power, without placing it.
 
     `excluded` has combinations of device types, one type for each function, that must not be used. The search ends after `labels_max`
-    labels or `seconds`, with `is_proven` false. `prune_us` false disables the delay bounds that are beyond those of the problem; it is
-    for tests.
+    labels or `seconds`, with `is_proven` false.
     """
     begin = time.perf_counter()
     need = _Need(state, chain)
     fits = _Fits(state, need)
     power, node = single(state, need, excluded)
     found = None if node is None else _whole(state, chain, node)
-    least = fits.least_power()
+    cheapest = fits.cheapest()
+    least = max(best[0][0] if best else math.inf for best in cheapest)
     if power <= least + 1e-9:
         # Also if both are infinite: some function fits nowhere.
         return Answer(found, power, True, "one device", 0, time.perf_counter() - begin)
     labels = 0
     for step in ("labels", "strict labels"):
-        search = _Search(state, need, fits, power, step == "strict labels", excluded, labels_max - labels, begin + seconds)
-        search.prunes = prune_us
+        search = _Search(state, need, fits, cheapest, power, step == "strict labels", excluded, labels_max - labels, begin + seconds)
         other, is_complete = search.run()
         labels += search.count
         if other is None:
@@ -264,21 +285,22 @@ class _Search:
         state: State,
         need: _Need,
         fits: _Fits,
+        cheapest: list[list[tuple[float, int]]],
         cutoff: float,
         is_strict: bool,
         excluded: Collection[tuple[str, ...]],
         labels_max: int,
         until: float,
     ) -> None:
-        self.state, self.need, self.fits = state, need, fits
+        self.state, self.need, self.fits, self.cheapest = state, need, fits, cheapest
         self.cutoff = cutoff - 1e-9
         self.is_strict = is_strict
         self.excluded = excluded
         self.labels_max, self.until = labels_max, until
-        self.prunes = True
         self.count = 0
         self._heap: list[tuple[float, float, int, int, Label]] = []
         self._best: dict[tuple[object, ...], list[Label]] = {}
+        self._useful: dict[tuple[int, int], bool] = {}
         layout = state.layout
         worst = max((device.base_us for device in layout.types), default=0.0)
         worst += max(state.obligatory_us.values(), default=0.0) + max(layout.switch_us, default=0.0)
@@ -295,18 +317,22 @@ class _Search:
             _, _, _, _, label = heapq.heappop(self._heap)
             if label.placed == total:
                 return label, True
-            if self.count > self.labels_max or (self.count % 64 == 0 and time.perf_counter() > self.until):
+            if self.count > self.labels_max or time.perf_counter() > self.until:
                 return None, False
-            if state.layout.is_device(label.node) and self.fits.place(label.node, label.placed):
+            if state.layout.is_device(label.node) and not label.is_ready:
                 self._place(label)
-            self._move(label)
+            if label.placed and (label.is_ready or not state.layout.is_device(label.node) or label.parent is not None):
+                self._move(label)
         return None, True
 
     def _start(self) -> None:
         state, layout = self.state, self.state.layout
         for racks in state.rack_classes.values():
-            rack = layout.racks[next(iter(racks))]
-            self._start_at(rack.core)
+            core = layout.racks[next(iter(racks))].core
+            if layout.is_device(core):
+                self._start_on(core)
+            for units in state.units_at[(core,)].values():
+                self._start_in(next(iter(units)))
         for cores in list(state.units_at):
             if len(cores) == 1 and layout.rack_of[cores[0]] >= 0:
                 continue
@@ -315,12 +341,6 @@ class _Search:
         for node in range(len(layout.types)):
             if layout.unit_of[node] < 0 and layout.rack_of[node] < 0:
                 self._start_on(node)
-
-    def _start_at(self, core: int) -> None:
-        if self.state.layout.is_device(core):
-            self._start_on(core)
-        for units in self.state.units_at[(core,)].values():
-            self._start_in(next(iter(units)))
 
     def _start_in(self, unit: int) -> None:
         for node in self.state.layout.units[unit].members:
@@ -334,41 +354,53 @@ class _Search:
         unit = layout.unit_of[node]
         rack = layout.rack_of[node] if unit < 0 else layout.rack_of_unit[unit]
         power = 0.0 if self.state.installed[node] else device.power_w
+        if power >= self.cutoff:
+            return
         activated = frozenset() if self.state.installed[node] else frozenset((node,))
         units = frozenset() if unit < 0 else frozenset((unit,))
         racks = frozenset() if rack < 0 else frozenset((rack,))
-        self._place(Label(0, node, power, device.base_us, activated, units, racks, {}, (), None))
+        self._place(Label(0, node, False, power, device.base_us, activated, units, racks, {}, (), (node,), None))
 
     def _place(self, label: Label) -> None:
+        """Gives the device one function, two, … as long as they fit together."""
         state, need = self.state, self.need
-        node, number = label.node, label.placed
-        function = need.functions[number]
+        node, begin = label.node, label.placed
         device = state.layout.types[node].name
-        delay = label.delay + state.delays[device, function.name]
-        if delay + (need.remaining_us[number + 1] if self.prunes else 0.0) > need.bound:
-            return
-        taken = label.taken
-        if self.is_strict:
-            taken = dict(taken)
-            if not self._install(taken, node, [function]):
+        delay, taken, types = label.delay, label.taken, label.types
+        for end in range(begin + 1, len(need.functions) + 1):
+            if not self.fits.segment(node, begin, end):
                 return
-            for name in function.externs:
-                if not self._take(taken, ("extern", node, name), need.rate, state.extern[node][name], need.externs[name]):
+            function = need.functions[end - 1]
+            delay += state.delays[device, function.name]
+            if delay + need.remaining_us[end] > need.bound:
+                return
+            if self.is_strict:
+                taken = dict(taken)
+                if not self._install(taken, node, [function]):
                     return
-            if not self._take(taken, ("entries", node), function.entries, state.entries[node], self._entries_max()):
-                return
-        types = (*label.types, device) if self.excluded else ()
-        if number + 1 == len(need.functions) and types in self.excluded:
-            return
-        self._push(Label(number + 1, node, label.power, delay, label.activated, label.units, label.racks, taken, types, label))
+                for name in function.externs:
+                    if not self._take(taken, ("extern", node, name), need.rate, state.extern[node][name], need.externs[name]):
+                        return
+                if not self._take(taken, ("entries", node), function.entries, state.entries[node], self._entries_max()):
+                    return
+            if self.excluded:
+                types = (*types, device)
+                if end == len(need.functions) and types in self.excluded:
+                    continue
+            self._push(Label(end, node, True, label.power, delay, label.activated, label.units, label.racks, taken, types, (), label))
 
     def _move(self, label: Label) -> None:
-        if label.placed == 0:
-            return
         state, layout, need = self.state, self.state.layout, self.need
-        node = label.node
-        delay = label.delay
-        taken = label.taken
+        node, number = label.node, label.placed
+        # The next function needs another device than this one: one that is affordable, or that the label has activated.
+        left = self.cutoff - label.power
+        for k in range(number, len(need.functions)):
+            others = [power for power, other in self.cheapest[k] if other != node or k > number]
+            if others and others[0] < left:
+                continue
+            if not any(self.fits.place(other, k) for other in label.activated if other != node or k > number):
+                return
+        delay, taken = label.delay, label.taken
         if layout.is_device(node):
             if not self.fits.leave(node):
                 return
@@ -385,50 +417,59 @@ class _Search:
                             return
         else:
             delay += layout.switch_us[node]
-        if self.prunes and delay + need.base_us[label.placed] + need.remaining_us[label.placed] > need.bound:
+        if delay + need.base_us[number] + need.remaining_us[number] > need.bound:
             return
-        unit = layout.unit_of[node]
-        if unit >= 0:
+        if layout.unit_of[node] >= 0:
             for other, edge in layout.neighbours[node]:
-                self._enter(label, other, edge, delay, taken, label.units, label.racks if layout.unit_of[other] >= 0 else None)
+                if layout.unit_of[other] >= 0:
+                    self._enter(label, other, edge, (other,), delay, taken, label.units, label.racks)
+                else:
+                    self._enter_switch(label, other, edge, (other,), delay, taken)
             return
         for cores in state.cores_at.get(node, ()):
-            groups = state.units_at[cores]
-            for units in groups.values():
-                first = next((number for number in units if number not in label.units), None)
-                touched = [number for number in label.units if number in units]
-                for number in touched if first is None else [*touched, first]:
-                    if len(cores) == 1 and not self.fits.unit(number, label.placed):
+            for units in state.units_at[cores].values():
+                first = next((unit for unit in units if unit not in label.units), None)
+                touched = [unit for unit in label.units if unit in units]
+                for unit in touched if first is None else [*touched, first]:
+                    if len(cores) == 1 and not self.fits.unit(unit, number):
                         continue
-                    for member in layout.units[number].members:
+                    for member in layout.units[unit].members:
                         if (node, member) in layout.edges:
                             edge = layout.edges[node, member]
-                            self._enter(label, member, edge, delay, taken, label.units | {number}, label.racks)
-        for other, edge in layout.neighbours[node]:
-            if layout.unit_of[other] < 0:
-                self._enter(label, other, edge, delay, taken, label.units, None)
+                            self._enter(label, member, edge, (member,), delay, taken, label.units | {unit}, label.racks)
+        if self.is_strict:
+            for other, edge in layout.neighbours[node]:
+                if layout.unit_of[other] < 0:
+                    self._enter_switch(label, other, edge, (other,), delay, taken)
+        else:
+            for route, extra in state.shortcuts(node, need.rate):
+                self._enter_switch(label, route[-1], None, route, delay + extra, taken)
+
+    def _enter_switch(self, label: Label, node: int, edge: int | None, route: tuple[int, ...], delay: float, taken: Taken) -> None:
+        """Enters a switch, whose rack may be a new one."""
+        state = self.state
+        racks, rack = label.racks, state.layout.rack_of[node]
+        if rack >= 0 and rack not in racks:
+            if rack != next(number for number in state.rack_classes[state.rack_class[rack]] if number not in racks):
+                return
+            racks = racks | {rack}
+        self._enter(label, node, edge, route, delay, taken, label.units, racks)
 
     def _enter(
         self,
         label: Label,
         node: int,
-        edge: int,
+        edge: int | None,
+        route: tuple[int, ...],
         delay: float,
         taken: Taken,
         units: frozenset[int],
-        racks: frozenset[int] | None,
+        racks: frozenset[int],
     ) -> None:
-        """Takes a link. Without `racks` the other end is a switch, whose rack may be a new one."""
+        """Takes a link, or a route whose links have been checked."""
         state, layout, need = self.state, self.state.layout, self.need
-        if state.edge_left[edge] < need.rate - RATE_TOLERANCE_GBPS:
+        if edge is not None and state.edge_left[edge] < need.rate - RATE_TOLERANCE_GBPS:
             return
-        if racks is None:
-            racks = label.racks
-            rack = layout.rack_of[node]
-            if rack >= 0 and rack not in racks:
-                if rack != next(number for number in state.rack_classes[state.rack_class[rack]] if number not in racks):
-                    return
-                racks = racks | {rack}
         power, activated = label.power, label.activated
         if layout.is_device(node):
             delay += layout.types[node].base_us
@@ -437,15 +478,15 @@ class _Search:
                 activated = activated | {node}
                 if power >= self.cutoff:
                     return
-            if delay + (need.remaining_us[label.placed] if self.prunes else 0.0) > need.bound:
+            if delay + need.remaining_us[label.placed] > need.bound:
                 return
-        elif delay > need.bound:
+        elif delay + need.base_us[label.placed] + need.remaining_us[label.placed] > need.bound:
             return
-        if self.is_strict:
+        if self.is_strict and edge is not None:
             taken = dict(taken)
             if not self._take(taken, ("edge", edge), need.rate, state.edge_left[edge], need.rate * (len(need.functions) - 1)):
                 return
-        self._push(Label(label.placed, node, power, delay, activated, units, racks, taken, label.types, label))
+        self._push(Label(label.placed, node, False, power, delay, activated, units, racks, taken, label.types, route, label))
 
     def _install(self, taken: Taken, node: int, functions: list[Function]) -> bool:
         """Records what a device newly installs, if its size could be exceeded, and whether it is not."""
@@ -469,9 +510,7 @@ class _Search:
         return self.need.entries + sum(function.entries for function in self.state.obligatory)
 
     def _push(self, label: Label) -> None:
-        if label.power >= self.cutoff:
-            return
-        key = (label.placed, label.node, label.types)
+        key = (label.placed, label.node, label.is_ready, label.types)
         others = self._best.get(key)
         if others is None:
             self._best[key] = [label]
@@ -488,13 +527,30 @@ class _Search:
         if one.power > other.power + 1e-9 or (one.delay > other.delay + 1e-12 and not self._is_loose):
             return False
         if other.activated and other.activated != one.activated:
-            types = self.state.layout.types
-            extra = sum(types[node].power_w for node in other.activated - one.activated)
+            types, extra = self.state.layout.types, 0.0
+            for node in other.activated:
+                if node not in one.activated and self._is_useful(node, other.placed):
+                    extra += types[node].power_w
             if one.power + extra > other.power + 1e-9:
                 return False
         if self.is_strict:
             return all(amount <= other.taken.get(key, 0.0) + 1e-12 for key, amount in one.taken.items())
         return True
+
+    def _is_useful(self, node: int, placed: int) -> bool:
+        """Whether an activated device can still serve the rest of the chain: as a host of a function, or as a way to one.
+
+        A device in a unit at one switch is a way to the other members of its unit only.
+        """
+        key = (node, placed)
+        found = self._useful.get(key)
+        if found is None:
+            layout = self.state.layout
+            unit = layout.unit_of[node]
+            found = unit < 0 or len(layout.units[unit].cores) > 1
+            found = found or any(self.fits.unit(unit, number) for number in range(placed, len(self.need.functions)))
+            self._useful[key] = found
+        return found
 
 
 def _embedding(state: State, label: Label) -> Embedding:
@@ -504,18 +560,17 @@ def _embedding(state: State, label: Label) -> Embedding:
     while at is not None:
         steps.append(at)
         at = at.parent
-    steps.reverse()
     devices: list[str] = []
     routes: list[tuple[str, ...]] = []
     route: list[str] = []
-    for before, step in zip(steps, steps[1:]):
-        if step.placed > before.placed:
+    for before, step in zip(steps[::-1], steps[-2::-1]):
+        for _ in range(step.placed - before.placed):
+            device = names[step.node]
             if devices:
                 routes.append(tuple(_simple(route)))
-            devices.append(names[step.node])
-            route = [names[step.node]]
-        else:
-            route.append(names[step.node])
+            devices.append(device)
+            route = [device]
+        route += [names[node] for node in step.route]
     return Embedding(tuple(devices), tuple(routes))
 
 

@@ -5,6 +5,7 @@ Nodes, directed links and device classes have numbers here, because the embeddin
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -66,6 +67,8 @@ class Layout:
                 self.edge_ends.append((begin, end))
         self._find_units()
         self._find_racks()
+        with_units = {core for unit in self.units for core in unit.cores}
+        self.is_plain = [node >= len(self.types) and node not in with_units for node in range(len(self.names))]
 
     def is_device(self, node: int) -> bool:
         return node < len(self.types)
@@ -181,7 +184,36 @@ class State:
             for core in unit.cores:
                 if unit.cores not in self.cores_at[core]:
                     self.cores_at[core].append(unit.cores)
+        self._shortcuts: dict[tuple[int, float], list[tuple[tuple[int, ...], float]]] = {}
         self._classify(range(len(types)), range(len(self.edge_left)))
+
+    def shortcuts(self, node: int, rate: float) -> list[tuple[tuple[int, ...], float]]:
+        """Returns the fastest ways from a switch to each other one that is no plain fixed switch, through plain ones only.
+
+        A plain switch is fixed, has no units, and so is no destination. Each way consists of the nodes after the first one, and the delay of
+        the plain ones among them. All its links have the rate left, each for itself.
+        """
+        known = self._shortcuts.get((node, rate))
+        if known is not None:
+            return known
+        layout = self.layout
+        heap: list[tuple[float, int, tuple[int, ...]]] = [(0.0, node, ())]
+        found: dict[int, tuple[tuple[int, ...], float]] = {}
+        done: set[int] = set()
+        while heap:
+            delay, at, route = heapq.heappop(heap)
+            if at in done:
+                continue
+            done.add(at)
+            if route and not layout.is_plain[at]:
+                found[at] = (route, delay)
+                continue
+            after = delay + (layout.switch_us[at] if route else 0.0)
+            for other, edge in layout.neighbours[at]:
+                if layout.unit_of[other] < 0 and other not in done and self.edge_left[edge] >= rate - RATE_TOLERANCE_GBPS:
+                    heapq.heappush(heap, (after, other, (*route, other)))
+        ways = self._shortcuts[node, rate] = list(found.values())
+        return ways
 
     def is_active(self, device: int) -> bool:
         return bool(self.installed[device])
@@ -346,7 +378,10 @@ class State:
                 self.classes[number][node] = None
             (units if layout.unit_of[node] >= 0 else racks).add(layout.unit_of[node] if layout.unit_of[node] >= 0 else layout.rack_of[node])
         for edge in edges:
-            for node in layout.edge_ends[edge]:
+            one, other = layout.edge_ends[edge]
+            if layout.unit_of[one] < 0 and layout.unit_of[other] < 0:
+                self._shortcuts.clear()
+            for node in (one, other):
                 if layout.unit_of[node] >= 0:
                     units.add(layout.unit_of[node])
                 elif layout.rack_of[node] >= 0:
