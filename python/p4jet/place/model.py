@@ -268,8 +268,8 @@ class Workload:
             if event.chain not in chains:
                 faults.append(f"event {number}: found chain {event.chain!r}, expected a chain of the workload")
             elif event.is_arrival == (event.chain in present):
-                found, expected = ("arrives", "departs") if event.is_arrival else ("departs", "arrives")
-                faults.append(f"event {number}: found that chain {event.chain} {found} again, expected that it {expected}")
+                found, expected = ("a second arrival", "its departure") if event.is_arrival else ("a departure", "its arrival")
+                faults.append(f"event {number}: found {found} of chain {event.chain}, expected {expected} before")
             (present.add if event.is_arrival else present.discard)(event.chain)
         if any(one.time_s > other.time_s for one, other in zip(self.events, self.events[1:])):
             faults.append("events: found a time before the one of the previous event, expected the order of time")
