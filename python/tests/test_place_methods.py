@@ -235,9 +235,9 @@ def test_why_there_is_no_embedding(tmp_path: Path) -> None:
     conflict = program.explain(seconds=10)
     assert conflict.is_minimal and "5.14" in conflict.groups
     # One way out: SipHash of the ASIC carries 10 Gbit/s more.
-    assert ("extern[siphash24,asic]", "5.14", pytest.approx(10)) in conflict.missing
+    assert conflict.remedies["5.14"] == [("extern[siphash24,asic]", pytest.approx(10))]
     alone = sfc.Program(state, [Chain("c", ("LB",), 1, 2.1)]).explain(seconds=10)
-    assert alone.groups == ["5.31"] and alone.missing == [("delay[c]", "5.31", pytest.approx(0.1, abs=1e-4))]
+    assert alone.groups == ["5.31"] and alone.remedies == {"5.31": [("delay[c]", pytest.approx(0.1, abs=1e-4))]}
     with pytest.raises(PlaceError, match="found a solution"):
         sfc.Program(state, [Chain("c", ("LB",), 1, 100)]).explain(seconds=10)
     program.model.write(tmp_path / "model.lp")
@@ -331,6 +331,9 @@ def test_sharing_makes_room() -> None:
     assert distinct.plan is None and distinct.is_proven and shared.plan is not None
     model, _ = vnf.program(cloud, workload, vnf.Goal(1, 1))
     assert model.conflict(seconds=10).groups == ["5.11"]
+    # 25 of 4 constructs and 5 for L3Fwd, of 100.
+    conflict = vnf.explain(cloud, workload, vnf.Goal(1, 1), seconds=10)
+    assert conflict.remedies == {"5.11": [("5.11[asic]", pytest.approx(5))]}
 
 
 # The baseline and the heuristics.
@@ -443,6 +446,19 @@ def test_improvement_empties_a_device() -> None:
     state.place(Chain("b", ("FW",), 1, 100), Embedding(("cpu",), ()))
     result = improve(state, moves_max=1, seconds=5)
     assert (result.power_before_w, result.power_w) == (115, 50) and list(result.moved) == ["a"]
+
+
+def test_improvement_puts_a_device_in_use() -> None:
+    """One by one, CPUs are added for chains that an ASIC could carry together."""
+    inputs = load_inputs("exp2").changed(cloud={"racks": 1, "asic_ratio": 1.0}, workload={"chains": 18})
+    cloud, workload = make_cloud(inputs), make_workload(inputs)
+    state = State(cloud, workload)
+    run(state, workload)
+    assert state.power_w == 200
+    assert improve(state, moves_max=8, seconds=5).power_w == 200
+    result = improve(state, moves_max=18, seconds=5)
+    assert result.power_w == state.power_w == 100
+    assert check.violations(cloud, workload, state.plan(workload.name, "x")) == []
 
 
 def test_a_plan_of_a_run_names_what_was_rejected() -> None:

@@ -157,9 +157,12 @@ def _plan(args: argparse.Namespace) -> int:
     if purchase.plan is None:
         if not purchase.is_proven:
             raise PlaceError(f"found no plan within {args.seconds:g} s; a greater --seconds or --method counting may help")
-        model, _ = vnf.program(cloud, workload, goal, is_distinct=not args.shared)
         print("error: there is no plan", file=sys.stderr)
-        _print_conflict(model.conflict(seconds=args.seconds), vnf.GROUPS)
+        if args.shared:
+            conflict = vnf.program(cloud, workload, goal, is_distinct=False)[0].conflict(seconds=args.seconds)
+        else:
+            conflict = vnf.explain(cloud, workload, goal, seconds=args.seconds)
+        _print_conflict(conflict, vnf.GROUPS)
         return 1
     files.save_plan(purchase.plan, args.out)
     devices = ", ".join(f"{count} {name}" for name, count in purchase.devices.items())
@@ -197,6 +200,7 @@ def _embed(args: argparse.Namespace) -> int:
     if args.given is not None and args.method in ("greedy", "together"):
         raise PlaceError(f"--given: found method {args.method}, which starts with an empty cloud; expected exact, heuristic, agnostic or ilp")
     state = State(cloud, workload)
+    is_proven = True
     chains = {chain.name: chain for chain in workload.chains}
     if args.given is not None:
         given = files.load_plan(args.given)
@@ -205,6 +209,7 @@ def _embed(args: argparse.Namespace) -> int:
             raise PlaceError(f"{args.given}: found {len(broken)} broken constraints, expected none; the first is {broken[0]}")
         for name, embedding in given.chains.items():
             state.place(chains.pop(name), embedding)
+        is_proven = given.proven
     wanted = Workload(workload.name, workload.functions, workload.obligatory, chains=list(chains.values()))
     wanted.events = [event for event in workload.events if event.chain in chains]
     if args.method == "together":
@@ -241,6 +246,7 @@ def _embed(args: argparse.Namespace) -> int:
         again = state.plan(workload.name, plan.method)
         again.rejected = plan.rejected
         plan = again
+    plan.proven = plan.proven and is_proven
     broken = checking.violations(cloud, workload, plan)
     if broken:
         raise PlaceError(f"the plan of method {args.method} breaks constraints, which is a fault of p4jet-place: {broken[0]}")
@@ -283,8 +289,12 @@ def _explain(state: State, chain: Chain, seconds: float) -> None:
 def _print_conflict(conflict: Conflict, groups: dict[str, str]) -> None:
     few = "These constraints exclude each other" if conflict.is_minimal else "Among these constraints some exclude each other"
     print(f"{few}: " + "; ".join(f"{group} ({groups[group]})" for group in conflict.groups))
-    for name, group, amount in conflict.missing:
-        print(f"  {name} (Eq. {group}) would have to give way by {amount:.6g} {UNITS.get(group, '')}".rstrip())
+    if conflict.remedies:
+        print("Each of these alone would make room:")
+    for group, rows in conflict.remedies.items():
+        shown = ", ".join(f"{name} by {amount:.6g} {UNITS.get(group, '')}".rstrip() for name, amount in rows[:3])
+        more = f" and {len(rows) - 3} others" if len(rows) > 3 else ""
+        print(f"  {group}: {shown}{more}")
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -44,8 +44,9 @@ class Conflict:
     if that has no solution."""
     is_minimal: bool
     """False if the time was over before every group had been tried."""
-    missing: list[tuple[str, str, float]]
-    """Rows that would have to be relaxed, their group, by how much; the relative sum is least among all ways, if the time sufficed."""
+    remedies: dict[str, list[tuple[str, float]]]
+    """For each of these groups whose rows alone could give way: which rows would have to, and by how much. The sum, each row relative to its
+    bound, is the least possible. Groups for which the time did not suffice are missing."""
 
 
 @dataclass
@@ -125,13 +126,13 @@ class Model:
     def conflict(self, *, seconds: float) -> Conflict:
         """Explains why the model has no solution.
 
-        First the rows are made elastic: the sum of violations, each relative to its row's bound, is minimised. Then groups are removed as
-        long as the rest has no solution. The groups of :data:`STRUCTURE` stay in both cases. Raises :class:`PlaceError` if the model has a
-        solution.
+        Groups of rows are removed as long as the rest has no solution. Then the rows of each group that is left are made elastic, those of the
+        others not. The groups of :data:`STRUCTURE` always stay. Raises :class:`PlaceError` if the model has a solution.
         """
         until = time.perf_counter() + seconds
-        missing = self._elastic(seconds / 2)
         groups = [group for group in dict.fromkeys(self.row_groups) if group not in STRUCTURE]
+        if self._only(self.row_groups).solve(seconds=seconds / 2).status == "optimal":
+            raise PlaceError("conflict: found a solution, expected a model without one")
         needed = list(groups)
         is_minimal = True
         for group in groups:
@@ -145,13 +146,19 @@ class Model:
                 needed = rest
             elif status != "optimal":
                 is_minimal = False
-        return Conflict(needed or [group for group in dict.fromkeys(self.row_groups) if group in STRUCTURE], is_minimal, missing)
+        remedies = {}
+        for group in needed:
+            left = until - time.perf_counter()
+            found = self._elastic(group, left) if left > 0 else None
+            if found:
+                remedies[group] = found
+        return Conflict(needed or [group for group in dict.fromkeys(self.row_groups) if group in STRUCTURE], is_minimal, remedies)
 
-    def _elastic(self, seconds: float) -> list[tuple[str, str, float]]:
+    def _elastic(self, group: str, seconds: float) -> list[tuple[str, float]] | None:
+        """Returns the rows of a group that have to give way, by how much; ``None`` if that does not help."""
         model = self._only(self.row_groups)
         slacks: list[tuple[int, int]] = []
-        model.costs = [0.0] * len(model.names)
-        starts, columns, factors = [0], [], []
+        starts, columns, factors = [0], list[int](), list[float]()
         for row in range(len(self.row_names)):
             begin, end = self.starts[row], self.starts[row + 1]
             columns += self.columns[begin:end]
@@ -159,7 +166,7 @@ class Model:
             low, high = self.row_lows[row], self.row_highs[row]
             scale = max([1.0, *(abs(side) for side in (low, high) if math.isfinite(side))])
             for side, sign in ((high, -1.0), (low, 1.0)):
-                if math.isfinite(side) and self.row_groups[row] not in STRUCTURE:
+                if math.isfinite(side) and self.row_groups[row] == group:
                     slack = model.add(f"slack{len(slacks)}", cost=1 / scale, high=math.inf, is_integer=False)
                     slacks.append((slack, row))
                     columns.append(slack)
@@ -167,11 +174,9 @@ class Model:
             starts.append(len(columns))
         model.starts, model.columns, model.factors = starts, columns, factors
         solution = model.solve(seconds=seconds)
-        if not solution.values:
-            return []
-        if solution.status == "optimal" and solution.objective < 1e-9:
-            raise PlaceError("conflict: found a solution, expected a model without one")
-        return [(self.row_names[row], self.row_groups[row], solution.values[slack]) for slack, row in slacks if solution.values[slack] > 1e-6]
+        if solution.status != "optimal":
+            return None
+        return [(self.row_names[row], solution.values[slack]) for slack, row in slacks if solution.values[slack] > 1e-6]
 
     def _only(self, groups: Iterable[str]) -> Model:
         """Returns the model with the rows of some groups, without an objective."""

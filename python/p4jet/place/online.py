@@ -167,31 +167,69 @@ class Improvement:
 
 
 def improve(state: State, *, moves_max: int, seconds: float) -> Improvement:
-    """Lowers the power by moving at most `moves_max` chains, by emptying devices.
+    """Lowers the power by moving at most `moves_max` chains.
 
-    The devices with the fewest chains per watt come first. All chains of a device are removed and embedded again with the least additional
-    power; if that lowers the power of the cloud, they stay there, otherwise they return.
+    First single devices are emptied, those with the fewest chains per watt first: all their chains are removed and embedded again with the least
+    additional power; if that lowers the power of the cloud, they stay there, otherwise they return. Then, for each class of idle devices, one
+    device is put in use for the chains of another one, and devices are emptied again; that stays if the power is lower in the end.
     """
     begin = time.perf_counter()
-    before = state.power_w
-    old: dict[str, Embedding] = {}
+    before, until = state.power_w, begin + seconds
+    original = {name: embedding for name, (_, embedding) in state.chains.items()}
+    _empty_devices(state, original, moves_max, until)
     is_changed = True
-    while is_changed and time.perf_counter() - begin < seconds:
+    while is_changed and time.perf_counter() < until:
         is_changed = False
-        users: dict[str, set[str]] = {}
-        for name, (_, embedding) in state.chains.items():
-            for device in {*embedding.devices, *(node for route in embedding.routes for node in route if node in state.cloud.devices)}:
-                users.setdefault(device, set()).add(name)
+        idle = [next(iter(devices)) for devices in list(state.classes.values()) if not state.is_active(next(iter(devices)))]
+        for node in sorted(idle, key=lambda node: (state.layout.types[node].power_w, node)):
+            present, power = {name: embedding for name, (_, embedding) in state.chains.items()}, state.power_w
+            device = state.layout.names[node]
+            if _begin_with(state, device, original, moves_max):
+                _empty_devices(state, original, moves_max, until, keep=device)
+            if state.power_w < power - 1e-9:
+                is_changed = True
+                break
+            _restore(state, present)
+    moved = {name: (old, state.chains[name][1]) for name, old in original.items() if state.chains[name][1] != old}
+    return Improvement(moved, before, state.power_w, False, time.perf_counter() - begin)
+
+
+def _moved(state: State, original: dict[str, Embedding]) -> set[str]:
+    return {name for name, embedding in original.items() if state.chains[name][1] != embedding}
+
+
+def _users(state: State) -> dict[str, list[str]]:
+    """Returns the chains of each device, devices with the fewest chains per watt first."""
+    users: dict[str, set[str]] = {}
+    for name, (_, embedding) in state.chains.items():
+        for device in {*embedding.devices, *(node for route in embedding.routes for node in route if node in state.cloud.devices)}:
+            users.setdefault(device, set()).add(name)
+    order = sorted(users, key=lambda device: (len(users[device]) / max(state.cloud.type_of(device).power_w, 1e-9), device))
+    return {device: sorted(users[device]) for device in order}
+
+
+def _restore(state: State, embeddings: dict[str, Embedding]) -> None:
+    changed = [state.remove(name)[0] for name, embedding in embeddings.items() if state.chains[name][1] != embedding]
+    for chain in changed:
+        state.place(chain, embeddings[chain.name])
+
+
+def _empty_devices(state: State, original: dict[str, Embedding], moves_max: int, until: float, *, keep: str = "") -> None:
+    is_changed = True
+    while is_changed:
+        is_changed = False
+        moved = _moved(state, original)
         tried: set[object] = set()
-        for device in sorted(users, key=lambda name: (len(users[name]) / max(state.cloud.type_of(name).power_w, 1e-9), name)):
-            names = sorted(users[device])
+        for device, names in _users(state).items():
             # A chain that has moved before may move again: it counts once.
-            if len({*old, *names}) > moves_max or time.perf_counter() - begin > seconds:
+            if device == keep or len(moved.union(names)) > moves_max or time.perf_counter() > until:
                 continue
+            chains = [state.chains[name] for name in names]
             key = (
                 state.device_class[state.layout.numbers[device]],
-                tuple(sorted((state.chains[n][0].functions, state.chains[n][0].rate_gbps, state.chains[n][0].delay_us) for n in names)),
-                any(len(set(state.chains[n][1].devices)) > 1 for n in names) and device,
+                tuple(sorted((chain.functions, chain.rate_gbps, chain.delay_us) for chain, _ in chains)),
+                # Split chains differ by what else they use.
+                device if any(len(set(embedding.devices)) > 1 for _, embedding in chains) else "",
             )
             if key in tried:
                 continue
@@ -200,18 +238,37 @@ def improve(state: State, *, moves_max: int, seconds: float) -> Improvement:
             removed = [state.remove(name) for name in names]
             # The most demanding ones first.
             ranked = sorted(removed, key=lambda item: (item[0].delay_us, -item[0].rate_gbps))
-            if _place_all(state, [chain for chain, _ in ranked]) and state.power_w < power - 1e-9:
-                for chain, embedding in removed:
-                    old.setdefault(chain.name, embedding)
+            is_placed = _place_all(state, [chain for chain, _ in ranked])
+            if is_placed and state.power_w < power - 1e-9:
                 is_changed = True
                 break
-            for name in names:
-                if name in state.chains:
-                    state.remove(name)
+            for name in names if is_placed else ():
+                state.remove(name)
             for chain, embedding in removed:
                 state.place(chain, embedding)
-    moved = {name: (embedding, state.chains[name][1]) for name, embedding in old.items() if state.chains[name][1] != embedding}
-    return Improvement(moved, before, state.power_w, False, time.perf_counter() - begin)
+
+
+def _begin_with(state: State, device: str, original: dict[str, Embedding], moves_max: int) -> bool:
+    """Moves all chains of some device to an idle one."""
+    moved = _moved(state, original)
+    for other, names in _users(state).items():
+        if len(moved.union(names)) > moves_max:
+            continue
+        removed = [state.remove(name) for name in names]
+        placed = []
+        for chain, _ in removed:
+            embedding = Embedding((device,) * len(chain.functions), ((device,),) * (len(chain.functions) - 1))
+            if state.obstacle(chain, embedding) is not None:
+                break
+            state.place(chain, embedding)
+            placed.append(chain.name)
+        if len(placed) == len(removed):
+            return True
+        for name in placed:
+            state.remove(name)
+        for chain, embedding in removed:
+            state.place(chain, embedding)
+    return False
 
 
 def improve_exactly(state: State, *, moves_max: int, seconds: float) -> Improvement:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .errors import PlaceError
-from .lp import Model, Solution
+from .lp import Conflict, Model, Solution
 from .model import RATE_TOLERANCE_GBPS, Cloud, DeviceType, Function, Plan, Workload
 
 GROUPS = {
@@ -170,15 +170,7 @@ def plan(cloud: Cloud, workload: Workload, goal: Goal, *, seconds: float) -> Pur
        exactly: exchanging devices of a type or instances of a group changes no constraint and no value.
     """
     begin = time.perf_counter()
-    _check(workload)
-    groups = _groups(workload)
-    offer: defaultdict[str, list[str]] = defaultdict(list)
-    for device in cloud.devices:
-        offer[cloud.devices[device].type].append(device)
-    limits = {name: _limits(cloud.types[name], workload, groups) for name in offer}
-    # What no instance fits on is not offered.
-    offer = defaultdict(list, {name: devices for name, devices in offer.items() if all(limit.capacity >= 0 for limit in limits[name])})
-    offer = defaultdict(list, {n: d for n, d in offer.items() if all(cloud.types[n].accepts(workload.functions[o]) for o in workload.obligatory)})
+    groups, offer, limits = _problem(cloud, workload)
     model, bought, shares = _relaxation(cloud, workload, goal, groups, offer, limits)
     solution = model.solve(seconds=seconds)
     if solution.status == "infeasible":
@@ -208,6 +200,37 @@ def plan(cloud: Cloud, workload: Workload, goal: Goal, *, seconds: float) -> Pur
             for _ in range(number)
         }
     return _purchase(cloud, workload, goal, places, bound, "vnf-counting", time.perf_counter() - begin)
+
+
+def explain(cloud: Cloud, workload: Workload, goal: Goal, *, seconds: float) -> Conflict:
+    """Says why there is no plan with distinct functions: from the relaxation, if that has no solution, else from the exact program."""
+    # Not rounded: the amounts are those of the devices then.
+    groups, offer, limits = _problem(cloud, workload, is_rounded=False)
+    model, _, _ = _relaxation(cloud, workload, goal, groups, offer, limits)
+    if model.solve(seconds=seconds).status == "infeasible":
+        return model.conflict(seconds=seconds)
+    return program(cloud, workload, goal)[0].conflict(seconds=seconds)
+
+
+def _problem(
+    cloud: Cloud, workload: Workload, *, is_rounded: bool = True
+) -> tuple[list[_Group], dict[str, list[str]], dict[str, list[_Limit]]]:
+    """Returns the groups of instances, the devices of each type that can have obligatory functions, and their limits."""
+    _check(workload)
+    groups = _groups(workload)
+    offer: dict[str, list[str]] = {}
+    for device in cloud.devices:
+        offer.setdefault(cloud.devices[device].type, []).append(device)
+    limits = {name: _limits(cloud.types[name], workload, groups) for name in offer}
+    if is_rounded:
+        limits = {name: [_rounded(limit) for limit in found] for name, found in limits.items()}
+    usable = {
+        name: devices
+        for name, devices in offer.items()
+        if all(limit.capacity >= 0 for limit in limits[name])
+        and all(cloud.types[name].accepts(workload.functions[required]) for required in workload.obligatory)
+    }
+    return groups, usable, limits
 
 
 def maxima(cloud: Cloud, workload: Workload, *, seconds: float) -> tuple[float, float]:
@@ -257,7 +280,7 @@ def _limits(kind: DeviceType, workload: Workload, groups: list[_Group]) -> list[
     for name, extern in kind.externs.items():
         needs = tuple(group.rate_gbps if name in group.function.externs else 0.0 for group in groups)
         found.append(_Limit("5.14", extern.rate_gbps - rate * sum(name in f.externs for f in required), needs))
-    return [_rounded(limit) for limit in found]
+    return found
 
 
 def _rounded(limit: _Limit) -> _Limit:
