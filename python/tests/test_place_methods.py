@@ -301,8 +301,8 @@ def test_counting_finds_the_optimum_of_the_program_and_of_brute_force(seed: int)
         plan = Plan("offer", "w", "b", instances={i.name: device for i, device in zip(instances, devices)})
         if devices and not check.violations(cloud, workload, plan, budget_usd=goal.budget_usd):
             used = set(devices)
-            delay = sum(TYPES[cloud.devices[d].type].base_us + check.processing_us(cloud.type_of(d), FUNCTIONS[i.function]) for i, d in zip(instances, devices))
-            delay += sum(cloud.type_of(d).base_us + check.processing_us(cloud.type_of(d), FUNCTIONS["L3Fwd"]) for d in used)
+            placed = [*((device, i.function) for i, device in zip(instances, devices)), *((device, "L3Fwd") for device in used)]
+            delay = sum(cloud.type_of(d).base_us + check.processing_us(cloud.type_of(d), FUNCTIONS[name]) for d, name in placed)
             best = min(best, goal.mu * delay / 100 + goal.epsilon * sum(cloud.type_of(d).price_usd for d in used) / 10_000)
     assert counted.is_proven and solved.is_proven
     assert counted.objective == pytest.approx(best) and solved.objective == pytest.approx(best)

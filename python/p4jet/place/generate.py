@@ -181,7 +181,8 @@ def _add_fabric(cloud: Cloud, tors: list[str], top: Section, folder: Path) -> No
     elif fabric == "fat-tree":
         arity = top.count("arity", low=2)
         if arity % 2 or len(tors) > arity * arity // 2:
-            raise PlaceError(f"{top.place}.arity: found {arity} for {len(tors)} racks, expected an even number whose square is {2 * len(tors)} or more")
+            expected = f"an even number whose square is {2 * len(tors)} or more"
+            raise PlaceError(f"{top.place}.arity: found {arity} for {len(tors)} racks, expected {expected}")
         half = arity // 2
         cores = [switch(f"core{number + 1}") for number in range(half * half)]
         for pod in range(-(-len(tors) // half)):

@@ -155,9 +155,10 @@ class Program:
                         for edge in outof[d]:
                             terms = [(self.gamma[s, k][edge], 1.0), (needed[d], -1.0)]
                             model.row("5.25", f"required[{chain.name},{k},{names[d]},{names[layout.edge_ends[edge][1]]}]", terms, high=0)
-            ends = [((self.alpha[s, 0][d], chain.rate_gbps), (self.alpha[s, len(chain.functions) - 1][d], chain.rate_gbps)) for s, chain in enumerate(self.chains)]
-            model.row("5.26", f"ingress[{names[d]}]", [first for first, _ in ends], high=state.ingress[d])
-            model.row("5.27", f"egress[{names[d]}]", [last for _, last in ends], high=state.egress[d])
+            first = [(self.alpha[s, 0][d], chain.rate_gbps) for s, chain in enumerate(self.chains)]
+            last = [(self.alpha[s, len(chain.functions) - 1][d], chain.rate_gbps) for s, chain in enumerate(self.chains)]
+            model.row("5.26", f"ingress[{names[d]}]", first, high=state.ingress[d])
+            model.row("5.27", f"egress[{names[d]}]", last, high=state.egress[d])
         for s, chain in enumerate(self.chains):
             for k in range(len(chain.functions) - 1):
                 for node in range(len(names)):

@@ -165,7 +165,8 @@ def plan(cloud: Cloud, workload: Workload, goal: Goal, *, seconds: float) -> Pur
 
     1. A relaxation decides how many devices of each type are bought, N_t, and how many instances of each group they get in total. It has the
        constraints of the thesis summed over the devices of a type, so its value is a bound for every plan.
-    2. The instances are packed onto the devices one by one, those with the largest needs first. If they fit, the plan has the value of the bound and is optimal.
+    2. The instances are packed onto the devices one by one, those with the largest needs first. If they fit, the plan has the value of the bound
+       and is optimal.
     3. If not, a program with the number of instances of each group on each device, with devices of one type in descending order of use, decides
        exactly: exchanging devices of a type or instances of a group changes no constraint and no value.
     """
@@ -234,7 +235,10 @@ def _problem(
 
 
 def maxima(cloud: Cloud, workload: Workload, *, seconds: float) -> tuple[float, float]:
-    """Returns 𝔻max and ℂmax for Eq. 5.5: the delay of the cheapest plan, and the cost of the fastest. The thesis does not say which it recorded."""
+    """Returns 𝔻max and ℂmax for Eq. 5.5: the delay of the cheapest plan, and the cost of the fastest.
+
+    The thesis does not say what it recorded.
+    """
     cheapest = plan(cloud, workload, Goal(0, 1), seconds=seconds)
     fastest = plan(cloud, workload, Goal(1, 0), seconds=seconds)
     if cheapest.plan is None or fastest.plan is None:
