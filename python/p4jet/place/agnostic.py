@@ -32,6 +32,7 @@ class Trials:
     trials: int
     """Embeddings that were tried; 1 if the first one met the bound."""
     solving_s: float
+    """Processor time of this process."""
     is_complete: bool
     """False if there were as many trials as allowed, and none met the bound."""
 
@@ -55,13 +56,13 @@ def by_program(seconds: float) -> Solver:
 
 def embed_by_trials(state: State, chain: Chain, solver: Solver = by_labels, *, trials_max: int = TRIALS_MAX) -> Trials:
     """Returns the embedding that meets the bound after trials, without placing it."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     excluded: set[tuple[str, ...]] = set()
     for trial in range(1, trials_max + 1):
         embedding, power = solver(state, chain, excluded)
         if embedding is None:
-            return Trials(None, math.inf, trial, time.perf_counter() - begin, True)
+            return Trials(None, math.inf, trial, time.process_time() - begin, True)
         if state.delay_us(chain, embedding) <= chain.delay_us + DELAY_TOLERANCE_US:
-            return Trials(embedding, power, trial, time.perf_counter() - begin, True)
+            return Trials(embedding, power, trial, time.process_time() - begin, True)
         excluded.add(tuple(state.cloud.devices[device].type for device in embedding.devices))
-    return Trials(None, math.inf, trials_max, time.perf_counter() - begin, False)
+    return Trials(None, math.inf, trials_max, time.process_time() - begin, False)

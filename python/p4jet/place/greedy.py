@@ -63,7 +63,7 @@ class Greedy:
 
     def embed(self, chain: Chain) -> Answer:
         """Places a chain and returns where; the additional power is not proven to be the least."""
-        begin = time.perf_counter()
+        begin = time.thread_time()
         state, settings = self.state, self.settings
         functions = [state.functions[name] for name in chain.functions]
         types = {
@@ -101,5 +101,5 @@ class Greedy:
             embedding = Embedding((device,) * len(functions), ((device,),) * (len(functions) - 1))
             before = state.power_w
             state.place(chain, embedding)
-            return Answer(embedding, state.power_w - before, False, "greedy", 0, time.perf_counter() - begin)
-        return Answer(None, math.inf, False, "greedy", 0, time.perf_counter() - begin)
+            return Answer(embedding, state.power_w - before, False, "greedy", 0, time.thread_time() - begin)
+        return Answer(None, math.inf, False, "greedy", 0, time.thread_time() - begin)
