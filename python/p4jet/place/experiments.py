@@ -135,8 +135,8 @@ def repeat(out: Path, options: Options, wanted: Sequence[str], *, progress: Prog
         "a choice open; its statement about orders and shapes is compared. **not reproducible**: the value does not follow from what is given."
     )
     report.text(
-        f"Times are processor times on this machine ({os.cpu_count()} processors, {_processor()}, Python {platform.python_version()}), powers and delays "
-        f"are modelled. The experiments took {time.perf_counter() - begin:.0f} s."
+        f"Times are processor times on this machine ({os.cpu_count()} processors, {_processor()}, Python {platform.python_version()}), powers and "
+        f"delays are modelled. The experiments took {time.perf_counter() - begin:.0f} s."
     )
     report.heading("Summary")
     rows = [row for part in parts for row in part.rows]
@@ -452,7 +452,8 @@ def _experiment4(folder: Path, options: Options, progress: Progress) -> Part:
     reason = "among embeddings of equal power the solver's choice decides, which is not given"
     part.rows.append(Row("exp. 4", "extra trials per chain", "1.68", f"{extra:.2f}", RELATION, reason))
     times = f"×{ratio:.1f} (labels)" + (f", ×{program:.1f} (integer program)" if program is not None else "")
-    part.rows.append(Row("exp. 4", "solving time, agnostic against aware", "×2.6", times, RELATION, "follows from the trials; HiGHS solves the program without delays faster"))
+    reason = "follows from the trials; HiGHS solves the program without delays faster"
+    part.rows.append(Row("exp. 4", "solving time, agnostic against aware", "×2.6", times, RELATION, reason))
     return part
 
 
@@ -482,8 +483,8 @@ def _experiment5(folder: Path, options: Options, progress: Progress) -> Part:
     inputs = load_inputs("exp4")
     part.text = (
         f"{options.chains_per_rack} chains per rack arrive one by one, more than find a place. The integer program (HiGHS, one thread, "
-        f"{options.program_seconds:g} s) solves {options.program_chains} of the arrivals in the state that the exact method has reached, building included; its power "
-        "is compared. Functions *until reject* are those before the first chain without a place.\n\n" + _inputs_text(inputs)
+        f"{options.program_seconds:g} s) solves {options.program_chains} of the arrivals in the state that the exact method has reached, building "
+        "included; its power is compared. Functions *until reject* are those before the first chain without a place.\n\n" + _inputs_text(inputs)
     )
     published = {4: (435, 5), 10: (4137, 30), 20: (28500, 35), 30: (64000, 53)}
     times: list[list[object]] = []

@@ -17,7 +17,7 @@ from .errors import PlaceError
 MIP_FEASIBILITY = 1e-7
 """By how much a row may be violated and a value differ from a whole number. Smaller than the tolerance of delay bounds."""
 
-STRUCTURE = ("5.6", "5.8", "5.16", "5.17", "5.25", "5.28", "5.29", "order")
+STRUCTURE = ("5.6", "5.8", "5.16", "5.17", "5.24", "5.25", "5.28", "5.29", "order")
 """Groups that say what a placement is. The others say what is allowed."""
 
 

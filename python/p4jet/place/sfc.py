@@ -1,4 +1,4 @@
-"""PA-P4SFC-E as an integer linear program, as the thesis writes it (§3.17, Eqs. 5.6, 5.9 to 5.12, 5.14, 5.18 to 5.31).
+"""PA-P4SFC-E as an integer linear program, as the thesis writes it (§3.17, Eqs. 5.6, 5.8 to 5.12, 5.14, 5.16 to 5.31).
 
 The chains are embedded together, into what a :class:`State` has left: for the whole workload into an empty cloud, or for one chain more.
 Two rows differ in form: Eq. 5.8 (π is 1 if and only if a function of the type is there) is split as usual, and only its half that can bind is
@@ -25,7 +25,9 @@ GROUPS = {
     "5.11": "processing resources",
     "5.12": "table entries",
     "5.14": "extern throughput",
+    "5.16": "devices in use have functions",
     "5.17": "devices with functions are in use",
+    "5.24": "obligatory functions only where a chain leaves",
     "5.25": "obligatory functions where a chain leaves",
     "5.26": "ingress throughput",
     "5.27": "egress throughput",
@@ -149,12 +151,18 @@ class Program:
                         model.row("5.8", f"type[required,{function.name},{names[d]}]", terms, high=0)
                 if d in used:
                     model.row("5.17", f"use[required,{names[d]}]", [(needed[d], 1.0), (used[d], -1.0)], high=0)
+                leaves = [(self.gamma[s, k][edge], -1.0) for s, c in enumerate(self.chains) for k in range(len(c.functions) - 1) for edge in outof[d]]
+                model.row("5.24", f"unrequired[{names[d]}]", [(needed[d], 1.0), *leaves], high=0)
                 # Eq. 5.25 with one row per link and not one with a great M: the same whole numbers, a tighter relaxation.
                 for s, chain in enumerate(self.chains):
                     for k in range(len(chain.functions) - 1):
                         for edge in outof[d]:
                             terms = [(self.gamma[s, k][edge], 1.0), (needed[d], -1.0)]
                             model.row("5.25", f"required[{chain.name},{k},{names[d]},{names[layout.edge_ends[edge][1]]}]", terms, high=0)
+            if d in used:
+                hosted = [(self.alpha[s, k][d], -1.0) for s, c in enumerate(self.chains) for k in range(len(c.functions))]
+                hosted += [(needed[d], -1.0)] if d in needed else []
+                model.row("5.16", f"idle[{names[d]}]", [(used[d], 1.0), *hosted], high=0)
             first = [(self.alpha[s, 0][d], chain.rate_gbps) for s, chain in enumerate(self.chains)]
             last = [(self.alpha[s, len(chain.functions) - 1][d], chain.rate_gbps) for s, chain in enumerate(self.chains)]
             model.row("5.26", f"ingress[{names[d]}]", first, high=state.ingress[d])
