@@ -65,12 +65,13 @@ def power_w(cloud: Cloud, plan: Plan) -> float:
 
 
 def used_devices(cloud: Cloud, plan: Plan) -> set[str]:
+    """Returns the devices of the cloud that a plan uses, whatever else it names."""
     used = set(plan.instances.values())
     for embedding in plan.chains.values():
         used.update(embedding.devices)
         for route in embedding.routes:
-            used.update(node for node in route if node in cloud.devices)
-    return used
+            used.update(route)
+    return used & cloud.devices.keys()
 
 
 def violations(cloud: Cloud, workload: Workload, plan: Plan, *, budget_usd: float | None = None) -> list[Violation]:

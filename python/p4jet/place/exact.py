@@ -38,7 +38,8 @@ from .errors import PlaceError
 from .model import DELAY_TOLERANCE_US, RATE_TOLERANCE_GBPS, Chain, Embedding, Function
 from .state import State
 
-LABELS_MAX = 2_000_000
+LABELS_MAX = 200_000
+"""Labels that a search extends at most: some hundred MiB."""
 
 
 @dataclass(frozen=True)
