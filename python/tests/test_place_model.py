@@ -109,6 +109,7 @@ def test_rules_of_a_profile(tmp_path: Path) -> None:
         ("value = 0.28", "value = nan", "cost_us.copy.value: found nan, expected a number"),
         ("price_usd", "prise_usd", "economy: found no price_usd, expected one"),
         ("[economy]", "[economy]\ncolour = 1", "economy: found unknown key 'colour', expected one of: power_w, price_usd"),
+        ("[economy]", "[deviation_us]", "found no [economy], expected it with power_w and price_usd, which placement needs"),
         ("above = 6", "above = -6", "above: found -6, expected a whole number of at least 0"),
         ("once_us", "twice_us", "rules[1]: found neither each_us nor once_us"),
         ("[limits]", "[limits", "expected TOML or JSON"),

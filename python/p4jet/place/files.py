@@ -192,6 +192,9 @@ def load_profile(name: str, *, folder: Path | None = None, frame_bytes: int) -> 
     architectures = _architectures(top) if top.has("architectures") else frozenset()
     if not architectures:
         raise PlaceError(f"{file}: found no architectures, expected some of: {', '.join(ARCHITECTURES)} (placement needs them)")
+    for key, wanted in (("limits", "rate_gbps and constructs"), ("economy", "power_w and price_usd")):
+        if not top.has(key):
+            raise PlaceError(f"{file}: found no [{key}], expected it with {wanted}, which placement needs")
     limits, economy = top.section("limits"), top.section("economy")
     device_type = DeviceType(
         name=top.text("name"),
