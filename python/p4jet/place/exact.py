@@ -39,7 +39,9 @@ from .model import DELAY_TOLERANCE_US, RATE_TOLERANCE_GBPS, Chain, Embedding, Fu
 from .state import State
 
 LABELS_MAX = 200_000
-"""Labels that a search extends at most: some hundred MiB."""
+"""Labels that a search extends at most."""
+LABELS_MADE_MAX = 1_000_000
+"""Labels that a search makes at most: about 1 GiB."""
 
 
 @dataclass(frozen=True)
@@ -321,7 +323,7 @@ class _Search:
             _, _, _, _, label = heapq.heappop(self._heap)
             if label.placed == total:
                 return label, True
-            if self.extended >= self.labels_max or time.perf_counter() > self.until:
+            if self.extended >= self.labels_max or self.count > LABELS_MADE_MAX or time.perf_counter() > self.until:
                 return None, False
             self.extended += 1
             if state.layout.is_device(label.node) and not label.is_ready:
