@@ -3,4 +3,6 @@ pub mod construct;
 pub mod error;
 pub mod estimate;
 pub mod profile;
+pub mod queueing;
+pub mod simulate;
 pub mod thesis;
