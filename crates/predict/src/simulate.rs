@@ -173,7 +173,7 @@ impl Sampler {
             Law::Erlang | Law::Lognormal if variation < VARIATION_MIN => Ok(Sampler::Constant(mean)),
             Law::Erlang => {
                 let shape = (1.0 / (variation * variation)).round();
-                let gamma = Gamma::new(shape, mean / shape).ok().filter(|_| shape >= 1.0);
+                let gamma = Gamma::new(shape, mean / shape).ok().filter(|_| variation <= 1.0);
                 let expected = || format!("at most the mean of {mean}, for an Erlang distribution");
                 gamma.map(Sampler::Gamma).ok_or_else(|| Invalid::new(what, deviation, expected()))
             }
@@ -526,21 +526,138 @@ impl ErrorMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queueing::Node;
+    use std::time::{Duration, Instant};
+
+    fn system(data_plane: [f64; 2], controller: [f64; 2], new_flow_share: f64) -> System {
+        let service = |[mean, deviation]: [f64; 2]| Service::new(mean, deviation).unwrap();
+        System::new(service(data_plane), service(controller), new_flow_share).unwrap()
+    }
+
+    const SHORT: Options = Options { packets: 200_000, warm_up: 10_000, runs: 5, seed: 1, threads: 2 };
+
+    /// Pollaczek and Khinchin's formula is exact without feedback, so it checks the samplers.
+    #[test]
+    fn a_single_queue_is_as_in_theory() {
+        let rate = 0.07;
+        for (law, deviation) in
+            [(Law::Exponential, 10.0), (Law::Erlang, 5.0), (Law::Lognormal, 15.0), (Law::Deterministic, 0.0)]
+        {
+            let expected =
+                system([10.0, deviation], [1.0, 0.0], 0.0).sojourn(rate, Model::Refined).unwrap().us;
+            // Laws that do not use the standard deviation get a wrong one.
+            let given = if matches!(law, Law::Exponential | Law::Deterministic) { 3.0 } else { deviation };
+            let found = simulate(system([10.0, given], [1.0, 0.0], 0.0), rate, law, &SHORT).unwrap();
+            let error = (found.us.mean / expected - 1.0).abs();
+            assert!(error < 0.02, "{law:?}: {found:?}, expected {expected}");
+            // The interval is neither empty nor useless; of 95 % intervals, few miss by much.
+            assert!(
+                found.us.half_width > 0.001 * expected && found.us.half_width < 0.06 * expected,
+                "{found:?}"
+            );
+            assert!((found.us.mean - expected).abs() < 2.0 * found.us.half_width, "{found:?}");
+            assert!((found.data_plane_load - 0.7).abs() < 0.01, "{found:?}");
+            assert_eq!(found.controller_load, 0.0);
+            assert!(found.returned_us.is_nan() && found.direct_us > 0.0);
+        }
+    }
 
     #[test]
-    #[ignore]
-    fn grid_full() {
-        for model in Model::ALL {
-            let start = std::time::Instant::now();
-            let map = ErrorMap::new(
-                compare(&grid(), model, &Options { threads: 2, ..Options::default() }).unwrap(),
-            );
-            println!(
-                "{}\n{:?}",
-                map.to_text().lines().take(8).collect::<Vec<_>>().join("\n"),
-                start.elapsed()
-            );
-            println!("{}", map.mean_percent);
+    fn packets_that_return_take_both_queues() {
+        let system = system([8.2, 0.21], [31.0, 3.1], 0.5);
+        let rate = system.rate_at_load(0.5).unwrap();
+        let found = simulate(system, rate, Law::Erlang, &SHORT).unwrap();
+        let parts = (found.direct_us + found.returned_us) / 2.0;
+        assert!((parts / found.us.mean - 1.0).abs() < 0.01, "{found:?}");
+        assert!(found.returned_us > found.direct_us + 31.0 + 8.2, "{found:?}");
+        for (found, expected) in [found.data_plane_load, found.controller_load].iter().zip(system.loads(rate))
+        {
+            assert!((found / expected - 1.0).abs() < 0.01, "{found} {expected}");
         }
+        assert!(found.to_text().contains("without the controller"), "{}", found.to_text());
+        assert_eq!(found.to_json()["runs_us"].as_array().unwrap().len(), 5);
+        // Everything returns.
+        let found = simulate(self::system([8.2, 0.21], [31.0, 3.1], 1.0), 0.01, Law::Erlang, &SHORT).unwrap();
+        assert!(found.direct_us.is_nan(), "{found:?}");
+        assert!(found.to_json()["direct_us"].is_null());
+    }
+
+    #[test]
+    fn equal_seeds_give_equal_results_on_any_number_of_threads() {
+        let system = system([8.2, 0.21], [31.0, 3.1], 0.5);
+        let run = |seed, threads| {
+            let options = Options { packets: 1000, warm_up: 10, runs: 7, seed, threads };
+            simulate(system, 0.02, Law::Lognormal, &options).unwrap()
+        };
+        assert_eq!(run(1, 1), run(1, 3));
+        assert_ne!(run(1, 1), run(2, 1));
+        // The second run of one seed is the first of the next.
+        assert_eq!(run(1, 2).runs_us[1..], run(2, 2).runs_us[..6]);
+    }
+
+    /// Student's t for four degrees of freedom is 2.776.
+    #[test]
+    fn confidence_intervals() {
+        let found = Interval::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(found.mean, 3.0);
+        assert!((found.half_width - 2.776 * (2.5f64 / 5.0).sqrt()).abs() < 1e-3, "{found:?}");
+    }
+
+    #[test]
+    fn errors_are_typed() {
+        let system = system([8.0, 9.0], [31.0, 3.1], 1.0);
+        let error = simulate(system, 0.05, Law::Exponential, &SHORT).unwrap_err();
+        assert!(matches!(error, Error::Unstable { node: Node::Controller, .. }), "{error}");
+        assert!(matches!(simulate(system, 0.0, Law::Exponential, &SHORT), Err(Error::Invalid(_))));
+        let error = |law, options| simulate(system, 0.01, law, &options).unwrap_err().to_string();
+        assert_eq!(
+            error(Law::Erlang, SHORT),
+            "standard deviation of the service time in µs: found 9, expected at most the mean of 8, for an Erlang \
+             distribution"
+        );
+        let one_run = Options { runs: 1, ..SHORT };
+        assert_eq!(error(Law::Exponential, one_run), "runs: found 1, expected a number from 2 to 10000");
+        let none = Options { packets: 0, ..SHORT };
+        assert_eq!(error(Law::Exponential, none), "packets: found 0, expected a number from 1 to 1e9");
+    }
+
+    /// Checks what §8.2 item 9 says about the grid.
+    fn check_grid(options: &Options, tolerance_percent: f64) {
+        let cases = grid();
+        assert_eq!(cases.len(), 151);
+        let map = |model| {
+            let start = Instant::now();
+            let map = ErrorMap::new(compare(&cases, model, options).unwrap());
+            println!("{}{:.1} s", map.to_text(), start.elapsed().as_secs_f64());
+            // Far more than it takes on two free cores.
+            assert!(start.elapsed() < Duration::from_secs(60));
+            assert_eq!(map.to_json()["cases"].as_array().unwrap().len(), 151);
+            map
+        };
+        assert!(map(Model::Simple).mean_percent < 1.5);
+        let refined = map(Model::Refined);
+        assert!(refined.mean_percent < 1.5);
+        let exceptions: Vec<&Compared> =
+            refined.cases.iter().filter(|compared| compared.error_percent().abs() > 12.0).collect();
+        let expected = [(15.2, 31.0, 1.0, 0.8, 20.6), (45.9, 31.0, 0.5, 0.2, -15.4)];
+        assert_eq!(exceptions.len(), expected.len(), "{exceptions:?}");
+        for (compared, (mean, controller, share, load, percent)) in exceptions.into_iter().zip(expected) {
+            let system = compared.case.system;
+            assert_eq!((system.data_plane().mean_us(), system.controller().mean_us()), (mean, controller));
+            assert_eq!((system.new_flow_share(), compared.case.controller_load), (share, load));
+            assert!((compared.error_percent() - percent).abs() < tolerance_percent, "{compared:?}");
+        }
+    }
+
+    #[test]
+    fn errors_of_the_models_with_few_packets() {
+        check_grid(&Options { packets: 130_000, warm_up: 13_000, ..SHORT }, 4.0);
+    }
+
+    /// With the number of packets of the thesis, on two threads.
+    #[test]
+    #[ignore = "a minute"]
+    fn errors_of_the_models() {
+        check_grid(&Options { threads: 2, ..Options::default() }, 1.0);
     }
 }
