@@ -369,7 +369,7 @@ mod tests {
     use crate::thesis::{DEVICES, NFS};
 
     fn profile(name: &str) -> Profile {
-        Profile::find(name).unwrap()
+        Profile::shipped_as(name).unwrap()
     }
 
     fn path(counts: &str) -> Path {

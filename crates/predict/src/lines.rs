@@ -292,7 +292,7 @@ mod tests {
     /// Points from a device that follows its profile give the profile back.
     #[test]
     fn a_modelled_device_yields_its_profile() {
-        let profile = Profile::find("agilio-cx").unwrap();
+        let profile = Profile::shipped_as("agilio-cx").unwrap();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
         // Of the mean of 1000 packets.
         let noise = Normal::new(0.0, 0.21 / 1000f64.sqrt()).unwrap();

@@ -256,25 +256,7 @@ impl Sojourn {
         1.0 - (1.0 - self.data_plane_load) * (1.0 - self.controller_load)
     }
 
-    /// A table.
-    pub fn to_text(&self) -> String {
-        format!(
-            "delay                  {:>12.3} µs\n\
-             one data plane passage {:>12.3} µs\n\
-             controller             {:>12.3} µs\n\
-             load of the data plane {:>12.3}\n\
-             load of the controller {:>12.3}\n\
-             load of the system     {:>12.3}\n",
-            self.us,
-            self.data_plane_us,
-            self.controller_us,
-            self.data_plane_load,
-            self.controller_load,
-            self.system_load(),
-        )
-    }
-
-    /// The same as JSON.
+    /// As JSON.
     pub fn to_json(&self) -> Json {
         json!({
             "us": self.us,
@@ -283,6 +265,87 @@ impl Sojourn {
             "data_plane_load": self.data_plane_load,
             "controller_load": self.controller_load,
             "system_load": self.system_load(),
+        })
+    }
+}
+
+/// The delays of a system at several rates, by both models.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sweep {
+    /// The system.
+    pub system: System,
+    /// A bound on the delay in µs, to find the rates that keep it.
+    pub bound_us: Option<f64>,
+    /// External rates in Mpps, utilisations of data plane and controller, and the delays in the order of [`Model::ALL`].
+    pub rows: Vec<(f64, [f64; 2], [Option<Sojourn>; 2])>,
+}
+
+/// Computes the delays at some rates. Those at which the system is unstable have none.
+pub fn sweep(system: System, rates_mpps: &[f64], bound_us: Option<f64>) -> Result<Sweep, Invalid> {
+    if let Some(bound) = bound_us {
+        in_range("bound on the delay in µs", bound, POSITIVE)?;
+    }
+    let row = |rate: &f64| {
+        let rate = in_range("rate in Mpps", *rate, FROM_ZERO)?;
+        let delays = Model::ALL.map(|model| system.sojourn(rate, model).ok());
+        Ok((rate, system.loads(rate), delays))
+    };
+    let rows: Result<Vec<_>, Invalid> = rates_mpps.iter().map(row).collect();
+    Ok(Sweep { system, bound_us, rows: rows? })
+}
+
+impl Sweep {
+    /// The highest rate that keeps the bound, by a model, if there are bound and rate.
+    fn rate_for(&self, model: Model) -> Option<f64> {
+        self.system.rate_for(self.bound_us?, model).ok()?
+    }
+
+    /// A table with a row per rate, then the limits of the rate.
+    pub fn to_text(&self) -> String {
+        let mut out = format!(
+            "{:>12} {:>7} {:>7} {:>7} {:>14} {:>14}\n",
+            "rate Mpps", "load d", "load c", "load", "simple µs", "refined µs"
+        );
+        for (rate, [data_plane, controller], delays) in &self.rows {
+            let system = delays[0].map_or("-".to_string(), |found| format!("{:.3}", found.system_load()));
+            let [simple, refined] = delays.map(|found| match found {
+                Some(found) => format!("{:.3}", found.us),
+                None => "unstable".to_string(),
+            });
+            let loads = format!("{data_plane:>7.3} {controller:>7.3} {system:>7}");
+            let _ = writeln!(out, "{rate:>12.6} {loads} {simple:>14} {refined:>14}");
+        }
+        let _ = writeln!(out, "stable below {:.6} Mpps", self.system.rate_max_mpps());
+        if let Some(bound) = self.bound_us {
+            for model in Model::ALL {
+                let rate = self
+                    .rate_for(model)
+                    .map_or("no rate".to_string(), |rate| format!("up to {rate:.6} Mpps"));
+                let _ = writeln!(out, "at most {bound} µs: {rate} ({} model)", model.name());
+            }
+        }
+        out
+    }
+
+    /// The same as JSON.
+    pub fn to_json(&self) -> Json {
+        let row =
+            |(rate, [data_plane, controller], [simple, refined]): &(f64, [f64; 2], [Option<Sojourn>; 2])| {
+                json!({
+                    "rate_mpps": rate,
+                    "data_plane_load": data_plane,
+                    "controller_load": controller,
+                    "simple": simple.as_ref().map(Sojourn::to_json),
+                    "refined": refined.as_ref().map(Sojourn::to_json),
+                })
+            };
+        json!({
+            "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
+            "rate_max_mpps": self.system.rate_max_mpps(),
+            "controller_load_limit": Some(self.system.controller_load_limit()).filter(|limit| *limit > 0.0),
+            "bound_us": self.bound_us,
+            "simple_rate_mpps": self.rate_for(Model::Simple),
+            "refined_rate_mpps": self.rate_for(Model::Refined),
         })
     }
 }
@@ -603,11 +666,6 @@ mod tests {
         assert!((found.system_load() - (1.0 - 0.5 * (1.0 - 0.05125))).abs() < 1e-12);
         assert!((system.rate_max_mpps() - 2.0 / 240.0).abs() < 1e-12);
         assert_eq!(found.to_json()["us"], found.us);
-        assert!(
-            found.to_text().starts_with("delay                       193.232 µs\n"),
-            "{}",
-            found.to_text()
-        );
         // The inverse of the delay.
         for model in Model::ALL {
             let us = system.sojourn(0.003, model).unwrap().us;
@@ -616,6 +674,24 @@ mod tests {
             assert!(system.sojourn(rate, model).unwrap().us <= us);
         }
         assert_eq!(system.rate_for(100.0, Model::Refined).unwrap(), None);
+    }
+
+    #[test]
+    fn tables_of_delays() {
+        let system = system(L3FWD, 1, 240.0, 0.5);
+        let rates = [0.5, 1.0].map(|load| system.rate_at_load(load).unwrap());
+        let found = sweep(system, &rates, Some(252.964)).unwrap();
+        let expected = "   rate Mpps  load d  load c    load      simple µs     refined µs\n\
+                        \x20   0.004167   0.051   0.500   0.526        252.964        193.232\n\
+                        \x20   0.008333   0.102   1.000       -       unstable       unstable\n\
+                        stable below 0.008333 Mpps\n\
+                        at most 252.964 µs: up to 0.004167 Mpps (simple model)\n\
+                        at most 252.964 µs: up to 0.005540 Mpps (refined model)\n";
+        assert_eq!(found.to_text(), expected);
+        assert!(found.to_json()["rows"][1]["simple"].is_null());
+        let idle = sweep(system, &[0.0], Some(1.0)).unwrap();
+        assert!(idle.to_text().ends_with("at most 1 µs: no rate (refined model)\n"), "{}", idle.to_text());
+        assert!(sweep(system, &[-1.0], None).is_err());
     }
 
     #[test]
@@ -648,7 +724,7 @@ mod tests {
             model: Model::Refined,
         };
         let names = ["t4p4s", "agilio-cx", "netfpga-sume", "asic"];
-        let profiles = names.map(|name| Profile::find(name).unwrap());
+        let profiles = names.map(|name| Profile::shipped_as(name).unwrap());
         let found = select(&profiles, &demand).unwrap();
         let ranked: Vec<(&str, usize)> = found
             .candidates

@@ -1,7 +1,7 @@
 //! Simulates a data plane with a controller, packet by packet (§3.13).
 //!
 //! Unlike in [`crate::queueing`], packets that return from the controller are not taken as Poisson arrivals. A run of 1.3 million
-//! packets takes about 0.1 s.
+//! packets takes about 0.05 s.
 
 use crate::error::{Invalid, POSITIVE, in_range};
 use crate::queueing::{Error, Model, Service, System};
@@ -432,7 +432,8 @@ pub fn grid() -> Vec<Case> {
 
 /// Compares a model with simulation: [`Model::Simple`] with exponential service times, [`Model::Refined`] with Erlang's.
 ///
-/// Every case has its own seeds. With the default options, the whole [`grid`] takes about TIME s on two cores.
+/// Every case has its own seeds. With the default options, the whole [`grid`] takes about 22 s of processor time with exponential
+/// and 32 s with Erlang service times, half as much on two free cores.
 pub fn compare(cases: &[Case], model: Model, options: &Options) -> Result<Vec<Compared>, Error> {
     options.check()?;
     let law = match model {

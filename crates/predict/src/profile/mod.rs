@@ -4,12 +4,13 @@
 
 mod read;
 
-pub use read::{FRAME_BYTES_MAX, Mistake, Mistakes};
+pub use read::{FILE_BYTES_MAX, FRAME_BYTES_MAX, Mistake, Mistakes};
 
 use crate::construct::Construct;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
+use std::path::Path;
 
 /// How a number was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -208,12 +209,26 @@ pub const SHIPPED: [(&str, &str); 7] =
 /// The version of the file format.
 const VERSION: i64 = 1;
 impl Profile {
-    /// The shipped profile of this name, or else the profile in the file of this path.
-    pub fn find(name_or_path: &str) -> Result<Profile, Mistakes> {
-        match SHIPPED.iter().find(|(name, _)| *name == name_or_path) {
-            Some((name, text)) => Profile::parse(name, text),
-            None => read::file(name_or_path),
+    /// The shipped profile of this name, or else the profile in the file of this path, whose text `read` returns.
+    pub fn find(
+        name_or_path: &str,
+        read: impl FnOnce(&Path) -> std::io::Result<String>,
+    ) -> Result<Profile, Mistakes> {
+        if let Some((name, text)) = SHIPPED.iter().find(|(name, _)| *name == name_or_path) {
+            return Profile::parse(name, text);
         }
+        let text = read(Path::new(name_or_path)).map_err(|error| {
+            let shipped = SHIPPED.map(|(name, _)| format!("`{name}`")).join(", ");
+            let expected = format!("expected the file of a profile, or one of {shipped}");
+            let message = format!("cannot read this file: {error}; {expected}");
+            Mistakes(vec![Mistake { file: name_or_path.to_string(), line: 0, message }])
+        })?;
+        Profile::parse(name_or_path, &text)
+    }
+
+    /// The shipped profile of this name.
+    pub fn shipped_as(name: &str) -> Option<Profile> {
+        Profile::shipped().into_iter().find(|profile| profile.name == name)
     }
 
     /// All shipped profiles.
@@ -386,7 +401,7 @@ mod tests {
     fn shipped_profiles_are_valid_and_survive_a_round_trip() {
         for ((name, text), profile) in SHIPPED.iter().zip(Profile::shipped()) {
             assert_eq!(profile.name, *name);
-            assert_eq!(Profile::find(name).unwrap(), profile);
+            assert_eq!(Profile::find(name, |_| unreachable!()).unwrap(), profile);
             assert_eq!(profile.to_toml(), *text);
             let printed = profile.to_text();
             let numbers = text.matches("provenance").count();
@@ -516,12 +531,17 @@ mod tests {
 
     #[test]
     fn missing_files_list_the_shipped_profiles() {
-        let error = Profile::find("no/such.toml").unwrap_err().to_string();
+        let error =
+            Profile::find("no/such.toml", |path| std::fs::read_to_string(path)).unwrap_err().to_string();
         assert!(error.starts_with("no/such.toml: cannot read this file: No such file"), "{error}");
         assert!(
             error.contains("expected the file of a profile, or one of `t4p4s`, `netfpga-sume`"),
             "{error}"
         );
-        assert!(Profile::find("/").unwrap_err().to_string().contains("it is a folder"));
+        let own = Profile::find("own.toml", |_| Ok(SMALL.to_string())).unwrap();
+        assert_eq!(own.name, "x");
+        let large = "#".repeat(1 + FILE_BYTES_MAX as usize);
+        let error = Profile::parse("f.toml", &large).unwrap_err().to_string();
+        assert_eq!(error, "f.toml: found 1048577 bytes, expected at most 1048576");
     }
 }

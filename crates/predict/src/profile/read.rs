@@ -1,20 +1,19 @@
 //! Reads the file of a profile and collects all its mistakes.
 
 use super::{
-    Architecture, Correction, Economy, Extern, Kind, Limits, Number, Profile, Provenance, Rule, SHIPPED,
-    VERSION, quoted,
+    Architecture, Correction, Economy, Extern, Kind, Limits, Number, Profile, Provenance, Rule, VERSION,
+    quoted,
 };
 use crate::construct::{COUNT_MAX, Construct};
 use crate::error::{FROM_ZERO, POSITIVE, SIGNED, expected};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Read;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Maximum size of a file.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Maximum size of a file in bytes.
+pub const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Maximum size of a frame in bytes.
 pub const FRAME_BYTES_MAX: u32 = 65_535;
 /// Maximum number of sizes, of rules and of externs.
@@ -57,35 +56,12 @@ impl fmt::Display for Mistakes {
 
 impl std::error::Error for Mistakes {}
 
-/// Reads a profile from a file.
-pub(super) fn file(path: &str) -> Result<Profile, Mistakes> {
-    let fail = |message: String| Mistakes(vec![Mistake { file: path.to_string(), line: 0, message }]);
-    let shipped = || SHIPPED.map(|(name, _)| format!("`{name}`")).join(", ");
-    let mut bytes = Vec::new();
-    // One byte more than allowed shows that the file is too large.
-    let read = std::fs::metadata(path).and_then(|found| match found.is_dir() {
-        true => Err(std::io::Error::other("it is a folder")),
-        false => std::fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes),
-    });
-    if let Err(error) = read {
-        let expected = format!("expected the file of a profile, or one of {}", shipped());
-        return Err(fail(format!("cannot read this file: {error}; {expected}")));
-    }
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        let expected = format!("expected a profile of at most {FILE_BYTES_MAX} bytes");
-        return Err(fail(format!("found more than {FILE_BYTES_MAX} bytes, {expected}")));
-    }
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let valid = error.utf8_error().valid_up_to();
-        let line = 1 + error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count();
-        let message = "found a byte that is not UTF-8, expected text".to_string();
-        Mistakes(vec![Mistake { file: path.to_string(), line, message }])
-    })?;
-    profile(path, &text)
-}
-
 /// Reads a profile from the text of a file, or returns all its mistakes.
 pub(super) fn profile(file: &str, text: &str) -> Result<Profile, Mistakes> {
+    if text.len() as u64 > FILE_BYTES_MAX {
+        let message = format!("found {} bytes, expected at most {FILE_BYTES_MAX}", text.len());
+        return Err(Mistakes(vec![Mistake { file: file.to_string(), line: 0, message }]));
+    }
     let mut reader = Reader { text, mistakes: Vec::new() };
     let profile = match DeTable::parse(text) {
         Ok(root) => reader.profile(root.get_ref()),
