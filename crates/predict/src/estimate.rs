@@ -273,6 +273,7 @@ fn byte_thresholds<'a>(
         let limit = rule.above * HEADER_BYTES;
         let is_applied = count > rule.above;
         let is_doubtful = match bytes {
+            _ if count == 0 => false,
             Some(bytes) => is_applied != (bytes > limit),
             None => is_applied || count * LARGE_HEADER_BYTES > limit,
         };
@@ -358,7 +359,10 @@ impl Mix {
 
     /// The same as JSON.
     pub fn to_json(&self) -> Json {
-        let path = |(name, share, estimate): &(String, f64, Estimate)| json!({ "path": name, "share": share, "estimate": estimate.to_json() });
+        let path = |(name, share, estimate): &(String, f64, Estimate)| {
+            let estimate = estimate.to_json();
+            json!({ "path": name, "share": share, "estimate": estimate })
+        };
         json!({ "us": self.us, "paths": self.paths.iter().map(path).collect::<Vec<_>>() })
     }
 }
@@ -524,6 +528,7 @@ mod tests {
         assert_eq!(applied("0,0,0,2,0,0", None, None), []);
         assert_eq!(applied("0,0,0,3,0,0", None, None), [(7, false)]);
         // Known sizes: 6 · 16 = 96 B and 7 · 16 = 112 B.
+        assert_eq!(applied("0,0,0,0,0,0", Some(97), Some(113)), []);
         assert_eq!(applied("0,0,0,0,3,0", Some(96), None), []);
         assert_eq!(applied("0,0,0,0,3,0", Some(97), None), [(6, false)]);
         assert_eq!(applied("0,0,0,0,7,0", Some(97), None), []);

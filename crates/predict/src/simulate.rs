@@ -142,7 +142,9 @@ fn parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> T + S
         std::iter::from_fn(claim).map(|at| (at, work(at))).collect::<Vec<_>>()
     };
     let mut done: Vec<(usize, T)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(worker)).collect();
+        // This thread does the work of those that the system does not start.
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, worker).ok();
+        let workers: Vec<_> = (1..threads.min(count)).filter_map(start).collect();
         let mut done = worker();
         for worker in workers {
             done.extend(worker.join().expect("a worker panicked"));

@@ -505,6 +505,36 @@ mod tests {
         );
     }
 
+    /// Whatever is missing or damaged in a file, reading ends with an error or a profile.
+    #[test]
+    fn damaged_files_are_read() {
+        for (name, text) in SHIPPED {
+            for at in 0..text.len() {
+                let _ = Profile::parse(name, &text[..at]);
+                for damage in ["\0", "\"", "]", "{", "=", "1", "\n", "é"] {
+                    let damaged = format!("{}{damage}{}", &text[..at], &text[at + 1..]);
+                    let Err(mistakes) = Profile::parse(name, &damaged) else { continue };
+                    let lines = 1 + damaged.lines().count();
+                    assert!(
+                        mistakes.0.iter().all(|mistake| (1..=lines).contains(&mistake.line)),
+                        "{mistakes}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_documented_profile_is_valid() {
+        let document = include_str!("../../../../docs/predict.md");
+        let text = document.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+        let profile = Profile::parse("predict.md", text).unwrap();
+        let shipped = Profile::shipped_as("agilio-cx").unwrap();
+        assert_eq!((profile.base_us, profile.deviation_us), (shipped.base_us, shipped.deviation_us));
+        assert_eq!(profile.cost_us, shipped.cost_us);
+        assert_eq!(profile.rules.len(), shipped.rules.len());
+    }
+
     #[test]
     fn rules_are_checked() {
         let add = |rules: &str, expected: &[&str]| check("[base_us]", &format!("{rules}[base_us]"), expected);
