@@ -287,8 +287,8 @@ impl Job {
                     run.returned.add(data_plane_free - arrival);
                 }
             }
-            // Later packets matter as long as counted ones may meet them.
-            if packet >= counted.end && returns.front().is_none_or(|(.., is_counted)| !is_counted) {
+            // Packets after the counted ones matter as long as these may meet them.
+            if run.direct.count + run.returned.count == options.packets {
                 break;
             }
             let arrival = next_arrival;
@@ -596,6 +596,16 @@ mod tests {
         assert_ne!(run(1, 1), run(2, 1));
         // The second run of one seed is the first of the next.
         assert_eq!(run(1, 2).runs_us[1..], run(2, 2).runs_us[..6]);
+    }
+
+    /// Also if the queues are long.
+    #[test]
+    fn all_counted_packets_depart() {
+        let job = Job::new(system([29.0, 0.0], [30.0, 0.0], 0.5), 0.02, Law::Exponential).unwrap();
+        for seed in 0..1000 {
+            let run = job.run(seed, &Options { packets: 3, warm_up: 20, ..SHORT });
+            assert_eq!(run.direct.count + run.returned.count, 3);
+        }
     }
 
     /// Student's t for four degrees of freedom is 2.776.
