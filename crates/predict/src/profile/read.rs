@@ -18,6 +18,8 @@ pub const FILE_BYTES_MAX: u64 = 1 << 20;
 pub const FRAME_BYTES_MAX: u32 = 65_535;
 /// Maximum number of sizes, of rules and of externs.
 const ITEMS_MAX: usize = 1000;
+/// Maximum number of mistakes that are shown; the others are counted.
+const SHOWN_MAX: usize = 100;
 /// Maximum length of a name.
 const NAME_MAX: usize = 64;
 /// Maximum length of a description, source or note.
@@ -49,7 +51,10 @@ pub struct Mistakes(pub Vec<Mistake>);
 
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<String> = self.0.iter().map(Mistake::to_string).collect();
+        let mut lines: Vec<String> = self.0.iter().take(SHOWN_MAX).map(Mistake::to_string).collect();
+        if let Some(next) = self.0.get(SHOWN_MAX) {
+            lines.push(format!("{}: {} more", next.file, self.0.len() - SHOWN_MAX));
+        }
         f.write_str(&lines.join("\n"))
     }
 }
@@ -75,15 +80,22 @@ pub(super) fn profile(file: &str, text: &str) -> Result<Profile, Mistakes> {
         Some(profile) if reader.mistakes.is_empty() => Ok(profile),
         _ => {
             reader.mistakes.sort();
-            let place = |(line, message)| Mistake { file: file.to_string(), line, message };
+            let (mut line, mut counted) = (1, 0);
+            let place = |(start, message): (usize, String)| {
+                let passed = &text.as_bytes()[counted..start];
+                line += passed.iter().filter(|byte| **byte == b'\n').count();
+                counted = start;
+                Mistake { file: file.to_string(), line, message }
+            };
             Err(Mistakes(reader.mistakes.into_iter().map(place).collect()))
         }
     }
 }
 
-/// Reads TOML and collects what is wrong, with lines.
+/// Reads TOML and collects what is wrong, with places.
 struct Reader<'a> {
     text: &'a str,
+    /// Where they begin in the text, and what they are.
     mistakes: Vec<(usize, String)>,
 }
 
@@ -94,8 +106,7 @@ const NUMBER: &str = r#"a table such as { value = 0.11, provenance = "measured" 
 
 impl Reader<'_> {
     fn wrong(&mut self, span: Range<usize>, message: String) {
-        let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
-        self.mistakes.push((1 + before.iter().filter(|byte| **byte == b'\n').count(), message));
+        self.mistakes.push((span.start.min(self.text.len()), message));
     }
 
     /// Reports a value that is not as expected.
@@ -456,10 +467,10 @@ impl Reader<'_> {
 /// The keys of a number.
 const NUMBER_KEYS: &[&str] = &["value", "provenance", "note"];
 /// What names consist of.
-const NAME: &str = "1 to 64 letters, digits, `-`, `_` and `.`";
+const NAME: &str = "1 to 64 letters, digits, `-` and `_`";
 
 fn is_name(text: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(allowed)
 }
 
