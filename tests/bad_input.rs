@@ -595,6 +595,7 @@ fn fifos_are_refused_where_files_are_needed() {
         &["run", &program, "-i", "0@mem", "--log-file", &fifo, "--log", "text"],
         &["run", &program, "-i", "0@mem", "--capture", &capture],
         &["lb", "--svg", &fifo, "--hosts", "16", "--repetitions", "1"],
+        &["predict", "--profile", &fifo, "--show"],
         &["man", &man],
     ];
     for words in cases {

@@ -753,6 +753,70 @@ fn load_balance_is_studied() {
     run(&["lb", "--hash", "md5"]).expect_status(2).says(&["unknown hash `md5`", "crc32c"]);
 }
 
+#[test]
+fn delays_are_predicted() {
+    let dir = TempDir::new("predict");
+    let done = run(&["predict", "--profile", "agilio-cx", "--counts", "1,2,0,0,0,0"]).expect_status(0);
+    done.prints(&["agilio-cx: 8.56 µs", "base delay                7.45 µs  measured"]);
+    let paths = ["--path-share", "l3:0.75:1,2,0,0,0,0", "--path-share", "decap:0.25:10,0,3,4,0,1", "--json"];
+    let done = run(&[&["predict", "--profile", "agilio-cx"][..], &paths].concat()).expect_status(0);
+    let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    assert!((report[0]["us"].as_f64().unwrap() - 10.29).abs() < 1e-9, "{report}");
+    run(&["predict", "--show"]).expect_status(0).prints(&[
+        "limits constructs",
+        "assumed",
+        "rules add above 6",
+    ]);
+    // A profile of the user, then with a mistake.
+    let text = std::fs::read_to_string(common::root().join("profiles/npu.toml")).unwrap();
+    let own = dir.write("own.toml", text.replace("7.45", "100.0"));
+    let done = run(&["predict", "--profile", &own, "--counts=-1,0,0,0,0,0"]).expect_status(0);
+    done.prints(&["npu: 99.89 µs", "warning: the estimate of 99.89 µs is below the base delay"]);
+    let own = dir.write("own.toml", text.replace("7.45", "nan"));
+    let done = run(&["predict", "--profile", &own, "--counts", "0,0,0,0,0,0"]).expect_status(1);
+    done.says(&["own.toml:9: base_us 1500: value: found nan, expected a number from 1e-9 to 1e12"]);
+    for (words, says) in [
+        ("predict --counts 1,2", "counts: found `1,2`, expected six integers"),
+        ("predict", "expected --counts, --path-share or --show"),
+        ("predict --path-share l3:x:0,0,0,0,0,0", "expected NAME:SHARE:COUNTS"),
+        ("predict --path-share l3:0.5:0,0,0,0,0,0", "sum of the paths' shares: found 0.5, expected 1"),
+        ("queue model --service-us 8.2 --load 0.5", "--service-us has no standard deviation"),
+        ("queue model --service-us 8.2 --deviation-us 1", "expected --rate-mpps or --load"),
+        (
+            "queue model --counts 0,0,0,0,0,0 --load 0.5",
+            "expected --service-us, or one --profile and --counts",
+        ),
+        ("queue errors --packets 0", "packets: found 0, expected a number from 1 to 1e9"),
+    ] {
+        run(&words.split(' ').collect::<Vec<_>>()).expect_status(2).says(&[says]);
+    }
+}
+
+#[test]
+fn queues_are_predicted() {
+    let system = ["--service-us", "8.2", "--deviation-us", "0.21", "--new-flows", "0.5"];
+    let run_with = |command: &str, more: &[&str]| run(&[&["queue", command][..], &system, more].concat());
+    let model = run_with("model", &["--load", "0.5,1", "--bound-us", "300"]).expect_status(0);
+    model.prints(&[
+        "252.964        193.232",
+        "unstable",
+        "stable below 0.008333 Mpps",
+        "at most 300 µs: up to",
+    ]);
+    let simulated =
+        run_with("simulate", &["--load", "0.5", "--packets", "100000", "--json"]).expect_status(0);
+    let report: serde_json::Value = serde_json::from_str(&simulated.stdout).unwrap();
+    let us = report[0]["simulated"]["us"].as_f64().unwrap();
+    assert!((us / 193.232 - 1.0).abs() < 0.05, "{report}");
+    let unstable = run_with("simulate", &["--load", "1", "--packets", "1000"]).expect_status(1);
+    unstable.says(&["unstable: found a utilisation of the controller of 1.000"]);
+    let demand = "queue select --counts 10,0,3,4,0,1 --rate-mpps 0.05 --new-flows 0.04 --bound-us 40";
+    let selected = run(&demand.split(' ').collect::<Vec<_>>()).expect_status(0);
+    selected.prints(&["1    netfpga-sume", "no   t4p4s", "no   npu", "the profile has no deviation_us"]);
+    let errors = run(&["queue", "errors", "--packets", "1000", "--runs", "2"]).expect_status(0);
+    errors.prints(&["mean absolute error of 151 cases: "]);
+}
+
 /// A key in a header that some packets lack, and a port that nothing sets.
 const CAUSES: &str = r#"#include <core.p4>
 #include <v1model.p4>

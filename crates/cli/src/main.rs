@@ -24,6 +24,8 @@ mod p4c;
 mod p4info;
 mod p4runtime;
 mod pipelined;
+mod predict;
+mod queueing;
 mod reserve;
 mod run;
 mod shell;
@@ -86,6 +88,10 @@ enum Command {
     Gen(generate::Args),
     /// Measure how evenly hashes distribute hosts over servers.
     Lb(lb::Args),
+    /// Predict the delay of a program on devices, from the counts of its constructs.
+    Predict(predict::Args),
+    /// Predict the delay of a switch with a controller under load.
+    Queue(queueing::Args),
     /// Control a VXLAN gateway: fill its tables from a configuration, check its back ends, learn stations.
     Gateway(gateway::Args),
     /// Demonstrate p4jet on a shipped router; needs no files, no root, no interface.
@@ -168,6 +174,8 @@ fn main() -> ExitCode {
         Command::Traffic(args) => traffic::run(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Lb(args) => lb::run(&args),
+        Command::Predict(args) => predict::run(&args),
+        Command::Queue(args) => queueing::run(&args),
         Command::Gateway(args) => gateway::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => shell::completions(&args, Cli::command()),

@@ -1,0 +1,148 @@
+//! `p4jet predict`: delays of programs on devices, from the counts of their constructs.
+
+use crate::failure::Failure;
+use crate::output::{self, say};
+use p4jet_predict::construct::Counts;
+use p4jet_predict::error::Invalid;
+use p4jet_predict::estimate::{self, Path};
+use p4jet_predict::profile::{self, Profile};
+use serde_json::json;
+
+/// Options of `predict`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    profiles: Profiles,
+    #[command(flatten)]
+    path: PathArgs,
+    /// A path through the program, its share of the packets, and its constructs; repeatable, instead of --counts.
+    #[arg(long, value_name = "NAME:SHARE:COUNTS", conflicts_with = "counts")]
+    path_share: Vec<String>,
+    /// Utilisation of the device, to be warned of queues.
+    #[arg(long, value_name = "LOAD", allow_hyphen_values = true)]
+    load: Option<f64>,
+    /// Print the profiles' numbers with their provenance instead.
+    #[arg(long, conflicts_with_all = ["counts", "path_share"])]
+    show: bool,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Profiles of devices.
+#[derive(clap::Args)]
+pub struct Profiles {
+    /// Shipped profile or TOML file; repeatable; by default all shipped profiles.
+    #[arg(long, value_name = "NAME|FILE")]
+    profile: Vec<String>,
+}
+
+/// What a path does.
+#[derive(clap::Args)]
+pub struct PathArgs {
+    /// Constructs of a path: parsed headers - 1, modified, copied, removed and added headers, tables - 1.
+    #[arg(long, value_name = "N,N,N,N,N,N", allow_hyphen_values = true)]
+    counts: Option<String>,
+    /// Size of the frames; by default the largest of the profile.
+    #[arg(long, value_name = "BYTES")]
+    frame_bytes: Option<u32>,
+    /// Total size of the added headers.
+    #[arg(long, value_name = "BYTES")]
+    added_bytes: Option<u32>,
+    /// Total size of the removed headers.
+    #[arg(long, value_name = "BYTES")]
+    removed_bytes: Option<u32>,
+    /// An extern that the path calls; repeatable.
+    #[arg(long = "extern", value_name = "NAME")]
+    externs: Vec<String>,
+    /// Number of flows, to be warned if there are several.
+    #[arg(long, value_name = "N")]
+    flows: Option<u64>,
+}
+
+impl Profiles {
+    /// The profiles.
+    pub fn read(&self) -> Result<Vec<Profile>, Failure> {
+        if self.profile.is_empty() {
+            return Ok(Profile::shipped());
+        }
+        let read = |name: &String| {
+            let found = Profile::find(name, |path| p4jet_files::read_text(path, profile::FILE_BYTES_MAX));
+            found.map_err(|mistakes| Failure::Input(mistakes.to_string()))
+        };
+        self.profile.iter().map(read).collect()
+    }
+}
+
+impl PathArgs {
+    /// The path. `None` without counts.
+    pub fn path(&self) -> Result<Option<Path>, Failure> {
+        let counts = self.counts.as_deref().map(Counts::parse).transpose().map_err(invalid)?;
+        Ok(counts.map(|counts| self.with(counts)))
+    }
+
+    fn with(&self, counts: Counts) -> Path {
+        Path {
+            counts,
+            frame_bytes: self.frame_bytes,
+            added_bytes: self.added_bytes,
+            removed_bytes: self.removed_bytes,
+            externs: self.externs.clone(),
+            flows: self.flows,
+            load: None,
+        }
+    }
+}
+
+/// A wrong value on the command line.
+pub fn invalid(error: Invalid) -> Failure {
+    Failure::Usage(error.to_string())
+}
+
+/// Prints the estimates.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let profiles = args.profiles.read()?;
+    if args.show {
+        return match args.json {
+            true => say!("{}", json!(profiles.iter().map(Profile::to_json).collect::<Vec<_>>())),
+            false => {
+                profiles.iter().try_for_each(|profile| output::write(format_args!("{}", profile.to_text())))
+            }
+        };
+    }
+    let (mut texts, mut documents) = (Vec::new(), Vec::new());
+    if let Some(path) = args.path.path()? {
+        let path = Path { load: args.load, ..path };
+        for profile in &profiles {
+            let estimate = estimate::estimate(profile, &path).map_err(invalid)?;
+            texts.push(estimate.to_text());
+            documents.push(estimate.to_json());
+        }
+    } else if args.path_share.is_empty() {
+        return Err(Failure::Usage("expected --counts, --path-share or --show".to_string()));
+    } else {
+        let paths: Result<Vec<_>, Failure> =
+            args.path_share.iter().map(|text| named_path(text, args)).collect();
+        let paths = paths?;
+        for profile in &profiles {
+            let mix = estimate::mix(profile, &paths).map_err(invalid)?;
+            texts.push(mix.to_text());
+            documents.push(mix.to_json());
+        }
+    }
+    if args.json { say!("{}", json!(documents)) } else { output::write(format_args!("{}", texts.join("\n"))) }
+}
+
+/// Reads `NAME:SHARE:COUNTS`.
+fn named_path(text: &str, args: &Args) -> Result<(String, f64, Path), Failure> {
+    let wrong = || {
+        Failure::Usage(format!("--path-share {text}: expected NAME:SHARE:COUNTS, such as l3:0.9:1,2,0,0,0,0"))
+    };
+    let mut parts = text.splitn(3, ':');
+    let (Some(name), Some(share), Some(counts)) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(wrong());
+    };
+    let counts = Counts::parse(counts).map_err(invalid)?;
+    let path = Path { load: args.load, ..args.path.with(counts) };
+    Ok((name.to_string(), share.parse().map_err(|_| wrong())?, path))
+}
