@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import p4jet.place
 from p4jet.place import PlaceError, load_cloud, load_inputs, load_plan, load_workload, make_cloud, make_workload, save_cloud, save_plan, save_workload
 from p4jet.place import check
 from p4jet.place.files import load_functions, load_profile, shipped_profiles
@@ -256,3 +257,9 @@ def test_workloads_with_events() -> None:
     workload.chains.append(Chain("chain1", ("Router",), 1, 1))
     with pytest.raises(PlaceError, match="found function 'Router', expected one of: L2Fwd"):
         workload.check()
+
+
+@pytest.mark.parametrize("profile", shipped_profiles())
+def test_profiles_are_those_of_the_binary(profile: str) -> None:
+    of_binary = Path(__file__).parents[2] / "profiles" / f"{profile}.toml"
+    assert of_binary.read_text() == (Path(p4jet.place.__file__).parent / "data" / "profiles" / f"{profile}.toml").read_text()
