@@ -765,7 +765,7 @@ fn delays_are_predicted() {
     run(&["predict", "--show"]).expect_status(0).prints(&[
         "limits constructs",
         "assumed",
-        "rules add above 6",
+        "add above 6 each_us",
     ]);
     // A profile of the user, then with a mistake.
     let text = std::fs::read_to_string(common::root().join("profiles/npu.toml")).unwrap();
