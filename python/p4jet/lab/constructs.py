@@ -5,9 +5,9 @@
     write(Path("benchmarks"))                        # .p4, .cmd and .pcap of all
 
 The families are those of Harkous, "Performance modelling, optimisation and applications for P4 packet processors in clouds", TU
-München 2022, section 3.3. The full stack has 14 headers: Ethernet, IPv4, UDP, PTP, then ten dummies of 16 bytes. ``Base_k`` parses
-the first k of them. Each program has one table, which matches the ingress port and sets the egress port. The first four headers
-survive, because a tester timestamps PTP messages. The slope of the latency over the count is the cost of the construct.
+München 2022, section 3.3. The full stack has 14 headers: Ethernet, IPv4, UDP, PTP, then ten dummies of 16 bytes. ``Base_k``
+parses the first k of them. Each program has one table, which matches the ingress port and sets the egress port. The first four
+headers survive, because a tester timestamps PTP messages. The slope of the latency over the count is the cost of the construct.
 
 The programs are for v1model. Their parsers have no conditions: every packet has the shape that its benchmark's frame has.
 """
@@ -189,8 +189,8 @@ def frame(size: int, headers: int = len(HEADERS)) -> bytes:
     least = sum(lengths[:headers])
     if not 1 <= headers <= len(HEADERS) or not least <= size <= FRAME_BYTES_MAX:
         raise LabError(
-            f"a frame of {size} bytes with {headers} headers: the headers need {least} bytes, a frame has at most {FRAME_BYTES_MAX},"
-            f" and there are {len(HEADERS)} headers"
+            f"a frame of {size} bytes with {headers} headers: the headers need {least} bytes, a frame has at most"
+            f" {FRAME_BYTES_MAX}, and there are {len(HEADERS)} headers"
         )
     ethernet = bytes.fromhex("020000000002" "020000000001" "0800")
     udp = struct.pack("!HHHH", 319, 319, (size - 34) & 0xFFFF, 0)
@@ -266,7 +266,7 @@ FAMILIES = {
 def family(name: str, *, size: int | None = None, in_port: int = 0, out_port: int = 1) -> list[Benchmark]:
     """Returns the programs of a family, by count. `size` is that of the frame in bytes, by default the largest of the family.
 
-    ``fields`` modifies one field, and several, of Ethernet, IPv4 and UDP each: 1 or 2 fields, of IPv4 up to 3. Its x does not vary.
+    ``fields`` modifies one field, and several, of Ethernet, IPv4 and UDP each: 1 or 2, of IPv4 up to 3. Its x does not vary.
     Raises :class:`LabError` for an unknown family and for a size that does not fit.
     """
     found = FAMILIES.get(name)

@@ -96,8 +96,8 @@ impl Counts {
         self.lookups.len() as u32
     }
 
-    /// Returns x(NF): \[parsed − 1, modified, copied, removed, added, tables − 1\]. The base delay of a device contains one parsed
-    /// header and one table; a packet without one has 0 there, not −1.
+    /// Returns x(NF): \[parsed − 1, modified, copied, removed, added, tables − 1\]. The base delay of a device contains one
+    /// parsed header and one table; a packet without one has 0 there, not −1.
     pub fn x(&self) -> [u32; 6] {
         let (parsed, tables) = (self.parsed.saturating_sub(1), self.tables().saturating_sub(1));
         [parsed, self.modified, self.copied, self.removed, self.added, tables]

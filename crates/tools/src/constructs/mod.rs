@@ -1,8 +1,8 @@
 //! What runs on each path of a packet: counts of constructs, as x(NF) of the latency model, and finer counts.
 //!
-//! The paths are those of the packets that [`derive::derive`] finds. Each packet, with its entries, runs through the interpreter, on
-//! the pipeline IR after all passes, from which machine code is made; its trace is counted. So what a pass removed does not count,
-//! and no validity, index or length is guessed. docs/predict-constructs.md has the rules.
+//! The paths are those of the packets that [`derive::derive`] finds. Each packet, with its entries, runs through the
+//! interpreter, on the pipeline IR after all passes, from which machine code is made; its trace is counted. So what a pass
+//! removed does not count, and no validity, index or length is guessed. docs/predict-constructs.md has the rules.
 
 mod count;
 mod follow;

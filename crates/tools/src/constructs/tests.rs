@@ -3,8 +3,8 @@
 use super::{Constructs, Path, constructs};
 use crate::derive::Options;
 
-/// Ingress after its parser has extracted `a`, `a2`, two elements of the stack `s`, and the member `a` of the union `u`; the header
-/// `none` is never extracted.
+/// Ingress after its parser has extracted `a`, `a2`, two elements of the stack `s`, and the member `a` of the union `u`; the
+/// header `none` is never extracted.
 fn program(declarations: &str, apply: &str, egress: &str, checksum: &str) -> String {
     format!(
         "#include <core.p4>

@@ -99,8 +99,8 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// True if a trace follows this path, by blocks, lookups, actions and copies. Their program may be another form of the one from
-    /// which the path was derived, with other nodes.
+    /// True if a trace follows this path, by blocks, lookups, actions and copies. Its program may be another form of the one
+    /// from which the path was derived, with other nodes.
     pub fn is_of(&self, trace: &Trace) -> bool {
         let found: Vec<Event> = events(trace).into_iter().filter(is_no_node).collect();
         let copy_follows = self.goes_on && found.get(self.events.len()) == Some(&Event::Copy);
