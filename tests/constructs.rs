@@ -54,7 +54,7 @@ fn catalogue_functions_have_the_published_counts() {
     let hash = own_path("load_balancer");
     assert_eq!(
         hash["counts"]["externs"],
-        json!([{ "function": "crc32_pieces", "instance": null, "calls": 1, "bytes": 13 }])
+        json!([{ "function": "crc32", "instance": null, "calls": 1, "bytes": 13 }])
     );
     // Both directions of the translation.
     assert_eq!(
