@@ -12,6 +12,7 @@ mod netns;
 mod bad_input;
 mod bench;
 mod changes;
+mod constructs;
 mod control;
 mod controller;
 mod demo_and_docs;

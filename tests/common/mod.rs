@@ -26,17 +26,27 @@ pub fn root() -> PathBuf {
     root.canonicalize().expect("the crate lies in crates/cli")
 }
 
+/// The folder of the network functions, each of which has a folder like those in programs/.
+const CATALOGUE: &str = "programs/nf_catalogue";
+
 /// Returns the path of a shipped program.
 pub fn program(name: &str) -> PathBuf {
-    root().join("programs").join(name).join(format!("{name}.p4"))
+    let folders = ["programs", CATALOGUE].map(|folder| root().join(folder).join(name));
+    let folder = folders.iter().find(|folder| folder.is_dir()).unwrap_or(&folders[0]);
+    folder.join(format!("{name}.p4"))
 }
 
-/// Returns the folders in programs/, sorted.
+/// Returns the folders of the shipped programs, sorted.
 pub fn program_folders() -> Vec<PathBuf> {
-    let entries = fs::read_dir(root().join("programs")).expect("programs/ is there");
-    let mut folders: Vec<_> = entries.map(|e| e.expect("readable").path()).filter(|p| p.is_dir()).collect();
+    let catalogue = root().join(CATALOGUE);
+    let folders_in = |folder: &Path| {
+        let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+        entries.map(|e| e.expect("readable").path()).filter(|p| p.is_dir()).collect::<Vec<_>>()
+    };
+    let mut folders = folders_in(&root().join("programs"));
+    folders.retain(|folder| *folder != catalogue);
+    folders.extend(folders_in(&catalogue));
     folders.sort();
-    assert!(!folders.is_empty());
     folders
 }
 

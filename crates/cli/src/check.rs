@@ -6,7 +6,7 @@ use crate::output;
 use crate::output::say;
 use p4jet_dataplane::{EngineKind, Seen};
 use p4jet_syntax::json;
-use p4jet_tools::{complexity, derive};
+use p4jet_tools::{complexity, constructs, derive};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -38,10 +38,13 @@ pub struct Args {
     #[arg(long)]
     time: bool,
     /// Print the complexity of the program: in total, and on each path of a packet.
-    #[arg(long, conflicts_with_all = ["ir", "plan", "asm", "time"])]
+    #[arg(long, group = "report", conflicts_with_all = ["ir", "plan", "asm", "time"])]
     complexity: bool,
+    /// Print what runs on each path of a packet: headers parsed, modified, copied, removed and added, tables, bytes.
+    #[arg(long, group = "report", conflicts_with_all = ["ir", "plan", "asm", "time"])]
+    constructs: bool,
     /// Print JSON instead of Markdown.
-    #[arg(long, requires = "complexity")]
+    #[arg(long, requires = "report")]
     json: bool,
     /// Write the graph of parsers and controls as an SVG picture.
     #[arg(long, value_name = "FILE", requires = "complexity")]
@@ -53,9 +56,9 @@ pub struct Args {
 
 /// Checks every program, even after one with errors.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let results = [args.ir, args.plan, args.asm, args.time, args.complexity];
+    let results = [args.ir, args.plan, args.asm, args.time, args.complexity, args.constructs];
     if args.programs.len() > 1 && results.contains(&true) {
-        let text = "--ir, --plan, --asm, --time and --complexity take one program";
+        let text = "--ir, --plan, --asm, --time, --complexity and --constructs take one program";
         return Err(Failure::Usage(text.to_string()));
     }
     if args.programs.iter().filter(|program| is_stdin(program)).count() > 1 {
@@ -106,6 +109,9 @@ fn check(args: &Args, program: &Path, source: &SourceArgs, name: &str) -> Result
     if args.complexity {
         return complexity(args, &compiled);
     }
+    if args.constructs {
+        return constructs(args, &compiled);
+    }
     let start = Instant::now();
     let switch = compiled.switch(compiled.program.clone(), p4jet_jit::Options::default(), 1)?;
     compiled.times.push(("tables", start.elapsed()));
@@ -144,10 +150,7 @@ fn complexity(args: &Args, compiled: &Compiled) -> Result<(), Failure> {
     };
     let options = derive::Options::default();
     let found = complexity::complexity(&compiled.lowered, &compiled.typed, &options);
-    let found = found.map_err(|error| match error {
-        p4jet_tools::Error::Program(error) => compiled.refused(&error),
-        other => other.into(),
-    })?;
+    let found = found.map_err(|error| failure(compiled, error))?;
     if let Some(path) = &args.dot {
         write(path, complexity::dot(&compiled.typed))?;
     }
@@ -158,5 +161,23 @@ fn complexity(args: &Args, compiled: &Compiled) -> Result<(), Failure> {
         say!("{}", found.to_json())
     } else {
         output::write(format_args!("{}", found.markdown(&compiled.lowered.name)))
+    }
+}
+
+fn constructs(args: &Args, compiled: &Compiled) -> Result<(), Failure> {
+    let options = derive::Options::default();
+    let found = constructs::constructs(&compiled.lowered, &compiled.program, &options);
+    let found = found.map_err(|error| failure(compiled, error))?;
+    if args.json {
+        say!("{}", found.to_json())
+    } else {
+        output::write(format_args!("{}", found.markdown(&compiled.lowered.name)))
+    }
+}
+
+fn failure(compiled: &Compiled, error: p4jet_tools::Error) -> Failure {
+    match error {
+        p4jet_tools::Error::Program(error) => compiled.refused(&error),
+        other => other.into(),
     }
 }

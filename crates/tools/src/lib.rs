@@ -3,12 +3,14 @@
 //! * [`traffic`]: captures of common protocols, with the table entries for shipped programs to forward them.
 //! * [`derive`]: packets and entries for any program, derived from it.
 //! * [`complexity`]: counts and pictures of a program and of each path through it.
+//! * [`constructs`]: counts of what runs on each path, for predictions.
 //! * [`lb`]: how evenly hashes distribute hosts over servers.
 //!
 //! Nothing here is on the packet path of a switch.
 
 mod checksum;
 pub mod complexity;
+pub mod constructs;
 pub mod derive;
 mod error;
 pub mod lb;

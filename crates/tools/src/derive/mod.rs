@@ -88,7 +88,7 @@ const ENTRIES_MAX: u32 = 1 << 14;
 
 /// Creates a switch with the user's entries. Without these, tables have less room than the program requests: each set of entries has
 /// a switch of its own, and together they would reserve gigabytes of address space.
-fn switch(program: &Program, options: &Options) -> Result<Arc<Switch>, Error> {
+pub(crate) fn switch(program: &Program, options: &Options) -> Result<Arc<Switch>, Error> {
     let mut program = program.clone();
     if options.commands.is_none() {
         for table in &mut program.tables {
@@ -132,6 +132,14 @@ pub(crate) fn paths(program: &Program, options: &Options) -> Result<(Vec<Path>, 
         Path { states, nodes: trail.nodes[..nodes].to_vec() }
     });
     Ok((paths.filter(|path| seen.insert(path.nodes.clone())).collect(), more))
+}
+
+/// Returns the packets that [`derive`] finds with the entries that they need, and true if there may be more paths.
+pub(crate) fn runs(program: &Program, options: &Options) -> Result<(Vec<report::RunSet>, bool), Error> {
+    let base = switch(program, options)?;
+    let (search, _) = Search::run(program, &base, options)?;
+    let more = search.paths_more || search.stopped;
+    Ok((report::runs(&search), more))
 }
 
 /// The results so far.

@@ -69,6 +69,83 @@ pub struct Decision {
     pub why: Option<String>,
 }
 
+/// Packets that share entries, in the order in which they run.
+pub(crate) struct RunSet {
+    /// The runtime commands for the entries.
+    pub commands: String,
+    /// The packets.
+    pub runs: Vec<Run>,
+}
+
+/// A packet.
+pub(crate) struct Run {
+    /// Its ingress port.
+    pub port: u32,
+    /// Its bytes.
+    pub frame: Vec<u8>,
+    /// Its path; `None` if another packet took the same one, or if it ends where a parser needs more bytes.
+    pub way: Option<Way>,
+}
+
+/// The path of a packet, up to its first copy.
+pub(crate) struct Way {
+    /// The parsers' states.
+    pub states: Vec<String>,
+    /// The outcomes of its decisions.
+    pub decisions: Vec<String>,
+    /// Its steps with those of its copies, without nodes.
+    events: Vec<Event>,
+    goes_on: bool,
+}
+
+impl Way {
+    /// True if a trace follows this path, by blocks, lookups, actions and copies. Its program may be another form of the one
+    /// from which the path was derived, with other nodes.
+    pub fn is_of(&self, trace: &Trace) -> bool {
+        let found: Vec<Event> = events(trace).into_iter().filter(is_no_node).collect();
+        let copy_follows = self.goes_on && found.get(self.events.len()) == Some(&Event::Copy);
+        found.starts_with(&self.events) && (found.len() == self.events.len() || copy_follows)
+    }
+}
+
+fn is_no_node(event: &Event) -> bool {
+    !matches!(event, Event::Node(_))
+}
+
+/// Returns the packets that were found.
+pub(super) fn runs(search: &Search) -> Vec<RunSet> {
+    let program = search.map.program;
+    let names: HashMap<Edge, String> = decisions(program).into_iter().collect();
+    let trails: HashMap<(usize, usize), &Trail> =
+        search.trails.iter().map(|(set, place, trail)| ((*set, *place), trail)).collect();
+    let mut seen = HashSet::new();
+    let mut way = |trail: &Trail| {
+        let (edges, nodes) = trail.before_copies.unwrap_or((trail.edges.len(), trail.nodes.len()));
+        if trail.edges.iter().any(super::is_short) || !seen.insert(trail.nodes[..nodes].to_vec()) {
+            return None;
+        }
+        let own = trail.events.iter().take_while(|event| **event != Event::Copy);
+        let decisions = trail.edges[..edges].iter().filter_map(|edge| names.get(&plain(edge)).cloned());
+        Some(Way {
+            states: states(program, own),
+            decisions: decisions.collect(),
+            events: trail.events.iter().filter(|event| is_no_node(event)).cloned().collect(),
+            goes_on: trail.goes_on,
+        })
+    };
+    let mut found = Vec::new();
+    for (index, set) in search.sets.iter().enumerate().filter(|(_, set)| !set.frames.is_empty()) {
+        let runs = set.frames.iter().enumerate().map(|(place, (port, frame))| Run {
+            port: *port,
+            frame: frame.clone(),
+            way: trails.get(&(index, place)).and_then(|trail| way(trail)),
+        });
+        let before = search.options.commands.as_ref().map(|(_, text)| text.as_str());
+        found.push(RunSet { runs: runs.collect(), commands: commands(before, set) });
+    }
+    found
+}
+
 /// Describes an event.
 pub(super) fn words(program: &Program, event: &Event) -> String {
     match event {
