@@ -777,7 +777,7 @@ fn delays_are_predicted() {
     done.says(&["own.toml:9: base_us 1500: value: found nan, expected a number from 1e-9 to 1e12"]);
     for (words, says) in [
         ("predict --counts 1,2", "counts: found `1,2`, expected six integers"),
-        ("predict", "expected --counts, --path-share or --show"),
+        ("predict", "expected PROGRAM, --counts, --path-share or --show"),
         ("predict --path-share l3:x:0,0,0,0,0,0", "expected NAME:SHARE:COUNTS"),
         ("predict --path-share l3:0.5:0,0,0,0,0,0", "sum of the paths' shares: found 0.5, expected 1"),
         ("queue model --service-us 8.2 --load 0.5", "--service-us has no standard deviation"),
@@ -789,6 +789,45 @@ fn delays_are_predicted() {
         ("queue errors --packets 0", "packets: found 0, expected a number from 1 to 1e9"),
     ] {
         run(&words.split(' ').collect::<Vec<_>>()).expect_status(2).says(&[says]);
+    }
+}
+
+/// T4.1 of Harkous (2022), from P4 text.
+#[test]
+fn delays_of_programs_are_those_of_the_published_estimates() {
+    let estimates = [
+        ("l3fwd", [1, 2, 0, 0, 0, 0], [("t4p4s", 45.9), ("agilio-cx", 8.56), ("netfpga-sume", 3.71)]),
+        (
+            "l3fwd_firewall",
+            [2, 2, 0, 0, 0, 1],
+            [("t4p4s", 45.98), ("agilio-cx", 9.04), ("netfpga-sume", 4.01)],
+        ),
+        (
+            "vxlan_decap_ptp",
+            [10, 0, 3, 4, 0, 1],
+            [("t4p4s", 44.82), ("agilio-cx", 15.48), ("netfpga-sume", 5.29)],
+        ),
+    ];
+    for (name, x, delays) in estimates {
+        let program = common::root().join(format!("programs/nf_catalogue/{name}/{name}.p4"));
+        let program = program.to_str().unwrap();
+        for (profile, us) in delays {
+            let words = ["predict", program, "--profile", profile, "--json"];
+            let done = run(&words).expect_status(0);
+            let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+            let paths = report[0]["paths"].as_array().unwrap();
+            let path = paths.iter().find(|path| path["x"] == serde_json::json!(x));
+            let path = path.unwrap_or_else(|| panic!("{name} has no path {x:?}: {report}"));
+            let found = path["estimate"]["us"].as_f64().unwrap();
+            assert!((found - us).abs() < 0.005, "{name} on {profile}: {found}");
+            // All packets on this path.
+            let share = format!("{}:1", path["path"]);
+            let done = run(&[&words[..], &["--share", &share]].concat()).expect_status(0);
+            let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+            assert_eq!(report[0]["mean_us"].as_f64(), Some(found));
+        }
+        run(&["predict", program, "--share", "99:1"]).expect_status(2).says(&["the number of a path, 1 to"]);
+        run(&["predict", program, "--share", "1:0.5"]).expect_status(2).says(&["sum of the paths' shares"]);
     }
 }
 

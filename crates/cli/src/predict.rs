@@ -1,16 +1,30 @@
 //! `p4jet predict`: delays of programs on devices, from the counts of their constructs.
 
+use crate::compile::{self, Compiled, ProgramArgs, SourceArgs};
 use crate::failure::Failure;
 use crate::output::{self, say};
 use p4jet_predict::construct::Counts;
 use p4jet_predict::error::Invalid;
 use p4jet_predict::estimate::{self, Path};
 use p4jet_predict::profile::{self, Profile};
-use serde_json::json;
+use p4jet_tools::{constructs, derive};
+use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// Options of `predict`.
 #[derive(clap::Args)]
 pub struct Args {
+    /// P4_16 program, of which each path is counted; - is standard input.
+    #[arg(value_name = "PROGRAM", conflicts_with_all = ["counts", "path_share", "show"])]
+    program: Option<PathBuf>,
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Runtime commands that the program starts with.
+    #[arg(long, value_name = "FILE", requires = "program")]
+    commands: Option<PathBuf>,
+    /// Share of the packets that take a path of PROGRAM, by the path's number; repeatable.
+    #[arg(long, value_name = "NUMBER:SHARE", requires = "program")]
+    share: Vec<String>,
     #[command(flatten)]
     profiles: Profiles,
     #[command(flatten)]
@@ -110,6 +124,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             }
         };
     }
+    if let Some(program) = &args.program {
+        return of_program(args, program, &profiles);
+    }
     let (mut texts, mut documents) = (Vec::new(), Vec::new());
     if let Some(path) = args.path.path()? {
         let path = Path { load: args.load, ..path };
@@ -119,7 +136,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             documents.push(estimate.to_json());
         }
     } else if args.path_share.is_empty() {
-        return Err(Failure::Usage("expected --counts, --path-share or --show".to_string()));
+        return Err(Failure::Usage("expected PROGRAM, --counts, --path-share or --show".to_string()));
     } else {
         let paths: Result<Vec<_>, Failure> =
             args.path_share.iter().map(|text| named_path(text, args)).collect();
@@ -145,4 +162,101 @@ fn named_path(text: &str, args: &Args) -> Result<(String, f64, Path), Failure> {
     let counts = Counts::parse(counts).map_err(invalid)?;
     let path = Path { load: args.load, ..args.path.with(counts) };
     Ok((name.to_string(), share.parse().map_err(|_| wrong())?, path))
+}
+
+/// Prints the estimates of each path of a program, and of their mix if shares are given.
+fn of_program(args: &Args, program: &PathBuf, profiles: &[Profile]) -> Result<(), Failure> {
+    let compiled = compile::compile(&ProgramArgs { program: program.clone(), source: args.source.clone() })?;
+    let found = paths(args, &compiled)?;
+    let shares = shares(&args.share, found.paths.len())?;
+    let (mut texts, mut documents) = (Vec::new(), Vec::new());
+    for profile in profiles {
+        let mut text = format!("{}\n", profile.name);
+        let mut warnings = Vec::new();
+        let (mut lines, mut mixed) = (Vec::new(), Vec::new());
+        for (number, path) in (1..).zip(&found.paths) {
+            let x = path.x();
+            let counts = Counts::new(x.map(|n| i32::try_from(n).unwrap_or(i32::MAX))).map_err(invalid)?;
+            let calls =
+                path.counts.externs.iter().filter(|calls| profile.externs.contains_key(&calls.function));
+            let externs = calls.flat_map(|calls| (0..calls.calls).map(|_| calls.function.clone()));
+            let mut estimated = Path { load: args.load, ..args.path.with(counts) };
+            estimated.externs.extend(externs);
+            let estimate = estimate::estimate(profile, &estimated).map_err(invalid)?;
+            let unknown = path.counts.externs.iter().map(|calls| &calls.function);
+            for function in unknown.filter(|function| !profile.externs.contains_key(*function)) {
+                warnings.push(format!("the profile has no extern {function}, which counts as nothing"));
+            }
+            warnings.extend(estimate.warnings.iter().map(|warning| format!("path {number}: {warning}")));
+            let tables: Vec<&str> = path.tables().collect();
+            text += &format!(
+                "  path {number:>3} {:>10.2} µs  [{}]  {}{}{}\n",
+                estimate.us,
+                x.map(|n| n.to_string()).join(" "),
+                path.states.join(" "),
+                if tables.is_empty() { "" } else { "; " },
+                tables.join(" ")
+            );
+            lines.push(json!({
+                "path": number, "states": path.states, "tables": tables, "decisions": path.decisions, "x": x,
+                "estimate": estimate.to_json()
+            }));
+            if let Some((_, share)) = shares.iter().find(|(of, _)| *of == number) {
+                mixed.push((number.to_string(), *share, estimated));
+            }
+        }
+        let mean = match mixed.is_empty() {
+            true => Value::Null,
+            false => {
+                let mean = estimate::mix(profile, &mixed).map_err(invalid)?.us;
+                text += &format!("  mean     {mean:>10.2} µs\n");
+                json!(mean)
+            }
+        };
+        warnings.sort();
+        warnings.dedup();
+        warnings.iter().for_each(|warning| text += &format!("  warning: {warning}\n"));
+        if found.more {
+            text += "  There may be more paths.\n";
+        }
+        texts.push(text);
+        documents.push(json!({
+            "profile": profile.name, "paths": lines, "paths_more": found.more, "mean_us": mean, "warnings": warnings
+        }));
+    }
+    if args.json { say!("{}", json!(documents)) } else { output::write(format_args!("{}", texts.join("\n"))) }
+}
+
+fn paths(args: &Args, compiled: &Compiled) -> Result<constructs::Constructs, Failure> {
+    if let Some(why) = compiled.why_not_run() {
+        return Err(Failure::Input(format!("{}: {why}", compiled.lowered.name)));
+    }
+    let commands = match &args.commands {
+        Some(path) => Some((path.display().to_string(), output::read_text(path)?)),
+        None => None,
+    };
+    let options = derive::Options { commands, ..derive::Options::default() };
+    constructs::constructs(&compiled.lowered, &compiled.program, &options).map_err(|error| match error {
+        p4jet_tools::Error::Program(error) => compiled.refused(&error),
+        other => other.into(),
+    })
+}
+
+/// Reads `NUMBER:SHARE`, for each path at most once.
+fn shares(texts: &[String], paths: usize) -> Result<Vec<(u32, f64)>, Failure> {
+    let mut shares: Vec<(u32, f64)> = Vec::new();
+    for text in texts {
+        let read = text.split_once(':').and_then(|(of, share)| Some((of.parse().ok()?, share.parse().ok()?)));
+        let found = read.filter(|(of, _)| (1..=paths as u32).contains(of));
+        let Some((of, share)) = found else {
+            return Err(Failure::Usage(format!(
+                "--share {text}: expected NUMBER:SHARE with the number of a path, 1 to {paths}, such as 1:0.9"
+            )));
+        };
+        if shares.iter().any(|(other, _)| *other == of) {
+            return Err(Failure::Usage(format!("--share {text}: path {of} has a share already")));
+        }
+        shares.push((of, share));
+    }
+    Ok(shares)
 }
