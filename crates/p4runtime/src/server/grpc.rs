@@ -575,12 +575,13 @@ mod tests {
         // In the second part is the whole message.
         assert_eq!(receive(&[&whole[..5], &whole[5..]], 1 << 20, &room).unwrap().bytes, bytes);
         assert!(receive(&[&message(false, b"")], 1 << 20, &room).unwrap().bytes.is_empty());
-        for (parts, words) in [
-            (&[][..], "no message"),
+        let cases: [(&[&[u8]], &str); 4] = [
+            (&[], "no message"),
             (&[&whole[..4]], "no message"),
             (&[&whole[..50]], "ends within"),
             (&[&whole, b"x"], "more than one message"),
-        ] {
+        ];
+        for (parts, words) in cases {
             let error = receive(parts, 1 << 20, &room).map(|_| ()).unwrap_err();
             assert!(error.message().contains(words), "{error}");
         }

@@ -647,7 +647,9 @@ async fn answer_to(
                 async move {
                     let health = health(&received.await?.expand()?.0);
                     // The health protocol: an unknown service gets SERVICE_UNKNOWN, and the stream stays open.
-                    Ok(Watch(Some(health.unwrap_or_else(|_| healthy(ServingStatus::ServiceUnknown)))))
+                    Ok::<_, Status>(Watch(Some(
+                        health.unwrap_or_else(|_| healthy(ServingStatus::ServiceUnknown)),
+                    )))
                 }
             };
             grpc.server_streaming(StreamMethod(watch), request).await
