@@ -559,7 +559,8 @@ fn e_44_a_key_means_the_entry_that_packets_meet() {
         let control = f.switch.control();
         let table = control.schema().table("I.own").unwrap();
         let (declared, key) = {
-            let declared = &control.program().tables[table.index()].entries[0];
+            let declared = &control.program().tables[table.index()].entries;
+            let declared = declared.iter().find(|entry| entry.shown_priority == 20).unwrap();
             (declared.action.clone(), declared.key.clone())
         };
         let action = p4jet_tables::Action { action: declared.action, data: vec![5u32.into()] };
