@@ -17,14 +17,15 @@ ALL = [benchmark for name in FAMILIES for benchmark in family(name)]
 
 
 def constructs(benchmark: Benchmark, folder: Path) -> dict:
-    """Returns the only path of the benchmark's packets on which they are sent with a hit in every table."""
+    """Returns the only path of the benchmark's packets on which every table hits and sets the port."""
     program = folder / f"{benchmark.name}.p4"
     program.write_text(benchmark.program)
     done = subprocess.run([binary(), "check", program, "--constructs", "--json"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     report = json.loads(done.stdout)
     assert not report["paths_more"]
-    (path,) = (path for path in report["paths"] if path["sent"] and all(lookup["hit"] for lookup in path["counts"]["lookups"]))
+    lookups = [(path, path["counts"]["lookups"]) for path in report["paths"] if path["sent"]]
+    (path,) = (path for path, ups in lookups if all(up["hit"] and up["action"].endswith(".set_port") for up in ups))
     return path
 
 

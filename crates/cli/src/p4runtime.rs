@@ -5,10 +5,10 @@ use crate::failure::Failure;
 use crate::log::{Level, Voice};
 use p4jet_control::SharedControl;
 use p4jet_dataplane::{NewPort, Running};
-use p4jet_p4runtime::server::{Options, Server, Tls};
+use p4jet_p4runtime::server::{Options, Server, Tls, Who};
 use p4jet_p4runtime::session::Rules;
 use p4jet_ports::{FromSwitch, PortSpec, ToSwitch, controller_port};
-use p4jet_text::Users;
+use p4jet_text::{Peer, Users};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,7 +92,12 @@ pub fn serve(
         },
         has_program,
         tls,
-        admit: Arc::new(move |peer, local| users.admit(peer, local, "")),
+        admit: Arc::new(move |peer, local| {
+            users.admit(peer, local, "").map(|peer| match peer {
+                Peer::User(user) => Who::User(user),
+                Peer::Address(address) => Who::at(address),
+            })
+        }),
         cpu,
         log: Arc::new(move |line| log.report(Level::Warn, "p4runtime", None, line)),
     };

@@ -172,9 +172,7 @@ impl Control {
             }
         }
         match default_of(&table) {
-            Some(default) if *default != table.spec().default => {
-                out.put(&self.schema.default_record(id, default))
-            }
+            Some(default) if table.is_default_set() => out.put(&self.schema.default_record(id, default)),
             _ => Ok(()),
         }
     }

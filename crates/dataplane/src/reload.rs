@@ -3,7 +3,8 @@
 //! The new program shares tables and extern instances with unchanged name and shape, so nothing is copied and no
 //! count is lost while some workers still run the old code. If only the actions, the program's own entries or the
 //! size of a table changed, its entries are inserted again, and those of the new program that the old one also has are
-//! changed or deleted as they were. Everything else starts empty, and [`Carried`] lists it.
+//! changed or deleted as they were. So are the members and groups of an action profile whose size, kind or actions changed.
+//! Everything else starts empty, and [`Carried`] lists it.
 
 use crate::program_error::ProgramError;
 use crate::switch::{Code, Switch};
@@ -186,6 +187,7 @@ impl Switch {
             same_instance[i as usize].map(|id| id.0)
         })?;
         let switch = self.successor(program, counted, lowered, code, tables, state)?;
+        self.copy_profiles(&switch, &same, &mut carried);
         for (o, i) in self.program().tables.iter().zip(0..) {
             let old_id = ir::TableId(i);
             if same.contains(&Some(old_id)) {
@@ -197,7 +199,7 @@ impl Switch {
                 Some(id) => self.copy_table(old_id, &switch, ir::TableId(id as u32), &mut carried),
                 None => {
                     let from = self.table(old_id);
-                    let what = match (from.len(), *from.default_action() != from.spec().default) {
+                    let what = match (from.len(), from.is_default_set()) {
                         (0, false) => continue,
                         (0, true) => "the default action".to_string(),
                         (len, false) => entries(len),
@@ -313,6 +315,53 @@ impl Switch {
         same
     }
 
+    /// Copies the members and groups of action profiles whose tables are not `same`, with their handles.
+    fn copy_profiles(&self, switch: &Switch, same: &[Option<ir::TableId>], carried: &mut Carried) {
+        let (old, new) = (Side(self.program()), Side(switch.program()));
+        let first = |side: Side<'_>, name: &str| {
+            let is_user = |table: &ir::Table| side.profile(table).is_some_and(|(found, _)| found == name);
+            side.0.tables.iter().position(is_user).map(|id| ir::TableId(id as u32))
+        };
+        for instance in &old.0.instances {
+            let ir::InstanceKind::ActionProfile { .. } = instance.kind else { continue };
+            let name = instance.name.as_str();
+            let Some(old_id) = first(old, name).filter(|id| !same.contains(&Some(*id))) else { continue };
+            let from = self.table(old_id).profile().cloned();
+            let Some(from) = from.filter(|from| from.objects_count() > 0) else { continue };
+            let mut lose = |why: String| carried.lost.push(format!("action profile `{name}`: {why}"));
+            let new_id = first(new, name);
+            let to = new_id.and_then(|id| switch.table(id).profile().cloned());
+            let (Some(new_id), Some(to)) = (new_id, to) else {
+                lose("no table of the new program has it; its members and groups are lost".to_string());
+                continue;
+            };
+            let old_actions = old.actions(&old.0.tables[old_id.index()]);
+            let new_actions = new.actions(&new.0.tables[new_id.index()]);
+            for (handle, action) in from.members() {
+                let Some(action) = translated(&action, &old_actions, &new_actions, false) else {
+                    let action = old_actions[action.action as usize].0;
+                    lose(format!(
+                        "member {handle}: the action `{action}` is not in its list now, or has other parameters"
+                    ));
+                    continue;
+                };
+                if let Err(error) = to.restore_member(handle, action) {
+                    lose(format!("member {handle}: {error}"));
+                }
+            }
+            for (handle, _) in from.groups() {
+                let (members, is_weighted) = from.group_places(handle).unwrap_or_default();
+                let copied = to.restore_group(handle).and_then(|_| match is_weighted {
+                    true => to.set_group(handle, &members, true).map(drop),
+                    false => members.iter().try_for_each(|(member, _)| to.add_to_group(*member, handle)),
+                });
+                if let Err(error) = copied {
+                    lose(format!("group {handle}: {error}"));
+                }
+            }
+        }
+    }
+
     /// Inserts the entries of the old table into a rebuilt one.
     fn copy_table(&self, old_id: ir::TableId, switch: &Switch, new_id: ir::TableId, carried: &mut Carried) {
         let (old, new) = (Side(self.program()), Side(switch.program()));
@@ -345,11 +394,12 @@ impl Switch {
         let changes = (own.iter().enumerate())
             .filter(|(place, own)| own.as_ref().is_none_or(|entry| is_changed(*place, entry)))
             .count();
-        let is_default_set = *from.default_action() != from.spec().default;
-        // Before the keys: members and groups are lost even where there are no entries.
-        if o.profile.is_some() || n.profile.is_some() {
+        let is_default_set = from.is_default_set();
+        let profile =
+            |side: Side<'_>, table: &ir::Table| side.profile(table).map(|(name, _)| name.to_string());
+        if profile(old, o) != profile(new, n) && (added > 0 || changes > 0 || is_default_set) {
             return lose(format!(
-                "its action profile, or a table that shares it, is different now; members, groups and {} lost",
+                "it has another action profile now, or none; {} and the default action lost",
                 entries(from.len())
             ));
         }
@@ -372,15 +422,8 @@ impl Switch {
         }
         let (old_actions, new_actions) = (old.actions(o), new.actions(n));
         // Translates an action of the old list, if the new table allows it in the same role.
-        let translate = |action: &Action, as_default: bool| -> Option<Action> {
-            let (name, widths, ..) = &old_actions[action.action as usize];
-            let index = new_actions.iter().position(|(new_name, new_widths, table_only, default_only)| {
-                new_name == name
-                    && new_widths == widths
-                    && !(if as_default { *table_only } else { *default_only })
-            })?;
-            Some(Action { action: index as u32, data: action.data.clone() })
-        };
+        let translate =
+            |action: &Action, as_default| translated(action, &old_actions, &new_actions, as_default);
         let action_name = |action: &Action| old_actions[action.action as usize].0;
         let mut copied = Vec::new();
         for ((place, own), like) in own.iter().enumerate().zip(n.entries_like(o)) {
@@ -447,6 +490,7 @@ impl Switch {
         if is_default_set {
             let default = from.default_action().clone();
             match translate(&default, true) {
+                Some(action) if n.const_default && action == *to.default_action() => {}
                 _ if n.const_default => lose("the default action is const now".to_string()),
                 Some(action) => {
                     if let Err(error) = to.set_default(action) {
@@ -489,6 +533,23 @@ impl Switch {
         }
         carried.kept.extend(kept);
     }
+}
+
+/// An action of the old list, if the new one has it in the same role. Members and groups keep their handles.
+fn translated(
+    action: &Action,
+    old: &[(&str, Vec<u32>, bool, bool)],
+    new: &[(&str, Vec<u32>, bool, bool)],
+    as_default: bool,
+) -> Option<Action> {
+    if action.as_member().or(action.as_group()).is_some() {
+        return Some(action.clone());
+    }
+    let (name, widths, ..) = &old[action.action as usize];
+    let index = new.iter().position(|(new_name, new_widths, table_only, default_only)| {
+        new_name == name && new_widths == widths && !(if as_default { *table_only } else { *default_only })
+    })?;
+    Some(Action { action: index as u32, data: action.data.clone() })
 }
 
 /// True for two direct counters, or two direct meters, of the same unit.

@@ -12,13 +12,14 @@ use num_bigint::BigUint;
 use p4jet_control::schema::{MULTICAST_MAX, REPLICAS_MAX};
 use p4jet_control::{Control, SharedControl};
 use p4jet_dataplane::Switch;
-use p4jet_ir::{ActionId, InstanceId, InstanceKind, MatchKind, Program, TableId};
+use p4jet_ir::{ActionId, CounterUnit, InstanceId, InstanceKind, MatchKind, Program, TableId};
 use p4jet_p4info::constraints::{Constraint, Field as Named, Kind, Subject, annotation_text};
 use p4jet_p4info::proto::config::{
-    self, DataType, Match, MatchType, MeterType, P4DataTypeSpec, P4Info, P4NamedType, P4TypeInfo, Preamble,
-    Prefix, Representation, Scope, SdnType, SelectorSizeSemantics,
+    self, DataType, IdleTimeoutBehavior, Match, MatchType, MeterType, P4DataTypeSpec, P4Info, P4NamedType,
+    P4TypeInfo, Preamble, Prefix, Representation, Scope, SdnType, SelectorSizeSemantics,
 };
 use p4jet_p4info::proto::v1;
+use p4jet_tables::KeyMatch;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::AtomicU64;
@@ -74,6 +75,8 @@ pub(crate) struct Table {
     pub idle_timeout: bool,
     /// The entries that the program declares, by their handles: the priority in the table, and the one that clients see.
     pub of_program: Vec<(u32, i32)>,
+    /// Their handles by key, those that win first.
+    pub by_key: HashMap<Vec<KeyMatch>, Vec<u32>>,
     pub counter: Option<InstanceId>,
     pub meter: Option<InstanceId>,
     pub meter_type: MeterType,
@@ -779,7 +782,8 @@ impl<'a> Maker<'a> {
                 self.refuse(format!("the program has no action profile `{}`", preamble.name));
                 continue;
             };
-            let InstanceKind::ActionProfile { selector, .. } = self.program.instances[instance.index()].kind
+            let InstanceKind::ActionProfile { size, selector } =
+                self.program.instances[instance.index()].kind
             else {
                 continue;
             };
@@ -789,16 +793,20 @@ impl<'a> Maker<'a> {
                     preamble.name
                 ));
             }
-            // A P4Info may leave tables out.
-            let other =
-                |id: &&u32| tables.get(id).is_some_and(|table| table.implementation_id != preamble.id);
+            if profile.size != i64::from(size) {
+                self.refuse(format!(
+                    "`{}` has the size {} in the P4Info and {size} in the program",
+                    preamble.name, profile.size
+                ));
+            }
+            let other = |id: &&u32| tables.get(id).is_none_or(|table| table.implementation_id != preamble.id);
             if let Some(id) = profile.table_ids.iter().find(other) {
                 let mut fit = users.get(&preamble.id).cloned().unwrap_or_default();
                 fit.sort_unstable();
                 let fit = choices(fit.into_iter().map(|table| (table, "")));
                 let name = &preamble.name;
                 self.refuse(format!(
-                    "`{name}`: `table_ids` has {id}, a table without this `implementation_id`; those with it: {fit}"
+                    "`{name}`: `table_ids` has {id}, which is no table with this `implementation_id`; those with it: {fit}"
                 ));
             }
             let members_counted = match &profile.selector_size_semantics {
@@ -951,6 +959,10 @@ impl<'a> Maker<'a> {
                     ir.size
                 ));
             }
+            let has_timeouts = table.idle_timeout_behavior == IdleTimeoutBehavior::NotifyControl as i32;
+            if has_timeouts != ir.idle_timeout {
+                self.refuse(format!("only one of P4Info and program gives `{name}` idle timeouts"));
+            }
             if table.is_const_table != ir.const_entries {
                 self.refuse(format!("only one of P4Info and program gives `{name}` const entries"));
             }
@@ -971,6 +983,13 @@ impl<'a> Maker<'a> {
             });
             let subject = Subject { fields: fields.collect(), is_table: true };
             let constraint = self.constraint(name, &preamble.annotations, "entry_restriction", subject);
+            let mut by_key: HashMap<Vec<KeyMatch>, Vec<u32>> = HashMap::new();
+            for (entry, handle) in ir.entries.iter().zip(0..) {
+                by_key.entry(entry.key.clone()).or_default().push(handle);
+            }
+            for handles in by_key.values_mut() {
+                handles.sort_by_key(|handle| ir.entries[*handle as usize].priority);
+            }
             tables.insert(
                 preamble.id,
                 Table {
@@ -991,6 +1010,7 @@ impl<'a> Maker<'a> {
                         .iter()
                         .map(|e| (e.priority, e.shown_priority.max(1) as i32))
                         .collect(),
+                    by_key,
                     counter,
                     meter,
                     meter_type: meter_types.get(&preamble.id).copied().unwrap_or_default(),
@@ -1093,6 +1113,7 @@ impl<'a> Maker<'a> {
                 _ => None,
             });
             let array = self.array("counter", &name, counter.size, found);
+            self.check_counter_unit(&name, counter.spec.as_ref(), array.as_ref().map(|array| array.instance));
             arrays.extend(array.map(|array| (id_of(&counter.preamble), array)));
         }
         arrays
@@ -1108,14 +1129,60 @@ impl<'a> Maker<'a> {
                 _ => None,
             });
             let array = self.array("meter", &name, meter.size, found);
+            self.check_meter_unit(&name, meter.spec.as_ref(), array.as_ref().map(|array| array.instance));
             let meter_type = meter_type(meter.spec.as_ref());
             arrays.extend(array.map(|array| (id_of(&meter.preamble), Array { meter_type, ..array })));
         }
         arrays
     }
 
+    /// Refuses a counter with another unit than in the program. Both may leave it open.
+    fn check_counter_unit(&mut self, name: &str, spec: Option<&config::CounterSpec>, of: Option<InstanceId>) {
+        let found = spec.and_then(|spec| config::CounterUnit::try_from(spec.unit).ok()).unwrap_or_default();
+        let unit = of.map(|of| &self.program.instances[of.index()].kind);
+        let Some(InstanceKind::Counter { unit, .. } | InstanceKind::DirectCounter { unit, .. }) = unit else {
+            return;
+        };
+        let expected = match unit {
+            CounterUnit::Packets => config::CounterUnit::Packets,
+            CounterUnit::Bytes => config::CounterUnit::Bytes,
+            CounterUnit::Both => config::CounterUnit::Both,
+        };
+        if found != expected && found != config::CounterUnit::Unspecified {
+            self.refuse(format!(
+                "the counter `{name}` has the unit {found:?} in the P4Info and {expected:?} in the program"
+            ));
+        }
+    }
+
+    /// The same for a meter.
+    fn check_meter_unit(&mut self, name: &str, spec: Option<&config::MeterSpec>, of: Option<InstanceId>) {
+        let found = spec.and_then(|spec| config::MeterUnit::try_from(spec.unit).ok()).unwrap_or_default();
+        let unit = of.map(|of| &self.program.instances[of.index()].kind);
+        let Some(InstanceKind::Meter { unit, .. } | InstanceKind::DirectMeter { unit, .. }) = unit else {
+            return;
+        };
+        let expected = match unit {
+            CounterUnit::Bytes => config::MeterUnit::Bytes,
+            CounterUnit::Packets | CounterUnit::Both => config::MeterUnit::Packets,
+        };
+        if found != expected && found != config::MeterUnit::Unspecified {
+            self.refuse(format!(
+                "the meter `{name}` has the unit {found:?} in the P4Info and {expected:?} in the program"
+            ));
+        }
+    }
+
     /// Finds direct counters and meters by their tables.
     fn check_directs(&mut self, tables: &BTreeMap<u32, Table>) {
+        for counter in &self.info.direct_counters {
+            let instance = tables.get(&counter.direct_table_id).and_then(|table| table.counter);
+            self.check_counter_unit(&name_of(&counter.preamble), counter.spec.as_ref(), instance);
+        }
+        for meter in &self.info.direct_meters {
+            let instance = tables.get(&meter.direct_table_id).and_then(|table| table.meter);
+            self.check_meter_unit(&name_of(&meter.preamble), meter.spec.as_ref(), instance);
+        }
         let counters = self.info.direct_counters.iter().map(|c| (&c.preamble, c.direct_table_id, true));
         let meters = self.info.direct_meters.iter().map(|m| (&m.preamble, m.direct_table_id, false));
         let known: BTreeSet<u32> = self.info.tables.iter().map(|table| id_of(&table.preamble)).collect();
@@ -1227,6 +1294,13 @@ impl<'a> Maker<'a> {
             };
             // The only field of a set of numbers has no name.
             let keys = self.keys(&name, &set.r#match, table, true);
+            let size = self.program.tables[table.index()].size;
+            if set.size != i32::try_from(size).unwrap_or(i32::MAX) {
+                self.refuse(format!(
+                    "the value set `{name}` has the size {} in the P4Info and {size} in the program",
+                    set.size
+                ));
+            }
             sets.insert(id_of(&set.preamble), ValueSet { name, table, keys, size: set.size });
         }
         sets

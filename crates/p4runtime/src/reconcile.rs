@@ -123,10 +123,12 @@ impl Pipeline {
             next.program().tables.iter().map(|table| table.name.as_str()).collect();
         for table in self.tables.values() {
             self.lose_of_program(table, control, next, &mut lost);
+            self.lose_of_default(table, &new, control, next, &mut lost);
             match new.tables.get(table.name.as_str()) {
                 // Tables with other keys are reported with their entries, as are those that the program lacks.
                 Some(found) if declared(control, table.table).keys == declared(next, found.table).keys => {
                     self.lose_of_table(table, found, &new, control, &mut lost);
+                    lose_to_program(table, found, control, next, &mut lost);
                 }
                 Some(_) => {}
                 None if of_program.contains(table.name.as_str()) => {
@@ -147,7 +149,7 @@ impl Pipeline {
                 None => {}
             }
         }
-        self.lose_of_profiles(&new, control, &mut lost);
+        self.lose_of_profiles(&new, control, next, &mut lost);
         let value_sets = by_name(&new.pipeline.value_sets, |set| &set.name);
         for set in self.value_sets.values() {
             let Some(found) = value_sets.get(set.name.as_str()) else { continue };
@@ -247,7 +249,38 @@ impl Pipeline {
         }
     }
 
-    fn lose_of_profiles(&self, new: &New<'_>, control: &Control, lost: &mut Reasons) {
+    /// Reports the default action that a client has set if the new P4Info lacks the table, and metadata of the default entry if the
+    /// program or the P4Info does. A program that lacks the table loses the action.
+    fn lose_of_default(
+        &self,
+        table: &Table,
+        new: &New<'_>,
+        control: &Control,
+        next: &Control,
+        lost: &mut Reasons,
+    ) {
+        let name = &declared(control, table.table).name;
+        let is_in_program = next.program().tables.iter().any(|found| found.name == *name);
+        let what = match is_in_program && new.tables.contains_key(table.name.as_str()) {
+            true => return,
+            false if control.note(&Noted::Default(table.table)).is_some() => "metadata",
+            false if is_in_program && control.switch().table(table.table).is_default_set() => {
+                "another action"
+            }
+            false => return,
+        };
+        let lacking = if is_in_program { "P4Info" } else { "program" };
+        lost.push(|| {
+            format!(
+                "table `{}`: its default entry has {what}, but the new {lacking} lacks the table: keep the table, or reset the \
+                 default entry first",
+                table.name
+            )
+        });
+    }
+
+    fn lose_of_profiles(&self, new: &New<'_>, control: &Control, next: &Control, lost: &mut Reasons) {
+        let of_program = |name: &str| next.program().instances.iter().any(|found| found.name == name);
         for profile in self.profiles.values() {
             let store = control.schema().profile_table(profile.instance).and_then(|of| control.profile(of));
             let (Ok(table), Ok(store)) = (self.profile_table(profile), store) else { continue };
@@ -257,8 +290,17 @@ impl Pipeline {
                     self.lose_of_action(&profile.name, Holder::Member, &action, &actions, lost);
                 }
             }
-            if let Some(found) = new.pipeline.profiles.values().find(|new| new.name == profile.name) {
-                lose_of_groups(profile, found, control, lost);
+            match new.pipeline.profiles.values().find(|new| new.name == profile.name) {
+                Some(found) => lose_of_groups(profile, found, control, next, lost),
+                // A program that lacks it loses them.
+                None if of_program(&profile.name) && store.objects_count() > 0 => lost.push(|| {
+                    format!(
+                        "action profile `{}`: it has members or groups, but the new P4Info lacks it: add it to the P4Info, or \
+                         delete them first",
+                        profile.name
+                    )
+                }),
+                None => {}
             }
         }
     }
@@ -443,10 +485,46 @@ fn agree(old: Option<&P4Data>, new: Option<&P4Data>) -> bool {
     }
 }
 
+/// Reports entries of clients with the key and priority of an entry that the new program declares: packets would meet the latter.
+/// In tables without priorities, the program does not keep them.
+fn lose_to_program(table: &Table, found: &Table, control: &Control, next: &Control, lost: &mut Reasons) {
+    if !found.has_priority || found.of_program.is_empty() {
+        return;
+    }
+    let (old, new) = (declared(control, table.table), declared(next, found.table));
+    let entries = control.switch().table(table.table);
+    let is_there = |handle: u32, entry: &p4jet_ir::Entry| {
+        entries.find(&entry.key, entry.priority) == Some(EntryHandle(handle))
+    };
+    // Entries of the new program that are deleted because a client has deleted those of the old one.
+    let pairs = old.entries.iter().zip(0..).zip(new.entries_like(old));
+    let deleted: HashSet<u32> =
+        pairs.filter(|((entry, handle), _)| !is_there(*handle, entry)).filter_map(|(_, like)| like).collect();
+    for (handle, entry) in entries.entries() {
+        if old.entries.get(handle.0 as usize).is_some_and(|declared| is_there(handle.0, declared)) {
+            continue;
+        }
+        let priority = table.show_priority(handle, entry.priority);
+        if found.declared_as(&entry.key, priority).any(|like| !deleted.contains(&like.0)) {
+            lost.push(|| {
+                format!(
+                    "`{}`: a client has inserted an entry with the priority {priority} and the key of an entry of the new \
+                     program: an entry with this key already exists; delete that of the client first",
+                    table.name
+                )
+            });
+        }
+    }
+}
+
 /// Reports groups and one-shots that are over the limits of their new selector. Those of runtime commands have no limits.
-fn lose_of_groups(old: &Profile, new: &Profile, control: &Control, lost: &mut Reasons) {
+fn lose_of_groups(old: &Profile, new: &Profile, control: &Control, next: &Control, lost: &mut Reasons) {
+    let size = |control: &Control, of: &Profile| {
+        control.schema().profile_size(of.instance).map_or(u64::MAX, u64::from)
+    };
+    let (old_max, max) = (size(control, old), size(next, new));
     let limits = |of: &Profile| (of.max_group_size, of.members_counted, of.weights_disallowed);
-    if limits(old) == limits(new) {
+    if limits(old) == limits(new) && old_max <= max {
         return;
     }
     let all = Noted::Group(old.instance, 0)..=Noted::Group(old.instance, u32::MAX);
@@ -460,8 +538,8 @@ fn lose_of_groups(old: &Profile, new: &Profile, control: &Control, lost: &mut Re
             });
         }
     }
-    let (total, max) = (total_size(new, &groups), control.schema().profile_size(old.instance));
-    if let Some(max) = max.map(u64::from).filter(|max| total > *max && total_size(old, &groups) <= *max) {
+    let total = total_size(new, &groups);
+    if total > max && (max < old_max || total_size(old, &groups) <= max) {
         lost.push(|| {
             format!("`{}`: all groups together have the size {total} now, more than {max}", new.name)
         });

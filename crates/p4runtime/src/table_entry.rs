@@ -386,7 +386,8 @@ impl Table {
         }
     }
 
-    /// The entry with a key and a client's priority; `priority` is the same in tables.
+    /// The entry with a key and a client's priority; `priority` is the same in tables. If the program has one, too, packets meet
+    /// that of the program.
     pub(crate) fn find(
         &self,
         control: &Control,
@@ -395,14 +396,19 @@ impl Table {
         priority: u32,
     ) -> Option<EntryHandle> {
         let table = control.switch().table(self.table);
-        let found = table.find(key, priority);
-        if found.is_some() || !self.has_priority {
-            return found;
-        }
-        let mut of_program = self.of_program.iter().zip(0..).filter(|((_, shown), _)| *shown == given);
-        of_program.find_map(|((priority, _), handle)| {
-            table.find(key, *priority).filter(|found| *found == EntryHandle(handle))
-        })
+        let of_program = self.declared_as(key, given).find(|handle| {
+            let (priority, _) = self.of_program[handle.0 as usize];
+            table.find(key, priority) == Some(*handle)
+        });
+        of_program.or_else(|| table.find(key, priority))
+    }
+
+    /// The entries that the program declares with a key and a client's priority, the first of which packets meet. They may have
+    /// been deleted.
+    pub(crate) fn declared_as(&self, key: &[KeyMatch], given: i32) -> impl Iterator<Item = EntryHandle> {
+        let declared = if self.has_priority { self.by_key.get(key) } else { None };
+        let shown = move |handle: &&u32| self.of_program[**handle as usize].1 == given;
+        declared.into_iter().flatten().filter(shown).map(|handle| EntryHandle(*handle))
     }
 
     /// True if the program declares an entry, and no client has changed its action.

@@ -6,7 +6,7 @@ use p4jet_p4info::proto::grpc::{
     ServerReflectionResponse,
 };
 use p4jet_p4runtime::client::{Client, Stream};
-use p4jet_p4runtime::server::{Options, Server};
+use p4jet_p4runtime::server::{Options, Server, Who};
 use p4jet_p4runtime::session::Rules;
 use prost::Message;
 use prost_types::FileDescriptorProto;
@@ -28,7 +28,7 @@ fn start() -> Server {
         address: ([127, 0, 0, 1], 0).into(),
         rules: Rules { device: Some(1), streams_max: 16, as_bmv2: false },
         has_program: true,
-        admit: Arc::new(|_, _| Ok(())),
+        admit: Arc::new(|peer, _| Ok(Who::at(peer.ip()))),
         tls: None,
         cpu: None,
         log: Arc::new(|_| ()),

@@ -541,6 +541,47 @@ fn e_44_entries_that_are_not_const_change() {
     assert_eq!(f.insert(of(6, 1)), FULL);
 }
 
+/// MODIFY and DELETE act on the entry that packets meet, also if a command has added one with the key and priority of another.
+#[test]
+fn e_44_a_key_means_the_entry_that_packets_meet() {
+    use p4jet_control::{Act, Update};
+    for wins in ["true", "false"] {
+        let of = |entries: &str| {
+            let properties = format!("largest_priority_wins = {wins}; entries = {{ {entries} }}");
+            PROGRAM.replace("table l2 {", &format!("table own {{ key = {{ h.ethernet.src: ternary; }} actions = {{ forward; }} {properties} }} table l2 {{"))
+                .replacen("acl.apply();", "own.apply(); acl.apply();", 1)
+        };
+        let f = Fixture::of(&of("priority=20: 0x77: forward(1); priority=30: 0x88: forward(2);"));
+        let entry = |port| {
+            let key = vec![ternary(1, 0x77, 0xffff_ffff_ffff)];
+            TableEntry { priority: 20, ..f.entry("own", key, f.act("forward", &[port])) }
+        };
+        let control = f.switch.control();
+        let table = control.schema().table("I.own").unwrap();
+        let (declared, key) = {
+            let declared = &control.program().tables[table.index()].entries;
+            let declared = declared.iter().find(|entry| entry.shown_priority == 20).unwrap();
+            (declared.action.clone(), declared.key.clone())
+        };
+        let action = p4jet_tables::Action { action: declared.action, data: vec![5u32.into()] };
+        let priority = i32::MAX as u32 - 20;
+        let insert = Update::Insert { table, key, priority, act: Act::Action(action) };
+        assert!(f.switch.write(vec![insert], p4jet_control::Atomicity::AllOrNothing).0.in_effect);
+        let ports = || {
+            let mut found: Vec<_> = f.all("own").into_iter().map(|e| (e.priority, e.action)).collect();
+            found.retain(|(priority, _)| *priority == 20);
+            found.into_iter().map(|(_, action)| action).collect::<Vec<_>>()
+        };
+        let acts = |all: &[u64]| all.iter().map(|port| f.act("forward", &[*port])).collect::<Vec<_>>();
+        assert_eq!(ports(), acts(&[1, 5]));
+        assert_eq!(f.insert(entry(3)), EXISTS);
+        assert_eq!((f.modify(entry(4)), ports()), (OK, acts(&[4, 5])));
+        assert_eq!((f.delete(entry(4)), ports()), (OK, acts(&[5])));
+        assert_eq!((f.modify(entry(6)), ports()), (OK, acts(&[6])));
+        assert_eq!((f.delete(entry(6)), f.delete(entry(6))), (OK, NOT_FOUND));
+    }
+}
+
 fn aged(f: &Fixture, mac: u64) -> TableEntry {
     f.entry("aged", vec![exact(1, mac)], f.act("measured", &[1]))
 }
@@ -809,7 +850,11 @@ fn p_15_and_p_16_the_p4info_fits_the_program() {
     };
     assert_eq!(reasons(&|_| ()), "");
     // A subset is fine, and ids are the client's.
-    assert_eq!(reasons(&|p| p.tables.truncate(3)), "");
+    let truncated = |p: &mut p4jet_p4info::proto::config::P4Info| {
+        p.tables.truncate(3);
+        p.action_profiles.clear();
+    };
+    assert_eq!(reasons(&truncated), "");
     assert_eq!(reasons(&|p| p.tables[0].preamble.as_mut().unwrap().id = 0x0200_7777), "");
     let wrong = reasons(&|p| p.tables[0].preamble.as_mut().unwrap().id = 0x0300_7777);
     assert!(wrong.contains("is wrong: ids of this kind are 0x02000001 to 0x02ffffff"), "{wrong}");

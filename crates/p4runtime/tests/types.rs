@@ -2,9 +2,10 @@
 
 use crate::common::{Fixture, OK, RANGE, exact, p4info};
 use p4jet_p4info::proto::config::{
-    ActionProfile, BitstringType, DataType, DirectMeter, P4BitTypeSpec, P4BitstringLikeTypeSpec, P4BoolType,
-    P4DataTypeSpec, P4Info, P4NamedType, P4StructTypeSpec, P4TypeInfo, Preamble, Representation, SdnString,
-    SdnType, StructMember, Table, TableActionCall,
+    ActionProfile, BitstringType, CounterUnit, DataType, DirectMeter, IdleTimeoutBehavior, MeterUnit,
+    P4BitTypeSpec, P4BitstringLikeTypeSpec, P4BoolType, P4DataTypeSpec, P4Info, P4NamedType,
+    P4StructTypeSpec, P4TypeInfo, Preamble, Representation, SdnString, SdnType, StructMember, Table,
+    TableActionCall,
 };
 use p4jet_p4info::proto::v1::{Exact, FieldMatchType, TableActionType};
 use p4jet_p4runtime::pipeline::Pipeline;
@@ -45,6 +46,8 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
     register<bit<48>>(4) stamps;
     direct_counter(CounterType.packets) hits;
     action_profile(4) fixed;
+    counter(2, CounterType.packets_and_bytes) counts;
+    meter(2, MeterType.bytes) rates;
     action drop() { mark_to_drop(s); }
     action go(vrf_t vrf, label_t label) { m.vrf = vrf; m.label = label; }
     action learn() {
@@ -60,6 +63,7 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
         key = { h.ethernet.dst: exact; }
         actions = { go; drop; NoAction; }
         const default_action = drop;
+        support_timeout = true;
     }
     table third {
         key = { h.ethernet.src: exact; }
@@ -71,6 +75,9 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
         cells.read(cell, 0);
         cells.write(1, cell);
         colors.write(0, Color.RED);
+        counts.count(0);
+        bit<8> colour;
+        rates.execute_meter(0, colour);
         pair_t pair;
         pairs.read(pair, 0);
         pairs.write(1, pair);
@@ -387,7 +394,7 @@ fn p_15_references_are_to_objects_of_the_p4info_that_fit() {
     let (drop_id, no_action) = (id("I.drop"), id("NoAction"));
     let hits = own.direct_counters[0].preamble.as_ref().unwrap().id;
     let call = |action_id| Some(TableActionCall { action_id, ..Default::default() });
-    let cases: [Case<'_, String>; 9] = [
+    let cases: [Case<'_, String>; 18] = [
         (
             &|i| table(i, "I.first").direct_resource_ids.push(0x1200_0001),
             format!(
@@ -433,7 +440,43 @@ fn p_15_references_are_to_objects_of_the_p4info_that_fit() {
                 let first = table(i, "I.first").preamble.as_ref().unwrap().id;
                 i.action_profiles[0].table_ids.push(first);
             },
-            "a table without this `implementation_id`; those with it: ".to_string(),
+            "which is no table with this `implementation_id`; those with it: ".to_string(),
+        ),
+        (
+            &|i| i.action_profiles[0].table_ids.push(0x02ab_cdef),
+            format!("`I.fixed`: `table_ids` has {}, which is no table with", 0x02ab_cdef),
+        ),
+        (
+            &|i| i.tables.retain(|table| table.implementation_id == 0),
+            "`I.fixed`: `table_ids` has ".to_string(),
+        ),
+        (
+            &|i| i.action_profiles[0].size = 9,
+            "`I.fixed` has the size 9 in the P4Info and 4 in the program".to_string(),
+        ),
+        (
+            &|i| i.value_sets[0].size = 5,
+            "the value set `P.kinds` has the size 5 in the P4Info and 2 in the program".to_string(),
+        ),
+        (
+            &|i| i.counters[0].spec.as_mut().unwrap().unit = CounterUnit::Bytes as i32,
+            "the counter `I.counts` has the unit Bytes in the P4Info and Both in the program".to_string(),
+        ),
+        (
+            &|i| i.direct_counters[0].spec.as_mut().unwrap().unit = CounterUnit::Both as i32,
+            "the counter `I.hits` has the unit Both in the P4Info and Packets in the program".to_string(),
+        ),
+        (
+            &|i| i.meters[0].spec.as_mut().unwrap().unit = MeterUnit::Packets as i32,
+            "the meter `I.rates` has the unit Packets in the P4Info and Bytes in the program".to_string(),
+        ),
+        (
+            &|i| table(i, "I.first").idle_timeout_behavior = IdleTimeoutBehavior::NotifyControl as i32,
+            "only one of P4Info and program gives `I.first` idle timeouts".to_string(),
+        ),
+        (
+            &|i| table(i, "I.second").idle_timeout_behavior = IdleTimeoutBehavior::NoTimeout as i32,
+            "only one of P4Info and program gives `I.second` idle timeouts".to_string(),
         ),
         (
             &|i| {

@@ -73,6 +73,8 @@ pub struct Table {
     rows: Rows,
     timeouts: Timeouts,
     default: Action,
+    /// See [`Table::is_default_set`].
+    is_default_set: bool,
     default_row: u32,
     finder: Finder,
     /// The entries, unless the finder has them.
@@ -278,6 +280,7 @@ impl Table {
             rows,
             timeouts: Timeouts::default(),
             default: spec.default.clone(),
+            is_default_set: false,
             default_row,
             finder,
             listed: Listed::new(&spec),
@@ -855,6 +858,11 @@ impl Table {
         &self.default
     }
 
+    /// True if the default action was set, even if to that of the program, and not reset since.
+    pub fn is_default_set(&self) -> bool {
+        self.is_default_set
+    }
+
     /// Changes the default action.
     pub fn set_default(&mut self, action: Action) -> Result<(), TableError> {
         let row = self.take_row(&action, None, None, true)?;
@@ -872,6 +880,7 @@ impl Table {
         self.rows.set_miss(miss(&self.spec, &action));
         drop(held);
         let old = std::mem::replace(&mut self.default, action);
+        self.is_default_set = true;
         let old_row = std::mem::replace(&mut self.default_row, row);
         self.release(&old, old_row);
         Ok(())
@@ -879,7 +888,9 @@ impl Table {
 
     /// Restores the program's default action. The only possible error is [`TableError::Busy`].
     pub fn reset_default(&mut self) -> Result<(), TableError> {
-        self.set_default(self.spec.default.clone())
+        self.set_default(self.spec.default.clone())?;
+        self.is_default_set = false;
+        Ok(())
     }
 
     /// Returns the entry that applies to a key, which has one value per field. This defines the meaning of the table. Except

@@ -24,5 +24,5 @@ pub use commands::{Commands, LoadSummary, Notation, Reply, capture_spec, capture
 pub use error::{LineError, LoadError};
 pub use files::cannot_use_state;
 pub use messages::{Message, TOPICS, parse_topics};
-pub use peer::Users;
+pub use peer::{Peer, Users};
 pub use shared::{answer, read_command, reply};

@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 
 /// The peer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Peer {
+pub enum Peer {
     /// A user of this machine.
     User(u32),
     /// An unknown user at this address.
@@ -71,14 +71,15 @@ impl Users {
         }
     }
 
-    /// Refuses a TCP connection from `peer` to our end at `local` if the user at its other end is not one of them.
+    /// Finds the user at the other end of a TCP connection from `peer` to our end at `local`, and refuses those that are not one of
+    /// them.
     ///
     /// # Errors
     ///
     /// The reason, for the client; `otherwise` ends it with what else the client can do.
-    pub fn admit(&self, peer: SocketAddr, local: SocketAddr, otherwise: &str) -> Result<(), String> {
+    pub fn admit(&self, peer: SocketAddr, local: SocketAddr, otherwise: &str) -> Result<Peer, String> {
         let peer = of_tcp(peer, local);
-        if self.include(&peer) { Ok(()) } else { Err(self.refusal(&peer, otherwise)) }
+        if self.include(&peer) { Ok(peer) } else { Err(self.refusal(&peer, otherwise)) }
     }
 
     /// The reason why a peer that is not one of them is refused. `otherwise` ends it.

@@ -98,15 +98,20 @@ impl Control {
             Update::SetDefault { table, act } => {
                 let action = self.act(table, act, made)?;
                 let mut t = self.switch.table(table);
-                let old = t.default_action().clone();
+                let (was_set, old) = (t.is_default_set(), t.default_action().clone());
                 t.set_default(action).map_err(self.refused(table))?;
-                undo_by(&|| Update::SetDefault { table, act: act_of(&old) }.into());
+                undo_by(&|| match was_set {
+                    true => Update::SetDefault { table, act: act_of(&old) }.into(),
+                    false => Update::ResetDefault(table).into(),
+                });
             }
             Update::ResetDefault(id) => {
                 let mut t = self.switch.table(id);
-                let old = t.default_action().clone();
+                let (was_set, old) = (t.is_default_set(), t.default_action().clone());
                 t.reset_default().map_err(self.refused(id))?;
-                undo_by(&|| Update::SetDefault { table: id, act: act_of(&old) }.into());
+                if was_set {
+                    undo_by(&|| Update::SetDefault { table: id, act: act_of(&old) }.into());
+                }
             }
             Update::SetTimeout { table, entry, timeout_ms } => {
                 let handle = self.entry(table, &entry, made)?;

@@ -1,7 +1,7 @@
 //! The P4Runtime server: gRPC on separate threads. The packet path does not know it.
 //!
 //! * `greeting`: the first bytes of a connection.
-//! * `grpc`: messages as bytes over HTTP/2, and the admission of requests.
+//! * `grpc`: messages as bytes over HTTP/2, as they arrive. `room`: the memory for them.
 //! * `device`: the clients' roles, the pipeline configuration, and the changes. `queue`: the order of changes.
 //! * `streams`: messages from clients on their streams. `outbox`: messages that wait for them.
 //! * `in_process`: a server without sockets.
@@ -21,6 +21,7 @@ mod packets;
 mod queue;
 mod reflection;
 mod roles;
+mod room;
 mod streams;
 mod tls;
 
@@ -30,9 +31,8 @@ use bytes::Bytes;
 use device::Device;
 use greeting::{Greeted, greet};
 pub use grpc::Raw;
-use grpc::{Admitted, Budget, DuplexMethod, Method, StreamMethod, Unexpanded};
+use grpc::{Budget, DuplexMethod, Method, Received, StreamBody, StreamMethod, StreamTurn};
 use http::{Request, Response};
-use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 pub use in_process::InProcess;
 use p4jet_control::{MemoryClaim, SharedControl};
@@ -40,6 +40,8 @@ use p4jet_p4info::proto::grpc::{HealthCheckResponse, ServingStatus};
 use p4jet_p4info::proto::v1;
 use p4jet_ports::{FromSwitch, ToSwitch};
 use prost::Message;
+pub use room::Who;
+use room::{Charge, REQUESTS_BYTES_MAX, Room, RoomOfConnection, SMALL_BYTES};
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
@@ -72,8 +74,6 @@ pub const CALLS_MAX: u32 = 256;
 pub const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// Maximum size of a message on a stream, and of a request other than Write and SetForwardingPipelineConfig.
 pub const SMALL_MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// Maximum size of all large requests together, in bytes.
-pub const REQUESTS_BYTES_MAX: usize = 512 << 20;
 /// Maximum number of connections that have not greeted, with TLS and HTTP/2. A further one takes the place of the oldest.
 pub const SILENT_MAX: usize = 64;
 /// Maximum number of Reads of a client that are in progress, or whose answers it has not read.
@@ -129,7 +129,7 @@ pub struct Tls {
 }
 
 /// See [`Options::admit`].
-pub type Admit = Arc<dyn Fn(SocketAddr, SocketAddr) -> Result<(), String> + Send + Sync>;
+pub type Admit = Arc<dyn Fn(SocketAddr, SocketAddr) -> Result<Who, String> + Send + Sync>;
 
 /// The options of a server.
 pub struct Options {
@@ -141,7 +141,7 @@ pub struct Options {
     pub has_program: bool,
     /// TLS instead of plain text.
     pub tls: Option<Tls>,
-    /// Refuses a connection, given the client's address and ours; the error is for the client.
+    /// Tells who opened a connection, or refuses it, given the client's address and ours; the error is for the client.
     pub admit: Admit,
     /// The other end of the CPU port.
     pub cpu: Option<(FromSwitch, ToSwitch)>,
@@ -195,7 +195,7 @@ impl Server {
         let shared = Arc::new(Shared {
             device,
             to_switch,
-            budget: Budget::new(REQUESTS_BYTES_MAX),
+            room: Arc::new(Room::new(REQUESTS_BYTES_MAX)),
             decoded: Budget::new(device::DECODED_BYTES_MAX),
             reads: Reads::new(),
             verifying: Arc::default(),
@@ -251,7 +251,8 @@ pub(crate) fn now_ns() -> i64 {
 struct Shared {
     device: Arc<Device>,
     to_switch: Option<packets::ToSwitch>,
-    budget: Budget,
+    /// Room for large requests.
+    room: Arc<Room>,
     /// Room for long Writes that are decoded.
     decoded: Budget,
     reads: Reads,
@@ -310,6 +311,10 @@ struct Connection {
     refusal: Option<String>,
     /// Room for its reflection streams.
     reflections: Arc<Semaphore>,
+    /// Room for its large requests.
+    room: Arc<RoomOfConnection>,
+    /// Held by the stream that receives a large message.
+    stream_turn: StreamTurn,
 }
 
 impl Connection {
@@ -325,9 +330,19 @@ impl Connection {
         };
         let reads = Arc::new(Semaphore::new(READS_OF_CLIENT_MAX));
         let reflections = Arc::new(Semaphore::new(reflection::REFLECTIONS_OF_CLIENT_MAX));
-        let refusal = (shared.admit)(peer, local).err();
-        let (shared, order) = (Arc::clone(shared), Arc::default());
-        Some(Connection { shared, number, order, reads, refusal, reflections })
+        let admitted = (shared.admit)(peer, local);
+        // Requests of a client that is refused are not received.
+        let who = admitted.as_ref().map_or(Who::at(peer.ip()), |who| *who);
+        Some(Connection {
+            shared: Arc::clone(shared),
+            number,
+            order: Arc::default(),
+            reads,
+            refusal: admitted.err(),
+            reflections,
+            room: Arc::new(RoomOfConnection::new(&shared.room, who)),
+            stream_turn: StreamTurn::default(),
+        })
     }
 
     /// Changes what is known about the client, unless another one has its place.
@@ -443,7 +458,7 @@ fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     let task = tokio::spawn(async move {
         let service = {
             let connection = Arc::clone(&connection);
-            hyper::service::service_fn(move |request: Request<Incoming>| {
+            hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
                 let place = is_change(request.uri().path()).then(|| Place::last(&connection.order));
                 answer(Arc::clone(&connection), place, request)
             })
@@ -501,7 +516,7 @@ fn in_time(deadline: Option<Instant>) -> Result<(), Status> {
 async fn answer(
     connection: Arc<Connection>,
     place: Option<Place>,
-    request: Request<Incoming>,
+    request: Request<hyper::body::Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let call = Call::begin(&connection);
     let deadline = deadline(request.headers());
@@ -519,7 +534,7 @@ async fn answer_to(
     connection: Arc<Connection>,
     mut place: Option<Place>,
     deadline: Option<Instant>,
-    request: Request<Incoming>,
+    request: Request<hyper::body::Incoming>,
 ) -> Response<Body> {
     let shared = Arc::clone(&connection.shared);
     let is_grpc = request.headers().get(http::header::CONTENT_TYPE).is_some_and(|content| {
@@ -541,71 +556,103 @@ async fn answer_to(
         REFLECTION | REFLECTION_ALPHA => reflection::QUESTION_BYTES_MAX,
         _ => SMALL_MESSAGE_BYTES_MAX,
     };
-    let is_stream = matches!(method.as_str(), "StreamChannel" | REFLECTION | REFLECTION_ALPHA);
-    // Large requests are expanded on another thread. tonic refuses other encodings than gzip. It expands the other requests on
-    // this thread, which is harmless: they have at most 4 MiB, which takes 3 ms from 4 KiB and 20 ms from 4 MiB, and clients take
-    // turns.
-    let (mut request, is_large) = (request, bytes_max == MESSAGE_BYTES_MAX);
     let is_gzip = request.headers().get(ENCODING).is_some_and(|encoding| encoding == "gzip");
-    let unexpanded = (is_large && is_gzip).then(Unexpanded::default);
-    if unexpanded.is_some() {
-        request.headers_mut().remove(ENCODING);
-    }
-    let large = unexpanded.clone().unwrap_or_default();
-    let request =
-        request.map(|body| Admitted::new(body, shared.budget.clone(), bytes_max, is_stream, unexpanded));
+    let (parts, body) = request.into_parts();
     // Answers are not compressed: no client requires it.
     let mut grpc = tonic::server::Grpc::new(Raw)
         .accept_compressed(CompressionEncoding::Gzip)
         .max_decoding_message_size(bytes_max)
         .max_encoding_message_size(usize::MAX);
+    if matches!(method.as_str(), "StreamChannel" | REFLECTION | REFLECTION_ALPHA) {
+        let body = StreamBody::new(body, bytes_max, &connection.stream_turn);
+        let request = Request::from_parts(parts, body);
+        if method == "StreamChannel" {
+            let open = |incoming| streams::open(&shared.device, shared.to_switch.clone(), incoming);
+            return grpc.streaming(DuplexMethod(open), request).await;
+        }
+        return grpc
+            .streaming(DuplexMethod(|questions| reflection::open(&connection, questions)), request)
+            .await;
+    }
+    let request = Request::from_parts(parts, Received::default());
+    // Tonic calls a method once.
+    let mut body = Some(body);
+    let mut receive = || {
+        let (body, room) = (body.take(), Arc::clone(&connection.room));
+        async move {
+            let body = body.ok_or_else(|| Status::internal("bug in p4jet: a request is received twice"))?;
+            let message = grpc::Message::receive(body, bytes_max, &room).await?;
+            match message.is_compressed() && !is_gzip {
+                true => Err(Status::internal("a message is compressed, but `grpc-encoding` is not gzip")),
+                false => Ok(message),
+            }
+        }
+    };
+    // Of other methods than changes, at most 4 MiB are expanded, on this thread: that takes 3 ms from 4 KiB and 20 ms from 4 MiB, and
+    // clients take turns.
     match method.as_str() {
         "Write" => {
-            let write = |raw| write(Arc::clone(&connection), place.take(), deadline, raw, Arc::clone(&large));
+            let write = |_| {
+                let (received, connection, place) = (receive(), Arc::clone(&connection), place.take());
+                async move { write(connection, place, deadline, received.await?).await }
+            };
             grpc.unary(Method(write), request).await
         }
         "Read" => {
-            grpc.server_streaming(StreamMethod(|raw| read(Arc::clone(&connection), raw)), request).await
+            let read = |_| {
+                let (received, connection) = (receive(), Arc::clone(&connection));
+                async move { read(connection, received.await?.expand()?).await }
+            };
+            grpc.server_streaming(StreamMethod(read), request).await
         }
         "SetForwardingPipelineConfig" => {
-            let set =
-                |raw| set_pipeline(Arc::clone(&connection), place.take(), deadline, raw, Arc::clone(&large));
+            let set = |_| {
+                let (received, connection, place) = (receive(), Arc::clone(&connection), place.take());
+                async move { set_pipeline(connection, place, deadline, received.await?).await }
+            };
             grpc.unary(Method(set), request).await
         }
         "GetForwardingPipelineConfig" => {
-            let get = |raw| {
-                let shared = Arc::clone(&shared);
+            let get = |_| {
+                let (received, shared) = (receive(), Arc::clone(&shared));
                 async move {
+                    let (raw, room) = received.await?.expand()?;
                     // This may wait for a batch.
-                    let get = tokio::task::spawn_blocking(move || shared.device.get_pipeline(&raw));
+                    let get = tokio::task::spawn_blocking(move || {
+                        let _room = room;
+                        shared.device.get_pipeline(&raw)
+                    });
                     get.await.unwrap_or_else(|_| Err(Status::internal("bug in p4jet: the request failed")))
                 }
             };
             grpc.unary(Method(get), request).await
         }
-        "StreamChannel" => {
-            let open = |incoming| streams::open(&shared.device, shared.to_switch.clone(), incoming);
-            grpc.streaming(DuplexMethod(open), request).await
-        }
         "Capabilities" => {
-            let capabilities = |raw| {
-                let shared = Arc::clone(&shared);
-                async move { shared.device.capabilities(&raw) }
+            let capabilities = |_| {
+                let (received, shared) = (receive(), Arc::clone(&shared));
+                async move { shared.device.capabilities(&received.await?.expand()?.0) }
             };
             grpc.unary(Method(capabilities), request).await
         }
         "/grpc.health.v1.Health/Check" => {
-            grpc.unary(Method(|raw| async move { health(&raw) }), request).await
+            let check = |_| {
+                let received = receive();
+                async move { health(&received.await?.expand()?.0) }
+            };
+            grpc.unary(Method(check), request).await
         }
         "/grpc.health.v1.Health/Watch" => {
-            let watch = |raw: Bytes| async move {
-                // The health protocol: an unknown service gets SERVICE_UNKNOWN, and the stream stays open.
-                Ok(Watch(Some(health(&raw).unwrap_or_else(|_| healthy(ServingStatus::ServiceUnknown)))))
+            let watch = |_| {
+                let received = receive();
+                async move {
+                    let health = health(&received.await?.expand()?.0);
+                    // The health protocol: an unknown service gets SERVICE_UNKNOWN, and the stream stays open.
+                    Ok::<_, Status>(Watch(Some(
+                        health.unwrap_or_else(|_| healthy(ServingStatus::ServiceUnknown)),
+                    )))
+                }
             };
             grpc.server_streaming(StreamMethod(watch), request).await
-        }
-        REFLECTION | REFLECTION_ALPHA => {
-            grpc.streaming(DuplexMethod(|questions| reflection::open(&connection, questions)), request).await
         }
         _ => Status::unimplemented("P4Runtime has no such method").into_http(),
     }
@@ -638,30 +685,15 @@ impl tokio_stream::Stream for Watch {
     }
 }
 
-/// Reserves room for a request until it is finished, as it is expanded.
-fn room(
-    shared: &Shared,
-    raw: &[u8],
-    unexpanded: &Unexpanded,
-) -> Result<Option<OwnedSemaphorePermit>, Status> {
-    let is_expanded = !unexpanded.load(Ordering::Relaxed);
-    let expanded = grpc::expanded_bytes_max(raw.len(), MESSAGE_BYTES_MAX);
-    shared.budget.hold(if is_expanded { raw.len() } else { expanded })
-}
-
-/// A request with its room, expanded beside the changes.
-async fn expanded(
-    shared: &Shared,
-    (raw, room): (Bytes, Option<OwnedSemaphorePermit>),
-    unexpanded: &Unexpanded,
-) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Status> {
-    if !unexpanded.load(Ordering::Relaxed) {
-        return Ok((raw, room));
+/// A change with its room, expanded beside the changes.
+async fn expanded(shared: &Shared, message: grpc::Message) -> Result<(Bytes, Charge), Status> {
+    if !message.is_compressed() {
+        return message.expand();
     }
     let (caller, result) = oneshot::channel();
     shared.device.decode(move || {
         // A client that has gone needs no result.
-        let _ = caller.send(grpc::expand(&raw, MESSAGE_BYTES_MAX).map(|raw| (raw, room)));
+        let _ = caller.send(message.expand());
     });
     device::result(result).await
 }
@@ -670,14 +702,12 @@ async fn write(
     connection: Arc<Connection>,
     place: Option<Place>,
     deadline: Option<Instant>,
-    raw: Bytes,
-    unexpanded: Unexpanded,
+    message: grpc::Message,
 ) -> Result<Bytes, Status> {
     let (shared, client) = (&connection.shared, connection.number);
     let device = &shared.device;
-    let room = room(shared, &raw, &unexpanded)?;
     let order = place.unwrap_or_else(|| Place::last(&connection.order)).turn().await;
-    let (raw, room) = expanded(shared, (raw, room), &unexpanded).await?;
+    let (raw, room) = expanded(shared, message).await?;
     let (caller, result) = oneshot::channel();
     if raw.len() <= SHORT_BYTES {
         device.check_write(&raw)?;
@@ -709,13 +739,11 @@ async fn set_pipeline(
     connection: Arc<Connection>,
     place: Option<Place>,
     deadline: Option<Instant>,
-    raw: Bytes,
-    unexpanded: Unexpanded,
+    message: grpc::Message,
 ) -> Result<Bytes, Status> {
     let shared = &connection.shared;
-    let room = room(shared, &raw, &unexpanded)?;
     let order = place.unwrap_or_else(|| Place::last(&connection.order)).turn().await;
-    let (raw, room) = expanded(shared, (raw, room), &unexpanded).await?;
+    let (raw, room) = expanded(shared, message).await?;
     let device = &shared.device;
     if !device.check_set(&raw)? {
         let (caller, result) = oneshot::channel();
@@ -822,14 +850,14 @@ impl Drop for Waits<'_> {
     }
 }
 
-async fn read(connection: Arc<Connection>, raw: Bytes) -> Result<Pages, Status> {
+async fn read(connection: Arc<Connection>, (raw, room): (Bytes, Charge)) -> Result<Pages, Status> {
     let permit = Arc::clone(&connection.reads).try_acquire_owned().map_err(|_| {
         Status::resource_exhausted(format!(
             "{READS_OF_CLIENT_MAX} Reads of this client are in progress or have answers that it has not read, which is the limit"
         ))
     })?;
     let shared = Arc::clone(&connection.shared);
-    let turn = shared.reads.turn(raw.len() > grpc::SMALL_BYTES).await?;
+    let turn = shared.reads.turn(raw.len() > SMALL_BYTES).await?;
     let bytes = READ_BYTES.saturating_add(READ_BYTES_PER_BYTE * raw.len());
     let memory = MemoryClaim::new(bytes, || "a Read".to_string());
     let memory = memory.map_err(|error| Status::resource_exhausted(error.message))?;
@@ -838,7 +866,7 @@ async fn read(connection: Arc<Connection>, raw: Bytes) -> Result<Pages, Status> 
     let waiting: Waiting = Arc::new(Mutex::new(Some(pages)));
     let pages = Pages { waiting: Arc::clone(&waiting), _permit: permit };
     tokio::task::spawn_blocking(move || {
-        let (_turn, _memory) = (turn, memory);
+        let (_turn, _memory, _room) = (turn, memory, room);
         let send = |page| send(&shared.reads, &to_client, page, &waiting);
         shared.device.read(&request, &send);
     });

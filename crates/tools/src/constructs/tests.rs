@@ -166,9 +166,9 @@ fn copies_of_a_packet_count_separately() {
     assert_eq!((path.x(), path.counts.packet_copies, path.sent), ([4, 2, 0, 0, 0, 0], 1, true));
     assert_eq!(path.copies.len(), 1);
     assert_eq!((path.copies[0].modified, path.copies[0].emitted), (1, 5), "{:?}", path.copies);
-    let again =
-        "if (s.instance_type == 0) { recirculate_preserving_field_list(0); } else { h.a.setInvalid(); }";
-    let path = only(&program("", "", again, ""));
+    let second = "if (s.instance_type == 4) { h.a.setInvalid(); }";
+    let first = "if (h.a.isValid()) { recirculate_preserving_field_list(0); }";
+    let path = only(&program("", second, first, ""));
     assert_eq!((path.x(), path.counts.packet_copies), ([4, 0, 0, 0, 0, 0], 1));
     let copy = &path.copies[0];
     assert_eq!((copy.parsed, copy.removed, copy.emitted), (5, 1, 4), "{copy:?}");

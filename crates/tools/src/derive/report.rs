@@ -121,10 +121,12 @@ pub(super) fn runs(search: &Search) -> Vec<RunSet> {
     let mut seen = HashSet::new();
     let mut way = |trail: &Trail| {
         let (edges, nodes) = trail.before_copies.unwrap_or((trail.edges.len(), trail.nodes.len()));
-        if trail.edges.iter().any(super::is_short) || !seen.insert(trail.nodes[..nodes].to_vec()) {
+        let own = trail.events.iter().take_while(|event| **event != Event::Copy);
+        // A hit and a miss with the same action pass through the same nodes.
+        let path = (trail.nodes[..nodes].to_vec(), own.clone().cloned().collect::<Vec<_>>());
+        if trail.edges.iter().any(super::is_short) || !seen.insert(path) {
             return None;
         }
-        let own = trail.events.iter().take_while(|event| **event != Event::Copy);
         let decisions = trail.edges[..edges].iter().filter_map(|edge| names.get(&plain(edge)).cloned());
         Some(Way {
             states: states(program, own),

@@ -46,7 +46,7 @@ fn below(index: &Expr, limit: usize, width: u32) -> Expr {
 }
 
 /// A step that also appears in a trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Event {
     Block(BlockId),
     Node(Rc<str>),
