@@ -155,7 +155,8 @@ struct MessagePrefix {
 }
 
 impl MessagePrefix {
-    /// Takes bytes of a part. Returns how many, and, if the prefix is complete, whether the message is compressed, and its length.
+    /// Takes bytes of a part. Returns how many, and, if the prefix is complete, whether the message is compressed, and its
+    /// length.
     fn take(&mut self, part: &[u8], bytes_max: usize) -> Result<(usize, Option<(bool, usize)>), Status> {
         let step = (PREFIX_BYTES - self.received).min(part.len());
         self.bytes[self.received..][..step].copy_from_slice(&part[..step]);
@@ -174,7 +175,8 @@ impl MessagePrefix {
     }
 }
 
-/// Appends what has arrived to a buffer whose memory grows in steps, each at most as long as all before, up to the announced length.
+/// Appends what has arrived to a buffer whose memory grows in steps, each at most as long as all before, up to the announced
+/// length.
 /// `grow` takes the room for a step.
 fn append(
     buffer: &mut Vec<u8>,
@@ -266,8 +268,8 @@ impl Message {
         self.is_compressed
     }
 
-    /// Its bytes, and the room that it has until it is finished. Expands a message that was compressed with gzip; room for what it
-    /// expands to is taken in steps.
+    /// Its bytes, and the room that it has until it is finished. Expands a message that was compressed with gzip; room for what
+    /// it expands to is taken in steps.
     ///
     /// # Errors
     /// It is no such message, expands to more than its limit, or there is no room for it.
@@ -305,8 +307,8 @@ fn late() -> Status {
     Status::deadline_exceeded("the rest of the request did not arrive in time")
 }
 
-/// A body of one empty message, for tonic: the methods that are no streams receive their message themselves, because tonic reserves the
-/// memory that it announces.
+/// A body of one empty message, for tonic: the methods that are no streams receive their message themselves, because tonic
+/// reserves the memory that it announces.
 #[derive(Default)]
 pub struct Received(bool);
 
@@ -326,9 +328,9 @@ impl Body for Received {
 /// The large messages of a connection's streams: one arrives at a time.
 pub type StreamTurn = Arc<tokio::sync::Mutex<()>>;
 
-/// The body of a stream. Its messages reach tonic, which reserves the memory that they announce, when they are there. One of more than
-/// [`SMALL_BYTES`] waits until no other stream of the connection receives one, so it needs none of the room for requests, and no other
-/// client's requests can end the stream. It must arrive in time.
+/// The body of a stream. Its messages reach tonic, which reserves the memory that they announce, when they are there. One of more
+/// than [`SMALL_BYTES`] waits until no other stream of the connection receives one, so it needs none of the room for requests,
+/// and no other client's requests can end the stream. It must arrive in time.
 pub struct StreamBody<B> {
     body: B,
     turn: StreamTurn,

@@ -65,8 +65,8 @@ use tonic::codec::CompressionEncoding;
 /// The version of P4Runtime that the server offers.
 pub const API_VERSION: &str = "1.5.0";
 
-/// Maximum number of connected clients. A further one takes the place of the one that has been without requests and streams for the
-/// longest time.
+/// Maximum number of connected clients. A further one takes the place of the one that has been without requests and streams for
+/// the longest time.
 pub const CONNECTIONS_MAX: usize = 64;
 /// Maximum number of simultaneous requests and streams of a client.
 pub const CALLS_MAX: u32 = 256;
@@ -97,7 +97,8 @@ const READ_WAIT_SHORT: Duration = Duration::from_secs(1);
 /// Intervals at which such a Read checks for room: an eighth of the time waited so far, within these limits.
 const ROOM_LOOK_MIN: Duration = Duration::from_micros(200);
 const ROOM_LOOK_MAX: Duration = Duration::from_millis(20);
-/// Maximum time that a Read waits for its turn. All clients together may have 8 Reads for each turn, so this exceeds 8 short waits.
+/// Maximum time that a Read waits for its turn. All clients together may have 8 Reads for each turn, so this exceeds 8 short
+/// waits.
 const TURN_WAIT: Duration = Duration::from_secs(10);
 /// Maximum time until a new connection speaks HTTP/2.
 const GREETING_WAIT: Duration = Duration::from_secs(10);
@@ -588,8 +589,8 @@ async fn answer_to(
             }
         }
     };
-    // Of other methods than changes, at most 4 MiB are expanded, on this thread: that takes 3 ms from 4 KiB and 20 ms from 4 MiB, and
-    // clients take turns.
+    // Of other methods than changes, at most 4 MiB are expanded, on this thread: that takes 3 ms from 4 KiB and 20 ms from 4 MiB,
+    // and clients take turns.
     match method.as_str() {
         "Write" => {
             let write = |_| {

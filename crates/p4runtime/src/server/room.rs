@@ -1,8 +1,8 @@
 //! Room for large requests: memory is charged as a message arrives, and no client can take what others need.
 //!
-//! Each connection has room of its own, which nobody else can take. What exceeds it comes from the common room, of which a connection
-//! has at most as much as it leaves, and a client (all connections of a user or an address) three times as much as it leaves. So there
-//! is always a part that others can take.
+//! Each connection has room of its own, which nobody else can take. What exceeds it comes from the common room, of which a
+//! connection has at most as much as it leaves, and a client (all connections of a user or an address) three times as much as it
+//! leaves. So there is always a part that others can take.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
