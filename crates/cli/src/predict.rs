@@ -165,8 +165,8 @@ fn named_path(text: &str, args: &Args) -> Result<(String, f64, Path), Failure> {
 }
 
 /// Prints the estimates of each path of a program, and of their mix if shares are given.
-fn of_program(args: &Args, program: &PathBuf, profiles: &[Profile]) -> Result<(), Failure> {
-    let compiled = compile::compile(&ProgramArgs { program: program.clone(), source: args.source.clone() })?;
+fn of_program(args: &Args, program: &std::path::Path, profiles: &[Profile]) -> Result<(), Failure> {
+    let compiled = compile::compile(&ProgramArgs { program: program.into(), source: args.source.clone() })?;
     let found = paths(args, &compiled)?;
     let shares = shares(&args.share, found.paths.len())?;
     let (mut texts, mut documents) = (Vec::new(), Vec::new());

@@ -680,7 +680,7 @@ mod tests {
             assert_eq!(parts_of(&mut other), (vec![Bytes::copy_from_slice(&all[..8])], false));
             // Small messages do not wait.
             let small = message(false, b"x");
-            assert_eq!(parts_of(&mut StreamBody::new(Parts::new(&[&small], false), 1 << 20, &turn)).1, true);
+            assert!(parts_of(&mut StreamBody::new(Parts::new(&[&small], false), 1 << 20, &turn)).1);
             let late = std::future::poll_fn(|context| Pin::new(&mut one).poll_frame(context)).await;
             assert_eq!(late.unwrap().unwrap_err().code(), tonic::Code::DeadlineExceeded);
             drop(one);

@@ -12,6 +12,7 @@ use p4jet_p4runtime::pipeline::Pipeline;
 use p4jet_p4runtime::session::RoleView;
 use p4jet_p4runtime::{read, write};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub const PROGRAM: &str = include_str!("entities.p4");
 
@@ -280,4 +281,13 @@ pub fn range(id: u32, low: u64, high: u64) -> FieldMatch {
 
 pub fn optional(id: u32, value: u64) -> FieldMatch {
     field(id, FieldMatchType::Optional(Optional { value: bytes(value) }))
+}
+
+/// Processor time of this thread, which other load does not change.
+pub fn processor_time() -> Duration {
+    // proc(5): utime and stime are fields 14 and 15, and the first one after the name is the third; 100 ticks per second.
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+    Duration::from_millis(ticks * 10)
 }
