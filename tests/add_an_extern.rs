@@ -67,7 +67,7 @@ fn the_code_of_the_page_works() {
     }
     let mut cargo = Command::new(env!("CARGO"));
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    cargo.args(["test", "--offline", "--workspace", "--test", "behaviour"]).current_dir(&copy);
+    cargo.args(["test", "--offline", "--workspace", "--test", "arch"]).current_dir(&copy);
     cargo.env("CARGO_TARGET_DIR", target);
     let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
     if profile == "release" {

@@ -1,6 +1,6 @@
 //! Golden tests: the IR of `golden/NAME.p4` must print as `golden/NAME.ir`.
 //!
-//! `UPDATE=1 cargo test -p p4jet-arch --test all golden::` rewrites the expected files; read the diff as a review. Fields of
+//! `UPDATE=1 cargo test -p p4jet-arch --test arch golden::` rewrites the expected files; read the diff as a review. Fields of
 //! `standard_metadata`, empty blocks and the target's own blocks are omitted, unless the name starts with `whole`.
 //! Programs whose name starts with `refused_` must be refused; their `.ir` contains the rendered diagnostics.
 
