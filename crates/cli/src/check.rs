@@ -175,7 +175,8 @@ fn constructs(args: &Args, compiled: &Compiled) -> Result<(), Failure> {
     }
 }
 
-fn failure(compiled: &Compiled, error: p4jet_tools::Error) -> Failure {
+/// The failure of a tool on a program.
+pub fn failure(compiled: &Compiled, error: p4jet_tools::Error) -> Failure {
     match error {
         p4jet_tools::Error::Program(error) => compiled.refused(&error),
         other => other.into(),

@@ -1,5 +1,6 @@
 //! `p4jet predict`: delays of programs on devices, from the counts of their constructs.
 
+use crate::check::failure;
 use crate::compile::{self, Compiled, ProgramArgs, SourceArgs};
 use crate::failure::Failure;
 use crate::output::{self, say};
@@ -236,10 +237,8 @@ fn paths(args: &Args, compiled: &Compiled) -> Result<constructs::Constructs, Fai
         None => None,
     };
     let options = derive::Options { commands, ..derive::Options::default() };
-    constructs::constructs(&compiled.lowered, &compiled.program, &options).map_err(|error| match error {
-        p4jet_tools::Error::Program(error) => compiled.refused(&error),
-        other => other.into(),
-    })
+    constructs::constructs(&compiled.lowered, &compiled.program, &options)
+        .map_err(|error| failure(compiled, error))
 }
 
 /// Reads `NUMBER:SHARE`, for each path at most once.

@@ -303,7 +303,7 @@ impl Ranking {
         out
     }
 
-    /// The same as JSON.
+    /// Returns the values of `to_text` as JSON.
     pub fn to_json(&self) -> Json {
         let fit = |fit: &Fit| {
             let parameters = fit.distribution.parameters().into_iter();

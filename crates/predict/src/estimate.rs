@@ -304,7 +304,7 @@ impl Estimate {
         out
     }
 
-    /// The same as JSON.
+    /// Returns the values of `to_text` as JSON.
     pub fn to_json(&self) -> Json {
         let terms = self.terms.iter().map(|Term { name, count, us, provenance }| {
             json!({ "name": name, "count": count, "us": us, "provenance": provenance.name() })
@@ -357,7 +357,7 @@ impl Mix {
         out
     }
 
-    /// The same as JSON.
+    /// Returns the values of `to_text` as JSON.
     pub fn to_json(&self) -> Json {
         let path = |(name, share, estimate): &(String, f64, Estimate)| {
             let estimate = estimate.to_json();

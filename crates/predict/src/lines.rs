@@ -68,7 +68,7 @@ impl Line {
         format!("{intercept:.4} {slope:+.4} each{} (RMSE {rmse:.4})", broken.unwrap_or_default())
     }
 
-    /// The same as JSON.
+    /// Returns the values of `to_text` as JSON.
     pub fn to_json(&self) -> Json {
         let broken = self
             .broken

@@ -327,7 +327,7 @@ impl Sweep {
         out
     }
 
-    /// The same as JSON.
+    /// Returns the values of `to_text` as JSON.
     pub fn to_json(&self) -> Json {
         let row =
             |(rate, [data_plane, controller], [simple, refined]): &(f64, [f64; 2], [Option<Sojourn>; 2])| {
@@ -547,7 +547,7 @@ impl Selection {
         out
     }
 
-    /// The same as JSON.
+    /// Returns the values of `to_text` as JSON.
     pub fn to_json(&self) -> Json {
         let candidate = |candidate: &Candidate| {
             json!({

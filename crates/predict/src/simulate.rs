@@ -348,7 +348,7 @@ impl Simulated {
         out + &format!("load of the controller {:>12.3}\n", self.controller_load)
     }
 
-    /// The same as JSON. Means of no packet are null.
+    /// Returns the simulation as JSON. The mean of no packets is null.
     pub fn to_json(&self) -> Json {
         json!({
             "us": self.us.mean,
@@ -505,7 +505,7 @@ impl ErrorMap {
         out + &format!("mean absolute error of {} cases: {:.2} %\n", self.cases.len(), self.mean_percent)
     }
 
-    /// The same as JSON.
+    /// Returns the values of `to_text` as JSON.
     pub fn to_json(&self) -> Json {
         let case = |compared: &Compared| {
             let Compared { case, model_us, simulated_us } = compared;

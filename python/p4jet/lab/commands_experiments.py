@@ -232,7 +232,7 @@ def _progress(line: str) -> None:
 
 
 def _bed(links: int) -> Callable[[Any, Path], Bed]:
-    """Returns what makes the networks of an experiment whose tester has so many links to the switch."""
+    """Returns the function that makes an experiment's networks; the tester has this number of links to the switch."""
     return lambda options, folder: Bed(folder, switch_cpu=options.switch_cpu, tester_cpu=options.tester_cpu, links=links)
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..lab.errors import LabError
+from ..lab.errors import LabError, describe
 from . import check as checking
 from . import experiments, files, generate, sfc, vnf
 from .agnostic import by_labels, embed_by_trials
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except OSError as error:
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"error: {describe(error)}", file=sys.stderr)
         return 1
 
 
@@ -181,7 +181,7 @@ def _embed_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     command.add_argument("--method", choices=METHODS, default="exact", help="together and ilp embed all chains at once, the others one by one")
     command.add_argument("--given", type=Path, metavar="PLAN", help="chains that are in the cloud already")
     command.add_argument("--moves", type=_count, default=0, help="how many other chains may move for one that finds no place (exact, heuristic)")
-    command.add_argument("--improve", type=_count, default=0, metavar="MOVES", help="afterwards, lower the power with so many moves")
+    command.add_argument("--improve", type=_count, default=0, metavar="MOVES", help="then lower the power with at most this number of moves")
     command.add_argument("--exactly", action="store_true", help="improve by an integer program; for small clouds")
     command.add_argument("--size-min", type=_share, help="greedy: constructs below which a device is full")
     command.add_argument("--rate-min", type=_share, help="greedy: Gbit/s below which a device is full")

@@ -339,7 +339,7 @@ impl Profile {
         out
     }
 
-    /// The same as JSON, with the keys of the file.
+    /// Returns the profile as JSON, with the keys of its file.
     pub fn to_json(&self) -> Json {
         let mut json = json!({
             "version": VERSION,

@@ -15,7 +15,7 @@ from ..options import Check
 from ..rules import SWITCH_MAC, Rules
 from ..topology import FUNCTIONS, Switch, Topology
 
-NO_FUNCTION = 'it does nothing until it is told: set function = "forward" or "mac-mirror" in the file, or call forward() or mac_mirror()'
+NO_FUNCTION = 'no function is chosen: set function = "forward" or "mac-mirror" in the file, or call forward() or mac_mirror()'
 
 
 class SwitchType:
