@@ -25,6 +25,7 @@ mod p4info;
 mod p4runtime;
 mod pipelined;
 mod predict;
+mod profile;
 mod queueing;
 mod reserve;
 mod run;
@@ -39,6 +40,7 @@ mod top;
 mod trace;
 mod traffic;
 mod warnings;
+mod work;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -90,6 +92,8 @@ enum Command {
     Lb(lb::Args),
     /// Predict the delay of a program on devices, from the counts of its constructs.
     Predict(predict::Args),
+    /// Measure this machine, for predictions of p4jet's own speed.
+    Profile(profile::Args),
     /// Predict the delay of a switch with a controller under load.
     Queue(queueing::Args),
     /// Control a VXLAN gateway: fill its tables from a configuration, check its back ends, learn stations.
@@ -175,6 +179,7 @@ fn main() -> ExitCode {
         Command::Gen(args) => generate::run(&args),
         Command::Lb(args) => lb::run(&args),
         Command::Predict(args) => predict::run(&args),
+        Command::Profile(args) => profile::run(&args),
         Command::Queue(args) => queueing::run(&args),
         Command::Gateway(args) => gateway::run(&args),
         Command::Demo(args) => demo::run(&args),

@@ -24,6 +24,7 @@ mod mailboxes;
 mod notices;
 mod observer;
 mod packet_log;
+mod path_codes;
 mod pipelined;
 mod places;
 mod program_error;
@@ -59,6 +60,7 @@ pub use p4jet_jit::{
 pub use p4jet_ports::PortError;
 pub use p4jet_tables::{EntryHandle, Life};
 pub use packet_log::{LoggedPacket, PacketLog};
+pub use path_codes::{PassedPath, PathCodes, TableUse};
 pub use pipelined::{Pipelined, RING_DEFAULT, RING_MAX};
 pub use program_error::ProgramError;
 pub use pulse::{Doing, Stuck, StuckBatch};

@@ -375,9 +375,16 @@ impl Switch {
         options: p4jet_jit::Options,
         cancel: &Cancel,
     ) -> Result<Compiled, p4jet_jit::Error> {
-        let specs: Vec<TableSpec> =
-            (0..self.tables.len()).map(|t| self.table(ir::TableId(t as u32)).spec().clone()).collect();
-        Compiled::new(&self.program, &specs, seen, options, cancel)
+        Compiled::new(&self.program, &self.table_specs(), seen, options, cancel)
+    }
+
+    pub(crate) fn table_specs(&self) -> Vec<TableSpec> {
+        (0..self.tables.len()).map(|t| self.table(ir::TableId(t as u32)).spec().clone()).collect()
+    }
+
+    /// Returns the options of compilation.
+    pub(crate) fn options(&self) -> p4jet_jit::Options {
+        self.options
     }
 
     /// Creates the engine that runs this code for worker `index`.

@@ -38,6 +38,7 @@ mod graph;
 mod long_ranges;
 mod memo_cells;
 mod memory_params;
+mod path_code;
 mod plan;
 mod region;
 mod running_code;
@@ -52,6 +53,7 @@ mod widths;
 pub use copies::{COPIES_WAITING_BYTES_MAX, COPIES_WAITING_MAX, Copied, RefusedCopies};
 pub use emit::{Error, ErrorKind};
 pub use graph::{HotPath, Position, Step};
+pub use path_code::{CALLEES, CodeCounts, ExternCode, LookupCode, PathCode, StageCode};
 pub use running_code::{RunningCode, running_code};
 pub use stages::{StageTime, ticks};
 
@@ -338,6 +340,31 @@ impl Compiled {
         options: Options,
         cancel: &Cancel,
     ) -> Result<Compiled, Error> {
+        Compiled::with_path_codes(program, tables, seen, options, None, cancel).map(|(compiled, _)| compiled)
+    }
+
+    /// Compiles a program, as [`Self::new`] does, and returns what the code of each of these paths consists of.
+    pub fn path_codes(
+        program: &Program,
+        tables: &[TableSpec],
+        seen: &Seen,
+        options: Options,
+        paths: &[HotPath],
+        cancel: &Cancel,
+    ) -> Result<Vec<PathCode>, Error> {
+        let compiled = Compiled::with_path_codes(program, tables, seen, options, Some(paths), cancel)?;
+        Ok(compiled.1)
+    }
+
+    /// With `paths`, instructions are marked with their site instead of their source place.
+    fn with_path_codes(
+        program: &Program,
+        tables: &[TableSpec],
+        seen: &Seen,
+        options: Options,
+        paths: Option<&[HotPath]>,
+        cancel: &Cancel,
+    ) -> Result<(Compiled, Vec<PathCode>), Error> {
         let size = size(program);
         if size > SIZE_MAX {
             return Err(too_large("nodes and statements", size, SIZE_MAX));
@@ -432,19 +459,20 @@ impl Compiled {
             let frontend = module.target_config();
             let b = FunctionBuilder::new(&mut cx.func, &mut builder_cx);
             let (tallies, size_max) = (tallies.as_ref(), INSTRUCTIONS_MAX - instructions);
-            let inputs = emit::EmitInputs { plan: &plan, tallies, helpers, size_max };
+            let marks_sites = paths.is_some();
+            let inputs = emit::EmitInputs { plan: &plan, tallies, helpers, size_max, marks_sites };
             emit::emit(b, inputs, &mut sites, stage_plan, frontend)?;
             instructions += size_of(&cx.func);
             if instructions > INSTRUCTIONS_MAX {
                 return Err(too_many_instructions());
             }
             cx.set_disasm(options.listing);
-            functions.push(Emitted { id, cx, mode: Mode::Optimised });
+            functions.push(Emitted { id, cx, helpers, mode: Mode::Optimised });
             cancel.check()?;
         }
         let sizes = functions.values().map(|function| size_of(&function.cx.func)).collect();
         let limits = ModeLimits::new(sizes, options.optimised_max, *seen != Seen::default());
-        let targets = Targets { optimising: module.isa(), quick: &*quick };
+        let targets = Targets { optimising: module.isa(), quick: &*quick, marks_sites: paths.is_some() };
         compile_all(targets, limits, &mut functions, cancel)?;
         let smallest_alignment = module.isa().function_alignment().minimum;
         for Emitted { cx, .. } in functions.values() {
@@ -484,6 +512,13 @@ impl Compiled {
                 unsafe { std::mem::transmute::<*const u8, Stage>(code) }
             })
             .collect();
+        let path_codes = match paths {
+            Some(paths) => {
+                let pieces = functions.values().map(|f| path_code::Pieces::new(&f.cx, &f.helpers)).collect();
+                paths.iter().map(|path| path_code::path_code(&plan, &pieces, path)).collect()
+            }
+            None => Vec::new(),
+        };
         let ages = program.tables.iter().any(|table| table.idle_timeout);
         let reads_time = ages || !sites.calls.is_empty() || !sites.copies.is_empty() || plan.reads_time;
         let egress = if plan.stages.last().is_some_and(|(_, stage)| stage.entry == Entry::Egress) {
@@ -491,7 +526,7 @@ impl Compiled {
         } else {
             None
         };
-        Ok(Compiled {
+        let compiled = Compiled {
             _code: module,
             stages,
             egress,
@@ -516,7 +551,8 @@ impl Compiled {
             counted: options.counted,
             sources,
             locs: program.locs.clone(),
-        })
+        };
+        Ok((compiled, path_codes))
     }
 
     /// The text of the compilation plan, if requested.
@@ -634,12 +670,15 @@ fn target(optimising: bool) -> Result<Arc<dyn TargetIsa>, Error> {
 struct Targets<'t> {
     optimising: &'t dyn TargetIsa,
     quick: &'t dyn TargetIsa,
+    /// See [`path_code`].
+    marks_sites: bool,
 }
 
 /// The function of a stage.
 struct Emitted {
     id: FuncId,
     cx: Context,
+    helpers: Helpers,
     mode: Mode,
 }
 
@@ -660,6 +699,9 @@ fn compile_all(
         // Last, because the other passes leave unused code.
         unused::remove_unused(&mut cx.func);
         cold::spread_cold(&mut cx.func);
+        if targets.marks_sites {
+            path_code::mark_cold(cx);
+        }
         *mode = limits.mode(size, passed(&cx.func));
         if *mode != Mode::Optimised {
             constant_params::remove_constant_params(&mut cx.func);

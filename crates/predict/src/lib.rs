@@ -15,6 +15,7 @@ pub mod distributions;
 pub mod error;
 pub mod estimate;
 pub mod lines;
+pub mod own;
 pub mod profile;
 pub mod queueing;
 pub mod simulate;

@@ -16,7 +16,7 @@ use crate::routes::Route;
 use crate::rows::{Rows, SLOTS_MAX, decode, encode, row_words};
 use crate::steps::{Step, Steps};
 use crate::timeouts::{HIT_SHIFT, Idle, Life, SavedTimeout, Timeouts, hit_word};
-use crate::view::{Parts, Structure, View, ViewHandle, lookup_fast, structure_of};
+use crate::view::{Parts, Structure, View, ViewHandle, further_steps, lookup_fast, structure_of};
 use crate::{Action, Entry, EntryHandle, KeyMatch, Resolved, TableError, TableSpec};
 use num_bigint::BigUint;
 use std::collections::{BTreeMap, BTreeSet};
@@ -1032,6 +1032,27 @@ impl Table {
         }
         crossbeam_epoch::pin().flush();
         drop(self.old_views.take());
+    }
+
+    /// Returns the name of the structure that finds entries; `None` for a table without a key.
+    pub fn structure_name(&self) -> Option<String> {
+        let structure = match &self.finder {
+            Finder::Keyless => return None,
+            Finder::Exact(_) | Finder::Lpm32(_) => format!("{:?}", structure_of(&self.spec)).to_lowercase(),
+            Finder::Lpm(_) => "trie".to_string(),
+            Finder::Classifier(_) => "tree".to_string(),
+        };
+        Some(format!("{structure} of {} bits", 64 * self.layout.limbs))
+    }
+
+    /// Returns what a lookup of a key takes beyond the first access: in a decision tree nodes, blocks of leaves and single rules;
+    /// otherwise further buckets, slots or arrays.
+    pub fn steps(&self, key: &[BigUint]) -> [usize; 3] {
+        let key = self.layout.pack(key);
+        match &self.finder {
+            Finder::Classifier(classifier) => classifier.searcher().0.looks_at(&key),
+            _ => [further_steps(self.views.get(&crate::pin()), &key), 0, 0],
+        }
     }
 
     /// Returns the memory in use, by entries (in some tables estimated) and by the structures that packets read.

@@ -413,6 +413,40 @@ fn lookup_hash(view: &View, key: &[u64]) -> u32 {
     }
 }
 
+/// Returns the number of buckets, slots or arrays beyond the first that a lookup of a packed key reads.
+pub(crate) fn further_steps(view: &View, key: &[u64]) -> usize {
+    let words = || view.base().words();
+    match view.structure {
+        Structure::Quotient => {
+            let product = key[0].wrapping_mul(view.seed);
+            let first = ((u128::from(product) * u128::from(view.buckets)) >> 64) as usize;
+            let tag = |number: usize| (product << view.shift) + view.step * (number as u64 + 1);
+            let ends = |number: &usize| {
+                let bucket = &words()[(first + number) * BUCKET..][..BUCKET];
+                let read: Vec<u64> = bucket.iter().map(|word| word.load(Ordering::Acquire)).collect();
+                read[BUCKET - 1] == 0 || read.iter().any(|word| word ^ tag(*number) < view.step)
+            };
+            (0..BUCKETS_MAX).find(ends).unwrap_or(BUCKETS_MAX)
+        }
+        Structure::Hash => {
+            let limbs = key.len();
+            let first = hash(view.seed, key.iter().copied()) >> view.shift;
+            let ends = |number: &u64| {
+                let slot = &words()[((first + number) & view.mask) as usize * (limbs + 1)..][..limbs + 1];
+                slot[limbs].load(Ordering::Acquire) as u32 == EMPTY
+                    || key.iter().zip(slot).all(|(k, word)| *k == word.load(Ordering::Relaxed))
+            };
+            (0..=view.mask).find(ends).unwrap_or(0) as usize
+        }
+        Structure::Lpm32 => {
+            let key = (key[0] as u32) << view.lpm_shift;
+            let entry = view.base().halves()[(key >> 8) as usize].load(Ordering::Acquire);
+            usize::from(entry & GROUP != 0)
+        }
+        Structure::Keyless | Structure::Direct | Structure::Generic => 0,
+    }
+}
+
 /// Announces that this thread reads views, until the guard is dropped. Pin once per batch of packets, and never for long:
 /// meanwhile replaced memory stays allocated, and after many changes writers wait.
 pub fn pin() -> Guard {

@@ -8,6 +8,7 @@
 //!
 //! Nothing here is on the packet path of a switch.
 
+pub mod calibration;
 mod checksum;
 pub mod complexity;
 pub mod constructs;

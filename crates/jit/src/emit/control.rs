@@ -7,6 +7,7 @@ use crate::analysis::liveness::At;
 use crate::analysis::reads::{ActionPlan, NodePlan};
 use crate::choice::Choice;
 use crate::graph::{Place, TargetId};
+use crate::path_code::Site;
 use crate::plan::Entry;
 use cranelift_codegen::entity::EntityRef;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -85,6 +86,7 @@ impl<'a> Codegen<'a, '_> {
         let block = self.blocks.places[&place];
         self.b.switch_to_block(block);
         self.blocks.current = Some(place);
+        self.mark(Site::Place(place));
         self.once.in_cold = self.is_cold(place);
         if let Some(cut) = self.plan.cut_at(place, At::Place)
             && self.stage.entry != Entry::Cut(cut)
@@ -142,8 +144,15 @@ impl<'a> Codegen<'a, '_> {
 
     /// Sets the source place of the instructions that follow.
     fn set_source(&mut self, loc: Loc) {
-        if loc != Loc(0) {
+        if loc != Loc(0) && !self.marks_sites {
             self.b.set_srcloc(SourceLoc::new(loc.0));
+        }
+    }
+
+    /// Marks the instructions that follow with their site, if that is requested.
+    pub(super) fn mark(&mut self, site: Site) {
+        if self.marks_sites {
+            self.b.set_srcloc(site.mark());
         }
     }
 

@@ -46,6 +46,7 @@ pub mod values;
 
 use crate::copies::CopySite;
 use crate::graph::{Graph, Place};
+use crate::path_code::Site;
 use crate::plan::{Plan, StageId, StagePlan};
 use crate::slots::{Slot, Slots};
 use cranelift_codegen::entity::{PrimaryMap, SecondaryMap};
@@ -124,6 +125,8 @@ pub struct EmitInputs<'a> {
     pub helpers: Helpers,
     /// Most instructions and entries of jump tables that the function may have.
     pub size_max: usize,
+    /// True if instructions are marked with their site instead of their source place.
+    pub marks_sites: bool,
 }
 
 /// Emits one stage.
@@ -153,6 +156,7 @@ struct Codegen<'a, 'f> {
     /// Entries of jump tables so far.
     entries: usize,
     size_max: usize,
+    marks_sites: bool,
 }
 
 /// The frame of the packet.
@@ -264,7 +268,9 @@ pub fn emit<'a>(
     let mut cg = stages::prologue(b, inputs, sites, stage);
     cg.begin_stage()?;
     cg.emit_places()?;
+    cg.mark(Site::End);
     cg.emit_finish();
+    cg.mark(Site::Drop);
     cg.emit_drops();
     if let Some(what) = cg.unplanned {
         return Err(crate::internal(format!("not planned: {what}")));

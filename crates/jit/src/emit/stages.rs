@@ -5,6 +5,7 @@ use super::slots::Reading;
 use super::values::Limbs;
 use super::{Blocks, Codegen, Current, EmitInputs, Error, Frame, Onces, Sites, fixed, plain};
 use crate::analysis::liveness::At;
+use crate::path_code::Site;
 use crate::plan::{BatchWork, Cut, CutId, CutPlan, Entry, Home, Preparation, Reload, Restore, StagePlan};
 use crate::runtime::Ctx;
 use crate::slots::Slot;
@@ -30,7 +31,7 @@ pub(super) fn prologue<'a, 'f>(
     sites: &'a mut Sites,
     stage: &'a StagePlan,
 ) -> Codegen<'a, 'f> {
-    let EmitInputs { plan, tallies, helpers, size_max } = inputs;
+    let EmitInputs { plan, tallies, helpers, size_max, marks_sites } = inputs;
     let number_of_stage = match stage.entry {
         Entry::Cut(cut) => cut.stage().index(),
         Entry::Start | Entry::Egress => 0,
@@ -76,6 +77,9 @@ pub(super) fn prologue<'a, 'f>(
         plan.has_phv().then(|| b.ins().load(types::I64, plain(), ctx, offset_of!(Ctx, phv) as i32));
     b.ins().jump(head, &[]);
 
+    if marks_sites {
+        b.set_srcloc(Site::Stage.mark());
+    }
     b.switch_to_block(head);
     let (now, end) = match queue {
         None => (b.use_var(packet_now), packets_end),
@@ -158,6 +162,7 @@ pub(super) fn prologue<'a, 'f>(
         unplanned: None,
         entries: 0,
         size_max,
+        marks_sites,
     };
     cg.declare_registers();
     cg
@@ -352,6 +357,7 @@ impl<'a> Codegen<'a, '_> {
     /// Continues at a cut.
     fn resume(&mut self, cut: CutId) -> Result<(), Error> {
         let CutPlan { cut: Cut { place, at, preparation, .. }, has_selector, .. } = self.plan.cuts[cut];
+        self.mark(Site::Place(place));
         if at == At::Place {
             let block = self.target_block(Some(place));
             self.b.ins().jump(block, &[]);

@@ -7,6 +7,7 @@ use super::{Codegen, Error, fixed, plain};
 use crate::analysis::liveness::At;
 use crate::analysis::reads::ActionPlan;
 use crate::graph::{ListedAction, Place};
+use crate::path_code::Site;
 use crate::plan::{Rest, Row, RowWords};
 use crate::widths::limb_count;
 use cranelift_codegen::entity::PrimaryMap;
@@ -159,8 +160,9 @@ impl<'a> Codegen<'a, '_> {
                 self.jump_by(which, &entries, none, *choice);
             }
         }
-        for (action, &block) in plan.actions.values().zip(blocks.values()) {
+        for ((listed, action), &block) in plan.actions.iter().zip(blocks.values()) {
             if !action.is_empty {
+                self.mark(Site::Action(place, listed));
                 self.b.switch_to_block(block);
                 let next = self.target_block(action.next);
                 let exit = match action.exit {

@@ -106,6 +106,23 @@ impl Searcher {
         changes.read(|| self.find::<false, 0>(key), |[rule, _]| self.concerns(rule, key))
     }
 
+    /// Returns what a search for a key looks at: nodes, blocks of leaves, and single rules.
+    pub fn looks_at(&self, key: &[u64]) -> [usize; 3] {
+        let mut seen = [0; 3];
+        let mut walk = Walk::IDLE;
+        self.begin::<0>(&mut walk, key);
+        while walk.at != Ref::NONE {
+            match walk.at.kind() {
+                NODE => seen[0] += 1,
+                LEAF => seen[1] += walk.at.blocks(),
+                _ => seen[2] += 1,
+            }
+            self.step::<false, 0>(&mut walk);
+            self.settle(&mut walk);
+        }
+        seen
+    }
+
     /// True if a rule matches a key.
     fn concerns(&self, rule: u64, key: &[u64]) -> bool {
         let mut values = [0; DIMS_MAX];

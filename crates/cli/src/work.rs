@@ -1,0 +1,229 @@
+//! What packets make the machine code of a program do, as features of p4jet's model of its own speed; and measurements of it.
+
+use crate::failure::Failure;
+use crate::lanes::Lane;
+use crate::measure::{self, Tally};
+use p4jet_dataplane::{EngineKind, PassedPath, PathCodes, Seen, Switch, TableUse, ticks};
+use p4jet_ir::{ActionId, TableId};
+use p4jet_jit::{CALLEES, CodeCounts, Position};
+use p4jet_packet::Batch;
+use p4jet_predict::own::{self, Features, Part, PathWork, Work};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Number of packets that are interpreted to find out which paths they take.
+const INTERPRETED: usize = 4096;
+/// Number of packets for which the code is compiled.
+const SEEN: usize = 256;
+
+/// At most this many of the frames, evenly spread.
+pub fn some(frames: &[Vec<u8>], count: usize) -> impl Iterator<Item = &Vec<u8>> {
+    frames.iter().step_by(frames.len().div_ceil(count).max(1))
+}
+
+/// The observations for which `bench` and `run` compile after the first packets.
+pub fn seen(switch: &Switch, frames: &[Vec<u8>], port: u32) -> Result<Seen, Failure> {
+    let packets = some(frames, SEEN).map(|frame| (port, frame.as_slice()));
+    let mut seen = switch.seen(packets).map_err(Failure::Input)?;
+    seen.keep_what_pays(switch.program());
+    Ok(seen)
+}
+
+/// What these packets make the code do, without running it.
+pub fn work(switch: &Switch, seen: &Seen, frames: &[Vec<u8>], port: u32) -> Result<Work, Failure> {
+    let sample: Vec<&Vec<u8>> = some(frames, INTERPRETED).collect();
+    let packets = sample.iter().map(|frame| (port, frame.as_slice()));
+    let PathCodes { tables, paths, packets } =
+        switch.path_codes(seen, false, packets).map_err(Failure::Input)?;
+    let lines: usize = sample.iter().map(|frame| frame.len().div_ceil(64)).sum();
+    let mut received = Features::default();
+    for frame in &sample {
+        own::add_frame(&mut received, frame.len(), 1.0 / sample.len() as f64);
+    }
+    // The keys that are looked up compete for the caches: all tables that are used count.
+    let keys: Vec<f64> = tables
+        .iter()
+        .enumerate()
+        .map(|(id, used)| {
+            let entries = switch.table(TableId(id as u32)).len() as f64;
+            if used.keys > 0.5 * used.lookups as f64 { entries } else { entries.min(used.keys) }
+        })
+        .collect();
+    let all_keys: f64 =
+        tables.iter().zip(&keys).filter(|(used, _)| used.lookups > 0).map(|(_, keys)| keys).sum();
+    let of = |path: &PassedPath| of_path(switch, path, &tables, all_keys);
+    Ok(Work {
+        paths: paths.iter().map(of).collect(),
+        packets,
+        frames: received,
+        lines: lines as f64 / sample.len().max(1) as f64,
+        loop_frames: frames.len(),
+        loop_bytes: frames.iter().map(Vec::len).sum(),
+    })
+}
+
+fn of_path(switch: &Switch, path: &PassedPath, tables: &[TableUse], keys: f64) -> PathWork {
+    let PassedPath { steps, code } = path;
+    let mut parts: Vec<Part> = Vec::new();
+    for (number, stage) in code.stages.iter().enumerate() {
+        let mut around = Features::default();
+        counts(&mut around, &stage.around);
+        if number > 0 {
+            around.add("stage", 1.0);
+        }
+        parts.push(Part { name: "around the stages".to_string(), stage: stage.stage, features: around });
+        for (block, code) in &stage.blocks {
+            let mut features = Features::default();
+            counts(&mut features, code);
+            parts.push(Part { name: block.clone(), stage: stage.stage, features });
+        }
+    }
+    for lookup in &code.lookups {
+        let table = switch.table(lookup.table);
+        let mut features = Features::default();
+        if let Some(structure) = table.structure_name() {
+            let waits = if lookup.waits { ", batch waits" } else { "" };
+            own::add_lookup(&mut features, &format!("lookup {structure}{waits}"), keys);
+            let used = &tables[lookup.table.index()];
+            let is_tree = structure.starts_with("tree");
+            let names = if is_tree { ["tree node", "tree block", "tree rule"] } else { ["further step"; 3] };
+            for (what, times) in names.iter().zip(used.steps) {
+                features.add(what, times);
+                if is_tree {
+                    let mut looked = Features::default();
+                    own::add_lookup(&mut looked, "tree memory", keys);
+                    features.add_all(&looked, times);
+                }
+            }
+            features.add(&format!("varying {}", if is_tree { "tree" } else { "steps" }), used.varies);
+        }
+        let name = &switch.program().tables[lookup.table.index()].name;
+        parts.push(Part { name: format!("{name}: lookup"), stage: usize::MAX, features });
+    }
+    let mut externs = Features::default();
+    for call in &code.externs {
+        let inline = if call.is_inline { ", inline" } else { "" };
+        externs.add(&format!("extern {}{inline}", call.function), 1.0);
+        externs.add(&format!("byte of {}{inline}", call.function), f64::from(call.bytes));
+    }
+    parts.push(Part { name: "extern functions".to_string(), stage: usize::MAX, features: externs });
+    let decision = |(position, action): &(Position, Option<ActionId>)| {
+        let action = action.map_or(u32::MAX, |action| action.index() as u32);
+        (position.step.as_u32(), position.node.index() as u32, action)
+    };
+    PathWork { steps: steps.0.iter().map(decision).collect(), parts }
+}
+
+fn counts(features: &mut Features, code: &CodeCounts) {
+    features.add("byte of code", f64::from(code.bytes));
+    features.add("instruction", f64::from(code.instructions));
+    features.add("load", f64::from(code.loads));
+    features.add("store", f64::from(code.stores));
+    features.add("branch", f64::from(code.branches));
+    features.add("multiplication", f64::from(code.multiplications));
+    features.add("division", f64::from(code.divisions));
+    for (name, calls) in CALLEES.iter().zip(code.calls) {
+        features.add(&format!("call: {name}"), f64::from(calls));
+    }
+}
+
+/// A loop of integer operations and memory accesses that takes always the same time on an idle machine.
+pub struct Calibration {
+    words: Vec<u64>,
+}
+
+impl Calibration {
+    pub fn new() -> Calibration {
+        Calibration { words: (0..2048).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect() }
+    }
+
+    /// Runs the loop once; returns its time in ticks.
+    fn run(&mut self) -> u64 {
+        let start = ticks();
+        let mut sum = 0u64;
+        for _ in 0..2 {
+            for i in 0..self.words.len() {
+                let at = (self.words[i] >> 53) as usize;
+                sum = sum.wrapping_add(self.words[at] ^ self.words[i].rotate_left(7));
+            }
+        }
+        self.words[0] = std::hint::black_box(sum);
+        ticks().wrapping_sub(start)
+    }
+}
+
+/// Number of batches that are timed together.
+const ROUND: usize = 16;
+
+/// A program that is being measured.
+pub struct Measured {
+    lane: Lane,
+    /// For each run and round: the time of a packet, divided by that of the calibration beside it; and in ticks.
+    rounds: Vec<Vec<[f64; 2]>>,
+}
+
+impl Measured {
+    /// Prepares a measurement of the code for what was seen.
+    pub fn new(
+        switch: &Arc<Switch>,
+        seen: &Seen,
+        frames: &[Vec<u8>],
+        port: u32,
+    ) -> Result<Measured, Failure> {
+        let mut lane = Lane::new(switch, EngineKind::Jit, frames, port, 0, 1)?;
+        let code = switch.code_for_seen(seen).map_err(|e| Failure::Input(e.message))?;
+        lane.worker.change_code(&code);
+        Ok(Measured { lane, rounds: Vec::new() })
+    }
+
+    /// Measures for a time, in alternation with the calibration.
+    pub fn run(&mut self, calibration: &mut Calibration, seconds: f64) -> Result<(), Failure> {
+        let limit = Duration::from_secs_f64(seconds);
+        let start = Instant::now();
+        let mut rounds = Vec::new();
+        let mut tally = Tally::default();
+        let mut batch = Batch::new();
+        let Lane { worker, source, pool } = &mut self.lane;
+        while start.elapsed() < limit {
+            let calibrated = calibration.run() as f64;
+            let begin = ticks();
+            let mut packets = 0;
+            for _ in 0..ROUND {
+                batch.clear();
+                source.receive(pool, &mut batch).map_err(|e| Failure::port(&e))?;
+                packets += batch.len() as u64;
+                worker.process(pool, &mut batch);
+                loop {
+                    tally.count(&batch);
+                    if !worker.process_copies(pool, &mut batch) {
+                        break;
+                    }
+                }
+            }
+            let took = ticks().wrapping_sub(begin) as f64 / packets as f64;
+            rounds.push([took / calibrated, took]);
+        }
+        self.rounds.push(rounds);
+        Ok(())
+    }
+
+    /// Runs without measuring, so that caches and branch predictors know the program again.
+    pub fn warm_up(&mut self, calibration: &mut Calibration) -> Result<(), Failure> {
+        let known = self.rounds.len();
+        self.run(calibration, 0.03)?;
+        self.rounds.truncate(known);
+        Ok(())
+    }
+
+    /// The least of the medians of the runs, in times of the calibration and in ticks. Other processes only add time.
+    pub fn least(&self) -> [f64; 2] {
+        let of = |number: usize| {
+            let medians = self
+                .rounds
+                .iter()
+                .map(|run| measure::median(run.iter().map(|round| round[number]).collect()));
+            medians.fold(f64::INFINITY, f64::min)
+        };
+        [of(0), of(1)]
+    }
+}
