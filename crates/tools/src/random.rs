@@ -13,6 +13,57 @@ impl Random {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
+
+    /// Returns a number below `n`, which is at least 1.
+    pub fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.next()) * n as u128) >> 64) as usize
+    }
+
+    /// Returns a number from `low` to `high`.
+    pub fn range(&mut self, low: usize, high: usize) -> usize {
+        low + self.below(high - low + 1)
+    }
+
+    /// Returns `width` random bits, at most 128.
+    pub fn bits(&mut self, width: u32) -> u128 {
+        let all = u128::from(self.next()) << 64 | u128::from(self.next());
+        if width == 0 { 0 } else { all >> (128 - width) }
+    }
+
+    /// True in `percent` of 100 calls on average.
+    pub fn percent(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    /// Returns one of these.
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+
+    /// Returns the first part of a pair; the second part is its weight.
+    pub fn weighted<T: Copy>(&mut self, from: &[(T, usize)]) -> T {
+        let mut left = self.below(from.iter().map(|(_, weight)| weight).sum());
+        for (what, weight) in from {
+            if left < *weight {
+                return *what;
+            }
+            left -= weight;
+        }
+        unreachable!("it is below the sum of the weights")
+    }
+
+    /// Puts these into a random order.
+    pub fn shuffle<T>(&mut self, what: &mut [T]) {
+        for i in (1..what.len()).rev() {
+            what.swap(i, self.below(i + 1));
+        }
+    }
+
+    /// Returns `n` different numbers of `bits` bits in random order. `bits` is even, and there are enough of them.
+    pub fn distinct(&mut self, n: usize, bits: u32) -> Vec<u64> {
+        let permutation = Permutation::new(self.next(), bits);
+        (0..n as u64).map(|i| permutation.apply(i)).collect()
+    }
 }
 
 /// SplitMix64's scrambler: a bijection.
