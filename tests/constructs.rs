@@ -91,6 +91,13 @@ fn constructs_are_shown_as_text() {
         "| start parse_ipv4 | ingress.ipv4_lpm: route | sent | [1 2 0 0 0 0] |  |",
         "| lpm[32] × 65536 |",
     ]);
+    // With entries, only the paths that they leave.
+    let dir = TempDir::new("constructs-text");
+    let commands = dir.write("l3fwd.cmd", "table_add ipv4_lpm drop 0.0.0.0/0 =>\n");
+    let done = run(&["check", l3fwd, "--constructs", "--commands", &commands]).expect_status(0);
+    let done = done.prints(&["ingress.ipv4_lpm: drop"]);
+    assert!(!done.stdout.contains("| sent |"), "{}", done.stdout);
+    run(&["check", l3fwd, "--commands", &commands]).expect_status(2);
     run(&["check", l3fwd, l3fwd, "--constructs"]).expect_status(2).says(&["take one program"]);
     run(&["check", l3fwd, "--constructs", "--complexity"]).expect_status(2);
     run(&["check", l3fwd, "--json"]).expect_status(2);

@@ -25,6 +25,7 @@ mod p4info;
 mod p4runtime;
 mod pipelined;
 mod predict;
+mod profile_fit;
 mod queueing;
 mod reserve;
 mod run;
@@ -90,6 +91,8 @@ enum Command {
     Lb(lb::Args),
     /// Predict the delay of a program on devices, from the counts of its constructs.
     Predict(predict::Args),
+    /// Make the profile of a device.
+    Profile(ProfileArgs),
     /// Predict the delay of a switch with a controller under load.
     Queue(queueing::Args),
     /// Control a VXLAN gateway: fill its tables from a configuration, check its back ends, learn stations.
@@ -100,6 +103,19 @@ enum Command {
     Completions(shell::CompletionsArgs),
     /// Print the manual page, or write one per command.
     Man(shell::ManArgs),
+}
+
+/// Options of `profile`.
+#[derive(clap::Args)]
+struct ProfileArgs {
+    #[command(subcommand)]
+    command: Option<ProfileCommand>,
+}
+
+#[derive(Subcommand)]
+enum ProfileCommand {
+    /// Fit a profile to the delays of micro-benchmarks.
+    Fit(profile_fit::Args),
 }
 
 /// Programs of bmv2 and p4c that p4jet emulates.
@@ -175,6 +191,10 @@ fn main() -> ExitCode {
         Command::Gen(args) => generate::run(&args),
         Command::Lb(args) => lb::run(&args),
         Command::Predict(args) => predict::run(&args),
+        Command::Profile(ProfileArgs { command: Some(ProfileCommand::Fit(args)) }) => profile_fit::run(&args),
+        Command::Profile(ProfileArgs { command: None }) => {
+            Err(Failure::Usage("expected a subcommand: `p4jet profile fit MEASUREMENTS…`".to_string()))
+        }
         Command::Queue(args) => queueing::run(&args),
         Command::Gateway(args) => gateway::run(&args),
         Command::Demo(args) => demo::run(&args),

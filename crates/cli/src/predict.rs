@@ -1,6 +1,6 @@
 //! `p4jet predict`: delays of programs on devices, from the counts of their constructs.
 
-use crate::check::failure;
+use crate::check::constructs_of;
 use crate::compile::{self, Compiled, ProgramArgs, SourceArgs};
 use crate::failure::Failure;
 use crate::output::{self, say};
@@ -8,7 +8,7 @@ use p4jet_predict::construct::Counts;
 use p4jet_predict::error::Invalid;
 use p4jet_predict::estimate::{self, Path};
 use p4jet_predict::profile::{self, Profile};
-use p4jet_tools::{constructs, derive};
+use p4jet_tools::constructs;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -199,8 +199,8 @@ fn of_program(args: &Args, program: &std::path::Path, profiles: &[Profile]) -> R
                 tables.join(" ")
             );
             lines.push(json!({
-                "path": number, "states": path.states, "tables": tables, "decisions": path.decisions, "x": x,
-                "estimate": estimate.to_json()
+                "path": number, "states": path.states, "tables": tables, "decisions": path.decisions, "sent": path.sent,
+                "x": x, "estimate": estimate.to_json()
             }));
             if let Some((_, share)) = shares.iter().find(|(of, _)| *of == number) {
                 mixed.push((number.to_string(), *share, estimated));
@@ -232,13 +232,7 @@ fn paths(args: &Args, compiled: &Compiled) -> Result<constructs::Constructs, Fai
     if let Some(why) = compiled.why_not_run() {
         return Err(Failure::Input(format!("{}: {why}", compiled.lowered.name)));
     }
-    let commands = match &args.commands {
-        Some(path) => Some((path.display().to_string(), output::read_text(path)?)),
-        None => None,
-    };
-    let options = derive::Options { commands, ..derive::Options::default() };
-    constructs::constructs(&compiled.lowered, &compiled.program, &options)
-        .map_err(|error| failure(compiled, error))
+    constructs_of(compiled, args.commands.as_deref())
 }
 
 /// Reads `NUMBER:SHARE`, for each path at most once.
