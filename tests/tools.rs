@@ -810,7 +810,7 @@ fn profiles_are_fitted() {
     let words = ["profile", "fit", &measured, "--name", "own", "--kind", "npu", "-o", own];
     run(&words).expect_status(0).prints(&[
         "90 delays of 10 points, means in µs",
-        "1500 B  7.4607 ± 0.0014, standard deviation 0.0083",
+        "1500 B  7.4607 ± 0.0014, standard deviation 0.0087",
         "1500 B  7.4607, +0.1100 ± 0.0000 each",
         "distributions of the base delay",
         "warning: no line for `add`",

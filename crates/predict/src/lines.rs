@@ -31,6 +31,9 @@ pub struct Break {
     pub jump: f64,
 }
 
+/// The fewest rounds that give confidence intervals: by Student's t, two or three give very wide ones.
+const ROUNDS_MIN: usize = 4;
+
 /// Half the widths of the 95 % confidence intervals of a line's numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Uncertainty {
@@ -91,12 +94,12 @@ impl Line {
 
     /// How certain the numbers of this line through points are, if its shape and the place of its break are right.
     ///
-    /// With at least two rounds, each of them a measurement of all counts, the intervals come from the lines through single rounds.
+    /// With at least four rounds, each of them a measurement of all counts, the intervals come from the lines through single rounds.
     /// They then include whatever disturbs a whole measurement. Otherwise they come from the distances of the points from the
     /// line. `None` if there are too few points for that.
     pub fn uncertainty(&self, points: &[(f64, f64)], rounds: &[Vec<(f64, f64)>]) -> Option<Uncertainty> {
-        let [slope, slope_beyond, bend, jump] = match rounds {
-            [_, _, ..] => {
+        let [slope, slope_beyond, bend, jump] = match rounds.len() {
+            ROUNDS_MIN.. => {
                 let found: Vec<[f64; 4]> = rounds.iter().map(|round| self.refit(round).numbers()).collect();
                 [0, 1, 2, 3].map(|number| {
                     Interval::of(&found.iter().map(|found| found[number]).collect::<Vec<_>>()).half_width
@@ -350,9 +353,12 @@ mod tests {
         near(uncertainty.slope, expected, 1e-5);
         near(uncertainty.jump, 0.0, 1e-12);
         assert_eq!(found.uncertainty(&points[..2], &[]), None);
-        // Slopes 1 and 2: t for one degree of freedom is 12.706.
-        let rounds = [vec![(0.0, 0.0), (1.0, 1.0)], vec![(0.0, 5.0), (1.0, 7.0)]];
-        near(found.uncertainty(&points, &rounds).unwrap().slope, 12.7062 * 0.5, 1e-3);
+        // Slopes 1, 2, 1, 2: t for three degrees of freedom is 3.182.
+        let rounds = [1.0, 2.0, 1.0, 2.0].map(|slope| vec![(0.0, 5.0), (1.0, 5.0 + slope)]);
+        let expected = 3.182_446 * (1.0f64 / 3.0).sqrt() / 2.0;
+        near(found.uncertainty(&points, &rounds).unwrap().slope, expected, 1e-5);
+        // Two rounds are too few.
+        assert_eq!(found.uncertainty(&points, &rounds[..2]), found.uncertainty(&points, &[]));
         // Intervals of a broken line contain what was planted, in about 95 % of cases.
         let planted = Break { above: 6.0, slope: 14.4, jump: 3.0 };
         let planted = Line { intercept: 7.45, slope: 1.59, broken: Some(planted), rmse: 0.0 };
