@@ -244,7 +244,7 @@ def _run(
 
 def _progress(line: str) -> None:
     """Prints a line, except about points that are left out by design."""
-    if not line.endswith((sweep.OFF_AXIS, scale.NO_RULES, construct_costs.NO_PROGRAM)):
+    if not line.endswith((sweep.OFF_AXIS, scale.NO_RULES, construct_costs.NO_PROGRAM, construct_costs.OTHER_KIND)):
         print(line, flush=True)
 
 

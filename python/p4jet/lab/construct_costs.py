@@ -12,8 +12,10 @@ import re
 import statistics
 import subprocess
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,14 @@ SIZE_MIN = 254
 """The 14 headers and the stamp of the tester."""
 BASE = "parse-1"
 """The program whose delay is the base delay."""
+ALL = "all"
+"""The point at which a modelled device takes all points at once: it has no drift."""
 NO_PROGRAM = "the noise floor has no program"
+OTHER_KIND = "switches take one point at a time, modelled devices all"
+SAMPLES = "latency"
+"""The distribution in the store; that of a modelled device also has the point in its name."""
+THREADS = 4
+"""To predict the means."""
 CHECKED = 5
 """Frames that must come back one by one before latencies are taken."""
 RETURNED_MIN = 0.9
@@ -138,28 +147,35 @@ def experiment(options: Options, bed: Bed) -> Experiment:
     devices = {label(device): device for device in options.devices}
     if len(devices) != len(options.devices):
         raise LabError(f"two profiles have the same name: {', '.join(device.name for device in options.devices)}")
-    means: dict[str, dict[str, float]] = {}
+
+    @cache
+    def means() -> dict[str, dict[str, float]]:
+        with ThreadPoolExecutor(THREADS) as pool:
+            return dict(zip(found, pool.map(lambda point: expected(options.devices, point[0], point[1], bed.folder), found.values())))
 
     def skip(values: dict[str, object]) -> str | None:
-        return NO_PROGRAM if values["switch"] == CABLE and not str(values["point"]).startswith(f"{BASE} ") else None
+        switch, point = values["switch"], str(values["point"])
+        if (switch in devices) != (point == ALL):
+            return OTHER_KIND
+        return NO_PROGRAM if switch == CABLE and not point.startswith(f"{BASE} ") else None
 
     def measure(run: Run) -> None:
-        name, point = str(run.values["switch"]), str(run.values["point"])
-        benchmark, size = found[point]
-        if name in devices:
-            if point not in means:
-                means[point] = expected(options.devices, benchmark, size, bed.folder)
-            seed = run.seed * 2**32 + zlib.crc32(f"{name} {point}".encode())
-            delays = devices[name].delays_us(means[point][devices[name].name], options.packets, seed, options.noise)
-            run.metric("latency_mean", statistics.fmean(delays), "µs", MODELLED)
-            run.sample("latency", delays, "µs", MODELLED)
+        device = devices.get(str(run.values["switch"]))
+        if device is None:
+            real(run, bed, found[str(run.values["point"])][0], options)
             return
-        real(run, bed, benchmark, options)
+        for point, mean in means().items():
+            seed = run.seed * 2**32 + zlib.crc32(f"{device.name} {point}".encode())
+            delays = device.delays_us(mean[device.name], options.packets, seed, options.noise)
+            run.sample(f"{SAMPLES} {point}", delays, "µs", MODELLED)
+            if point == f"{BASE} {max(options.sizes)}":
+                run.metric("latency_mean", statistics.fmean(delays), "µs", MODELLED)
 
+    switches = [*([CABLE] if options.switches else []), *options.switches, *devices]
     return Experiment(
         "constructs",
         # Switches alternate fastest, then the points, so that all of them see the same machine.
-        {"switch": [*([CABLE] if options.switches else []), *options.switches, *devices], "point": list(found)},
+        {"switch": switches, "point": [*(found if options.switches else []), *([ALL] if devices else [])]},
         {"tester": measure},
         repetitions=options.repetitions,
         timeout=120 + 2 * options.packets / options.rate,
@@ -203,7 +219,16 @@ def real(run: Run, bed: Bed, benchmark: Benchmark, options: Options) -> None:
         measured = tester.sample(trace, options.packets / options.rate, options.rate)
         if len(measured.latencies) < RETURNED_MIN * options.packets:
             raise LabError(f"{len(measured.latencies)} of {options.packets} frames came back: lower the rate")
-        latency(run, "latency", measured)
+        latency(run, SAMPLES, measured)
+
+
+def latencies(store: Store, session: int) -> Iterator[tuple[str, str, int, Sequence[float]]]:
+    """Yields the latencies in µs of a session: switch, point, round, values."""
+    for name in store.sample_names(session):
+        if name == SAMPLES or name.startswith(f"{SAMPLES} "):
+            for values, repetition, samples in store.samples(session, name):
+                point = name.removeprefix(SAMPLES).strip() or str(values["point"])
+                yield str(values["switch"]), point, repetition, samples.values
 
 
 @dataclass(frozen=True)
@@ -222,10 +247,10 @@ def fit(store: Store, session: int, options: Options, folder: Path) -> list[Fitt
     """Writes NAME.csv with the latencies, and NAME.toml with the profile, of each switch of a session."""
     found = points(options)
     rows: dict[str, list[str]] = {}
-    for values, repetition, samples in store.samples(session, "latency"):
-        benchmark, size = found[str(values["point"])]
+    for switch, point, repetition, delays in latencies(store, session):
+        benchmark, size = found[point]
         start = f"{benchmark.series},{benchmark.count},{size},{repetition},"
-        rows.setdefault(str(values["switch"]), []).extend(f"{start}{delay:.4f}\n" for delay in samples.values)
+        rows.setdefault(switch, []).extend(f"{start}{delay:.4f}\n" for delay in delays)
     folder.mkdir(parents=True, exist_ok=True)
     devices = {label(device): device for device in options.devices}
     fitted = []

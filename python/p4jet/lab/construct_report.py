@@ -8,7 +8,7 @@ from typing import Any
 
 from . import plots, stats
 from .compare_report import disturbances, left_out
-from .construct_costs import RMSE_MAX_US, Fitted, Options, differences, fit, label
+from .construct_costs import RMSE_MAX_US, Fitted, Options, differences, fit, label, latencies
 from .construct_costs import points as points_of
 from .dut import CABLE, title
 from .report import Report
@@ -47,7 +47,7 @@ def _method(report: Report, options: Options) -> None:
         f"of each program in each of {options.repetitions} rounds; the points of a round are in an order in which no family's counts follow the "
         f"time, and the switches take turns, so that drift of the machine does not look like a slope. The delay of a point is the "
         f"{'median' if options.median else 'mean'} of a round, averaged over the rounds. Lines are least-squares lines, with a break "
-        f"where that is significantly better. ± is half a 95 % confidence interval, from the lines of single rounds. A slope whose interval "
+        f"where that is significantly better. ± is half a 95 % confidence interval, from the lines of single rounds (of fewer than four: from the distances to the line). A slope whose interval "
         f"contains 0 is **not distinguishable from 0**: the profile then says 0."
     )
     if options.switches:
@@ -68,10 +68,9 @@ def _base(report: Report, store: Store, session: int, fitted: Sequence[Fitted], 
     table: list[list[object]] = []
     floor: dict[int, list[float]] = {}
     sizes = points_of(options)
-    for values, _, samples in store.samples(session, "latency"):
-        if values["switch"] == CABLE:
-            middle = stats.median(samples.values) if options.median else stats.mean(samples.values)
-            floor.setdefault(sizes[str(values["point"])][1], []).append(middle)
+    for switch, point, _, delays in latencies(store, session):
+        if switch == CABLE:
+            floor.setdefault(sizes[point][1], []).append(_middle(delays, options))
     for size, found in sorted(floor.items()):
         table.append([title(CABLE), "measured", size, f"{stats.mean(found):.3f}", _half(found), "", ""])
     for one in fitted:
@@ -84,6 +83,10 @@ def _base(report: Report, store: Store, session: int, fitted: Sequence[Fitted], 
             ])  # fmt: skip
     report.table(["switch", "", "size (B)", "delay (µs)", "±", "standard deviation", "distributions, best first by AIC"], table)
     report.text("One parsed header and one table.")
+
+
+def _middle(delays: Sequence[float], options: Options) -> float:
+    return stats.median(delays) if options.median else stats.mean(delays)
 
 
 def _quality(one: Fitted) -> str:
@@ -139,11 +142,10 @@ def _plot(report: Report, store: Store, session: int, one: Fitted, options: Opti
     """Draws the delays of each round over the counts."""
     found = points_of(options)
     series: dict[str, dict[float, list[float]]] = {}
-    for values, _, samples in store.samples(session, "latency"):
-        benchmark, size = found[str(values["point"])]
-        if values["switch"] == one.switch and benchmark.family != "fields" and size == _size(one, benchmark.series):
-            middle = stats.median(samples.values) if options.median else stats.mean(samples.values)
-            series.setdefault(benchmark.series, {}).setdefault(benchmark.count, []).append(middle)
+    for switch, point, _, delays in latencies(store, session):
+        benchmark, size = found[point]
+        if switch == one.switch and benchmark.family != "fields" and size == _size(one, benchmark.series):
+            series.setdefault(benchmark.series, {}).setdefault(benchmark.count, []).append(_middle(delays, options))
     if series:
         path = plots.lines(folder / "plots" / f"{one.profile.stem}.svg", series, x_label="constructs", y_label="delay (µs)")
         report.figure(path, f"{shown(one.switch)}: delay by count, of each round and in the mean")

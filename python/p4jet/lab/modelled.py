@@ -4,7 +4,7 @@
     means = expected([device], Path("benchmark.p4"), Path("benchmark.cmd"), 1500)
     device.delays_us(means[device.name], 1000, seed=1)
 
-The mean is the estimate of `p4jet predict` (equation 4.6 of Harkous, with the rules of the profile) for the path of the program
+The mean is the estimate of `p4jet predict` (equation 4.6 of Harkous, with the rules of the profile) for the paths of the program
 on which packets leave. The noise has the standard deviation of the profile, for all programs the same.
 """
 
@@ -66,16 +66,16 @@ class ModelledDevice:
 def expected(devices: Sequence[ModelledDevice], program: Path, commands: Path, frame_bytes: int) -> dict[str, float]:
     """Returns the mean delay in µs of a program on each device, by name.
 
-    Packets leave the program on one path; raises :class:`LabError` if there are several, or none.
+    All paths on which packets leave the program must have the same; raises :class:`LabError` otherwise.
     """
     profiles = [word for device in devices for word in ("--profile", device.profile)]
     reports = predict([str(program), "--commands", str(commands), "--frame-bytes", str(frame_bytes), *profiles])
     means = {}
     for device, report in zip(devices, reports):
-        found = [path["estimate"]["us"] for path in report["paths"] if path["sent"]]
+        found = {path["estimate"]["us"] for path in report["paths"] if path["sent"]}
         if len(found) != 1:
-            raise LabError(f"{program}: packets leave it on {len(found)} paths; a modelled device needs one")
-        means[device.name] = float(found[0])
+            raise LabError(f"{program}: packets leave it on paths with {len(found)} different delays; a modelled device needs one")
+        means[device.name] = float(*found)
     return means
 
 
