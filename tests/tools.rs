@@ -792,6 +792,41 @@ fn delays_are_predicted() {
     }
 }
 
+#[test]
+fn profiles_are_fitted() {
+    let dir = TempDir::new("profile-fit");
+    let mut rows = "family,count,frame_bytes,round,delay_us\n".to_string();
+    for round in 1..=3 {
+        for count in 1..=10 {
+            for packet in [-1.0, 0.0, 1.0] {
+                let us = 7.35 + 0.11 * f64::from(count) + 0.01 * packet + 0.001 * f64::from(round % 2);
+                rows += &format!("parse,{count},1500,{round},{us}\n");
+            }
+        }
+    }
+    let measured = dir.write("m.csv", &rows);
+    let own = dir.path().join("own.toml");
+    let own = own.to_str().unwrap();
+    let words = ["profile", "fit", &measured, "--name", "own", "--kind", "npu", "-o", own];
+    run(&words).expect_status(0).prints(&[
+        "90 delays of 10 points, means in µs",
+        "1500 B  7.4607 ± 0.0014, standard deviation 0.0087",
+        "1500 B  7.4607, +0.1100 ± 0.0000 each",
+        "distributions of the base delay",
+        "warning: no line for `add`",
+    ]);
+    let done = run(&["predict", "--profile", own, "--counts", "2,0,0,0,0,0"]).expect_status(0);
+    done.prints(&["own: 7.68 µs", "7.46 µs  measured", "0.22 µs  fitted"]);
+    let done = run(&["profile", "fit", &measured, "--median", "--json"]).expect_status(0);
+    let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!((&report["profile"]["name"], &report["middle"]), (&"measured".into(), &"median".into()));
+    let wrong = dir.write("wrong.csv", "family,count,frame_bytes,delay_us\nshift,1,64,1\n");
+    run(&["profile", "fit", &wrong]).expect_status(1).says(&["wrong.csv:2: family: found `shift`"]);
+    run(&["profile", "fit", &measured, "--name", "a b"]).expect_status(1).says(&["name: found the string"]);
+    run(&["profile", "fit", &measured, "--kind", "gpu"]).expect_status(2).says(&["cpu, npu, fpga, asic"]);
+    run(&["profile"]).expect_status(2).says(&["p4jet profile fit"]);
+}
+
 /// T4.1 of Harkous (2022), from P4 text.
 #[test]
 fn delays_of_programs_are_those_of_the_published_estimates() {

@@ -8,8 +8,10 @@ use crate::lanes::{self, Lane};
 use crate::measure::{self, entries, round, tables};
 use crate::output::say;
 use crate::pipelined;
+use crate::predict_own;
 use crate::stages;
-use p4jet_dataplane::{EngineKind, RING_MAX, Switch, THREADS_MAX, WORKERS_MAX};
+use crate::work;
+use p4jet_dataplane::{EngineKind, RING_MAX, Seen, Switch, THREADS_MAX, WORKERS_MAX};
 use serde_json::json;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -39,7 +41,7 @@ pub struct Args {
     /// Engine that executes the program.
     #[arg(long, value_enum, default_value = "jit")]
     engine: EngineArg,
-    /// Also measure the cost of each stage of the pipeline.
+    /// Also measure the cost of each stage of the pipeline, and predict it if `p4jet profile` has measured this machine.
     #[arg(long)]
     stages: bool,
     /// Also measure while a second thread deletes N entries of the largest table and adds them again, one by one.
@@ -178,7 +180,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let stages = match args.stages {
         true => {
             let mut measured = switch.measured_worker(args.cores)?;
-            let stages = stages::measure(worker, &mut measured, source, pool, args.seconds)?;
+            let mut stages = stages::measure(worker, &mut measured, source, pool, args.seconds)?;
+            // Without a profile of this machine there is nothing to compare with.
+            if let Some(model) = predict_own::of_this_machine().ok().and_then(|profile| predict_own::model(&profile)) {
+                let work = |is_measured| work::of_stages(&switch, &Seen::default(), is_measured, &frames, port, None);
+                stages.predict(&model?, &work(false)?, &work(true)?);
+            }
             Some((stages, measure::digest(&mut measured, source, pool)?))
         }
         false => None,

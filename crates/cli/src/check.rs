@@ -6,7 +6,8 @@ use crate::output;
 use crate::output::say;
 use p4jet_dataplane::{EngineKind, Seen};
 use p4jet_syntax::json;
-use p4jet_tools::{complexity, constructs, derive};
+use p4jet_tools::constructs::{self, Constructs};
+use p4jet_tools::{complexity, derive};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -43,6 +44,9 @@ pub struct Args {
     /// Print what runs on each path of a packet: headers parsed, modified, copied, removed and added, tables, bytes.
     #[arg(long, group = "report", conflicts_with_all = ["ir", "plan", "asm", "time"])]
     constructs: bool,
+    /// Runtime commands that the program starts with, for --constructs.
+    #[arg(long, value_name = "FILE", requires = "constructs")]
+    commands: Option<PathBuf>,
     /// Print JSON instead of Markdown.
     #[arg(long, requires = "report")]
     json: bool,
@@ -165,14 +169,23 @@ fn complexity(args: &Args, compiled: &Compiled) -> Result<(), Failure> {
 }
 
 fn constructs(args: &Args, compiled: &Compiled) -> Result<(), Failure> {
-    let options = derive::Options::default();
-    let found = constructs::constructs(&compiled.lowered, &compiled.program, &options);
-    let found = found.map_err(|error| failure(compiled, error))?;
+    let found = constructs_of(compiled, args.commands.as_deref())?;
     if args.json {
         say!("{}", found.to_json())
     } else {
         output::write(format_args!("{}", found.markdown(&compiled.lowered.name)))
     }
+}
+
+/// What runs on each path of a program that starts with the runtime commands in a file.
+pub fn constructs_of(compiled: &Compiled, commands: Option<&Path>) -> Result<Constructs, Failure> {
+    let commands = match commands {
+        Some(path) => Some((path.display().to_string(), output::read_text(path)?)),
+        None => None,
+    };
+    let options = derive::Options { commands, ..derive::Options::default() };
+    constructs::constructs(&compiled.lowered, &compiled.program, &options)
+        .map_err(|error| failure(compiled, error))
 }
 
 /// The failure of a tool on a program.

@@ -25,7 +25,10 @@ mod p4info;
 mod p4runtime;
 mod pipelined;
 mod predict;
+mod predict_check;
+mod predict_own;
 mod profile;
+mod profile_fit;
 mod queueing;
 mod reserve;
 mod run;
@@ -92,7 +95,7 @@ enum Command {
     Lb(lb::Args),
     /// Predict the delay of a program on devices, from the counts of its constructs.
     Predict(predict::Args),
-    /// Measure this machine, for predictions of p4jet's own speed.
+    /// Measure this machine for predictions of p4jet's own speed, or make the profile of another device.
     Profile(profile::Args),
     /// Predict the delay of a switch with a controller under load.
     Queue(queueing::Args),

@@ -1,14 +1,15 @@
 //! `p4jet predict`: delays of programs on devices, from the counts of their constructs.
 
-use crate::check::failure;
+use crate::check::constructs_of;
 use crate::compile::{self, Compiled, ProgramArgs, SourceArgs};
 use crate::failure::Failure;
 use crate::output::{self, say};
+use crate::{predict_check, predict_own};
 use p4jet_predict::construct::Counts;
 use p4jet_predict::error::Invalid;
 use p4jet_predict::estimate::{self, Path};
 use p4jet_predict::profile::{self, Profile};
-use p4jet_tools::{constructs, derive};
+use p4jet_tools::constructs;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -19,13 +20,31 @@ pub struct Args {
     #[arg(value_name = "PROGRAM", conflicts_with_all = ["counts", "path_share", "show"])]
     program: Option<PathBuf>,
     #[command(flatten)]
-    source: SourceArgs,
+    pub source: SourceArgs,
     /// Runtime commands that the program starts with.
     #[arg(long, value_name = "FILE", requires = "program")]
-    commands: Option<PathBuf>,
+    pub commands: Option<PathBuf>,
     /// Share of the packets that take a path of PROGRAM, by the path's number; repeatable.
-    #[arg(long, value_name = "NUMBER:SHARE", requires = "program")]
-    share: Vec<String>,
+    #[arg(long, value_name = "NUMBER:SHARE", requires = "program", conflicts_with = "pcap")]
+    pub share: Vec<String>,
+    /// With a profile of p4jet: packets of PROGRAM, a pcap or pcapng capture; by default one packet for each path.
+    #[arg(long, value_name = "FILE", requires = "program")]
+    pub pcap: Option<PathBuf>,
+    /// Ingress port of the packets of --pcap.
+    #[arg(long, value_name = "N", requires = "pcap")]
+    pub port: Option<u32>,
+    /// With a profile of p4jet: number of cores, each with its own worker.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub cores: u16,
+    /// With a profile of p4jet: assume that each table has this many entries, instead of those of --commands.
+    #[arg(long, value_name = "N", requires = "program", value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
+    pub entries: Option<u32>,
+    /// Predict p4jet's own speed for a fixed set of programs, measure it, and print the errors.
+    #[arg(long, conflicts_with_all = ["program", "counts", "path_share", "show"])]
+    check: bool,
+    /// With --check: only cases with this in their name.
+    #[arg(long, value_name = "TEXT", requires = "check", default_value = "", hide_default_value = true)]
+    only: String,
     #[command(flatten)]
     profiles: Profiles,
     #[command(flatten)]
@@ -41,7 +60,7 @@ pub struct Args {
     show: bool,
     /// Print one JSON document instead of text.
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// Profiles of devices.
@@ -116,6 +135,23 @@ pub fn invalid(error: Invalid) -> Failure {
 
 /// Prints the estimates.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if args.check || (args.program.is_some() && args.profiles.profile.is_empty()) {
+        let profile = match args.profiles.profile.as_slice() {
+            [] => predict_own::of_this_machine()?,
+            [_] => args.profiles.read()?.remove(0),
+            _ => return Err(Failure::Usage("--check: expected one --profile, of p4jet".to_string())),
+        };
+        let model = predict_own::model(&profile).unwrap_or_else(|| {
+            let name = &profile.name;
+            Err(Failure::Input(format!(
+                "profile {name}: it has no model of p4jet; `p4jet profile` writes one"
+            )))
+        })?;
+        return match &args.program {
+            Some(program) => predict_own::run(args, program, &profile, &model),
+            None => predict_check::run(&model, &args.only, args.json),
+        };
+    }
     let profiles = args.profiles.read()?;
     if args.show {
         return match args.json {
@@ -126,7 +162,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         };
     }
     if let Some(program) = &args.program {
-        return of_program(args, program, &profiles);
+        let (own, others): (Vec<Profile>, Vec<Profile>) =
+            profiles.into_iter().partition(|profile| profile.p4jet.is_some());
+        for profile in &own {
+            if let Some(model) = predict_own::model(profile) {
+                predict_own::run(args, program, profile, &model?)?;
+            }
+        }
+        return if others.is_empty() { Ok(()) } else { of_program(args, program, &others) };
     }
     let (mut texts, mut documents) = (Vec::new(), Vec::new());
     if let Some(path) = args.path.path()? {
@@ -199,8 +242,8 @@ fn of_program(args: &Args, program: &std::path::Path, profiles: &[Profile]) -> R
                 tables.join(" ")
             );
             lines.push(json!({
-                "path": number, "states": path.states, "tables": tables, "decisions": path.decisions, "x": x,
-                "estimate": estimate.to_json()
+                "path": number, "states": path.states, "tables": tables, "decisions": path.decisions, "sent": path.sent,
+                "x": x, "estimate": estimate.to_json()
             }));
             if let Some((_, share)) = shares.iter().find(|(of, _)| *of == number) {
                 mixed.push((number.to_string(), *share, estimated));
@@ -232,17 +275,11 @@ fn paths(args: &Args, compiled: &Compiled) -> Result<constructs::Constructs, Fai
     if let Some(why) = compiled.why_not_run() {
         return Err(Failure::Input(format!("{}: {why}", compiled.lowered.name)));
     }
-    let commands = match &args.commands {
-        Some(path) => Some((path.display().to_string(), output::read_text(path)?)),
-        None => None,
-    };
-    let options = derive::Options { commands, ..derive::Options::default() };
-    constructs::constructs(&compiled.lowered, &compiled.program, &options)
-        .map_err(|error| failure(compiled, error))
+    constructs_of(compiled, args.commands.as_deref())
 }
 
 /// Reads `NUMBER:SHARE`, for each path at most once.
-fn shares(texts: &[String], paths: usize) -> Result<Vec<(u32, f64)>, Failure> {
+pub fn shares(texts: &[String], paths: usize) -> Result<Vec<(u32, f64)>, Failure> {
     let mut shares: Vec<(u32, f64)> = Vec::new();
     for text in texts {
         let read = text.split_once(':').and_then(|(of, share)| Some((of.parse().ok()?, share.parse().ok()?)));

@@ -5,6 +5,7 @@ use crate::measure::{self, Source, Tally};
 use crate::output::say;
 use p4jet_dataplane::{Worker, ticks};
 use p4jet_packet::{Batch, Pool};
+use p4jet_predict::own::{Model, PathWork, Work};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -16,12 +17,26 @@ struct Stage {
     cycles: f64,
     /// Number of packets that reached it, per received packet.
     packets: f64,
+    kind: Row,
+    /// Predicted nanoseconds per received packet.
+    predicted: Option<f64>,
+}
+
+/// What a row is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Row {
+    Receive,
+    /// The stage with this number.
+    Stage(usize),
+    Around,
+    Send,
 }
 
 /// The pipeline in stages, and undivided.
 pub struct Stages {
     stages: Vec<Stage>,
     whole_ns: f64,
+    whole_predicted: Option<f64>,
 }
 
 /// Number of batches that are timed together: the median of such rounds excludes those in which another process had the
@@ -67,16 +82,18 @@ pub fn measure(
         }
     }
     let ns_per_tick = clock_start.elapsed().as_nanos() as f64 / ticks().wrapping_sub(ticks_start) as f64;
-    let mut names = vec![("receive", packets)];
-    names.extend(measured.stage_times().map(|(name, time)| (name, time.packets)));
-    names.extend([("around the stages", packets), ("send", packets)]);
-    let rows = names.into_iter().zip(columns).filter(|((_, through), _)| *through > 0);
-    let stages = rows.map(|((name, through), rounds)| {
+    let mut names = vec![("receive", packets, Row::Receive)];
+    let times = measured.stage_times().enumerate();
+    names.extend(times.map(|(number, (name, time))| (name, time.packets, Row::Stage(number))));
+    names.extend([("around the stages", packets, Row::Around), ("send", packets, Row::Send)]);
+    let rows = names.into_iter().zip(columns).filter(|((_, through, _), _)| *through > 0);
+    let stages = rows.map(|((name, through, kind), rounds)| {
         let cycles = measure::median(rounds);
-        let share = through as f64 / packets as f64;
-        Stage { name: name.to_string(), ns: cycles * ns_per_tick, cycles, packets: share }
+        let packets = through as f64 / packets as f64;
+        Stage { name: name.to_string(), ns: cycles * ns_per_tick, cycles, packets, kind, predicted: None }
     });
-    Ok(Stages { stages: stages.collect(), whole_ns: measure::median(whole) * ns_per_tick })
+    let whole_ns = measure::median(whole) * ns_per_tick;
+    Ok(Stages { stages: stages.collect(), whole_ns, whole_predicted: None })
 }
 
 /// Ticks of some batches.
@@ -123,29 +140,64 @@ impl Stages {
         self.stages.iter().map(|stage| stage.ns).sum()
     }
 
+    /// Adds predictions: of the undivided pipeline, and of what the code does that is cut into these stages.
+    pub fn predict(&mut self, model: &Model, whole: &Work, cut: &Work) {
+        self.whole_predicted = Some(model.predict(whole).ns);
+        let shares = cut.shares();
+        for stage in &mut self.stages {
+            stage.predicted = match stage.kind {
+                // The model has one cost for both.
+                Row::Receive => Some(model.cost(&cut.received())),
+                Row::Stage(number) => {
+                    let of_path = |(path, share): (&PathWork, &f64)| {
+                        let parts = path.parts.iter().filter(|part| part.stage == number);
+                        share * parts.map(|part| model.cost(&part.features)).sum::<f64>()
+                    };
+                    Some(cut.paths.iter().zip(&shares).map(of_path).sum())
+                }
+                Row::Around | Row::Send => None,
+            };
+        }
+    }
+
     /// Returns the values of the keys `stages`, `stages_sum_ns` and `whole_ns`.
-    pub fn json(&self) -> [(&'static str, Value); 3] {
+    pub fn json(&self) -> [(&'static str, Value); 4] {
         let stage = |s: &Stage| {
             let (ns, cycles) = (measure::round(s.ns), measure::round(s.cycles));
-            json!({ "stage": s.name, "ns": ns, "cycles": cycles, "packets": measure::round(s.packets) })
+            let mut stage =
+                json!({ "stage": s.name, "ns": ns, "cycles": cycles, "packets": measure::round(s.packets) });
+            if let Some(predicted) = s.predicted {
+                stage["predicted_ns"] = json!(measure::round(predicted));
+            }
+            stage
         };
         [
             ("stages", self.stages.iter().map(stage).collect()),
             ("stages_sum_ns", json!(measure::round(self.sum_ns()))),
             ("whole_ns", json!(measure::round(self.whole_ns))),
+            ("whole_predicted_ns", json!(self.whole_predicted.map(measure::round))),
         ]
     }
 
     /// Prints a table.
     pub fn print(&self) -> Result<(), Failure> {
         let width = self.stages.iter().map(|s| s.name.chars().count()).max().unwrap_or(0).max(18);
-        say!("{:width$}  {:>8}  {:>8}  {:>8}  {:>8}", "stage", "ns", "so far", "cycles", "packets")?;
+        let is_predicted = self.whole_predicted.is_some();
+        let column = |text: String| if is_predicted { format!("  {text:>9}") } else { String::new() };
+        let predicted = |ns: Option<f64>| column(ns.map_or(String::new(), |ns| format!("{ns:.2}")));
+        let head = column("predicted".to_string());
+        say!("{:width$}  {:>8}{head}  {:>8}  {:>8}  {:>8}", "stage", "ns", "so far", "cycles", "packets")?;
         let mut sum = 0.0;
         for s in &self.stages {
             sum += s.ns;
-            let share = s.packets * 100.0;
-            say!("{:width$}  {:8.2}  {sum:8.2}  {:8.1}  {share:6.1} %", s.name, s.ns, s.cycles)?;
+            let (share, predicted) = (s.packets * 100.0, predicted(s.predicted));
+            say!("{:width$}  {:8.2}{predicted}  {sum:8.2}  {:8.1}  {share:6.1} %", s.name, s.ns, s.cycles)?;
         }
-        say!("{:width$}  {:>8}  {:8.2}", "undivided pipeline", "", self.whole_ns)
+        let whole = predicted(self.whole_predicted);
+        say!("{:width$}  {:>8}{whole}  {:8.2}", "undivided pipeline", "", self.whole_ns)?;
+        if is_predicted {
+            say!("The prediction for \"receive\" includes sending; for the code between stages there is none.")?;
+        }
+        Ok(())
     }
 }

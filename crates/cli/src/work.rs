@@ -7,7 +7,7 @@ use p4jet_dataplane::{EngineKind, PassedPath, PathCodes, Seen, Switch, TableUse,
 use p4jet_ir::{ActionId, TableId};
 use p4jet_jit::{CALLEES, CodeCounts, Position};
 use p4jet_packet::Batch;
-use p4jet_predict::own::{self, Features, Part, PathWork, Work};
+use p4jet_predict::own::{Features, Part, PathWork, Work};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,31 +29,47 @@ pub fn seen(switch: &Switch, frames: &[Vec<u8>], port: u32) -> Result<Seen, Fail
     Ok(seen)
 }
 
-/// What these packets make the code do, without running it.
-pub fn work(switch: &Switch, seen: &Seen, frames: &[Vec<u8>], port: u32) -> Result<Work, Failure> {
+/// What these packets make the code do, without running it. `entries`: assume that every table has this many.
+pub fn work(
+    switch: &Switch,
+    seen: &Seen,
+    frames: &[Vec<u8>],
+    port: u32,
+    entries: Option<u32>,
+) -> Result<Work, Failure> {
+    of_stages(switch, seen, false, frames, port, entries)
+}
+
+/// Like [`work`], for code that is cut into the stages of a measured worker if `is_measured`.
+pub fn of_stages(
+    switch: &Switch,
+    seen: &Seen,
+    is_measured: bool,
+    frames: &[Vec<u8>],
+    port: u32,
+    entries: Option<u32>,
+) -> Result<Work, Failure> {
     let sample: Vec<&Vec<u8>> = some(frames, INTERPRETED).collect();
     let packets = sample.iter().map(|frame| (port, frame.as_slice()));
-    let PathCodes { tables, paths, packets } =
-        switch.path_codes(seen, false, packets).map_err(Failure::Input)?;
+    let codes = switch.path_codes(seen, is_measured, packets).map_err(Failure::Input)?;
+    let PathCodes { tables, paths, packets } = codes;
     let lines: usize = sample.iter().map(|frame| frame.len().div_ceil(64)).sum();
     let mut received = Features::default();
     for frame in &sample {
-        own::add_frame(&mut received, frame.len(), 1.0 / sample.len() as f64);
+        received.add_frame(frame.len(), 1.0 / sample.len() as f64);
     }
     // The keys that are looked up compete for the caches: all tables that are used count.
-    let keys: Vec<f64> = tables
-        .iter()
-        .enumerate()
-        .map(|(id, used)| {
-            let entries = switch.table(TableId(id as u32)).len() as f64;
-            if used.keys > 0.5 * used.lookups as f64 { entries } else { entries.min(used.keys) }
-        })
-        .collect();
-    let all_keys: f64 =
-        tables.iter().zip(&keys).filter(|(used, _)| used.lookups > 0).map(|(_, keys)| keys).sum();
-    let of = |path: &PassedPath| of_path(switch, path, &tables, all_keys);
+    let keys = tables.iter().enumerate().filter(|(_, used)| used.lookups > 0).map(|(id, used)| {
+        let present = switch.table(TableId(id as u32)).len() as f64;
+        match entries {
+            Some(entries) => f64::from(entries),
+            None if used.keys > 0.5 * used.lookups as f64 => present,
+            None => present.min(used.keys),
+        }
+    });
+    let keys: f64 = keys.sum();
     Ok(Work {
-        paths: paths.iter().map(of).collect(),
+        paths: paths.iter().map(|path| of_path(switch, path, &tables, keys)).collect(),
         packets,
         frames: received,
         lines: lines as f64 / sample.len().max(1) as f64,
@@ -82,40 +98,37 @@ fn of_path(switch: &Switch, path: &PassedPath, tables: &[TableUse], keys: f64) -
         let table = switch.table(lookup.table);
         let mut features = Features::default();
         if let Some(structure) = table.structure_name() {
-            let waits = if lookup.waits { ", batch waits" } else { "" };
-            own::add_lookup(&mut features, &format!("lookup {structure}{waits}"), keys);
             let used = &tables[lookup.table.index()];
-            let is_tree = structure.starts_with("tree");
-            let names = if is_tree { ["tree node", "tree block", "tree rule"] } else { ["further step"; 3] };
-            for (what, times) in names.iter().zip(used.steps) {
-                features.add(what, times);
-                if is_tree {
-                    let mut looked = Features::default();
-                    own::add_lookup(&mut looked, "tree memory", keys);
-                    features.add_all(&looked, times);
-                }
+            features.add_lookup(&structure, lookup.waits, keys, used.steps, used.varies);
+            if lookup.has_members {
+                features.add(if lookup.waits_for_row { "member, batch waits" } else { "member" }, 1.0);
             }
-            features.add(&format!("varying {}", if is_tree { "tree" } else { "steps" }), used.varies);
+            if lookup.is_remembered {
+                features.add("remembered lookup", 1.0);
+            }
+            features.add_cells("direct counter", lookup.direct as f64, keys);
         }
         let name = &switch.program().tables[lookup.table.index()].name;
-        parts.push(Part { name: format!("{name}: lookup"), stage: usize::MAX, features });
+        parts.push(Part { name: format!("{name}: lookup"), stage: lookup.stage, features });
     }
-    let mut externs = Features::default();
     for call in &code.externs {
+        let mut features = Features::default();
         let inline = if call.is_inline { ", inline" } else { "" };
-        externs.add(&format!("extern {}{inline}", call.function), 1.0);
-        externs.add(&format!("byte of {}{inline}", call.function), f64::from(call.bytes));
+        features.add(&format!("extern {}{inline}", call.function), 1.0);
+        features.add(&format!("byte of {}{inline}", call.function), f64::from(call.bytes));
+        if call.cells > 0 {
+            features.add_cells("cell", 1.0, f64::from(call.cells));
+        }
+        parts.push(Part { name: "extern functions".to_string(), stage: call.stage, features });
     }
-    parts.push(Part { name: "extern functions".to_string(), stage: usize::MAX, features: externs });
     let decision = |(position, action): &(Position, Option<ActionId>)| {
         let action = action.map_or(u32::MAX, |action| action.index() as u32);
         (position.step.as_u32(), position.node.index() as u32, action)
     };
-    PathWork { steps: steps.0.iter().map(decision).collect(), parts }
+    PathWork { decisions: steps.0.iter().map(decision).collect(), parts }
 }
 
 fn counts(features: &mut Features, code: &CodeCounts) {
-    features.add("byte of code", f64::from(code.bytes));
     features.add("instruction", f64::from(code.instructions));
     features.add("load", f64::from(code.loads));
     features.add("store", f64::from(code.stores));
@@ -130,15 +143,19 @@ fn counts(features: &mut Features, code: &CodeCounts) {
 /// A loop of integer operations and memory accesses that takes always the same time on an idle machine.
 pub struct Calibration {
     words: Vec<u64>,
+    /// Ticks of each run.
+    runs: Vec<f64>,
+    start: (Instant, u64),
 }
 
 impl Calibration {
     pub fn new() -> Calibration {
-        Calibration { words: (0..2048).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect() }
+        let words = (0..2048).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        Calibration { words, runs: Vec::new(), start: (Instant::now(), ticks()) }
     }
 
     /// Runs the loop once; returns its time in ticks.
-    fn run(&mut self) -> u64 {
+    fn run(&mut self) -> f64 {
         let start = ticks();
         let mut sum = 0u64;
         for _ in 0..2 {
@@ -148,7 +165,16 @@ impl Calibration {
             }
         }
         self.words[0] = std::hint::black_box(sum);
-        ticks().wrapping_sub(start)
+        let took = ticks().wrapping_sub(start) as f64;
+        self.runs.push(took);
+        took
+    }
+
+    /// Median time of a run in nanoseconds.
+    pub fn ns(&self) -> f64 {
+        let (clock, ticked) = self.start;
+        let ns_per_tick = clock.elapsed().as_nanos() as f64 / ticks().wrapping_sub(ticked) as f64;
+        measure::median(self.runs.clone()) * ns_per_tick
     }
 }
 
@@ -158,8 +184,8 @@ const ROUND: usize = 16;
 /// A program that is being measured.
 pub struct Measured {
     lane: Lane,
-    /// For each run and round: the time of a packet, divided by that of the calibration beside it; and in ticks.
-    rounds: Vec<Vec<[f64; 2]>>,
+    /// For each run and round: the time of a packet, divided by that of the calibration beside it.
+    rounds: Vec<Vec<f64>>,
 }
 
 impl Measured {
@@ -185,7 +211,7 @@ impl Measured {
         let mut batch = Batch::new();
         let Lane { worker, source, pool } = &mut self.lane;
         while start.elapsed() < limit {
-            let calibrated = calibration.run() as f64;
+            let calibrated = calibration.run();
             let begin = ticks();
             let mut packets = 0;
             for _ in 0..ROUND {
@@ -201,7 +227,7 @@ impl Measured {
                 }
             }
             let took = ticks().wrapping_sub(begin) as f64 / packets as f64;
-            rounds.push([took / calibrated, took]);
+            rounds.push(took / calibrated);
         }
         self.rounds.push(rounds);
         Ok(())
@@ -210,20 +236,14 @@ impl Measured {
     /// Runs without measuring, so that caches and branch predictors know the program again.
     pub fn warm_up(&mut self, calibration: &mut Calibration) -> Result<(), Failure> {
         let known = self.rounds.len();
-        self.run(calibration, 0.03)?;
+        self.run(calibration, 0.02)?;
         self.rounds.truncate(known);
         Ok(())
     }
 
-    /// The least of the medians of the runs, in times of the calibration and in ticks. Other processes only add time.
-    pub fn least(&self) -> [f64; 2] {
-        let of = |number: usize| {
-            let medians = self
-                .rounds
-                .iter()
-                .map(|run| measure::median(run.iter().map(|round| round[number]).collect()));
-            medians.fold(f64::INFINITY, f64::min)
-        };
-        [of(0), of(1)]
+    /// The time of a packet in times of the calibration: the least of the medians of the runs, because other processes only add
+    /// time.
+    pub fn ratio(&self) -> f64 {
+        self.rounds.iter().map(|run| measure::median(run.clone())).fold(f64::INFINITY, f64::min)
     }
 }

@@ -14,7 +14,7 @@ use crate::plan::{BatchWork, CutId, Plan, Preparation, StageId};
 use cranelift_codegen::Context;
 use cranelift_codegen::entity::{EntityRef, PrimaryMap};
 use cranelift_codegen::ir::{FuncRef, Inst, InstructionData, Opcode, SourceLoc};
-use p4jet_ir::{ActionId, Node, Op, TableId, Terminator};
+use p4jet_ir::{ActionId, InstanceKind, Node, Op, TableId, Terminator};
 use std::collections::HashMap;
 use std::ops::AddAssign;
 
@@ -45,6 +45,8 @@ pub struct StageCode {
 pub struct LookupCode {
     /// The table.
     pub table: TableId,
+    /// The stage in which it runs.
+    pub stage: usize,
     /// True if the packets of a batch wait before the lookup, so that its cache misses overlap.
     pub waits: bool,
     /// True if one call looks up the keys of all packets of a batch.
@@ -53,6 +55,10 @@ pub struct LookupCode {
     pub waits_for_row: bool,
     /// True if the row of an earlier lookup may remember the result.
     pub is_remembered: bool,
+    /// True if entries refer to members.
+    pub has_members: bool,
+    /// Number of direct counters and meters.
+    pub direct: usize,
 }
 
 /// A call of an extern function.
@@ -62,8 +68,12 @@ pub struct ExternCode {
     pub function: String,
     /// The bytes of its arguments.
     pub bytes: u32,
+    /// The stage in which it runs.
+    pub stage: usize,
     /// True if the code does what the function would.
     pub is_inline: bool,
+    /// The cells of its instance, 0 without one.
+    pub cells: u32,
 }
 
 /// Numbers of instructions and bytes.
@@ -263,6 +273,16 @@ fn callee(helpers: &Helpers, of: FuncRef) -> Option<usize> {
     all.into_iter().chain(prefetch).find(|(func, _)| *func == of).map(|(_, number)| number)
 }
 
+/// The number of cells of an instance; 0 if it has no number of its own.
+fn cells(kind: &InstanceKind) -> u32 {
+    match kind {
+        InstanceKind::Register { size, .. }
+        | InstanceKind::Counter { size, .. }
+        | InstanceKind::Meter { size, .. } => *size,
+        _ => 0,
+    }
+}
+
 /// The code that a path runs.
 pub fn path_code(plan: &Plan, pieces: &PrimaryMap<StageId, Pieces>, path: &HotPath) -> PathCode {
     let mut walk = Walk { plan, pieces, out: PathCode::default(), stage: StageId::new(0) };
@@ -316,24 +336,34 @@ impl Walk<'_> {
     /// Adds the code of a place, and of the stages that begin there.
     fn run(&mut self, place: Place, action: Option<ActionId>) {
         self.add(place, Site::Place(place));
-        let cuts = [At::Place, At::Lookup, At::Action].map(|at| self.plan.cut_at(place, at));
-        for cut in cuts.into_iter().flatten() {
-            self.enter(cut.stage());
-            self.add(place, Site::Place(place));
-        }
         let plan = self.plan;
+        let cuts = [At::Place, At::Lookup, At::Action].map(|at| plan.cut_at(place, at));
+        let mut lookup_stage = 0;
+        for (number, cut) in cuts.iter().enumerate() {
+            if let Some(cut) = cut {
+                self.enter(cut.stage());
+                self.add(place, Site::Place(place));
+            }
+            if number < 2 {
+                lookup_stage = self.stage.as_u32() as usize;
+            }
+        }
         if let Some(node) = &plan.nodes.of_place[place] {
             self.externs(plan.graph.node(place), node);
         }
         let Terminator::Apply { table, .. } = &plan.graph.node(place).terminator else { return };
         let preparation = |cut: Option<CutId>| cut.map(|cut| plan.cuts[cut].cut.preparation);
+        let declared = &plan.graph.program.tables[table.index()];
         let before = preparation(cuts[1]);
         self.out.lookups.push(LookupCode {
             table: *table,
+            stage: lookup_stage,
             waits: before.is_some(),
             is_batched: matches!(before, Some(Preparation::Batch(BatchWork::Lookup(_)))),
             waits_for_row: cuts[2].is_some(),
             is_remembered: plan.memos.at(place).is_some(),
+            has_members: declared.profile.is_some(),
+            direct: declared.direct.len(),
         });
         let (Some(action), Some(apply)) = (action, plan.nodes.applies.get(&place)) else { return };
         let found = apply.actions.iter().find(|(_, listed)| listed.action == action);
@@ -346,12 +376,20 @@ impl Walk<'_> {
 
     fn externs(&mut self, node: &Node, plan: &NodePlan) {
         for (stmt, plan) in node.stmts.iter().zip(&plan.stmts) {
-            if let (Some(call), Op::Extern { function, args, .. }) = (plan.call, &stmt.op)
+            if let (Some(call), Op::Extern { function, instance, args, .. }) = (plan.call, &stmt.op)
                 && call != Call::Mark
             {
                 let bits: u32 = args.iter().map(|arg| arg.width(self.plan.graph.program)).sum();
                 let (function, bytes) = (function.to_string(), bits.div_ceil(8));
-                self.out.externs.push(ExternCode { function, bytes, is_inline: call != Call::OutOfLine });
+                self.out.externs.push(ExternCode {
+                    function,
+                    bytes,
+                    stage: self.stage.as_u32() as usize,
+                    is_inline: call != Call::OutOfLine,
+                    cells: instance.map_or(0, |instance| {
+                        cells(&self.plan.graph.program.instances[instance.index()].kind)
+                    }),
+                });
             }
         }
     }

@@ -4,7 +4,7 @@
 //! * [`estimate`]: the delay of a program from the counts of its constructs.
 //! * [`queueing`]: delay and stability under load, and the devices that suffice.
 //! * [`simulate`]: the same, packet by packet, to see where the models of `queueing` fail.
-//! * [`distributions`], [`lines`]: from measurements to the numbers of profiles.
+//! * [`measurements`]: from the delays of micro-benchmarks to a profile, with [`distributions`] and [`lines`].
 //! * [`thesis`]: published numbers, with which all this is tested.
 //!
 //! Sections, equations and tables are those of H. Harkous' doctoral thesis (TU München, 2022); §8 is an audit of it.
@@ -15,6 +15,7 @@ pub mod distributions;
 pub mod error;
 pub mod estimate;
 pub mod lines;
+pub mod measurements;
 pub mod own;
 pub mod profile;
 pub mod queueing;

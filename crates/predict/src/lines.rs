@@ -3,8 +3,9 @@
 use crate::construct::Construct;
 use crate::error::{Invalid, LARGEST};
 use crate::profile::{Correction, Number, Provenance, Rule};
+use crate::simulate::Interval;
 use serde_json::{Value as Json, json};
-use statrs::distribution::{ContinuousCDF, FisherSnedecor};
+use statrs::distribution::{ContinuousCDF, FisherSnedecor, StudentsT};
 
 /// A line, perhaps with a break.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +28,22 @@ pub struct Break {
     /// The slope beyond it.
     pub slope: f64,
     /// What is added once beyond it.
+    pub jump: f64,
+}
+
+/// The fewest rounds that give confidence intervals: by Student's t, two or three give very wide ones.
+const ROUNDS_MIN: usize = 4;
+
+/// Half the widths of the 95 % confidence intervals of a line's numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Uncertainty {
+    /// Of the slope up to the break.
+    pub slope: f64,
+    /// Of the slope beyond the break.
+    pub slope_beyond: f64,
+    /// Of the difference of the two slopes.
+    pub bend: f64,
+    /// Of the jump.
     pub jump: f64,
 }
 
@@ -57,6 +74,58 @@ impl Line {
             }
         }
         (number(self.slope), rules)
+    }
+
+    /// The line of the same shape, with a break at the same place, through other points.
+    fn refit(&self, points: &[(f64, f64)]) -> Line {
+        match self.broken {
+            None => Shape::STRAIGHT.fit(points, 0.0),
+            Some(Break { above, slope, jump }) => {
+                Shape { bends: slope != self.slope, jumps: jump != 0.0 }.fit(points, above)
+            }
+        }
+    }
+
+    /// The numbers of which [`Uncertainty`] has the intervals.
+    fn numbers(&self) -> [f64; 4] {
+        let broken = self.broken.unwrap_or(Break { above: 0.0, slope: self.slope, jump: 0.0 });
+        [self.slope, broken.slope, broken.slope - self.slope, broken.jump]
+    }
+
+    /// How certain the numbers of this line through points are, if its shape and the place of its break are right.
+    ///
+    /// With at least four rounds, each of them a measurement of all counts, the intervals come from the lines through single rounds.
+    /// They then include whatever disturbs a whole measurement. Otherwise they come from the distances of the points from the
+    /// line. `None` if there are too few points for that.
+    pub fn uncertainty(&self, points: &[(f64, f64)], rounds: &[Vec<(f64, f64)>]) -> Option<Uncertainty> {
+        let [slope, slope_beyond, bend, jump] = match rounds.len() {
+            ROUNDS_MIN.. => {
+                let found: Vec<[f64; 4]> = rounds.iter().map(|round| self.refit(round).numbers()).collect();
+                [0, 1, 2, 3].map(|number| {
+                    Interval::of(&found.iter().map(|found| found[number]).collect::<Vec<_>>()).half_width
+                })
+            }
+            _ => {
+                let parameters = self.broken.map_or(2.0, |Break { slope, jump, .. }| {
+                    3.0 + f64::from(u8::from(slope != self.slope)) + f64::from(u8::from(jump != 0.0))
+                });
+                let free = points.len() as f64 - parameters;
+                let t = StudentsT::new(0.0, 1.0, free).ok()?.inverse_cdf(0.975);
+                let variance = self.rmse.powi(2) * points.len() as f64 / free;
+                // The numbers are linear in the delays: this is what each delay contributes.
+                let mut squares = [0.0; 4];
+                for at in 0..points.len() {
+                    let unit = points
+                        .iter()
+                        .enumerate()
+                        .map(|(i, (count, _))| (*count, f64::from(u8::from(i == at))));
+                    let part = self.refit(&unit.collect::<Vec<_>>()).numbers();
+                    squares.iter_mut().zip(part).for_each(|(sum, part)| *sum += part * part);
+                }
+                squares.map(|sum| t * (variance * sum).sqrt())
+            }
+        };
+        Some(Uncertainty { slope, slope_beyond, bend, jump })
     }
 
     /// One line of text.
@@ -271,6 +340,43 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Of the least-squares line through (0, 1), (1, 3), (2, 2), (1, 2), by hand; and from two rounds.
+    #[test]
+    fn uncertainty_by_hand() {
+        let points = [(0.0, 1.0), (1.0, 3.0), (2.0, 2.0), (1.0, 2.0)];
+        let found = line(&points).unwrap();
+        // The variance is 1.5 / 2; the squared distances of the counts from their mean sum to 2.
+        let expected = 4.302_653 * (0.75f64 / 2.0).sqrt();
+        let uncertainty = found.uncertainty(&points, &[]).unwrap();
+        near(uncertainty.slope, expected, 1e-5);
+        near(uncertainty.jump, 0.0, 1e-12);
+        assert_eq!(found.uncertainty(&points[..2], &[]), None);
+        // Slopes 1, 2, 1, 2: t for three degrees of freedom is 3.182.
+        let rounds = [1.0, 2.0, 1.0, 2.0].map(|slope| vec![(0.0, 5.0), (1.0, 5.0 + slope)]);
+        let expected = 3.182_446 * (1.0f64 / 3.0).sqrt() / 2.0;
+        near(found.uncertainty(&points, &rounds).unwrap().slope, expected, 1e-5);
+        // Two rounds are too few.
+        assert_eq!(found.uncertainty(&points, &rounds[..2]), found.uncertainty(&points, &[]));
+        // Intervals of a broken line contain what was planted, in about 95 % of cases.
+        let planted = Break { above: 6.0, slope: 14.4, jump: 3.0 };
+        let planted = Line { intercept: 7.45, slope: 1.59, broken: Some(planted), rmse: 0.0 };
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let noise = Normal::new(0.0, 0.05).unwrap();
+        let mut outside = [0; 4];
+        for _ in 0..500 {
+            let points: Vec<(f64, f64)> =
+                (0..=10).map(|n| (n.into(), planted.at(n.into()) + noise.sample(&mut random))).collect();
+            let found = planted.refit(&points);
+            let Uncertainty { slope, slope_beyond, bend, jump } = found.uncertainty(&points, &[]).unwrap();
+            let pairs =
+                found.numbers().into_iter().zip(planted.numbers()).zip([slope, slope_beyond, bend, jump]);
+            for (at, ((found, planted), half_width)) in pairs.enumerate() {
+                outside[at] += usize::from((found - planted).abs() > half_width);
+            }
+        }
+        assert!(outside.iter().all(|outside| (10..=40).contains(outside)), "{outside:?} of 500");
     }
 
     /// Noise alone seldom looks like a break.

@@ -412,7 +412,10 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NoDeviation => {
-                f.write_str("the profile has no deviation_us, which the refined model needs")
+                f.write_str(
+                    "the profile has no deviation_us, which the refined model needs: add it to a copy of the profile \
+                     (--profile FILE), or use the simple model (--model simple)",
+                )
             }
             Reason::NoEstimate(error) => error.fmt(f),
             Reason::Unstable(error) => error.fmt(f),
@@ -735,7 +738,10 @@ mod tests {
         let reasons: Vec<String> =
             found.candidates[1..].iter().map(|candidate| candidate.reasons[0].to_string()).collect();
         assert!(reasons[0].ends_with("µs are too long"), "{reasons:?}");
-        assert_eq!(reasons[1], "the profile has no deviation_us, which the refined model needs");
+        assert!(
+            reasons[1].starts_with("the profile has no deviation_us, which the refined model needs: add it"),
+            "{reasons:?}"
+        );
         assert!(
             reasons[2].starts_with("unstable: found a utilisation of the data plane of 2.4"),
             "{reasons:?}"

@@ -97,7 +97,7 @@ pub struct Interval {
 
 impl Interval {
     /// Of the means of at least two runs.
-    fn of(means: &[f64]) -> Interval {
+    pub(crate) fn of(means: &[f64]) -> Interval {
         let count = means.len() as f64;
         let mean = means.iter().sum::<f64>() / count;
         let variance = means.iter().map(|found| (found - mean).powi(2)).sum::<f64>() / (count - 1.0);

@@ -18,6 +18,8 @@
 #[allow(unsafe_code)]
 mod search;
 
+pub(crate) use search::nodes;
+
 use crate::changes::{Changes, Concern};
 use crate::grace::{Returns, readers_pass};
 use crate::index::packed;

@@ -1046,11 +1046,12 @@ impl Table {
     }
 
     /// Returns what a lookup of a key takes beyond the first access: in a decision tree nodes, blocks of leaves and single rules;
-    /// otherwise further buckets, slots or arrays.
+    /// in a trie nodes; otherwise further buckets, slots or arrays.
     pub fn steps(&self, key: &[BigUint]) -> [usize; 3] {
         let key = self.layout.pack(key);
         match &self.finder {
             Finder::Classifier(classifier) => classifier.searcher().0.looks_at(&key),
+            Finder::Lpm(_) => [crate::lpm::nodes(self.views.get(&crate::pin()), &key), 0, 0],
             _ => [further_steps(self.views.get(&crate::pin()), &key), 0, 0],
         }
     }

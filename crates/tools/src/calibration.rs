@@ -44,6 +44,14 @@ struct Shape {
     commands: String,
     /// Among so many packets, one has no `x` or what follows it; 0 for none.
     short_every: u64,
+    /// With `selects`: packets end after a random number of the other headers.
+    varies_depth: bool,
+    /// Among so many packets, one has keys that no table has; 0 for none.
+    unknown_every: u64,
+    /// Few keys are in most packets.
+    is_skewed: bool,
+    /// Wildness of five-tuple rules: the larger, the more rules a packet may match.
+    wild: u64,
 }
 
 const SHAPE: Shape = Shape {
@@ -61,6 +69,10 @@ const SHAPE: Shape = Shape {
     frame_bytes: 60,
     commands: String::new(),
     short_every: 0,
+    varies_depth: false,
+    unknown_every: 0,
+    is_skewed: false,
+    wild: 0,
 };
 
 /// Widths of the key fields of the header `x`, in their order.
@@ -94,8 +106,20 @@ impl Shape {
         self
     }
 
-    /// Adds a table. All tables have the same keys, so that all hit.
+    /// Adds a table with the keys from the first one on, that is applied as `apply` says, in which {} is its name.
     fn table(&mut self, kind: &str, width: u32, entries: u64, actions: usize) {
+        self.table_applied(kind, width, entries, actions, "{}.apply();", false);
+    }
+
+    fn table_applied(
+        &mut self,
+        kind: &str,
+        width: u32,
+        entries: u64,
+        actions: usize,
+        apply: &str,
+        counts: bool,
+    ) {
         let name = format!("t{}", self.declared.len());
         self.with_x = true;
         let mut listed = String::new();
@@ -113,10 +137,18 @@ impl Shape {
         };
         self.with_ipv4 |= kind == "five";
         let size = entries.next_power_of_two().max(64) * 2;
+        let counters = match counts {
+            true => {
+                self.declared.push(format!("direct_counter(CounterType.packets) {name}_counter;"));
+                format!("counters = {name}_counter;")
+            }
+            false => String::new(),
+        };
         self.declared.push(format!(
-            "table {name} {{ key = {{ {key_text} }} actions = {{ {listed}NoAction; }} default_action = NoAction(); size = {size}; }}"
+            "table {name} {{ key = {{ {key_text} }} actions = {{ {listed}NoAction; }} default_action = NoAction(); size = {size}; \
+             {counters} }}"
         ));
-        self.ingress.push(format!("{name}.apply();"));
+        self.ingress.push(apply.replace("{}", &name));
         let mut random = Random::new(0x7461_0000 + entries + u64::from(width));
         let mut given = HashSet::new();
         for number in 0..entries {
@@ -142,7 +174,7 @@ impl Shape {
                     format!("{:#x}&&&{mask:#x}", value & mask)
                 }
                 "range" => format!("{value:#x}->{value:#x}"),
-                _ => five(number, &mut random),
+                _ => five(number, self.wild, &mut random),
             };
             // What several keys would share is given once; the others have entries of their own.
             let match_key = match kind {
@@ -230,7 +262,12 @@ impl Shape {
         let mut random = Random::new(0x6361_6c00 + self.keys + self.packets as u64);
         let frames = (0..self.packets)
             .map(|_| {
-                let number = random.next() % self.keys.max(1);
+                let unit = (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+                let unit = if self.is_skewed { unit.powi(4) } else { unit };
+                let mut number = (unit * self.keys as f64) as u64;
+                if self.unknown_every > 0 && random.next().is_multiple_of(self.unknown_every) {
+                    number += 1 << 21;
+                }
                 let short = self.short_every > 0 && random.next().is_multiple_of(self.short_every);
                 self.frame(number, short, &mut random)
             })
@@ -262,8 +299,9 @@ impl Shape {
             frame.extend_from_slice(&of.ports[1].to_be_bytes());
             frame.extend_from_slice(&[0, 80, 0, 0]);
         }
-        for _ in 0..self.others {
-            frame.extend_from_slice(&[1, random.next() as u8]);
+        let depth = if self.varies_depth { random.next() % (self.others as u64 + 1) } else { u64::MAX };
+        for other in 0..self.others as u64 {
+            frame.extend_from_slice(&[u8::from(other < depth), random.next() as u8]);
             frame.extend_from_slice(&random.next().to_be_bytes()[..6]);
             frame.extend_from_slice(&random.next().to_be_bytes());
         }
@@ -292,35 +330,51 @@ impl FiveTuple {
 }
 
 /// A rule for [`FiveTuple::of`] the same number: prefixes of both addresses, the protocol, ranges of ports.
-fn five(number: u64, random: &mut Random) -> String {
+fn five(number: u64, wild: u64, random: &mut Random) -> String {
     let of = FiveTuple::of(number, random);
     let prefix = |address: u32, bits: u32| {
         let mask = if bits == 0 { 0 } else { u32::MAX << (32 - bits) };
         format!("{:#x}&&&{mask:#x}", address & mask)
     };
-    let (src, dst) = ([32, 24, 16, 28][number as usize % 4], [32, 24, 32, 0][number as usize / 4 % 4]);
-    let ports =
-        if number.is_multiple_of(3) { "0->65535".to_string() } else { format!("{0}->{0}", of.ports[1]) };
-    format!("{} {} 17&&&0xff 0->65535 {ports}", prefix(of.src, src), prefix(of.dst, dst))
+    let mut pick = |list: [u32; 4]| list[(random.next() % 4) as usize];
+    let (src, dst) = match wild {
+        0 => ([32, 24, 16, 28][number as usize % 4], [32, 24, 32, 0][number as usize / 4 % 4]),
+        1 => (pick([32, 24, 24, 16]), pick([32, 32, 24, 24])),
+        2 => (pick([32, 24, 8, 0]), pick([32, 24, 16, 0])),
+        _ => (pick([24, 16, 8, 0]), pick([32, 24, 0, 0])),
+    };
+    let low = pick([0, 0, 0, 1024]);
+    let ports = match pick([0, 1, 1, 2]).min(wild as u32 + 1) {
+        0 => "0->65535".to_string(),
+        1 => format!("{0}->{0}", of.ports[1]),
+        _ => format!("{}->{}", of.ports[1] & 0xfff0, of.ports[1] | 15),
+    };
+    format!("{} {} 17&&&0xff {low}->65535 {ports}", prefix(of.src, src), prefix(of.dst, dst))
 }
 
 /// Fills a shape with a random mixture of what the other points have.
 fn mixture(s: &mut Shape, seed: u64) {
     let mut random = Random::new(0x6d69_7800 + seed);
     let mut below = |n: u64| (random.next() % n) as usize;
-    s.others = below(7);
+    s.others = below(8);
     s.selects = below(2) == 0;
+    s.varies_depth = s.selects && below(2) == 0;
     s.with_ipv4 = below(3) > 0;
     s.verifies = s.with_ipv4 && below(2) == 0;
     s.updates = s.with_ipv4 && below(2) == 0;
-    s.frame_bytes = [60, 60, 60, 128, 256, 512, 1024, 1518][below(8)];
+    s.frame_bytes = [60, 60, 60, 60, 128, 256, 512, 1024, 1518][below(9)];
     s.packets = [8192, 16_384, 65_536][below(3)];
-    s.keys = [16, 256, 1024, 4096, 16_384, 65_536][below(6)];
-    if below(3) == 0 {
+    s.keys = [16, 256, 1024, 1024, 4096, 4096, 16_384, 16_384, 65_536, 65_536, 65_536, 262_144][below(12)];
+    s.is_skewed = below(3) == 0;
+    s.unknown_every = [0, 0, 2, 8][below(4)];
+    s.wild = below(4) as u64;
+    if below(4) == 0 {
         s.short_every = [2, 4, 16][below(3)];
     }
-    for number in 0..below(6) {
+    for number in 0..[0, 1, 1, 2, 2, 3, 4, 6, 10][below(9)] {
         let (kind, width) = [
+            ("exact", 8),
+            ("exact", 16),
             ("exact", 16),
             ("exact", 32),
             ("exact", 48),
@@ -332,20 +386,36 @@ fn mixture(s: &mut Shape, seed: u64) {
             ("lpm", 128),
             ("ternary", 32),
             ("five", 0),
-        ][below(11)];
+        ][below(13)];
         let classified = matches!(kind, "ternary" | "five");
-        let entries = if classified { s.keys.min(4096) } else { s.keys };
-        s.table(kind, width, entries, [1, 1, 2, 3, 5][below(5)]);
+        let entries = if classified { s.keys.min(4096) } else { s.keys / [1, 1, 2, 8][below(4)] };
+        let entries = match width {
+            8 => entries.min(256),
+            16 => entries.min(65_536),
+            _ => entries,
+        };
+        let apply = match below(8) {
+            0 => "if ({}.apply().hit) { meta.w0 = meta.w0 + 1; } else { meta.w1 = meta.w1 ^ 0xff; }",
+            1 => "if (hdr.ethernet.src[0:0] == 1) { {}.apply(); }",
+            2 => "if (hdr.ethernet.isValid() && hdr.ethernet.dst != 0) { {}.apply(); }",
+            _ => "{}.apply();",
+        };
+        s.table_applied(kind, width, entries.max(1), [1, 1, 2, 3, 5][below(5)], apply, below(5) == 0);
         if below(4) == 0 {
             s.ingress.push(format!("if (meta.m{} > 1) {{ meta.w0 = meta.w0 + {number}; }}", below(4)));
         }
     }
     let others = s.others;
-    for _ in 0..below(6) {
+    for _ in 0..below(7) {
         let header = if others > 0 { format!("hdr.o{}", below(others as u64)) } else { "hdr.o0".to_string() };
-        let statement = match below(12) {
+        let cells = [1024, 4096, 65_536, 1_048_576][below(4)];
+        let index = match below(2) {
+            0 => format!("(bit<32>) (hdr.ethernet.src[31:0] & {})", cells - 1),
+            _ => format!("(meta.w0 & {})", cells - 1),
+        };
+        let statement = match below(14) {
             0 => format!("{header}.setInvalid();"),
-            1 => "hdr.o6.setValid(); hdr.o6.a = 1; hdr.o6.b = meta.m0; hdr.o6.c = meta.w0; hdr.o6.d = 7;"
+            1 => "hdr.o8.setValid(); hdr.o8.a = 1; hdr.o8.b = meta.m0; hdr.o8.c = meta.w0; hdr.o8.d = 7;"
                 .to_string(),
             2 => format!("{header}.d = {header}.d + 3; {header}.c = meta.w0;"),
             3 if s.with_ipv4 => "hdr.ipv4.ttl = hdr.ipv4.ttl - 1;".to_string(),
@@ -356,29 +426,47 @@ fn mixture(s: &mut Shape, seed: u64) {
                 "if ({header}.isValid() && {header}.a > 100) {{ meta.m2 = {header}.b; meta.w1 = {header}.c; }}"
             ),
             6 => format!("meta.w0 = meta.w1 + (({header}.c >> 3) ^ 0x55); meta.m3 = (bit<16>) meta.w0;"),
-            7 => "hdr.ethernet.src = hdr.ethernet.dst; hdr.ethernet.dst = 0x020000000001;".to_string(),
+            7 => "bit<48> t = hdr.ethernet.src; hdr.ethernet.src = hdr.ethernet.dst; hdr.ethernet.dst = t;"
+                .to_string(),
             8 => {
-                s.declared.push(format!("counter(4096, CounterType.packets) c{};", s.declared.len()));
-                format!("c{}.count((bit<32>) hdr.ethernet.src[11:0]);", s.declared.len() - 1)
+                s.declared.push(format!("counter({cells}, CounterType.packets) c{};", s.declared.len()));
+                format!("c{}.count({index});", s.declared.len() - 1)
             }
             9 => {
-                s.declared.push(format!("register<bit<32>>(4096) r{};", s.declared.len()));
-                let (name, index) = (s.declared.len() - 1, "(bit<32>) hdr.ethernet.src[11:0]");
+                s.declared.push(format!("register<bit<32>>({cells}) r{};", s.declared.len()));
+                let name = s.declared.len() - 1;
                 format!("r{name}.read(meta.w1, {index}); r{name}.write({index}, meta.w1 + 1);")
             }
             10 => format!(
-                "hash(meta.w0, HashAlgorithm.crc32, (bit<32>) 0, {{ hdr.ethernet.dst, {header}.c, {header}.d }}, (bit<32>) 1024);"
+                "hash(meta.w0, HashAlgorithm.crc32, (bit<32>) 0, {{ hdr.ethernet.dst, {header}.c, {header}.d }}, (bit<32>) 65536);"
             ),
+            11 => {
+                s.declared.push(format!("meter({cells}, MeterType.packets) m{};", s.declared.len()));
+                format!("m{}.execute_meter({index}, meta.m1);", s.declared.len() - 1)
+            }
+            12 => format!("random(meta.w1, (bit<32>) 0, (bit<32>) {});", cells - 1),
             _ => "hash(meta.w1, HashAlgorithm.crc16, (bit<32>) 0, { hdr.ethernet.src }, (bit<32>) 64);"
                 .to_string(),
         };
+        let statement = format!("{{ {statement} }}");
         match below(5) {
-            0 if !statement.contains(".count") && !statement.contains(".read") => s.egress.push(statement),
+            0 if !statement.contains("(bit<32>) (hdr")
+                && !statement.contains(".count(")
+                && !statement.contains("_meter(")
+                && !statement.contains(".read(") =>
+            {
+                s.egress.push(statement)
+            }
             _ => s.ingress.push(statement),
         }
     }
-    if below(6) == 0 {
-        s.ingress.push("if (hdr.ethernet.src[1:0] == 1) mark_to_drop(std);".to_string());
+    match below(10) {
+        0 => s.ingress.push("if (hdr.ethernet.src[1:0] == 1) mark_to_drop(std);".to_string()),
+        1 => {
+            s.ingress.push("if (hdr.ethernet.src[2:0] == 1) { std.mcast_grp = 1; }".to_string());
+            s.commands += "mc_mgrp_create 1\nmc_node_create 0 1 2 3\nmc_node_associate 1 0\n";
+        }
+        _ => {}
     }
 }
 
@@ -587,6 +675,98 @@ pub fn points(entries_max: u64) -> Vec<(String, Box<dyn FnOnce() -> Point>)> {
             }
         }
     }
+    for tables in [4, 8, 12] {
+        for (kind, width) in [("exact", 32), ("exact", 48), ("exact", 64), ("lpm", 32)] {
+            add(
+                format!("{tables} tables of 1500 entries, {kind} {width}"),
+                Box::new(move |s| {
+                    (s.keys, s.packets) = (1500, 65_536);
+                    (0..tables).for_each(|_| s.table(kind, width, 1500, 1));
+                }),
+            );
+        }
+    }
+    for wild in [1, 2, 3] {
+        for entries in [64, 256, 1024, 4096, 16_384] {
+            add(
+                format!("five-tuples of wildness {wild}, {entries} rules"),
+                Box::new(move |s| {
+                    (s.keys, s.packets, s.wild) = (entries, 65_536, wild);
+                    s.table("five", 0, entries, 1);
+                }),
+            );
+        }
+    }
+    for cells in [1024, 65_536, 1_048_576, 8_388_608] {
+        for (what, instance, call) in [
+            ("counter", "counter(N, CounterType.packets) c;", "c.count(I);"),
+            ("register", "register<bit<32>>(N) c;", "c.read(meta.w0, I); c.write(I, meta.w0 + 1);"),
+            ("meter", "meter(N, MeterType.packets) c;", "c.execute_meter(I, meta.m0);"),
+        ] {
+            if what == "meter" && cells > 1 << 20 {
+                continue;
+            }
+            add(
+                format!("{what} of {cells} cells"),
+                Box::new(move |s| {
+                    s.packets = 65_536;
+                    let index = format!("(bit<32>) (hdr.ethernet.src[31:0] & {})", cells - 1);
+                    s.declared.push(instance.replace('N', &cells.to_string()));
+                    s.ingress.push(call.replace('I', &index));
+                }),
+            );
+        }
+    }
+    for members in [1, 4, 64] {
+        for entries in [16, 1024, 65_536] {
+            add(
+                format!("groups of {members} members, {entries} entries"),
+                Box::new(move |s| {
+                    (s.keys, s.packets, s.with_x) = (entries, 65_536, true);
+                    s.declared.push("action go(bit<9> port) { std.egress_spec = port; }".to_string());
+                    s.declared
+                        .push("action_selector(HashAlgorithm.crc16, 32w1024, 32w16) selector;".to_string());
+                    s.declared.push(
+                        "table t0 { key = { hdr.x.k64: exact; hdr.ethernet.src: selector; } actions = { go; NoAction; } \
+                         default_action = NoAction(); size = 131072; implementation = selector; }"
+                            .to_string(),
+                    );
+                    s.ingress.push("t0.apply();".to_string());
+                    s.commands += "act_prof_create_group selector\n";
+                    for member in 0..members {
+                        let port = member % 4;
+                        let _ = writeln!(
+                            s.commands,
+                            "act_prof_create_member selector go {port}\nact_prof_add_member_to_group selector {member} 0"
+                        );
+                    }
+                    for number in 0..entries {
+                        let _ = writeln!(
+                            s.commands,
+                            "table_indirect_add_with_group t0 {:#x} => 0",
+                            key(64, number)
+                        );
+                    }
+                }),
+            );
+        }
+    }
+    for bytes in [60, 512, 1500] {
+        for copies in [1, 3] {
+            add(
+                format!("a quarter multicast to {copies}, {bytes} bytes"),
+                Box::new(move |s| {
+                    s.frame_bytes = bytes;
+                    s.ingress.push("if (hdr.ethernet.src[1:0] == 1) { std.mcast_grp = 1; }".to_string());
+                    let ports: Vec<String> = (1..=copies).map(|port: u32| port.to_string()).collect();
+                    s.commands = format!(
+                        "mc_mgrp_create 1\nmc_node_create 0 {}\nmc_node_associate 1 0\n",
+                        ports.join(" ")
+                    );
+                }),
+            );
+        }
+    }
     for packets in [64, 512, 4096, 32_768, 131_072] {
         add(
             format!("half of {packets} packets short"),
@@ -613,7 +793,7 @@ pub fn points(entries_max: u64) -> Vec<(String, Box<dyn FnOnce() -> Point>)> {
             }),
         );
     }
-    for seed in 0..80 {
+    for seed in 0..180 {
         add(format!("mixture {seed}"), Box::new(move |s| mixture(s, seed)));
     }
     add("all dropped".to_string(), Box::new(|s| s.ingress.push("mark_to_drop(std);".to_string())));

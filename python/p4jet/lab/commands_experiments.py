@@ -1,4 +1,4 @@
-"""The subcommands `compare`, `scale`, `update`, `sweep` and `workload` of `p4jet-lab`."""
+"""The subcommands `compare`, `scale`, `update`, `sweep`, `constructs` and `workload` of `p4jet-lab`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from . import compare, compare_report, gateway_workload, scale, study_reports, sweep, update
+from . import compare, compare_report, construct_costs, construct_report, gateway_workload, modelled, scale, study_reports, sweep, update
+from .constructs import FAMILIES
 from .dut import Bed, available, processors
 from .errors import LabError
 from .rules import COUNT_MAX, KINDS
@@ -22,7 +23,7 @@ from .runner import Experiment, execute
 from .store import Store, default_path
 from .tester import SIZE_MAX, SIZE_MIN, p4jet_binary
 
-Options = TypeVar("Options", compare.Options, scale.Options, update.Options, sweep.Options)
+Options = TypeVar("Options", compare.Options, scale.Options, update.Options, sweep.Options, construct_costs.Options)
 Place = TypeVar("Place")
 """What an experiment runs in: networks, or a folder."""
 
@@ -68,6 +69,18 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     swept.add_argument("--programs", type=Path, metavar="DIR", help="the folder `programs` of a checkout")
     swept.add_argument("--peer", action="append", default=[], type=_peer, metavar="NAME=COMMAND", help="another switch; see docs/lab-compare.md")
     swept.set_defaults(action=_sweep)
+
+    costs = subparsers.add_parser("constructs", help="micro-benchmarks, and a profile of each switch", description=construct_costs.__doc__)
+    _add_common(costs, quick="four counts of each family, 3 repetitions of at most 1000 frames")
+    _add_switches(costs)
+    costs.add_argument("--profile", action="append", default=[], metavar="NAME|FILE", help="a modelled device that follows this profile; repeatable; without --switches only such devices")
+    costs.add_argument("--families", type=_names(tuple(FAMILIES)), metavar="F,…", help=f"of {', '.join(FAMILIES)} (default: all)")
+    costs.add_argument("--sizes", type=_wholes(construct_costs.SIZE_MIN, 1500), metavar="B,…", help="frame sizes (default: 256,1000,1500)")
+    costs.add_argument("--packets", type=_whole(10, 10_000), default=2000, metavar="N", help="of a program in a round (default: 2000)")
+    costs.add_argument("--rate", type=_number(10, 1e5), default=10_000.0, metavar="N", help="frames per second (default: 10000)")
+    costs.add_argument("--median", action="store_true", help="medians make the profile instead of means")
+    costs.add_argument("--noise", choices=modelled.NOISES, default=modelled.NOISES[0], help="of modelled devices (default: gamma)")
+    costs.set_defaults(action=_constructs)
 
     loaded = subparsers.add_parser("workload", help="entries and packets for programs/vxlan_gateway", description=gateway_workload.__doc__)
     loaded.add_argument("direction", choices=list(gateway_workload.SIZE_MIN))
@@ -145,13 +158,17 @@ def _peer(text: str) -> tuple[str, str]:
     return name, command
 
 
-def _chosen(arguments: argparse.Namespace, function: str) -> tuple[list[str], dict[str, str], int, int]:
+def _chosen(
+    arguments: argparse.Namespace, function: str, unsupported: Callable[[str], str | None] = lambda _: None
+) -> tuple[list[str], dict[str, str], int, int]:
     """Returns the switches, those left out with the reason, and the processors of switch and tester.
+
+    `unsupported` tells why a type with the function is left out all the same.
 
     Raises :class:`LabError` if there is no p4jet, which the tester needs.
     """
     wanted = arguments.switches.split(",") if arguments.switches else None
-    found, skipped = available(wanted, function)
+    found, skipped = available(wanted, function, unsupported)
     p4jet_binary()
     for name, why in skipped.items():
         print(f"left out: {name}: {why}", file=sys.stderr)
@@ -195,7 +212,7 @@ def _run(
     quick: Callable[[Options], Options],
     bed: Callable[[Options, Path], AbstractContextManager[Place]],
     experiment: Callable[[Options, Place], Experiment],
-    report: Callable[[Store, int, Options], tuple[Path, Path]],
+    report: Callable[[Store, int, Options], tuple[Path, ...]],
 ) -> int:
     """Executes an experiment, writes its report and returns the exit status: 1 if a run failed.
 
@@ -227,7 +244,7 @@ def _run(
 
 def _progress(line: str) -> None:
     """Prints a line, except about points that are left out by design."""
-    if not line.endswith((sweep.OFF_AXIS, scale.NO_RULES)):
+    if not line.endswith((sweep.OFF_AXIS, scale.NO_RULES, construct_costs.NO_PROGRAM, construct_costs.OTHER_KIND)):
         print(line, flush=True)
 
 
@@ -301,6 +318,27 @@ def _sweep(arguments: argparse.Namespace) -> int:
         bed=lambda _, folder: nullcontext(folder),
         experiment=sweep.experiment,
         report=lambda store, session, options: study_reports.sweep(store, session, options, arguments.out),
+    )
+
+
+def _constructs(arguments: argparse.Namespace) -> int:
+    p4jet_binary()
+    switches: list[str] = []
+    skipped: dict[str, str] = {}
+    switch_cpu = tester_cpu = 0
+    if arguments.switches or not arguments.profile:
+        switches, skipped, switch_cpu, tester_cpu = _chosen(arguments, "p4", construct_costs.unsupported)
+    options = construct_costs.Options(
+        switches, [modelled.ModelledDevice.load(profile) for profile in arguments.profile], packets=arguments.packets, rate=arguments.rate,
+        median=arguments.median, noise=arguments.noise, switch_cpu=switch_cpu, tester_cpu=tester_cpu, **_given(arguments, "families", "sizes"),
+    )  # fmt: skip
+    return _run(
+        arguments,
+        options,
+        quick=construct_costs.Options.quick,
+        bed=lambda options, folder: Bed(folder, switch_cpu=options.switch_cpu, tester_cpu=options.tester_cpu, links=2, first_port=0),
+        experiment=construct_costs.experiment,
+        report=lambda store, session, options: construct_report.write(store, session, options, skipped, arguments.out),
     )
 
 

@@ -54,6 +54,16 @@ class Benchmark:
     in_port: int
     out_port: int
 
+    @property
+    def series(self) -> str:
+        """What `p4jet profile fit` calls the family; the fields of each header are a family of their own."""
+        return self.name.rpartition("-")[0]
+
+    @property
+    def grows(self) -> int:
+        """The bytes by which the frame is longer when it returns."""
+        return DUMMY_BYTES * (self.x[ADD] - self.x[REMOVE])
+
 
 _TYPES = """#include <core.p4>
 #include <v1model.p4>
@@ -323,8 +333,12 @@ def write(folder: Path, *, size: int | None = None) -> list[Path]:
             program = folder / f"{benchmark.name}.p4"
             program.write_text(benchmark.program)
             program.with_suffix(".cmd").write_text(benchmark.commands)
-            length = len(benchmark.frame)
-            pcap = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 16, 1) + struct.pack("<IIII", 0, 0, length, length)
-            program.with_suffix(".pcap").write_bytes(pcap + benchmark.frame)
+            program.with_suffix(".pcap").write_bytes(capture(benchmark.frame))
             programs.append(program)
     return programs
+
+
+def capture(frame: bytes) -> bytes:
+    """Returns a pcap file with one frame."""
+    pcap = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 16, 1)
+    return pcap + struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame

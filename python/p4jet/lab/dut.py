@@ -32,10 +32,12 @@ def title(name: str) -> str:
     return CABLE_TITLE if name == CABLE else types()[name].title
 
 
-def available(wanted: list[str] | None, function: str) -> tuple[list[str], dict[str, str]]:
+def available(
+    wanted: list[str] | None, function: str, unsupported: Callable[[str], str | None] = lambda _: None
+) -> tuple[list[str], dict[str, str]]:
     """Returns the switch types that can run here and have `function`, and why the others are left out.
 
-    `wanted` chooses by name; ``None`` is all. Raises :class:`LabError` for an unknown name, or if none is left.
+    `unsupported` tells why a type with the function is left out all the same. `wanted` chooses by name; ``None`` is all. Raises :class:`LabError` for an unknown name, or if none is left.
     """
     known = types()
     for name in wanted or []:
@@ -45,9 +47,9 @@ def available(wanted: list[str] | None, function: str) -> tuple[list[str], dict[
     found: list[str] = []
     for name in dict.fromkeys(wanted or known):
         if function not in known[name].functions:
-            why: str | None = f"this type does not support {function}"
+            why: str | None = "it runs no P4 programs" if function == "p4" else f"this type does not support {function}"
         else:
-            why = known[name].missing()
+            why = unsupported(name) or known[name].missing()
         if why:
             skipped[name] = why
         else:

@@ -50,7 +50,11 @@ impl Features {
             false => self.add_at("line of a table", lines, keys, &KEYS_INLINE, f64::ln),
         }
         let is_tree = structure.starts_with("tree");
-        let names = if is_tree { ["tree node", "tree block", "tree rule"] } else { ["further step"; 3] };
+        let names = match structure {
+            _ if is_tree => ["tree node", "tree block", "tree rule"],
+            _ if structure.starts_with("trie") => ["trie node"; 3],
+            _ => ["further step"; 3],
+        };
         for (name, steps) in names.iter().zip(steps) {
             self.add(name, steps);
             if is_tree {
@@ -58,6 +62,11 @@ impl Features {
             }
         }
         self.add(if is_tree { "varying tree" } else { "varying steps" }, varies);
+    }
+
+    /// Adds accesses to one of these many cells, evenly spread.
+    pub fn add_cells(&mut self, name: &str, times: f64, cells: f64) {
+        self.add_at(name, times, cells, &CELLS, f64::ln);
     }
 
     /// Adds a share of a received and sent frame.
@@ -69,7 +78,9 @@ impl Features {
 /// Numbers of keys between which the cost of memory is interpolated.
 const KEYS: [f64; 6] = [1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0];
 /// The same for tables that are looked up without a cut, which are small.
-const KEYS_INLINE: [f64; 3] = [16.0, 1024.0, 4096.0];
+const KEYS_INLINE: [f64; 4] = [16.0, 1024.0, 4096.0, 16_384.0];
+/// Numbers of cells of registers, counters and meters between which the cost of an access is interpolated.
+const CELLS: [f64; 4] = [1024.0, 65_536.0, 1_048_576.0, 8_388_608.0];
 /// Sizes of frames in bytes between which the cost of receiving and sending is interpolated.
 const FRAMES: [f64; 10] = [60.0, 128.0, 256.0, 384.0, 512.0, 640.0, 768.0, 1024.0, 1280.0, 1518.0];
 /// Numbers of packets in a loop between which the share of mispredictions is interpolated.

@@ -1,7 +1,7 @@
 //! The model of one machine.
 
 use super::fit::{self, Sample};
-use super::{Features, Work};
+use super::{Features, PathWork, Work};
 use std::collections::BTreeMap;
 
 /// What p4jet's work costs on a machine.
@@ -75,6 +75,25 @@ impl Model {
         fit::sum(&self.ns, features)
     }
 
+    /// The range in which nine of ten measurements lie for a prediction. Errors are relative to measured times.
+    pub fn interval(&self, ns: f64) -> [f64; 2] {
+        let most = self.errors[2];
+        [ns / (1.0 + most), ns / (1.0 - most.min(0.9))]
+    }
+
+    /// The cost of each part of a path, by name.
+    pub fn parts(&self, path: &PathWork) -> Vec<(String, f64)> {
+        let mut parts: Vec<(String, f64)> = Vec::new();
+        for part in &path.parts {
+            let ns = self.cost(&part.features);
+            match parts.iter_mut().find(|(name, _)| *name == part.name) {
+                Some((_, sum)) => *sum += ns,
+                None => parts.push((part.name.clone(), ns)),
+            }
+        }
+        parts
+    }
+
     /// Predicts the time of a packet.
     pub fn predict(&self, work: &Work) -> Prediction {
         let shares = work.shares();
@@ -85,12 +104,11 @@ impl Model {
         for (path, share) in work.paths.iter().zip(&shares) {
             let of_path = self.cost(&path.features());
             let mut of_parts = 0.0;
-            for part in &path.parts {
-                let ns = self.cost(&part.features);
+            for (part, ns) in self.parts(path) {
                 of_parts += ns;
-                match parts.iter_mut().find(|(name, _)| *name == part.name) {
+                match parts.iter_mut().find(|(name, _)| *name == part) {
                     Some((_, sum)) => *sum += share * ns,
-                    None => parts.push((part.name.clone(), share * ns)),
+                    None => parts.push((part, share * ns)),
                 }
             }
             long += share * (of_path - of_parts);
@@ -110,10 +128,7 @@ impl Model {
             times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / times.len().max(1) as f64;
         let features = work.features();
         let unknown = features.0.keys().filter(|name| !self.ns.contains_key(*name)).cloned().collect();
-        let most = self.errors[2];
-        // The error is relative to the measured time.
-        let interval = [ns / (1.0 + most), ns / (1.0 - most.min(0.9))];
-        Prediction { ns, interval, parts, paths, deviation_ns: variance.sqrt(), unknown }
+        Prediction { ns, interval: self.interval(ns), parts, paths, deviation_ns: variance.sqrt(), unknown }
     }
 
     /// Bytes that a table of this structure takes with this many entries, if the model knows the structure.
@@ -220,7 +235,7 @@ impl Model {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Part, PathWork};
+    use super::super::Part;
     use super::*;
 
     fn model() -> Model {

@@ -101,6 +101,24 @@ impl Trie {
         }
     }
 
+    /// Returns the number of nodes on the way of a key.
+    unsafe fn nodes<const LIMBS: usize>(self, key: [u64; LIMBS]) -> usize {
+        // SAFETY: as in `find`.
+        unsafe {
+            let shape = self.shape();
+            let key = shape.turn(key);
+            let mut entry = (*self.root(&key, shape)).load(Ordering::Acquire);
+            let (mut at, mut nodes) = (64 * LIMBS - shape.root as usize, 0);
+            while is_node(entry) {
+                at -= LEVEL_BITS as usize;
+                nodes += 1;
+                entry =
+                    (*self.step(entry, (key[at / 64 % LIMBS] >> (at % 64)) as u8).0).load(Ordering::Acquire);
+            }
+            nodes
+        }
+    }
+
     /// True if a change may concern this key.
     #[inline(always)]
     unsafe fn is_concerned<const LIMBS: usize>(self, key: [u64; LIMBS], concern: [u64; 2]) -> bool {
@@ -281,6 +299,21 @@ mod counting {
     pub fn available() -> bool {
         use std::arch::is_x86_feature_detected as has;
         has!("popcnt") && has!("lzcnt") && has!("bmi1") && has!("bmi2")
+    }
+}
+
+/// Returns the number of nodes on the way of a key in the trie of a view.
+pub(crate) fn nodes(view: &View, key: &[u64]) -> usize {
+    let trie = Trie(view.base.cast());
+    let limbs = |i: usize| key.get(i).copied().unwrap_or(0);
+    // SAFETY: the view is borrowed, and it is that of a trie with keys of this many limbs.
+    unsafe {
+        match key.len() {
+            1 => trie.nodes::<1>([limbs(0)]),
+            2 => trie.nodes::<2>([limbs(0), limbs(1)]),
+            3 => trie.nodes::<3>([limbs(0), limbs(1), limbs(2)]),
+            _ => trie.nodes::<4>([limbs(0), limbs(1), limbs(2), limbs(3)]),
+        }
     }
 }
 

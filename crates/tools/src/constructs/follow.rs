@@ -6,7 +6,7 @@ use num_bigint::BigUint;
 use num_traits::{ToPrimitive, Zero};
 use p4jet_dataplane::{Matched, Trace, TraceEvent};
 use p4jet_ir::{
-    Algorithm, FieldId, FieldKind, Function, HeaderId, InstanceId, InstanceKind, Loc, MatchKind, Op,
+    Algorithm, FieldId, FieldKind, Function, Hash, HeaderId, InstanceId, InstanceKind, Loc, MatchKind, Op,
     PipelineHalf, Program, TableId,
 };
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -273,7 +273,12 @@ impl<'a> Follower<'a> {
             self.counts.checksums += 1;
             self.counts.checksum_bytes += bytes;
         } else {
-            self.counts.add_call(name, instance.map(|instance| instance.name.as_str()), bytes);
+            // Whether p4jet passes the data whole or in pieces is no matter of the program.
+            let whole = match function {
+                Some(Function::Hash(hash)) => Function::Hash(Hash { pieces: false, ..hash }).to_string(),
+                _ => name.to_string(),
+            };
+            self.counts.add_call(&whole, instance.map(|instance| instance.name.as_str()), bytes);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The paths are those of the packets that [`derive::derive`] finds. Each packet, with its entries, runs through the
 //! interpreter, on the pipeline IR after all passes, from which machine code is made; its trace is counted. So what a pass
-//! removed does not count, and no validity, index or length is guessed. docs/predict-constructs.md has the rules.
+//! removed does not count, and no validity, index or length is guessed. docs/predict.md has the rules.
 
 mod count;
 mod follow;

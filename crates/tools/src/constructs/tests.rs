@@ -130,6 +130,10 @@ fn checksums_write_without_modifying() {
     let c = only(&program("", hash, "", "")).counts;
     assert_eq!((c.modified, c.checksums, c.externs.len()), (1, 0, 1));
     assert_eq!((c.externs[0].function.as_str(), c.externs[0].calls, c.externs[0].bytes), ("crc32", 1, 3));
+    // Of headers that may be absent, of which the data come in pieces.
+    let pieces = "hash(h.a.z, HashAlgorithm.crc32, 16w0, { h.a, h.none }, 16w9);";
+    let c = only(&program("", pieces, "", "")).counts;
+    assert_eq!((c.externs[0].function.as_str(), c.externs[0].calls, c.externs[0].bytes), ("crc32", 1, 4));
     let register = "register<bit<48>>(4) r;";
     let twice =
         "r.write(0, 1); r.write(1, 2); bit<48> v; r.read(v, 1); m.m = (bit<32>) v; h.a.z = (bit<16>) m.m;";

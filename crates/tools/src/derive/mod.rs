@@ -34,6 +34,7 @@ use trail::{Base, Edge, Event, SHORT, THERE, Trail, Unsolved};
 use walk::{Map, Next, Walker};
 use work::Work;
 
+pub use report::{Run, RunSet, Way};
 pub(crate) use trail::Graph;
 
 /// The limits of the search.
@@ -88,7 +89,7 @@ const ENTRIES_MAX: u32 = 1 << 14;
 
 /// Creates a switch with the user's entries. Without these, tables have less room than the program requests: each set of entries has
 /// a switch of its own, and together they would reserve gigabytes of address space.
-pub(crate) fn switch(program: &Program, options: &Options) -> Result<Arc<Switch>, Error> {
+pub fn switch(program: &Program, options: &Options) -> Result<Arc<Switch>, Error> {
     let mut program = program.clone();
     if options.commands.is_none() {
         for table in &mut program.tables {
@@ -135,7 +136,7 @@ pub(crate) fn paths(program: &Program, options: &Options) -> Result<(Vec<Path>, 
 }
 
 /// Returns the packets that [`derive`] finds with the entries that they need, and true if there may be more paths.
-pub(crate) fn runs(program: &Program, options: &Options) -> Result<(Vec<report::RunSet>, bool), Error> {
+pub fn runs(program: &Program, options: &Options) -> Result<(Vec<report::RunSet>, bool), Error> {
     let base = switch(program, options)?;
     let (search, _) = Search::run(program, &base, options)?;
     let more = search.paths_more || search.stopped;

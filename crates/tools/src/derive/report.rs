@@ -70,7 +70,7 @@ pub struct Decision {
 }
 
 /// Packets that share entries, in the order in which they run.
-pub(crate) struct RunSet {
+pub struct RunSet {
     /// The runtime commands for the entries.
     pub commands: String,
     /// The packets.
@@ -78,7 +78,7 @@ pub(crate) struct RunSet {
 }
 
 /// A packet.
-pub(crate) struct Run {
+pub struct Run {
     /// Its ingress port.
     pub port: u32,
     /// Its bytes.
@@ -88,7 +88,7 @@ pub(crate) struct Run {
 }
 
 /// The path of a packet, up to its first copy.
-pub(crate) struct Way {
+pub struct Way {
     /// The parsers' states.
     pub states: Vec<String>,
     /// The outcomes of its decisions.

@@ -38,6 +38,8 @@ class SwitchType:
     """Of the function ``rules``: the kinds of :mod:`p4jet.lab.rules` that :meth:`set_rules` takes."""
     mtu: ClassVar[int] = 1500
     """The MTU of its interfaces in measurements."""
+    architecture: ClassVar[str] = "v1model"
+    """Of the function ``p4``: that of the programs."""
     is_router: ClassVar[bool] = False
     """Whether `forward` takes only frames to the MAC address of the port, and replaces both addresses."""
     emulates_links: ClassVar[bool] = False

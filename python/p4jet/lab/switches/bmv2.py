@@ -124,6 +124,7 @@ class Bmv2Psa(Bmv2):
     title = "bmv2 psa_switch"
     order = 12
     functions = frozenset({"mac-mirror", "p4"})
+    architecture = "psa"
     program = "psa_switch"
     client = "psa_switch_CLI"
     compiler = "p4c-bm2-psa"
