@@ -1,4 +1,4 @@
-"""The subcommands `compare`, `scale`, `update`, `sweep` and `workload` of `p4jet-lab`."""
+"""The subcommands `compare`, `scale`, `update`, `sweep`, `queue` and `workload` of `p4jet-lab`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from . import compare, compare_report, gateway_workload, scale, study_reports, sweep, update
+from . import compare, compare_report, gateway_workload, queue_node, queueing, scale, study_reports, sweep, update
 from .dut import Bed, available, processors
 from .errors import LabError
 from .rules import COUNT_MAX, KINDS
@@ -22,7 +22,7 @@ from .runner import Experiment, execute
 from .store import Store, default_path
 from .tester import SIZE_MAX, SIZE_MIN, p4jet_binary
 
-Options = TypeVar("Options", compare.Options, scale.Options, update.Options, sweep.Options)
+Options = TypeVar("Options", compare.Options, scale.Options, update.Options, sweep.Options, queueing.Options)
 Place = TypeVar("Place")
 """What an experiment runs in: networks, or a folder."""
 
@@ -69,6 +69,17 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     swept.add_argument("--peer", action="append", default=[], type=_peer, metavar="NAME=COMMAND", help="another switch; see docs/lab-compare.md")
     swept.set_defaults(action=_sweep)
 
+    queued = subparsers.add_parser("queue", help="a switch with a controller, against models of queues", description=queueing.__doc__)
+    _add_common(queued, quick="below two minutes: one share, two loads, 2 repetitions of at most 8 s")
+    queued.add_argument("--loads", type=_numbers(0.01, 0.95), metavar="L,…", help="of the controller (default: 0.3,0.6,0.8,0.9)")
+    queued.add_argument("--shares", type=_numbers(0.01, 1), metavar="P,…", help="of new flows (default: 0.2,1)")
+    queued.add_argument("--laws", type=_names(queue_node.LAWS), metavar="LAW,…", help=f"of {', '.join(queue_node.LAWS)} (default: both)")
+    queued.add_argument("--service-us", type=_number(200, 100_000), default=2000.0, metavar="US", help="of the controller (default: 2000)")
+    queued.add_argument("--seconds", type=_number(0.2, 600), default=20.0, metavar="S", help="of a run at a load of 0.9 (default: 20)")
+    queued.add_argument("--switch-cpu", type=_whole(0, 1023), metavar="N", help="processor of the switch (default: the first)")
+    queued.add_argument("--tester-cpu", type=_whole(0, 1023), metavar="N", help="of source and controller (default: the second)")
+    queued.set_defaults(action=_queue)
+
     loaded = subparsers.add_parser("workload", help="entries and packets for programs/vxlan_gateway", description=gateway_workload.__doc__)
     loaded.add_argument("direction", choices=list(gateway_workload.SIZE_MIN))
     loaded.add_argument("entries", type=_whole(1, gateway_workload.ENTRIES_MAX), help="virtual addresses, and routes")
@@ -114,6 +125,15 @@ def _number(low: float, high: float) -> Callable[[str], float]:
         return found
 
     return number
+
+
+def _numbers(low: float, high: float) -> Callable[[str], list[float]]:
+    one = _number(low, high)
+
+    def numbers(text: str) -> list[float]:
+        return list(dict.fromkeys(one(part) for part in text.split(",")))
+
+    return numbers
 
 
 def _wholes(low: int, high: int) -> Callable[[str], list[int]]:
@@ -301,6 +321,24 @@ def _sweep(arguments: argparse.Namespace) -> int:
         bed=lambda _, folder: nullcontext(folder),
         experiment=sweep.experiment,
         report=lambda store, session, options: study_reports.sweep(store, session, options, arguments.out),
+    )
+
+
+def _queue(arguments: argparse.Namespace) -> int:
+    queueing.require()
+    switch_cpu, tester_cpu = processors(arguments.switch_cpu, arguments.tester_cpu)
+    options = queueing.Options(
+        service_us=arguments.service_us, seconds=arguments.seconds, switch_cpu=switch_cpu, tester_cpu=tester_cpu,
+        **_given(arguments, "loads", "shares", "laws"),
+    )  # fmt: skip
+    options.check()
+    return _run(
+        arguments,
+        options,
+        quick=queueing.Options.quick,
+        bed=queueing.Network,
+        experiment=queueing.experiment,
+        report=lambda store, session, options: queueing.write(store, session, options, arguments.out),
     )
 
 
