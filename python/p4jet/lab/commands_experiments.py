@@ -1,4 +1,4 @@
-"""The subcommands `compare`, `scale`, `update`, `sweep`, `queue` and `workload` of `p4jet-lab`."""
+"""The subcommands `compare`, `scale`, `update`, `sweep`, `queue`, `thesis` and `workload` of `p4jet-lab`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from . import compare, compare_report, gateway_workload, queue_node, queueing, scale, study_reports, sweep, update
+from . import compare, compare_report, gateway_workload, performance_report, queue_node, queueing, scale, study_reports, sweep, update
 from .dut import Bed, available, processors
 from .errors import LabError
 from .rules import COUNT_MAX, KINDS
@@ -79,6 +79,16 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     queued.add_argument("--switch-cpu", type=_whole(0, 1023), metavar="N", help="processor of the switch (default: the first)")
     queued.add_argument("--tester-cpu", type=_whole(0, 1023), metavar="N", help="of source and controller (default: the second)")
     queued.set_defaults(action=_queue)
+
+    repeated = subparsers.add_parser("thesis", help="tables of the thesis about prediction and placement", description=performance_report.__doc__)
+    repeated.add_argument("--out", type=Path, default=Path("lab-thesis"), metavar="DIR", help="of the report (default: %(default)s)")
+    repeated.add_argument("--quick", action="store_true", help="few simulated packets and small clouds, below a minute")
+    repeated.add_argument("--sections", type=_names(performance_report.SECTIONS), metavar="S,…", help=f"of {', '.join(performance_report.SECTIONS)}")
+    repeated.add_argument("--packets", type=_whole(100, 100_000_000), metavar="N", help="of each simulated run (default: 1300000)")
+    repeated.add_argument("--runs", type=_whole(2, 100), metavar="N", help="simulated runs of a case (default: 5)")
+    repeated.add_argument("--racks", type=_wholes(1, 1000), metavar="N,…", help="clouds of experiment 5 (default: 4,10,20,30)")
+    repeated.add_argument("--programs", type=Path, metavar="DIR", help="the folder `programs` of a checkout")
+    repeated.set_defaults(action=_thesis)
 
     loaded = subparsers.add_parser("workload", help="entries and packets for programs/vxlan_gateway", description=gateway_workload.__doc__)
     loaded.add_argument("direction", choices=list(gateway_workload.SIZE_MIN))
@@ -340,6 +350,17 @@ def _queue(arguments: argparse.Namespace) -> int:
         experiment=queueing.experiment,
         report=lambda store, session, options: queueing.write(store, session, options, arguments.out),
     )
+
+
+def _thesis(arguments: argparse.Namespace) -> int:
+    options = performance_report.QUICK if arguments.quick else performance_report.Options()
+    options = replace(options, **_given(arguments, "packets", "runs", "programs"))
+    if arguments.racks:
+        options = replace(options, racks=tuple(arguments.racks))
+    sections = arguments.sections or performance_report.SECTIONS
+    for path in performance_report.write(arguments.out, options, sections, progress=lambda line: print(line, flush=True)):
+        print(f"wrote {path}")
+    return 0
 
 
 def _workload(arguments: argparse.Namespace) -> int:

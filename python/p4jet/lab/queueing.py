@@ -247,9 +247,10 @@ class Point:
     measured: list[float]
     """The mean sojourn time of each repetition."""
     replayed: list[float]
-    simple: float
-    refined: float
-    simulated: float
+    simple: float | None
+    """``None``: unstable."""
+    refined: float | None
+    simulated: float | None
     simulated_half: float
     """Half of the 95 % confidence interval."""
 
@@ -257,9 +258,15 @@ class Point:
     def mean(self) -> float:
         return stats.mean(self.measured)
 
-    def error(self, predicted: float) -> float:
+    @property
+    def predictions(self) -> dict[str, float]:
+        """Returns the predictions that there are, by their names in the report."""
+        all_of_them = {"simple": self.simple, "refined": self.refined, "simulated": self.simulated, "replay": stats.mean(self.replayed)}
+        return {name: value for name, value in all_of_them.items() if value is not None}
+
+    def error(self, name: str) -> float | None:
         """Returns by how much a prediction exceeds the measurement, relative to that."""
-        return predicted / self.mean - 1
+        return self.predictions[name] / self.mean - 1 if name in self.predictions else None
 
 
 def points(rows: Sequence[Row], options: Options) -> list[Point]:
@@ -283,17 +290,16 @@ def points(rows: Sequence[Row], options: Options) -> list[Point]:
         common = ["--service-us", f"{a_pass:.6g}", "--deviation-us", f"{pass_deviation:.6g}", "--controller-us", f"{service:.6g}"]
         common += ["--controller-deviation-us", f"{deviation:.6g}", "--new-flows", f"{share:g}", "--rate-mpps", f"{rate / 1e6:.9g}", "--json"]
         (model,) = predicted(["model", *common])["rows"]
-        simulation = predicted(["simulate", *common, "--law", law])
-        (simulated,) = [row["simulated"] for row in simulation]
-        for name in ("simple", "refined"):
-            if model[name] is None:
-                raise LabError(f"law {law}, share {share:g}, load {load:g}: the {name} model is unstable at a load of {rate * share * service / 1e6:.2f}")
+        simple, refined = (model[name] and float(model[name]["us"]) for name in ("simple", "refined"))
+        simulated, half = None, 0.0
+        if refined is not None:
+            (row,) = predicted(["simulate", *common, "--law", law])
+            simulated, half = row["simulated"]["us"], row["simulated"]["half_width_us"]
         found.append(
             Point(
-                law, share, load, rate, rate * share * service / 1e6, values("sojourn"), values("replay"), model["simple"]["us"],
-                model["refined"]["us"], simulated["us"], simulated["half_width_us"],
+                law, share, load, rate, rate * share * service / 1e6, values("sojourn"), values("replay"), simple, refined, simulated, half
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -334,11 +340,14 @@ def write(store: Store, session: int, options: Options, out: Path) -> tuple[Path
     )
     cells: list[list[object]] = []
     for point in found:
+        shown = {name: f"{value:.0f}" for name, value in point.predictions.items()}
+        if "simulated" in shown:
+            shown["simulated"] += f" ± {point.simulated_half:.0f}"
+        errors = [point.error(name) for name in ("refined", "simulated", "replay")]
         cells.append([
-            point.law, f"{point.share:g}", f"{point.load:g}", f"{point.controller_load:.3f}", f"{point.rate:.0f}", f"{point.simple:.0f}",
-            f"{point.refined:.0f}", f"{point.simulated:.0f} ± {point.simulated_half:.0f}", _with_interval(point.measured),
-            f"{100 * point.error(point.refined):+.1f} %", f"{100 * point.error(point.simulated):+.1f} %",
-            f"{100 * point.error(stats.mean(point.replayed)):+.1f} %",
+            point.law, f"{point.share:g}", f"{point.load:g}", f"{point.controller_load:.3f}", f"{point.rate:.0f}",
+            *(shown.get(name, "unstable") for name in ("simple", "refined", "simulated")), _with_interval(point.measured),
+            *("" if error is None else f"{100 * error:+.1f} %" for error in errors),
         ])  # fmt: skip
     headers = ["service", "new flows", "load", "load with overhead", "packets/s", "simple", "refined", "simulated", "measured"]
     report.table([*headers, "error of refined", "error of simulated", "error of replay"], cells)
@@ -349,8 +358,9 @@ def write(store: Store, session: int, options: Options, out: Path) -> tuple[Path
             if point.law == law:
                 name = f"{point.share:g} new flows"
                 series.setdefault(f"measured, {name}", {})[point.load] = point.measured
-                series.setdefault(f"refined, {name}", {})[point.load] = [point.refined]
-                series.setdefault(f"simulated, {name}", {})[point.load] = [point.simulated]
+                for kind in ("refined", "simulated"):
+                    if kind in point.predictions:
+                        series.setdefault(f"{kind}, {name}", {})[point.load] = [point.predictions[kind]]
         path = plots.lines(
             out / "plots" / f"sojourn-{law}.svg", series, x_label="load of the controller", y_label="mean sojourn time (µs)", log_y=True
         )
@@ -387,16 +397,14 @@ def write(store: Store, session: int, options: Options, out: Path) -> tuple[Path
 def summary(found: Sequence[Point]) -> str:
     """Returns the errors of all points in a sentence for each prediction."""
     lines = []
-    for name, of in (
-        ("simple", lambda point: point.simple), ("refined", lambda point: point.refined), ("simulated", lambda point: point.simulated),
-        ("replay", lambda point: stats.mean(point.replayed)),
-    ):  # fmt: skip
-        errors = [100 * point.error(of(point)) for point in found]
-        inside = sum(_covers(point.measured, of(point)) for point in found)
-        lines.append(
-            f"* {name}: mean absolute error {stats.mean([abs(error) for error in errors]):.1f} %, from {min(errors):+.1f} to {max(errors):+.1f} %; "
-            f"{inside} of {len(found)} predictions are within the measurement's 95 % interval"
-        )
+    for name in ("simple", "refined", "simulated", "replay"):
+        errors = [100 * error for point in found if (error := point.error(name)) is not None]
+        if errors:
+            inside = sum(_covers(point.measured, point.predictions[name]) for point in found if name in point.predictions)
+            lines.append(
+                f"* {name}: mean absolute error {stats.mean([abs(error) for error in errors]):.1f} %, from {min(errors):+.1f} to {max(errors):+.1f} %; "
+                f"{inside} of {len(errors)} predictions are within the measurement's 95 % interval"
+            )
     return "\n".join(lines)
 
 
