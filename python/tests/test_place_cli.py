@@ -59,7 +59,7 @@ def test_the_profile_of_the_page_is_one(tmp_path: Path) -> None:
 
 def test_the_page_has_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     text = PAGE.read_text()
-    for command in ("generate", "plan", "embed", "check", "experiments"):
+    for command in ("generate", "plan", "embed", "check", "experiments", "loop"):
         with pytest.raises(SystemExit):
             main([command, "--help"])
         for option in re.findall(r"^  +(--[a-z-]+)", capsys.readouterr().out, re.MULTILINE):

@@ -1,4 +1,4 @@
-"""The subcommands `compare`, `scale`, `update`, `sweep`, `constructs` and `workload` of `p4jet-lab`."""
+"""The subcommands `compare`, `scale`, `update`, `sweep`, `constructs`, `queue`, `thesis` and `workload` of `p4jet-lab`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from . import compare, compare_report, construct_costs, construct_report, gateway_workload, modelled, scale, study_reports, sweep, update
+from . import compare, compare_report, construct_costs, construct_report, gateway_workload, modelled, performance_report, queue_node, queueing
+from . import scale, study_reports, sweep, update
 from .constructs import FAMILIES
 from .dut import Bed, available, processors
 from .errors import LabError
@@ -23,7 +24,7 @@ from .runner import Experiment, execute
 from .store import Store, default_path
 from .tester import SIZE_MAX, SIZE_MIN, p4jet_binary
 
-Options = TypeVar("Options", compare.Options, scale.Options, update.Options, sweep.Options, construct_costs.Options)
+Options = TypeVar("Options", compare.Options, scale.Options, update.Options, sweep.Options, construct_costs.Options, queueing.Options)
 Place = TypeVar("Place")
 """What an experiment runs in: networks, or a folder."""
 
@@ -82,6 +83,27 @@ def register(subparsers: argparse._SubParsersAction[Any]) -> None:
     costs.add_argument("--noise", choices=modelled.NOISES, default=modelled.NOISES[0], help="of modelled devices (default: gamma)")
     costs.set_defaults(action=_constructs)
 
+    queued = subparsers.add_parser("queue", help="a switch with a controller, against models of queues", description=queueing.__doc__)
+    _add_common(queued, quick="below two minutes: one share, two loads, 2 repetitions of at most 8 s")
+    queued.add_argument("--loads", type=_numbers(0.01, 0.95), metavar="L,…", help="of the controller (default: 0.3,0.6,0.8,0.9)")
+    queued.add_argument("--shares", type=_numbers(0.01, 1), metavar="P,…", help="of new flows (default: 0.2,1)")
+    queued.add_argument("--laws", type=_names(queue_node.LAWS), metavar="LAW,…", help=f"of {', '.join(queue_node.LAWS)} (default: both)")
+    queued.add_argument("--service-us", type=_number(200, 100_000), default=2000.0, metavar="US", help="of the controller (default: 2000)")
+    queued.add_argument("--seconds", type=_number(0.2, 600), default=20.0, metavar="S", help="of a run at a load of 0.9 (default: 20)")
+    queued.add_argument("--switch-cpu", type=_whole(0, 1023), metavar="N", help="processor of the switch (default: the first)")
+    queued.add_argument("--tester-cpu", type=_whole(0, 1023), metavar="N", help="of source and controller (default: the second)")
+    queued.set_defaults(action=_queue)
+
+    repeated = subparsers.add_parser("thesis", help="tables of the thesis about prediction and placement", description=performance_report.__doc__)
+    repeated.add_argument("--out", type=Path, default=Path("lab-thesis"), metavar="DIR", help="of the report (default: %(default)s)")
+    repeated.add_argument("--quick", action="store_true", help="few simulated packets and small clouds, below a minute")
+    repeated.add_argument("--sections", type=_names(performance_report.SECTIONS), metavar="S,…", help=f"of {', '.join(performance_report.SECTIONS)}")
+    repeated.add_argument("--packets", type=_whole(100, 100_000_000), metavar="N", help="of each simulated run (default: 1300000)")
+    repeated.add_argument("--runs", type=_whole(2, 100), metavar="N", help="simulated runs of a case (default: 5)")
+    repeated.add_argument("--racks", type=_wholes(1, 1000), metavar="N,…", help="clouds of experiment 5 (default: 4,10,20,30)")
+    repeated.add_argument("--programs", type=Path, metavar="DIR", help="the folder `programs` of a checkout")
+    repeated.set_defaults(action=_thesis)
+
     loaded = subparsers.add_parser("workload", help="entries and packets for programs/vxlan_gateway", description=gateway_workload.__doc__)
     loaded.add_argument("direction", choices=list(gateway_workload.SIZE_MIN))
     loaded.add_argument("entries", type=_whole(1, gateway_workload.ENTRIES_MAX), help="virtual addresses, and routes")
@@ -127,6 +149,15 @@ def _number(low: float, high: float) -> Callable[[str], float]:
         return found
 
     return number
+
+
+def _numbers(low: float, high: float) -> Callable[[str], list[float]]:
+    one = _number(low, high)
+
+    def numbers(text: str) -> list[float]:
+        return list(dict.fromkeys(one(part) for part in text.split(",")))
+
+    return numbers
 
 
 def _wholes(low: int, high: int) -> Callable[[str], list[int]]:
@@ -340,6 +371,35 @@ def _constructs(arguments: argparse.Namespace) -> int:
         experiment=construct_costs.experiment,
         report=lambda store, session, options: construct_report.write(store, session, options, skipped, arguments.out),
     )
+
+
+def _queue(arguments: argparse.Namespace) -> int:
+    queueing.require()
+    switch_cpu, tester_cpu = processors(arguments.switch_cpu, arguments.tester_cpu)
+    options = queueing.Options(
+        service_us=arguments.service_us, seconds=arguments.seconds, switch_cpu=switch_cpu, tester_cpu=tester_cpu,
+        **_given(arguments, "loads", "shares", "laws"),
+    )  # fmt: skip
+    options.check()
+    return _run(
+        arguments,
+        options,
+        quick=queueing.Options.quick,
+        bed=queueing.Network,
+        experiment=queueing.experiment,
+        report=lambda store, session, options: queueing.write(store, session, options, arguments.out),
+    )
+
+
+def _thesis(arguments: argparse.Namespace) -> int:
+    options = performance_report.QUICK if arguments.quick else performance_report.Options()
+    options = replace(options, **_given(arguments, "packets", "runs", "programs"))
+    if arguments.racks:
+        options = replace(options, racks=tuple(arguments.racks))
+    sections = arguments.sections or performance_report.SECTIONS
+    for path in performance_report.write(arguments.out, options, sections, progress=lambda line: print(line, flush=True)):
+        print(f"wrote {path}")
+    return 0
 
 
 def _workload(arguments: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..lab.errors import LabError, describe
 from . import check as checking
-from . import experiments, files, generate, sfc, vnf
+from . import experiments, files, generate, loop, sfc, vnf
 from .agnostic import by_labels, embed_by_trials
 from .errors import PlaceError
 from .exact import Answer, embed
@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("--budget", type=_positive, help="MaxCost of Eq. 5.15, in $")
     command.set_defaults(action=_check)
     experiments.register(commands)
+    loop.register(commands)
     args = parser.parse_args(argv)
     try:
         status: int = args.action(args)

@@ -77,6 +77,19 @@ class Options:
 QUICK = Options(racks=(2,), chains_per_rack=90, program_racks=(2,), program_chains=2, instances=(7, 196), step=40)
 
 
+DELAYS = {
+    "L2Fwd": (3, 0, 0.50, 0, 0), "L3Fwd": (5, 0, 1.11, 0.17, 0), "FW": (4, 0, 0.22, 0.34, 0), "Tunneling": (4, 0, 0.22, 0.34, 0),
+    "VDecap": (16, -1.08, 7.59, 1.07, 0), "LB": (4, 90, 40.22, 0.84, 0.2), "NAT": (6, 0, 1.22, 0.34, 0),
+}  # fmt: skip
+"""Of each function ω, then Δ in µs on CPU, NPU, FPGA and ASIC (§8.1 of the summary)."""
+CHAINS = {
+    ("FW", "NAT", "L3Fwd"): (45.9, 10.00, 4.39, 2),
+    ("LB", "L3Fwd"): (135.9, 48.78, 4.55, 2.2),
+    ("FW", "LB", "L3Fwd"): (135.9, 49.0, 4.89, 2.2),
+}
+"""Delays in µs of chains on one CPU, NPU, FPGA or ASIC (§8.1 of the summary)."""
+
+
 def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the subcommand."""
     command = commands.add_parser("experiments", help="repeat the experiments of the thesis")
@@ -124,10 +137,20 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
 def repeat(out: Path, options: Options, wanted: Sequence[str], *, progress: Progress) -> tuple[Path, Path]:
     """Runs experiments and writes the report; returns the paths of report.md and report.html."""
     begin = time.perf_counter()
+    return write(out, perform(out, options, wanted, progress=progress), time.perf_counter() - begin)
+
+
+def perform(out: Path, options: Options, wanted: Sequence[str], *, progress: Progress) -> list[Part]:
+    """Runs experiments; their figures go to `out`/plots."""
     parts = []
     for name in wanted:
         progress(f"{name} …")
         parts.append(EXPERIMENTS[name](out / "plots", options, progress))
+    return parts
+
+
+def write(out: Path, parts: Sequence[Part], seconds: float) -> tuple[Path, Path]:
+    """Writes the report of experiments that took `seconds`; returns the paths of report.md and report.html."""
     report = Report("Placement: the experiments of the thesis")
     report.text(
         "H. Harkous, Performance Modelling, Optimisation and Applications for P4 packet processors in clouds, TU München 2022, chapter 5. "
@@ -136,7 +159,7 @@ def repeat(out: Path, options: Options, wanted: Sequence[str], *, progress: Prog
     )
     report.text(
         f"Times are processor times on this machine ({os.cpu_count()} processors, {_processor()}, Python {platform.python_version()}), powers and "
-        f"delays are modelled. The experiments took {time.perf_counter() - begin:.0f} s."
+        f"delays are modelled. The experiments took {seconds:.0f} s."
     )
     report.heading("Summary")
     rows = [row for part in parts for row in part.rows]
@@ -174,23 +197,14 @@ def _delays(folder: Path, options: Options, progress: Progress) -> Part:
     part = Part("Delays of functions and chains (Eq. 5.1)")
     functions = load_functions("thesis", entries=0)
     types = make_cloud(load_inputs("vnf")).types
-    known = {
-        "L2Fwd": (3, 0, 0.50, 0, 0), "L3Fwd": (5, 0, 1.11, 0.17, 0), "FW": (4, 0, 0.22, 0.34, 0), "Tunneling": (4, 0, 0.22, 0.34, 0),
-        "VDecap": (16, -1.08, 7.59, 1.07, 0), "LB": (4, 90, 40.22, 0.84, 0.2), "NAT": (6, 0, 1.22, 0.34, 0),
-    }  # fmt: skip
     cells, equal = [], 0
     for name, function in functions.items():
         ours = [float(function.size), *(types[kind].function_us(function) for kind in ("cpu", "npu", "fpga", "asic"))]
-        equal += sum(abs(one - other) < 0.005 for one, other in zip(ours, known[name]))
-        cells.append([name, *(f"{value:.4g}" for value in ours), ", ".join(f"{value:g}" for value in known[name])])
+        equal += sum(abs(one - other) < 0.005 for one, other in zip(ours, DELAYS[name]))
+        cells.append([name, *(f"{value:.4g}" for value in ours), ", ".join(f"{value:g}" for value in DELAYS[name])])
     part.tables.append(("Δ in µs and ω", ["function", "ω", "CPU", "NPU", "FPGA", "ASIC", "summary, §8.1"], cells))
-    chains = {
-        ("FW", "NAT", "L3Fwd"): (45.9, 10.00, 4.39, 2),
-        ("LB", "L3Fwd"): (135.9, 48.78, 4.55, 2.2),
-        ("FW", "LB", "L3Fwd"): (135.9, 49.0, 4.89, 2.2),
-    }
     cells, same = [], 0
-    for names, values in chains.items():
+    for names, values in CHAINS.items():
         found = [single_device_us(types[kind], [functions[name] for name in names]) for kind in ("cpu", "npu", "fpga", "asic")]
         same += sum(abs(one - other) < 0.005 for one, other in zip(found, values))
         cells.append([" → ".join(names), *(f"{value:.2f}" for value in found), ", ".join(f"{value:g}" for value in values)])
