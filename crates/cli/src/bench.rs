@@ -182,8 +182,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let mut measured = switch.measured_worker(args.cores)?;
             let mut stages = stages::measure(worker, &mut measured, source, pool, args.seconds)?;
             // Without a profile of this machine there is nothing to compare with.
-            if let Some(model) = predict_own::of_this_machine().ok().and_then(|profile| predict_own::model(&profile)) {
-                let work = |is_measured| work::of_stages(&switch, &Seen::default(), is_measured, &frames, port, None);
+            if let Some(model) =
+                predict_own::of_this_machine().ok().and_then(|profile| predict_own::model(&profile))
+            {
+                let work = |is_measured| {
+                    work::of_stages(&switch, &Seen::default(), is_measured, &frames, port, None)
+                };
                 stages.predict(&model?, &work(false)?, &work(true)?);
             }
             Some((stages, measure::digest(&mut measured, source, pool)?))

@@ -135,6 +135,17 @@ pub fn compile_from(args: &ProgramArgs, files: Files) -> Result<Compiled, Failur
 
 /// Compiles a text that is not in a file.
 pub fn compile_text(name: &str, text: &str) -> Result<Compiled, Failure> {
+    typed_text(name, text)?.lower("auto")
+}
+
+/// Like [`compile_text`], for a generated program, whose warnings tell nobody anything.
+pub fn compile_quietly(name: &str, text: &str) -> Result<Compiled, Failure> {
+    let mut typed = typed_text(name, text)?;
+    typed.warnings.clear();
+    typed.lower("auto")
+}
+
+fn typed_text(name: &str, text: &str) -> Result<Typed, Failure> {
     let options = p4jet_syntax::Options {
         include_dirs: Vec::new(),
         defines: p4jet_compile::defines(&[]),
@@ -143,7 +154,7 @@ pub fn compile_text(name: &str, text: &str) -> Result<Compiled, Failure> {
     };
     let start = Instant::now();
     let parsed = p4jet_syntax::parse_text(name, text, &options);
-    analyse(parsed, start, stem(Path::new(name)), &Levels::default(), Format::Text)?.lower("auto")
+    analyse(parsed, start, stem(Path::new(name)), &Levels::default(), Format::Text)
 }
 
 /// The program's name for reports.

@@ -4,15 +4,11 @@ use crate::compile;
 use crate::failure::Failure;
 use crate::output::say;
 use crate::profile;
-use crate::work::{self, Calibration, Measured};
+use crate::work::{self, Calibration};
 use p4jet_dataplane::EngineKind;
 use p4jet_predict::own::Model;
 use p4jet_tools::cases;
 use serde_json::json;
-
-/// Runs of each case, and their seconds.
-const RUNS: usize = 4;
-const RUN_SECONDS: f64 = 0.05;
 
 /// The errors that the model is meant to have at most: the mean, and that of 95 % of the cases.
 pub const GOALS: [f64; 2] = [0.08, 0.2];
@@ -104,18 +100,14 @@ fn case(
     case: &cases::Case,
     calibration: &mut Calibration,
 ) -> Result<Outcome, Failure> {
-    let compiled = compile::compile_text(&case.file, &case.program)?;
+    let compiled = compile::compile_quietly(&case.file, &case.program)?;
     let switch = compiled.switch(compiled.for_engine(EngineKind::Jit), p4jet_jit::Options::default(), 1)?;
     profile::load(&switch, &name, &case.commands)?;
     let seen = work::seen(&switch, &case.frames, case.port)?;
     let prediction = model.predict(&work::work(&switch, &seen, &case.frames, case.port, None)?);
     let largest = prediction.parts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).cloned().unwrap_or_default();
     let largest = format!("{} {:.0} %", largest.0, 100.0 * largest.1 / prediction.ns);
-    let mut measured = Measured::new(&switch, &seen, &case.frames, case.port)?;
-    for _ in 0..RUNS {
-        measured.warm_up(calibration)?;
-        measured.run(calibration, RUN_SECONDS)?;
-    }
-    let measured = measured.ratio() * model.calibration_ns;
+    let ratio = work::measure(&switch, &seen, &case.frames, case.port, calibration)?;
+    let measured = ratio * model.calibration_ns;
     Ok(Outcome { name, predicted: prediction.ns, interval: prediction.interval, measured, largest })
 }

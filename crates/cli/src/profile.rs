@@ -5,13 +5,13 @@ use crate::failure::Failure;
 use crate::lanes::{self, Lane};
 use crate::output::say;
 use crate::profile_fit;
-use crate::work::{self, Calibration, Measured};
+use crate::work::{self, Calibration};
 use p4jet_control::Control;
 use p4jet_dataplane::{EngineKind, Switch};
 use p4jet_ir::{Program, TableId};
 use p4jet_predict::construct::Construct;
 use p4jet_predict::lines;
-use p4jet_predict::own::{Model, Sample, Work};
+use p4jet_predict::own::{Features, Model, Sample};
 use p4jet_predict::profile::{Architecture, Economy, Kind, Limits, Number, Profile, Provenance};
 use p4jet_text::Commands as _;
 use p4jet_tools::calibration;
@@ -61,19 +61,15 @@ pub fn default_path() -> Option<PathBuf> {
 /// A generated program and what is known about it.
 struct Point {
     name: String,
-    work: Work,
+    features: Features,
     /// Nodes and statements.
     size: usize,
     compile_ms: f64,
     /// Of its only table: structure, entries, bytes.
     table: Option<(String, usize, usize)>,
-    measured: Measured,
+    /// The time of a packet in times of the calibration.
+    ratio: f64,
 }
-
-/// Runs of a program, and their times in seconds. A program is measured again after all others, so that noise that lasts does not
-/// decide.
-const RUNS: usize = 4;
-const RUN_SECONDS: f64 = 0.05;
 
 /// Nodes and statements of a program: the measure of its compilation time.
 pub fn size_of(program: &Program) -> usize {
@@ -96,8 +92,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .iter()
         .map(|point| Sample {
             name: point.name.clone(),
-            features: point.work.features(),
-            ns: point.measured.ratio() * calibration_ns,
+            features: point.features.clone(),
+            ns: point.ratio * calibration_ns,
             is_mixture: point.name.starts_with("mixture"),
         })
         .collect();
@@ -150,16 +146,8 @@ fn points(args: &Args, calibration: &mut Calibration) -> Result<Vec<Point>, Fail
     let (count, start) = (chosen.len(), Instant::now());
     let mut points: Vec<Point> = Vec::with_capacity(count);
     for (name, make) in chosen {
-        let point = point(name, make, calibration)?;
-        points.push(point);
-        progress(points.len(), count * RUNS, start);
-    }
-    for run in 1..RUNS {
-        for (number, point) in points.iter_mut().rev().enumerate() {
-            point.measured.warm_up(calibration)?;
-            point.measured.run(calibration, RUN_SECONDS)?;
-            progress(count * run + number + 1, count * RUNS, start);
-        }
+        points.push(point(name, make, calibration)?);
+        progress(points.len(), count, start);
     }
     Ok(points)
 }
@@ -183,24 +171,16 @@ fn point(
 ) -> Result<Point, Failure> {
     let point = make();
     let start = Instant::now();
-    let compiled = compile::compile_text(&format!("{name}.p4"), &point.program)?;
+    let compiled = compile::compile_quietly(&format!("{name}.p4"), &point.program)?;
     let switch = compiled.switch(compiled.for_engine(EngineKind::Jit), p4jet_jit::Options::default(), 1)?;
     switch.code().map_err(|error| Failure::Input(format!("{name}: {}", error.message)))?;
     let compile_ms = start.elapsed().as_secs_f64() * 1e3;
     load(&switch, &name, &point.commands)?;
     let seen = work::seen(&switch, &point.frames, 0)?;
     let work = work::work(&switch, &seen, &point.frames, 0, None)?;
-    let mut measured = Measured::new(&switch, &seen, &point.frames, 0)?;
-    measured.warm_up(calibration)?;
-    measured.run(calibration, RUN_SECONDS)?;
-    Ok(Point {
-        work,
-        size: size_of(switch.program()),
-        compile_ms,
-        table: only_table(&switch),
-        measured,
-        name,
-    })
+    let ratio = work::measure(&switch, &seen, &point.frames, 0, calibration)?;
+    let (size, table) = (size_of(switch.program()), only_table(&switch));
+    Ok(Point { features: work.features(), size, compile_ms, table, ratio, name })
 }
 
 /// Loads runtime commands.
@@ -226,7 +206,7 @@ fn two_workers() -> Result<Option<f64>, Failure> {
         return Ok(None);
     };
     let point = make();
-    let compiled = compile::compile_text(&format!("{name}.p4"), &point.program)?;
+    let compiled = compile::compile_quietly(&format!("{name}.p4"), &point.program)?;
     let switch = compiled.switch(compiled.for_engine(EngineKind::Jit), p4jet_jit::Options::default(), 2)?;
     load(&switch, &name, &point.commands)?;
     let lane = |index| Lane::new(&switch, EngineKind::Jit, &point.frames, 0, index, 2);

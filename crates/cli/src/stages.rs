@@ -196,7 +196,9 @@ impl Stages {
         let whole = predicted(self.whole_predicted);
         say!("{:width$}  {:>8}{whole}  {:8.2}", "undivided pipeline", "", self.whole_ns)?;
         if is_predicted {
-            say!("The prediction for \"receive\" includes sending; for the code between stages there is none.")?;
+            say!(
+                "The prediction for \"receive\" includes sending; for the code between stages there is none."
+            )?;
         }
         Ok(())
     }

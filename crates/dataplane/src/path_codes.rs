@@ -12,7 +12,7 @@ use std::collections::HashMap;
 const PASSES_MAX: usize = 64;
 
 /// Maximum number of packets whose keys are examined.
-const EXAMINED_MAX: usize = 1024;
+const EXAMINED_MAX: usize = 512;
 
 /// The keys that packets look up in a table.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +55,8 @@ impl Switch {
         is_measured: bool,
         packets: impl Iterator<Item = (u32, &'f [u8])>,
     ) -> Result<PathCodes, String> {
-        let machine = Machine::new(self.program())?;
+        let mut machine = Machine::new(self.program())?;
+        machine.find_fast();
         let mut env = self.state().env(0);
         env.keep_dry();
         let now_us = self.now_us();

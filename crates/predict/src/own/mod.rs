@@ -45,9 +45,11 @@ impl Features {
         let suffix = if waits { ", batch waits" } else { "" };
         self.add(&format!("lookup, {structure}{suffix}"), 1.0);
         let lines = lines(structure);
+        // An array of 2^24 elements: nearly every key has a page of its own.
+        let memory = if structure.starts_with("lpm32") { "page of a table" } else { "line of a table" };
         match waits {
-            true => self.add_at("line of a table, batch waits", lines, keys, &KEYS, f64::ln),
-            false => self.add_at("line of a table", lines, keys, &KEYS_INLINE, f64::ln),
+            true => self.add_at(&format!("{memory}, batch waits"), lines, keys, &KEYS, f64::ln),
+            false => self.add_at(memory, lines, keys, &KEYS_INLINE, f64::ln),
         }
         let is_tree = structure.starts_with("tree");
         let names = match structure {
@@ -95,7 +97,6 @@ fn lines(structure: &str) -> f64 {
     match structure {
         _ if structure.starts_with("tree") => 0.0,
         _ if structure.starts_with("direct") => 0.25,
-        _ if structure.starts_with("lpm32") => 1.5,
         _ if structure.starts_with("trie") => 3.0,
         "hash of 128 bits" => 2.0,
         _ => 1.0,
@@ -159,6 +160,7 @@ impl Work {
         let mut all = self.frames.clone();
         all.add("packet", 1.0);
         all.add_at("line of many", self.lines, self.loop_bytes as f64, &LOOP_BYTES, f64::ln);
+        all.add_at("packet of many", 1.0, self.loop_bytes as f64, &LOOP_BYTES, f64::ln);
         all
     }
 
