@@ -11,7 +11,7 @@ from p4jet.lab import queueing
 from p4jet.lab.cli import main
 from p4jet.lab.dut import processors
 from p4jet.lab.errors import LabError
-from p4jet.lab.queueing import Network, Options, Point, experiment, points, replay, summary, write
+from p4jet.lab.queueing import Network, Options, Point, batches, experiment, points, replay, summary, write
 from p4jet.lab.runner import execute
 from p4jet.lab.store import Metric, Store
 
@@ -53,6 +53,10 @@ def test_wrong_numbers_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> No
     assert "`1.5`: expected a number from 0.01 to 0.95" in capsys.readouterr().err
 
 
+def test_batches_are_parts_of_a_run() -> None:
+    assert batches([1, 3, 10, 20, 0, 0, 5, 5, 7, 8, 9]) == [14 / 3, 10, 2.5, 6, 8.5]
+
+
 @needs_p4jet
 def test_predictions_use_the_measured_parameters() -> None:
     # An exponential service of 2 ms at a load of 0.5, all packets new, and a switch without delay: 4 ms (M/M/1).
@@ -61,13 +65,14 @@ def test_predictions_use_the_measured_parameters() -> None:
         "values": {"load": 0.5, "share": 1.0, "law": "exponential"}, "status": "ok", "repetition": 1,
         "metrics": {name: Metric(value, "µs", "measured") for name, value in metrics.items()},
     }  # fmt: skip
-    (point,) = points([row], Options())  # type: ignore[list-item]
+    times = {("exponential", 1.0, 0.5): [[4000.0, 4200.0, 4400.0, 4600.0, 4800.0]]}
+    (point,) = points([row], times, Options())  # type: ignore[list-item]
     assert point.simple == pytest.approx(4000, rel=1e-3) and point.refined == pytest.approx(4000, rel=1e-3)
     assert point.simulated is not None and abs(point.simulated - 4000) < 2 * point.simulated_half + 20
     assert point.error("refined") == pytest.approx(4000 / 4400 - 1, rel=1e-2)
     # With twice the service time, the load is 1: nothing is predicted but the replay.
     row["metrics"]["service"] = Metric(4000.0, "µs", "measured")  # type: ignore[index]
-    (point,) = points([row], Options())  # type: ignore[list-item]
+    (point,) = points([row], times, Options())  # type: ignore[list-item]
     assert point.predictions == {"replay": 4000.0} and point.error("simple") is None
 
 

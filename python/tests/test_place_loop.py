@@ -77,7 +77,7 @@ def test_a_plan_is_brought_up_and_compared(tmp_path: Path) -> None:
     one.workload.chains = [chain for chain in one.workload.chains if chain.name == "chain2"]
     del one.plan.chains["chain1"]
     switch_cpu, tester_cpu = processors(None, None)
-    options = Options(repetitions=1, seconds=0.05, switch_cpu=switch_cpu, tester_cpu=tester_cpu, programs=PROGRAMS)
+    options = Options(repetitions=1, seconds=0.1, switch_cpu=switch_cpu, tester_cpu=tester_cpu, programs=PROGRAMS)
     with Store(tmp_path / "store.sqlite") as store:
         (markdown, page), results = close(tmp_path / "out", options, one, store, progress=lambda _: None)
         sessions = store.sessions()

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +38,9 @@ PRIORITY_SOURCE, PRIORITY_SWITCH, PRIORITY_CONTROLLER = 20, 15, 10
 """Real-time priorities. The controller has the lowest, because it waits actively."""
 WARM_UP = 0.1
 """The share of a run at its begin whose packets do not count: the queue is empty at first."""
+BATCHES = 5
+"""Parts of each run whose means give the confidence interval. They last long beside the time in which a queue forgets its length, which
+is some 400 services at a load of 0.9, so that they are almost independent."""
 DRAIN_SECONDS_MAX = 20.0
 RATE_MAX = 5000.0
 """Packets per second that the source sends without being late for most."""
@@ -245,8 +248,9 @@ class Point:
     controller_load: float
     """With the service times that the controller had."""
     measured: list[float]
-    """The mean sojourn time of each repetition."""
+    """The mean sojourn times of the batches of all repetitions."""
     replayed: list[float]
+    """The mean of each repetition."""
     simple: float | None
     """``None``: unstable."""
     refined: float | None
@@ -269,8 +273,16 @@ class Point:
         return self.predictions[name] / self.mean - 1 if name in self.predictions else None
 
 
-def points(rows: Sequence[Row], options: Options) -> list[Point]:
-    """Computes the predictions for every point that was measured."""
+def batches(times: Sequence[float]) -> list[float]:
+    """Returns the means of :data:`BATCHES` successive parts of the sojourn times of a run."""
+    return [float(part.mean()) for part in np.array_split(np.asarray(times), BATCHES)]
+
+
+def points(rows: Sequence[Row], times: Mapping[tuple[str, float, float], Sequence[Sequence[float]]], options: Options) -> list[Point]:
+    """Computes the predictions for every point that was measured.
+
+    `times` has the sojourn times of each run of a point: law, share of new flows, load.
+    """
     groups: dict[tuple[str, float, float], list[Row]] = {}
     for row in rows:
         if row["status"] == "ok":
@@ -297,10 +309,11 @@ def points(rows: Sequence[Row], options: Options) -> list[Point]:
             simulated, half = row["simulated"]["us"], row["simulated"]["half_width_us"]
         found.append(
             Point(
-                law, share, load, rate, rate * share * service / 1e6, values("sojourn"), values("replay"), simple, refined, simulated, half
+                law, share, load, rate, rate * share * service / 1e6,
+                [mean for run in times[law, share, load] for mean in batches(run)], values("replay"), simple, refined, simulated, half
             )
         )
-    return found
+    return sorted(found, key=lambda point: (options.laws.index(point.law), point.share, point.load))
 
 
 def predicted(arguments: Sequence[str]) -> Any:
@@ -319,7 +332,10 @@ def write(store: Store, session: int, options: Options, out: Path) -> tuple[Path
     """Writes the report; returns the paths of report.md and report.html."""
     about = store.session(session)
     rows = store.rows(session=session)
-    found = points(rows, options)
+    times: dict[tuple[str, float, float], list[Sequence[float]]] = {}
+    for at, _, samples in store.samples(session, "times"):
+        times.setdefault((str(at["law"]), float(str(at["share"])), float(str(at["load"]))), []).append(samples.values)
+    found = points(rows, times, options)
     good = [row for row in rows if row["status"] == "ok"]
 
     def all_values(name: str) -> list[float]:
@@ -329,7 +345,7 @@ def write(store: Store, session: int, options: Options, out: Path) -> tuple[Path
     report.text(
         f"Poisson arrivals; the controller's service takes {options.service_us:g} µs on average. {options.repetitions} repetitions, of "
         f"{options.seconds_at(min(options.loads)):g} s at the lowest and {options.seconds_at(max(options.loads)):g} s at the highest load, in "
-        "alternation. ± is half of the 95 % confidence interval (Student's t over repetitions). Times are means in µs from the source's interface to "
+        f"alternation. ± is half of the 95 % confidence interval (Student's t over {BATCHES} batches of each run). Times are means in µs from the source's interface to "
         "the sink's, of all packets, measured by the kernel's time stamps. The models get the service times of controller and switch that were "
         "measured in the same runs, never a sojourn time."
     )
