@@ -73,8 +73,8 @@ def test_delays_have_the_moments_of_the_profile() -> None:
 @needs_p4jet
 def test_a_modelled_device_needs_a_single_path(tmp_path: Path) -> None:
     (tmp_path / "none.cmd").write_text("")
-    program = ROOT / "programs/nf_catalogue/nat/nat.p4"
-    with pytest.raises(LabError, match="packets leave it on 2 paths; a modelled device needs one"):
+    program = ROOT / "programs/nf_catalogue/l3fwd_firewall/l3fwd_firewall.p4"
+    with pytest.raises(LabError, match="packets leave it on paths with 2 different delays; a modelled device needs one"):
         expected([ModelledDevice.load("npu")], program, tmp_path / "none.cmd", 1500)
     with pytest.raises(LabError, match="cannot read this file"):
         ModelledDevice.load("no-such-device")
