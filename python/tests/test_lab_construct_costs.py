@@ -73,63 +73,50 @@ def test_delays_have_the_moments_of_the_profile() -> None:
 @needs_p4jet
 def test_a_modelled_device_needs_a_single_path(tmp_path: Path) -> None:
     (tmp_path / "none.cmd").write_text("")
-    program = ROOT / "programs/nf_catalogue/nat/nat.p4"
-    with pytest.raises(LabError, match="packets leave it on 2 paths; a modelled device needs one"):
+    program = ROOT / "programs/nf_catalogue/l3fwd_firewall/l3fwd_firewall.p4"
+    with pytest.raises(LabError, match="packets leave it on paths with 2 different delays; a modelled device needs one"):
         expected([ModelledDevice.load("npu")], program, tmp_path / "none.cmd", 1500)
     with pytest.raises(LabError, match="cannot read this file"):
         ModelledDevice.load("no-such-device")
 
 
-@pytest.fixture(scope="module")
-def modelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of the three devices, which are measured in two rounds."""
-    folder = tmp_path_factory.mktemp("modelled")
+def rules(profile: dict) -> "dict[tuple[str, int, str], float]":
+    return {(rule["construct"], rule["above"], key): rule[key]["value"] for rule in profile["rules"] for key in ("each_us", "once_us") if key in rule}
+
+
+@needs_p4jet
+def test_modelled_devices_yield_their_own_profiles(tmp_path: Path) -> None:
     profiles = [word for name in DEVICES for word in ("--profile", name)]
     words = ["constructs", *profiles, "--repetitions", "2", "--packets", "1500", "--sizes", "1500"]
-    assert main([*words, "--out", str(folder), "--store", str(folder / "s.db")]) == 0
-    return folder
-
-
-@needs_p4jet
-@pytest.mark.parametrize("name", DEVICES)
-def test_a_modelled_device_yields_its_own_profile(name: str, modelled: Path) -> None:
-    own, found = (predict(["--show", "--profile", profile])[0] for profile in (name, str(modelled / f"modelled-{name}.toml")))
-    assert found["kind"] == own["kind"]
-    assert found["base_us"]["1500"]["value"] == pytest.approx(own["base_us"]["1500"]["value"], abs=0.4)
-    assert found["deviation_us"]["value"] == pytest.approx(own["deviation_us"]["value"], rel=0.06)
-    for construct in CONSTRUCTS:
-        cost = found["cost_us"][construct]
-        assert cost["value"] == pytest.approx(own["cost_us"][construct]["value"], abs=0.06), construct
-        assert cost["provenance"] == "fitted" and "(95 %)" in cost["note"]
-
-    def rules(profile: dict) -> dict:
-        return {(rule["construct"], rule["above"], key): rule[key]["value"] for rule in profile["rules"] for key in ("each_us", "once_us") if key in rule}
-
-    assert rules(found) == pytest.approx(rules(own), abs=0.1)
-    if name == "agilio-cx":
-        assert set(rules(found)) == {("add", 6, "each_us"), ("remove", 7, "once_us")}
-    report = (modelled / "report.md").read_text()
-    section = report.partition(f"## modelled {name} (modelled)")[2].partition("\n## ")[0]
-    assert "within 0.4 µs of those of the profile that the device follows" in section and "**not" not in section, section
-    # A program that is not among the micro-benchmarks: T4.1.
-    counts = "--counts=1,2,0,0,0,0"
-    both = predict([counts, "--profile", name, "--profile", str(modelled / f"modelled-{name}.toml")])
-    assert both[0]["us"] == pytest.approx(both[1]["us"], abs=0.4)
-
-
-@needs_p4jet
-def test_nothing_of_a_modelled_device_counts_as_measured(modelled: Path) -> None:
-    with Store(modelled / "s.db") as store:
+    assert main([*words, "--out", str(tmp_path), "--store", str(tmp_path / "s.db")]) == 0
+    report = (tmp_path / "report.md").read_text()
+    for name in DEVICES:
+        fitted = str(tmp_path / f"modelled-{name}.toml")
+        own, found = predict(["--show", "--profile", name, "--profile", fitted])
+        assert found["kind"] == own["kind"]
+        assert found["base_us"]["1500"]["value"] == pytest.approx(own["base_us"]["1500"]["value"], abs=0.4)
+        assert found["deviation_us"]["value"] == pytest.approx(own["deviation_us"]["value"], rel=0.06)
+        for construct in CONSTRUCTS:
+            cost = found["cost_us"][construct]
+            assert cost["value"] == pytest.approx(own["cost_us"][construct]["value"], abs=0.04), construct
+            assert cost["provenance"] == "fitted" and "(95 %)" in cost["note"]
+        assert rules(found) == pytest.approx(rules(own), abs=0.1)
+        section = report.partition(f"## modelled {name} (modelled)")[2].partition("\n## ")[0]
+        assert "within 0.4 µs of those of the profile that the device follows" in section and "**not" not in section, section
+        # A program that is not among the micro-benchmarks: T4.1.
+        both = predict(["--counts=1,2,0,0,0,0", "--profile", name, "--profile", fitted])
+        assert both[0]["us"] == pytest.approx(both[1]["us"], abs=0.4)
+    assert set(rules(predict(["--show", "--profile", str(tmp_path / "modelled-agilio-cx.toml")])[0])) == {("add", 6, "each_us"), ("remove", 7, "once_us")}
+    # Nothing of this counts as measured.
+    with Store(tmp_path / "s.db") as store:
         (about,) = store.sessions("constructs")
         rows = store.rows(session=about["session"])
-        qualities = {metric.quality for row in rows for metric in row["metrics"].values()}
         names = store.sample_names(about["session"])
+        qualities = {metric.quality for row in rows for metric in row["metrics"].values()}
         qualities |= {samples.quality for name in names for _, _, samples in store.samples(about["session"], name)}
-    assert len(names) == len(points(Options(sizes=[1500])))
-    assert qualities == {"modelled"}
-    report = (modelled / "report.md").read_text()
-    assert "Nothing of them is measured" in report and "Measured**: latencies of real switches" not in report
-    assert (modelled / "modelled-agilio-cx.csv").read_text().startswith("family,count,frame_bytes,round,delay_us\n")
+    assert qualities == {"modelled"} and len(names) == len(points(Options(sizes=[1500])))
+    assert "Nothing of them is measured" in report and "**Measured**" not in report
+    assert (tmp_path / "modelled-agilio-cx.csv").read_text().startswith("family,count,frame_bytes,round,delay_us\n")
 
 
 @needs_namespaces

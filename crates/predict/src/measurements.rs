@@ -239,6 +239,11 @@ fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse::<f64>().unwrap_or(value) + 0.0
 }
 
+/// The note of a number with this confidence interval.
+fn note(half_width: f64) -> String {
+    format!("± {} µs (95 %)", format!("{half_width:.1e}").parse::<f64>().unwrap_or(half_width))
+}
+
 /// Fits a line to each family and makes a profile of all.
 pub fn fit(measurements: &Measurements, options: &Options) -> Result<Fitted, Invalid> {
     let median = options.median;
@@ -279,7 +284,7 @@ pub fn fit(measurements: &Measurements, options: &Options) -> Result<Fitted, Inv
     let measured = |value: f64, half_width: Option<f64>| Number {
         value: rounded(value),
         provenance: Provenance::Measured,
-        note: half_width.map(|half_width| format!("± {} µs (95 %)", rounded(half_width))),
+        note: half_width.map(note),
     };
     let profile = Profile {
         name: options.name.clone(),
@@ -362,9 +367,7 @@ fn line(
 
 /// The cost of a construct, and the rules that go with it.
 fn cost(fit: &Fit, construct: Construct, rules: &mut Vec<crate::profile::Rule>) -> Number {
-    let half_width = |of: fn(&Uncertainty) -> f64| {
-        fit.uncertainty.map(|found| format!("± {} µs (95 %)", rounded(of(&found))))
-    };
+    let half_width = |of: fn(&Uncertainty) -> f64| fit.uncertainty.map(|found| note(of(&found)));
     let (mut cost, found) = fit.line.rules(construct);
     rules.extend(found.into_iter().map(|mut rule| {
         let (number, note) = match &mut rule.correction {
