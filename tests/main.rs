@@ -27,6 +27,7 @@ mod notices;
 mod p4runtime;
 mod pipelined;
 mod plans;
+mod predict_p4jet;
 mod programs;
 mod reload;
 mod seeing;

@@ -142,7 +142,11 @@ fn write(path: &std::path::Path, text: String) -> Result<(), Failure> {
 
 /// Builds and measures all points.
 fn points(args: &Args, calibration: &mut Calibration) -> Result<Vec<Point>, Failure> {
-    let chosen: Vec<_> = calibration::points(args.entries).into_iter().step_by(args.every as usize).collect();
+    // Base delays need all frame sizes.
+    let all = calibration::points(args.entries).into_iter().enumerate();
+    let is_chosen = |number: usize, name: &str| number.is_multiple_of(args.every as usize) || is_base(name);
+    let chosen: Vec<_> =
+        all.filter(|(number, (name, _))| is_chosen(*number, name)).map(|(_, point)| point).collect();
     let (count, start) = (chosen.len(), Instant::now());
     let mut points: Vec<Point> = Vec::with_capacity(count);
     for (name, make) in chosen {
@@ -150,6 +154,11 @@ fn points(args: &Args, calibration: &mut Calibration) -> Result<Vec<Point>, Fail
         progress(points.len(), count, start);
     }
     Ok(points)
+}
+
+/// True for the points that give the base delay by frame size.
+fn is_base(name: &str) -> bool {
+    name.strip_prefix("bytes ").is_some_and(|bytes| bytes.parse::<u32>().is_ok())
 }
 
 /// Shows how much is done, on a terminal.
