@@ -36,7 +36,7 @@ pub(super) fn add(set: &mut Set) {
     set.add("cache 20000, Zipf", "cache.p4", text!("cache.p4"), cache);
 }
 
-/// Adds a member to an action profile for each of `data`, and a group of members from `first` on.
+/// Adds a group of these members to an action profile; it gets this number.
 fn group(commands: &mut String, profile: &str, number: usize, members: impl Iterator<Item = usize>) {
     let _ = writeln!(commands, "act_prof_create_group {profile}");
     for member in members {
