@@ -46,7 +46,7 @@ fn firewall() -> Workload {
     for i in 0..RULES {
         let (from, to) = (*random.pick(&[0, 8, 24, 32]), *random.pick(&[16, 24, 32]));
         // Nobody else has these addresses.
-        let (source, destination) = (word(&mut random) & mask(from), 0xc000_0000 | i as u32 * 0x1f351);
+        let (source, destination) = (word(&mut random) & mask(from), 0xc000_0000 | (i as u32 * 0x1f351));
         let protocol = *random.pick(&[TCP, UDP, UDP]);
         let low = *random.pick(&[0, 53, 1024]);
         let ports =
