@@ -136,7 +136,7 @@ pub(super) fn half(random: &mut Random) -> u16 {
 }
 
 /// Ethernet, IPv4 and UDP to port 53, with zeros to `bytes` bytes, at least 42.
-pub fn udp_frame(
+pub(super) fn udp_frame(
     to: u64,
     from: u64,
     source: u32,

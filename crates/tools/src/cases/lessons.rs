@@ -36,7 +36,7 @@ pub(super) fn add(set: &mut Set) {
     set.add("cache 20000, Zipf", "cache.p4", text!("cache.p4"), cache);
 }
 
-/// Adds a member to an action profile for each of `data`, and a group of members from `first` on.
+/// Adds a group of these members to an action profile; it gets this number.
 fn group(commands: &mut String, profile: &str, number: usize, members: impl Iterator<Item = usize>) {
     let _ = writeln!(commands, "act_prof_create_group {profile}");
     for member in members {
@@ -230,7 +230,7 @@ fn multicast() -> Workload {
         }
     }
     for channel in 0..CHANNELS {
-        let (source, to) = (dotted((10 << 24) | (channel as u32 % 16)), dotted(0xef00_0000 | channel as u32));
+        let (source, to) = (dotted(10 << 24 | (channel as u32 % 16)), dotted(0xef00_0000 | channel as u32));
         let _ = writeln!(commands, "table_add groups to_group {source} {to} => {}", 1 + channel % 8);
     }
     let stations = random.distinct(STATIONS, 30);
@@ -242,7 +242,7 @@ fn multicast() -> Workload {
         true => {
             let channel = channels.next(&mut random) as u32;
             let to = mac(channel.into()) | 0x0100 << 32;
-            udp_frame(to, mac(2), (10 << 24) | (channel % 16), 0xef00_0000 | channel, half(&mut random), 256)
+            udp_frame(to, mac(2), 10 << 24 | (channel % 16), 0xef00_0000 | channel, half(&mut random), 256)
         }
         false => {
             let (to, destination) = (mac(*random.pick(&stations)), word(&mut random) >> 1);

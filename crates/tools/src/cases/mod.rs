@@ -1,7 +1,7 @@
 //! Programs with entries and packets on which predictions of p4jet's own speed are checked.
 //!
-//! The set covers every shipped and every benchmark program, programs of kinds that the P4 tutorials teach ([`lessons`]), and
-//! generated ones ([`generated`]). It is fixed: seeds are constants, and the same entries and packets arise on every machine.
+//! The set covers every shipped and every benchmark program, programs of kinds that the P4 tutorials teach (`lessons`), and
+//! generated ones (`generated`). It is fixed: seeds are constants, and the same entries and packets arise on every machine.
 //! No model may be fitted to it.
 
 mod acl;
@@ -16,7 +16,7 @@ mod shipped;
 #[cfg(test)]
 mod tests;
 
-pub use frames::{internet_checksum, udp_frame};
+pub use frames::internet_checksum;
 pub use shipped::{l2, l3};
 
 /// A program with entries and packets.

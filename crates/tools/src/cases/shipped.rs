@@ -7,7 +7,6 @@ use super::frames::{
 };
 use super::{Set, Workload, acl, count};
 use crate::random::Random;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv6Addr;
 
@@ -88,16 +87,20 @@ pub fn l3(n: usize, packets: usize) -> Workload {
     l3_mix(n, packets, 0, Skew::Even, SHORT)
 }
 
-/// Some prefixes of IPv4 with a next hop each: most of them /24, as on the Internet.
+/// Some prefixes of IPv4 in order, with a next hop each: most of them /24, as on the Internet.
 pub(super) fn routes(n: usize, random: &mut Random) -> Vec<(u32, u32, usize)> {
     let lengths: [u32; 10] = [24, 24, 24, 24, 24, 24, 22, 23, 16, 32];
-    let mut routes = BTreeMap::new();
+    let mut routes = Vec::with_capacity(n);
     while routes.len() < n {
-        let length = *random.pick(&lengths);
-        let address = (1 << 24) + word(random) % (222 << 24);
-        routes.entry((address & mask(length), length)).or_insert(random.below(NEXT_HOPS));
+        for _ in routes.len()..n {
+            let length = *random.pick(&lengths);
+            let address = (1 << 24) + word(random) % (222 << 24);
+            routes.push((address & mask(length), length, random.below(NEXT_HOPS)));
+        }
+        routes.sort_unstable();
+        routes.dedup_by_key(|(prefix, length, _)| (*prefix, *length));
     }
-    routes.into_iter().map(|((prefix, length), hop)| (prefix, length, hop)).collect()
+    routes
 }
 
 /// An address that has this prefix.

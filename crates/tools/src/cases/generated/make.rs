@@ -134,14 +134,24 @@ fn table(random: &mut Random, model: &mut Model, is_largest: bool, entries: usiz
             1u128 << (bits - shift - 1)
         )
     });
+    // A table that most packets hit, and not many of them, so that not all packets are dropped.
+    let is_hit = match source {
+        Source::Number => false,
+        Source::Keys(keys) => {
+            let keys = &model.keys[keys];
+            keys.known_percent >= 80 && entries == keys.tuples.len()
+        }
+    };
+    let miss_drops = is_hit && model.tables.iter().filter(|table| table.miss_drops).count() < 2;
     Table {
         source,
         header,
         kinds,
         entries,
         actions: Vec::new(),
-        entries_drop: random.percent(25),
-        miss_drops: random.percent(20),
+        // Of a few entries, one could have all packets.
+        entries_drop: random.percent(25) && entries >= 20,
+        miss_drops: random.percent(50) && miss_drops,
         is_counted: random.percent(25),
         condition,
         otherwise: Vec::new(),
