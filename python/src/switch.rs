@@ -278,7 +278,7 @@ pub fn run_stf(
             let switch = data_plane(compiled, engine)?;
             let control = Control::new(Arc::clone(&switch));
             let mut worker = switch.worker(engine, 0)?;
-            if switch.program().is_queued() {
+            if switch.program().is_queued() || stf::stops_clock(&script) {
                 worker.set_time(Some(0));
             }
             let fresh = || data_plane(compiled, EngineKind::Interp).map(Control::new).map_err(String::from);

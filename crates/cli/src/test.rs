@@ -135,8 +135,8 @@ impl Device for Adapted {
         self.worker.process_one(port, frame)
     }
 
-    fn wait(&mut self) -> Vec<(u64, Processed)> {
-        self.worker.run_queues_out()
+    fn wait(&mut self, us: Option<u32>) -> Vec<(u64, Processed)> {
+        self.worker.wait(us)
     }
 }
 
@@ -241,7 +241,7 @@ fn run_script(
     let switch = Switch::new(compiled.for_engine(executor.engine()))?;
     let control = Control::new(switch.clone());
     let mut worker = switch.worker(executor.engine(), 0)?;
-    if switch.program().is_queued() {
+    if switch.program().is_queued() || stf::stops_clock(script) {
         // Rates refer to a clock that continues while the script waits.
         worker.set_time(Some(0));
     }

@@ -1007,6 +1007,17 @@ impl Worker {
         all
     }
 
+    /// Advances the stopped clock by `us` microseconds. Returns the same as [`Self::run_queues_out`].
+    pub fn run_queues_for(&mut self, us: u32) -> Vec<(u64, Processed)> {
+        let to_us = self.time_us() + u64::from(us);
+        let mut all = Vec::new();
+        while let Some(due_us) = self.next_due_us().filter(|due_us| *due_us <= to_us) {
+            all.extend(self.run_queues_at(due_us));
+        }
+        self.time = Some(to_us);
+        all
+    }
+
     /// Advances the stopped clock to `to_us`. Returns the outcome of each packet that left an output queue until then, with the time
     /// in microseconds at which it left.
     pub fn advance(&mut self, to_us: u64) -> Vec<(u64, Processed)> {

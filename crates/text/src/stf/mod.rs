@@ -15,7 +15,7 @@ mod script;
 pub use parse::parse;
 pub use replay::Fresh;
 pub use report::{Failure, StfOutcome};
-pub use run::{configures_queues, run, run_traced};
+pub use run::{configures_queues, run, run_traced, stops_clock};
 pub use runner::Device;
 pub use script::{
     Call, Cond, CounterCheck, CounterIndex, Match, MatchValue, Name, Number, Pattern, Statement,

@@ -61,7 +61,10 @@ fn statement(c: &mut Cursor<'_>) -> Result<StatementKind> {
             StatementKind::RemoveAll
         }
         "no_packet" => StatementKind::NoPacket,
-        "wait" => StatementKind::Wait,
+        "wait" => {
+            let us = if c.at_end() { None } else { Some(c.decimal("a number of microseconds")?) };
+            StatementKind::Wait { us }
+        }
         "check_counter" => check_counter(c)?,
         "check_register" => check_register(c)?,
         other if is_command(other) => {

@@ -86,8 +86,8 @@ impl Device for Tracer<'_> {
         processed
     }
 
-    fn wait(&mut self) -> Vec<(u64, Processed)> {
-        self.worker.run_queues_out()
+    fn wait(&mut self, us: Option<u32>) -> Vec<(u64, Processed)> {
+        self.worker.wait(us)
     }
 }
 

@@ -16,6 +16,11 @@ pub fn configures_queues(script: &[Statement]) -> bool {
     script.iter().filter_map(name).any(|name| crate::commands::configures_queues(&name))
 }
 
+/// True if a script advances the clock, so that the worker's must be stopped.
+pub fn stops_clock(script: &[Statement]) -> bool {
+    script.iter().any(|statement| matches!(statement.kind, StatementKind::Wait { us: Some(_) }))
+}
+
 /// Runs a script. Statements take effect in order; at the end the packets that left are compared with the expected ones, port
 /// by port. A wrong statement, such as one with an unknown table, ends the script.
 pub fn run(script: &[Statement], control: &Control, worker: &mut impl Device) -> StfOutcome {

@@ -19,9 +19,9 @@ pub trait Device {
     /// Processes one packet and returns its outcome.
     fn process(&mut self, ingress_port: u32, frame: &[u8]) -> Processed;
 
-    /// Advances the time until the output queues are empty. Returns the outcome of the packets that left them, with the
-    /// number of the call of [`Self::process`] from which each originated.
-    fn wait(&mut self) -> Vec<(u64, Processed)> {
+    /// Advances the time by `us` microseconds, or until the output queues are empty. Returns the outcome of the packets that
+    /// left them, with the number of the call of [`Self::process`] from which each originated.
+    fn wait(&mut self, _us: Option<u32>) -> Vec<(u64, Processed)> {
         Vec::new()
     }
 }
@@ -31,8 +31,11 @@ impl Device for Worker {
         self.process_one(ingress_port, frame)
     }
 
-    fn wait(&mut self) -> Vec<(u64, Processed)> {
-        self.run_queues_out()
+    fn wait(&mut self, us: Option<u32>) -> Vec<(u64, Processed)> {
+        match us {
+            Some(us) => self.run_queues_for(us),
+            None => self.run_queues_out(),
+        }
     }
 }
 
@@ -64,7 +67,7 @@ pub(super) fn play<'a>(
         outcome: StfOutcome::default(),
     };
     if script.iter().all(|statement| runner.statement(statement)) {
-        runner.wait();
+        runner.wait(None);
         runner.compare();
     }
     let Runner { inputs, mismatches, outcome, .. } = runner;
@@ -179,7 +182,7 @@ impl<'a, D: Device> Runner<'a, D> {
                 self.expected.entry(*port).or_default().push((statement.line, pattern.as_ref()));
             }
             StatementKind::NoPacket => self.no_packet(statement.line),
-            StatementKind::Wait => self.wait(),
+            StatementKind::Wait { us } => self.wait(*us),
             StatementKind::CheckCounter { counter, index, check } => {
                 self.outcome.checks += 1;
                 let id = self.find(counter, ObjectKind::Counter).map(InstanceId)?;
@@ -326,9 +329,9 @@ impl<'a, D: Device> Runner<'a, D> {
         self.inputs.push(Input { line, port, processed });
     }
 
-    /// Empties the output queues.
-    fn wait(&mut self) {
-        for (input, later) in self.device.wait() {
+    /// Advances the time; without `us` until the output queues are empty.
+    fn wait(&mut self, us: Option<u32>) {
+        for (input, later) in self.device.wait(us) {
             let input = input as usize;
             let Some(Input { processed, .. }) = self.inputs.get_mut(input) else { continue };
             for (port, frame) in &later.sent {

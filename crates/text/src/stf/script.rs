@@ -69,8 +69,12 @@ pub enum StatementKind {
     },
     /// `no_packet`: no packet has left so far, by any port, that no `expect` matches.
     NoPacket,
-    /// `wait`: empties the output queues. Without queues it has no effect, because every packet is processed at once.
-    Wait,
+    /// `wait [us]`: empties the output queues, which has no effect without queues, because every packet is processed at once; or
+    /// advances the clock, an extension.
+    Wait {
+        /// By how many microseconds the clock advances; `None`: until the output queues are empty.
+        us: Option<u32>,
+    },
     /// `check_counter counter(index) [packets|bytes cond number]`
     CheckCounter {
         /// The counter.
