@@ -2,8 +2,12 @@
 // The folder services has its parts as switches of their own. README.md has the tables, and what becomes of malformed packets.
 #include "include/headers.p4"
 #include "include/parser.p4"
+#include "include/common.p4"
 #include "include/admission.p4"
-#include "include/pdrs.p4"
+#include "include/answer.p4"
+#include "include/uplink.p4"
+#include "include/downlink.p4"
+#include "include/filter.p4"
 #include "include/rules.p4"
 #include "include/egress.p4"
 
@@ -42,20 +46,20 @@ control UpfIngress(inout headers_t hdr, inout metadata_t meta, inout standard_me
             if (meta.reason == Reason.NONE) {
                 if (!is_tunnelled) {
                     downlink.apply(hdr, meta, standard_metadata);
-                } else if (meta.message == ECHO_REQUEST) {
+                } else if (meta.message == Message.ECHO_REQUEST) {
                     needs_rule = false;
                 } else {
                     uplink.apply(hdr, meta, standard_metadata);
                 }
             }
             // An error indication is an answer to user data only (TS 29.281, clause 7.3.1).
-            if (is_tunnelled && ((meta.reason == Reason.NONE && meta.message == ECHO_REQUEST)
+            if (is_tunnelled && ((meta.reason == Reason.NONE && meta.message == Message.ECHO_REQUEST)
                                  || meta.reason == Reason.EXTENSION
-                                 || (meta.reason == Reason.UNKNOWN_TEID && meta.message == G_PDU))) {
+                                 || (meta.reason == Reason.UNKNOWN_TEID && meta.message == Message.G_PDU))) {
                 answer.apply(hdr, meta, standard_metadata);
             }
         }
-        if (meta.reason == Reason.NONE && meta.filters != 0 && meta.message != END_MARKER) {
+        if (meta.reason == Reason.NONE && meta.filters != 0 && meta.message != Message.END_MARKER) {
             filter.apply(hdr, meta, standard_metadata);
         }
         if (meta.reason == Reason.NONE && needs_rule) {

@@ -1,4 +1,6 @@
-// The validity of what arrives, the messages of GTP-U that are not user data, and the decision what a packet's headers are.
+// The validity of what arrives, and what kind of GTP-U message it is.
+
+const bit<16> PACKET_IO_BYTES = 32;
 
 // The sum of a right header, with its checksum, is 0 (RFC 1071).
 #define IPV4_SUM(h) { h.version_ihl, h.diffserv, h.totalLen, h.identification, h.fragment, h.ttl, h.protocol, \
@@ -10,79 +12,6 @@ bit<16> updated_checksum(in bit<16> checksum, in bit<16> before, in bit<16> afte
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
     return ~sum[15:0];
-}
-
-// Sends a message of ours back to where a packet in a tunnel came from: an echo response, an error indication, or the list of
-// the extension headers that we understand (TS 29.281, clauses 7.2.2, 7.3.1 and 7.2.3).
-control Answer(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
-    // Cell 0: echo responses, cell 1: the others. Without rates all are sent.
-    meter(2, MeterType.packets) answers;
-
-    apply {
-        bit<2> color = 0;
-        bit<16> length = GTPU_OPTIONS_BYTES;
-        bit<16> sequence = 0;
-        bit<16> port = GTPU_PORT;
-        bit<8> message = ECHO_RESPONSE;
-        bit<8> flags = GTPU_FLAGS | GTPU_FLAG_S;
-        bit<8> next = EXTENSION_NONE;
-        if (meta.message == ECHO_REQUEST) {
-            answers.execute_meter((bit<32>) 0, color);
-            sequence = hdr.options.isValid() ? hdr.options.sequence : 0;
-            port = hdr.under_v4.isValid() ? hdr.under_v4.srcPort : hdr.under_v6.srcPort;
-            hdr.recovery = { IE_RECOVERY, 0 };
-            length = length + 2;
-        } else {
-            answers.execute_meter((bit<32>) 1, color);
-            if (meta.reason == Reason.EXTENSION) {
-                message = SUPPORTED_EXTENSIONS;
-                hdr.extension_types = { IE_EXTENSION_TYPES, 2, EXTENSION_CONTAINER, EXTENSION_UDP_PORT };
-                length = length + 4;
-            } else {
-                message = ERROR_INDICATION;
-                flags = flags | GTPU_FLAG_E;
-                next = EXTENSION_UDP_PORT;
-                if (hdr.under_v4.isValid()) {
-                    hdr.udp_port = { 1, hdr.under_v4.srcPort, EXTENSION_NONE };
-                    hdr.error_v4 = { IE_TEID_DATA_I, meta.teid, IE_PEER_ADDRESS, 4, hdr.under_v4.dstAddr };
-                    length = length + 4 + 12;
-                } else {
-                    hdr.udp_port = { 1, hdr.under_v6.srcPort, EXTENSION_NONE };
-                    hdr.error_v6 = { IE_TEID_DATA_I, meta.teid, IE_PEER_ADDRESS, 16, hdr.under_v6.dstAddr };
-                    length = length + 4 + 24;
-                }
-            }
-        }
-        if (color != 0) {
-            meta.reason = Reason.TOO_MANY_ANSWERS;
-            return;
-        }
-        meta.is_ours = 1;
-        meta.sums_answer = 1;
-        meta.cut = (bit<32>) (ETHERNET_BYTES + UDP_BYTES + GTPU_BYTES + length);
-        if (hdr.vlan.isValid()) {
-            meta.cut = meta.cut + (bit<32>) VLAN_BYTES;
-        }
-        if (hdr.under_v4.isValid()) {
-            meta.cut = meta.cut + (bit<32>) IPV4_BYTES;
-            hdr.outer_v4 = { IPV4_NO_OPTIONS, 0, length + IPV4_BYTES + UDP_BYTES + GTPU_BYTES, 0, IPV4_DONT_FRAGMENT, 64,
-                             PROTOCOL_UDP, 0, hdr.under_v4.dstAddr, hdr.under_v4.srcAddr, GTPU_PORT, port,
-                             length + UDP_BYTES + GTPU_BYTES, 0, flags, message, length, 0 };
-        } else {
-            meta.cut = meta.cut + (bit<32>) IPV6_BYTES;
-            hdr.outer_v6 = { 6, 0, 0, length + UDP_BYTES + GTPU_BYTES, PROTOCOL_UDP, 64, hdr.under_v6.dstAddr,
-                             hdr.under_v6.srcAddr, GTPU_PORT, port, length + UDP_BYTES + GTPU_BYTES, 0, flags, message,
-                             length, 0 };
-        }
-        hdr.outer_options = { sequence, 0, next };
-        mac_t asker = hdr.ethernet.srcAddr;
-        hdr.ethernet.srcAddr = hdr.ethernet.dstAddr;
-        hdr.ethernet.dstAddr = asker;
-        hdr.ipv4.setInvalid();
-        hdr.ipv6.setInvalid();
-        meta.decapsulates = 1;
-        standard_metadata.egress_spec = standard_metadata.ingress_port;
-    }
 }
 
 // Sets the reason for every packet that is not right, and `message`: what it is, 0 for a packet without a tunnel.
@@ -236,14 +165,14 @@ control Admit(inout headers_t hdr, inout metadata_t meta, inout standard_metadat
                 meta.reason = Reason.EXTENSION;
                 return;
             }
-            if (meta.message != G_PDU) {
-                if (meta.message == ECHO_RESPONSE) {
+            if (meta.message != Message.G_PDU) {
+                if (meta.message == Message.ECHO_RESPONSE) {
                     meta.reason = Reason.ECHO_RESPONSE;
-                } else if (meta.message == ERROR_INDICATION) {
+                } else if (meta.message == Message.ERROR_INDICATION) {
                     meta.reason = Reason.ERROR_INDICATION;
-                } else if (meta.message == SUPPORTED_EXTENSIONS) {
+                } else if (meta.message == Message.SUPPORTED_EXTENSIONS) {
                     meta.reason = Reason.SUPPORTED_EXTENSIONS;
-                } else if (meta.message != ECHO_REQUEST && meta.message != END_MARKER) {
+                } else if (meta.message != Message.ECHO_REQUEST && meta.message != Message.END_MARKER) {
                     meta.reason = Reason.GTPU_MESSAGE;
                 }
                 return;

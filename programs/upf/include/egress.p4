@@ -123,7 +123,7 @@ control UpfEgress(inout headers_t hdr, inout metadata_t meta, inout standard_met
             }
             // The packet as it arrived. What it was before decides what it is now.
             meta.decapsulates = 1;
-            meta.message_out = G_PDU;
+            meta.message_out = Message.G_PDU;
             meta.ip_length = hdr.ipv4.isValid() ? hdr.ipv4.totalLen : hdr.ipv6.payloadLen + IPV6_BYTES;
             meta.diffserv = hdr.ipv4.isValid() ? hdr.ipv4.diffserv : hdr.ipv6.trafficClass;
         } else if (meta.is_ours == 1) {
@@ -210,7 +210,7 @@ control UpfEgress(inout headers_t hdr, inout metadata_t meta, inout standard_met
                 hdr.outer_container.rqi = meta.rqi;
                 hdr.outer_container.qfi = meta.qfi;
                 hdr.outer_container.next = EXTENSION_NONE;
-            } else if (meta.message_out == ECHO_REQUEST) {
+            } else if (meta.message_out == Message.ECHO_REQUEST) {
                 meta.length = GTPU_OPTIONS_BYTES;
                 flags = GTPU_FLAGS | GTPU_FLAG_S;
                 hdr.outer_options.setValid();
@@ -235,7 +235,7 @@ control UpfEgress(inout headers_t hdr, inout metadata_t meta, inout standard_met
             if (meta.vid_out != 0) {
                 bytes = bytes + (bit<32>) VLAN_BYTES;
             }
-            if (meta.message_out != G_PDU) {
+            if (meta.message_out != Message.G_PDU) {
                 // A user's packet behind an end marker or a frame behind the controller's header goes.
                 meta.sums_answer = meta.sums_udp;
                 meta.sums_udp = 0;

@@ -36,7 +36,6 @@ const bit<8> IPV4_NO_OPTIONS = 0x45;
 const bit<16> IPV4_DONT_FRAGMENT = 0x4000;
 const bit<16> IPV4_FRAGMENT_OFFSET = 0x1fff;
 
-const bit<16> PACKET_IO_BYTES = 32;
 const bit<16> ETHERNET_BYTES = 14;
 const bit<16> VLAN_BYTES = 4;
 const bit<16> IPV4_BYTES = 20;
@@ -52,22 +51,9 @@ const bit<16> GTPU_PORT = 2152;
 const bit<8> GTPU_FLAGS = 0x30;
 const bit<8> GTPU_FLAG_E = 0x04;
 const bit<8> GTPU_FLAG_S = 0x02;
-// Clause 6.1.
-const bit<8> ECHO_REQUEST = 1;
-const bit<8> ECHO_RESPONSE = 2;
-const bit<8> ERROR_INDICATION = 26;
-const bit<8> SUPPORTED_EXTENSIONS = 31;
-const bit<8> END_MARKER = 254;
-const bit<8> G_PDU = 255;
 // Clause 5.2.1.
 const bit<8> EXTENSION_NONE = 0;
-const bit<8> EXTENSION_UDP_PORT = 0x40;
 const bit<8> EXTENSION_CONTAINER = 0x85;
-// Clause 8.1.
-const bit<8> IE_RECOVERY = 14;
-const bit<8> IE_TEID_DATA_I = 16;
-const bit<8> IE_PEER_ADDRESS = 133;
-const bit<8> IE_EXTENSION_TYPES = 141;
 
 typedef bit<48> mac_t;
 typedef bit<9>  port_t;
@@ -85,6 +71,17 @@ typedef bit<32> rule_t;
 // A set of filters; 0 for none.
 typedef bit<32> filters_t;
 typedef bit<6>  qfi_t;
+
+// Messages of GTP-U (TS 29.281, clause 6.1).
+enum bit<8> Message {
+    NONE = 0,
+    ECHO_REQUEST = 1,
+    ECHO_RESPONSE = 2,
+    ERROR_INDICATION = 26,
+    SUPPORTED_EXTENSIONS = 31,
+    END_MARKER = 254,
+    G_PDU = 255
+}
 
 // The reason why a packet was not forwarded: the index in `drops`, which is also sent to the controller.
 enum bit<8> Reason {
@@ -211,7 +208,7 @@ header tunnel_v4_t {
     bit<16> udp_length;
     bit<16> udp_checksum;
     bit<8>  flags;
-    bit<8>  message;
+    Message message;
     bit<16> length;
     teid_t  teid;
 }
@@ -230,7 +227,7 @@ header tunnel_v6_t {
     bit<16>  udp_length;
     bit<16>  udp_checksum;
     bit<8>   flags;
-    bit<8>   message;
+    Message   message;
     bit<16>  length;
     teid_t   teid;
 }
@@ -361,7 +358,7 @@ struct metadata_t {
     endpoint_t endpoint;
     teid_t     teid;
     bit<8>     flags;
-    bit<8>     message;
+    Message     message;
     qfi_t      qfi_in;
     bit<1>     unknown_extension;
     // Words that an extension header still has, and the type of the next one.
@@ -412,7 +409,7 @@ struct metadata_t {
     rule_t     released;
     bit<32>    bar;
     bit<1>     is_buffered;
-    bit<8>     message_out;
+    Message     message_out;
     bit<16>    sequence_out;
     // How it leaves.
     bit<12>    vid_out;

@@ -161,7 +161,7 @@ parser UpfParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
     }
     state parse_message {
         transition select(meta.message) {
-            G_PDU: parse_user;
+            Message.G_PDU: parse_user;
             default: accept;
         }
     }

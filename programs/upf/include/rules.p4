@@ -171,15 +171,15 @@ control Act(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
     }
 
     apply {
-        meta.message_out = G_PDU;
+        meta.message_out = Message.G_PDU;
         if (hdr.packet_io.isValid() && hdr.packet_io.reason == (bit<16>) From.END_MARKER) {
             meta.peer = hdr.packet_io.peer;
             meta.teid_out = hdr.packet_io.teid;
-            meta.message_out = END_MARKER;
+            meta.message_out = Message.END_MARKER;
         } else if (hdr.packet_io.isValid() && hdr.packet_io.reason == (bit<16>) From.ECHO_REQUEST) {
             meta.peer = hdr.packet_io.peer;
             meta.sequence_out = hdr.packet_io.mtu;
-            meta.message_out = ECHO_REQUEST;
+            meta.message_out = Message.ECHO_REQUEST;
         } else {
             rules.apply();
             if (meta.bar != 0) {
@@ -195,13 +195,13 @@ control Act(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
             if (meta.reason != Reason.NONE) {
                 return;
             }
-            if (meta.message == END_MARKER) {
+            if (meta.message == Message.END_MARKER) {
                 // It ends where its tunnel ends, and goes on where the data does.
                 if (meta.peer == 0) {
                     meta.reason = Reason.END_MARKER;
                     return;
                 }
-                meta.message_out = END_MARKER;
+                meta.message_out = Message.END_MARKER;
                 meta.has_container = 0;
                 meta.ip_length = 0;
             } else {
@@ -223,7 +223,7 @@ control Act(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
                 meta.reason = Reason.LINK_LOCAL;
             }
         }
-        if (meta.reason != Reason.NONE || meta.message_out != G_PDU) {
+        if (meta.reason != Reason.NONE || meta.message_out != Message.G_PDU) {
             return;
         }
         if (meta.ip_length > meta.mtu) {
@@ -254,30 +254,5 @@ control Act(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_
         if (meta.copies != 0) {
             clone_preserving_field_list(CloneType.I2E, (bit<32>) meta.copies, 1);
         }
-    }
-}
-
-// The end of ingress: what is not forwarded is counted, and dropped or handed to the controller.
-control Finish(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
-    // By reason.
-    counter(256, CounterType.packets_and_bytes) drops;
-
-    apply {
-        if (meta.reason == Reason.NONE) {
-            return;
-        }
-        drops.count((bit<32>) (bit<8>) meta.reason);
-        if (meta.is_ours == 1) {
-            return;
-        }
-        // It answers by ICMP, reports, or does what the network does elsewhere.
-        if (meta.reason == Reason.TTL || meta.reason == Reason.MTU
-            || (bit<8>) meta.reason >= (bit<8>) Reason.OWN_ADDRESS) {
-            if (!hdr.packet_io.isValid()) {
-                standard_metadata.egress_spec = CONTROLLER_PORT;
-                return;
-            }
-        }
-        mark_to_drop(standard_metadata);
     }
 }

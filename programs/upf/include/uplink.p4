@@ -1,5 +1,4 @@
-// Packet detection rules: from a packet to the number of its rule. A session without filters takes one lookup; filters are in
-// tables of their own, by sets that sessions share.
+// Packet detection rules of tunnels: from a packet to the number of its rule.
 
 // By the tunnel that it came through (F-TEID).
 control DetectUplink(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
@@ -50,7 +49,7 @@ control DetectUplink(inout headers_t hdr, inout metadata_t meta, inout standard_
         if (meta.reason != Reason.NONE) {
             return;
         }
-        if (meta.duplicates != Duplicates.KEEP && meta.flags & GTPU_FLAG_S != 0 && meta.message == G_PDU) {
+        if (meta.duplicates != Duplicates.KEEP && meta.flags & GTPU_FLAG_S != 0 && meta.message == Message.G_PDU) {
             @atomic {
                 bit<128> state = 0;
                 arrived.read(state, meta.session);
@@ -89,7 +88,7 @@ control DetectUplink(inout headers_t hdr, inout metadata_t meta, inout standard_
                 return;
             }
         }
-        if (checks_source == 1 && meta.message == G_PDU) {
+        if (checks_source == 1 && meta.message == Message.G_PDU) {
             if (hdr.ipv4.isValid()) {
                 if (hdr.ipv4.srcAddr != ue_v4) {
                     meta.reason = Reason.SOURCE;
@@ -98,105 +97,6 @@ control DetectUplink(inout headers_t hdr, inout metadata_t meta, inout standard_
                 // A link-local address (fe80::/10) is right for router solicitations; `to_network` does not take it.
                 meta.reason = Reason.SOURCE;
             }
-        }
-    }
-}
-
-// By the UE's address.
-control DetectDownlink(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
-    action ue(session_t session, rule_t rule, filters_t filters) {
-        meta.session = session;
-        meta.rule = rule;
-        meta.filters = filters;
-    }
-    action own_address() {
-        meta.reason = Reason.OWN_ADDRESS;
-    }
-    action unknown_ue() {
-        meta.reason = Reason.UNKNOWN_UE;
-    }
-    table ues_v4 {
-        key = {
-            meta.network     : exact;
-            hdr.ipv4.dstAddr : exact;
-        }
-        actions = { ue; own_address; unknown_ue; }
-        default_action = unknown_ue();
-        size = RULES_MAX;
-    }
-    // A UE has a prefix of 64 bits (TS 23.501, clause 5.8.2.2).
-    table ues_v6 {
-        key = {
-            meta.network             : exact;
-            hdr.ipv6.dstAddr[127:64] : exact @name("prefix");
-        }
-        actions = { ue; own_address; unknown_ue; }
-        default_action = unknown_ue();
-        size = RULES_MAX;
-    }
-
-    apply {
-        if (hdr.ipv4.isValid()) {
-            ues_v4.apply();
-        } else {
-            ues_v6.apply();
-        }
-    }
-}
-
-// Service data flow filters and QFIs, in the order of their precedence. What matches names a position in the set; the rule's
-// number is that of position 0 plus the position.
-control Filter(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
-    bit<16> remote_port = 0;
-    bit<16> ue_port = 0;
-    bit<32> remote_v4 = 0;
-    bit<128> remote_v6 = 0;
-
-    action position(bit<16> at) {
-        meta.rule = meta.rule + (rule_t) at;
-    }
-    action no_pdr() {
-        meta.reason = Reason.NO_PDR;
-    }
-    // Of a fragment other than the first, and of protocols without them, ports are 0.
-    table filters_v4 {
-        key = {
-            meta.filters  : exact;
-            remote_v4     : ternary;
-            meta.protocol : ternary;
-            remote_port   : range;
-            ue_port       : range;
-            meta.diffserv : ternary;
-            meta.qfi_in   : ternary;
-        }
-        actions = { position; no_pdr; }
-        default_action = no_pdr();
-        size = FILTERS_MAX;
-    }
-    table filters_v6 {
-        key = {
-            meta.filters  : exact;
-            remote_v6     : ternary;
-            meta.protocol : ternary;
-            remote_port   : range;
-            ue_port       : range;
-            meta.diffserv : ternary;
-            meta.qfi_in   : ternary;
-        }
-        actions = { position; no_pdr; }
-        default_action = no_pdr();
-        size = FILTERS_MAX;
-    }
-
-    apply {
-        remote_port = meta.from_ue == 1 ? meta.dst_port : meta.src_port;
-        ue_port = meta.from_ue == 1 ? meta.src_port : meta.dst_port;
-        if (hdr.ipv6.isValid()) {
-            remote_v6 = meta.from_ue == 1 ? hdr.ipv6.dstAddr : hdr.ipv6.srcAddr;
-            filters_v6.apply();
-        } else {
-            remote_v4 = meta.from_ue == 1 ? hdr.ipv4.dstAddr : hdr.ipv4.srcAddr;
-            filters_v4.apply();
         }
     }
 }
