@@ -1,5 +1,5 @@
-# Port 1: the steering function. Port 0: the data network, or the intercept function. Port 3: who intercepts.
-table_add attachments attach 1 0 => 2 02:00:00:00:01:02 1 0
+# Port 0: the steering function, or gNBs. Port 1: the data network, or the intercept function. Port 3: who intercepts.
+table_add attachments attach 0 0 => 2 02:00:00:00:01:02 1 0
 
 # Tunnels, sessions, filters, an intercepted UE, duplicates, N9: as in the entries of the whole function.
 pvs_add own_endpoints_v4 10.0.0.1
@@ -9,11 +9,11 @@ table_add endpoints_v4 endpoint 10.0.0.1 => 1 0
 table_add endpoints_v6 endpoint 2001:db8::1 => 2 1
 table_add endpoints_v6 endpoint 2001:db8::2 => 3 0
 
-table_add peers via 1 => 1 1456
-table_add peers via 2 => 1 1456
-table_add peers via 3 => 1 1436
-table_add peers via 4 => 1 1436
-table_add peers via 5 => 1 1456
+table_add peers via 1 => 0 1456
+table_add peers via 2 => 0 1456
+table_add peers via 3 => 0 1436
+table_add peers via 4 => 0 1436
+table_add peers via 5 => 0 1456
 table_add peers via 6 => 2 1456
 table_add encapsulations encapsulate_v4 1 => 02:00:00:00:00:02 02:00:00:00:01:01 0 10.0.0.1 10.0.0.11 64 2152 0 0
 table_add encapsulations encapsulate_v4 2 => 02:00:00:00:00:02 02:00:00:00:01:02 0 10.0.0.1 10.0.0.12 64 49152 16383 0
@@ -21,7 +21,7 @@ table_add encapsulations encapsulate_v6 3 => 02:00:00:00:00:02 02:00:00:00:01:03
 table_add encapsulations encapsulate_v6 4 => 02:00:00:00:00:02 02:00:00:00:01:04 0 2001:db8::1 2001:db8::c 64 2152 0 0
 table_add encapsulations encapsulate_v4 5 => 02:00:00:00:00:02 02:00:00:00:01:05 0 10.0.0.1 10.0.0.15 64 2152 0 1
 table_add encapsulations encapsulate_v4 6 => 02:00:00:00:00:03 02:00:00:00:01:06 20 10.0.0.1 10.0.0.16 64 2152 0 0
-table_add next_hops local 1 => 0 0 02:00:00:00:00:01 02:00:00:00:02:01 1500
+table_add next_hops local 1 => 1 0 02:00:00:00:00:01 02:00:00:00:02:01 1500
 table_add next_hops local 2 => 2 20 02:00:00:00:00:03 02:00:00:00:02:02 1500
 
 table_add teids tunnel 1 0x1001 => 1 1 0 0 1 10.60.0.1 0
