@@ -1,5 +1,6 @@
-// A user plane function of 5G (3GPP TS 23.501) in one switch: between gNBs, whose packets are carried in GTP-U, and data networks.
-// The folder services has its parts as switches of their own. README.md has the tables, and what becomes of malformed packets.
+// A user plane function of 5G (3GPP TS 23.501) in one switch: between gNBs, whose packets are carried in GTP-U, and
+// data networks. The folder services has its parts as switches of their own. README.md has the tables, and what becomes
+// of malformed packets.
 #include "include/headers.p4"
 #include "include/parser.p4"
 #include "include/common.p4"

@@ -1,4 +1,5 @@
-// Packet detection rules of UEs' addresses: from a packet to the number of its rule. A session without filters takes one lookup.
+// Packet detection rules of UEs' addresses: from a packet to the number of its rule. A session without filters takes
+// one lookup.
 
 // By the UE's address.
 control DetectDownlink(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {

@@ -1,7 +1,7 @@
 // What a rule does: gates and rates (QER), usage (URR), then the forwarding action (FAR).
 
-// Gates are rules of their own (`gate_closed`); rates are meters. A scheduler or traffic manager by slice, such as vQueue, belongs
-// here: `meta.slice` is the packet's.
+// Gates are rules of their own (`gate_closed`); rates are meters. A scheduler or traffic manager by slice, such as
+// vQueue, belongs here: `meta.slice` is the packet's.
 control Enforce(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     // Maximum bit rates, of flows and sessions, in bytes: what exceeds the committed rate is marked, what exceeds the peak rate
     // is dropped. Cell 0 is for none.

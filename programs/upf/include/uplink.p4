@@ -2,8 +2,8 @@
 
 // By the tunnel that it came through (F-TEID).
 control DetectUplink(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
-    // Of each session: a number for "there was one" (1 bit), the highest sequence number (16 bits), and which of the 64 up to it
-    // have arrived, the highest in bit 0.
+    // Of each session: a number for "there was one" (1 bit), the highest sequence number (16 bits), and which of the 64
+    // up to it have arrived, the highest in bit 0.
     register<bit<128>>(SESSIONS_MAX) arrived;
 
     bit<1> checks_source = 0;

@@ -1,5 +1,5 @@
-// Downlink function: from the data network into tunnels. Packets for UEs come from the ingress steering function or the network;
-// what comes through tunnels is not for this service.
+// Downlink function: from the data network into tunnels. Packets for UEs come from the ingress steering function or the
+// network; what comes through tunnels is not for this service.
 #include "../../include/headers.p4"
 #include "../../include/parser.p4"
 #include "../../include/common.p4"

@@ -1,5 +1,5 @@
-// Ingress steering function: the first service of each chain. It drops what is not right, answers and hands on the messages of GTP-U
-// that are not user data, and sends the rest to the replicas of the downlink and uplink functions.
+// Ingress steering function: the first service of each chain. It drops what is not right, answers and hands on the
+// messages of GTP-U that are not user data, and sends the rest to the replicas of the downlink and uplink functions.
 #include "../../include/headers.p4"
 #include "../../include/parser.p4"
 #include "../../include/common.p4"

@@ -1,5 +1,5 @@
-// Lawful intercept function: a wire that copies the packets of some UEs. It sits where packets have no tunnel, behind the uplink or
-// before the downlink function, and changes nothing of what passes.
+// Lawful intercept function: a wire that copies the packets of some UEs. It sits where packets have no tunnel, behind
+// the uplink or before the downlink function, and changes nothing of what passes.
 #include "../../include/headers.p4"
 #include "../../include/parser.p4"
 #include "../../include/common.p4"
