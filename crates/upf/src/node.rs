@@ -456,7 +456,10 @@ impl Node {
                     changes.push(Change::Register { name: "notified", cell: before.number, value: 0 });
                 }
                 // The old peer's headers are still needed for the end markers.
-                let is_of_peer = |c: &Change| matches!(c, Change::Remove(key) if matches!(key.table, Table::Peers | Table::Encapsulations));
+                let is_of_peer = |change: &Change| match change {
+                    Change::Remove(key) => matches!(key.table, Table::Peers | Table::Encapsulations),
+                    _ => false,
+                };
                 let (later, now): (Vec<_>, Vec<_>) =
                     changes.into_iter().partition(|c| !markers.is_empty() && is_of_peer(c));
                 out.push(Output::Change(now));
