@@ -223,16 +223,23 @@ fn simple_router_forwards_a_capture() {
     }
 }
 
-/// Copies a program's folder, so that commands may write there.
-fn copy_of(folder: &Path) -> TempDir {
+/// Copies a program's folder, so that commands may write there, with the folder `include` of its family where there is one.
+/// Returns the copy of the folder, too.
+fn copy_of(folder: &Path) -> (TempDir, PathBuf) {
     let copy = TempDir::new("copy");
-    let files = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
-    for from in files.chain(stf_files(folder)).filter(|p| p.is_file()) {
-        let to = copy.path().join(from.strip_prefix(folder).unwrap());
+    let family = folder.ancestors().take(3).find(|f| f.join("include").is_dir()).unwrap_or(folder);
+    let files = |folder: &Path| fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect::<Vec<_>>();
+    let mut all = [files(folder), stf_files(folder)].concat();
+    if family.join("include").is_dir() {
+        all.extend(files(&family.join("include")));
+    }
+    for from in all.into_iter().filter(|p| p.is_file()) {
+        let to = copy.path().join(from.strip_prefix(family).unwrap());
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         fs::copy(from, to).unwrap();
     }
-    copy
+    let at = copy.path().join(folder.strip_prefix(family).unwrap());
+    (copy, at)
 }
 
 /// Every call of p4jet in a README runs, in a copy of its folder, and ends with status 0.
@@ -241,12 +248,12 @@ fn readmes_show_commands_that_run() {
     for folder in program_folders() {
         let readme =
             fs::read_to_string(folder.join("README.md")).unwrap_or_else(|e| panic!("README.md: {e}"));
-        let copy = copy_of(&folder);
+        let (_copy, at) = copy_of(&folder);
         let mut made: Vec<String> = Vec::new();
         for (_, body) in blocks(&readme).into_iter().filter(|(mark, _)| mark == "sh") {
-            for call in calls(&body, copy.path()) {
+            for call in calls(&body, &at) {
                 let mut command = common::p4jet();
-                command.args(&call).current_dir(copy.path());
+                command.args(&call).current_dir(&at);
                 if call[0] == "bench" {
                     command.args(["--seconds", "0.05"]);
                 }

@@ -26,12 +26,13 @@ pub fn root() -> PathBuf {
     root.canonicalize().expect("the crate lies in crates/cli")
 }
 
-/// The folder of the network functions, each of which has a folder like those in programs/.
+/// The folders of the network functions and of the user plane's services, each of which has a folder like those in programs/.
 const CATALOGUE: &str = "programs/nf_catalogue";
+const SERVICES: &str = "programs/upf/services";
 
 /// Returns the path of a shipped program.
 pub fn program(name: &str) -> PathBuf {
-    let folders = ["programs", CATALOGUE].map(|folder| root().join(folder).join(name));
+    let folders = ["programs", CATALOGUE, SERVICES].map(|folder| root().join(folder).join(name));
     let folder = folders.iter().find(|folder| folder.is_dir()).unwrap_or(&folders[0]);
     folder.join(format!("{name}.p4"))
 }
@@ -46,6 +47,7 @@ pub fn program_folders() -> Vec<PathBuf> {
     let mut folders = folders_in(&root().join("programs"));
     folders.retain(|folder| *folder != catalogue);
     folders.extend(folders_in(&catalogue));
+    folders.extend(folders_in(&root().join(SERVICES)));
     folders.sort();
     folders
 }
