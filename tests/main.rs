@@ -30,6 +30,7 @@ mod plans;
 mod programs;
 mod reload;
 mod seeing;
+mod slices;
 mod soak;
 mod tools;
 mod warnings;
