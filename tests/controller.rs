@@ -29,14 +29,14 @@ pub static OBJECTS: LazyLock<Objects> = LazyLock::new(|| {
 });
 
 /// A process that ends with the test, and the lines of its standard error.
-struct Process {
-    child: Child,
+pub struct Process {
+    pub child: Child,
     lines: Receiver<String>,
     said: Vec<String>,
 }
 
 impl Process {
-    fn start(command: &mut Command) -> Process {
+    pub fn start(command: &mut Command) -> Process {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (line, lines) = mpsc::channel();
@@ -46,7 +46,7 @@ impl Process {
 
     /// Waits for a line that has `what`.
     #[track_caller]
-    fn wait_for(&mut self, what: &str) -> String {
+    pub fn wait_for(&mut self, what: &str) -> String {
         let end = Instant::now() + DEADLINE;
         loop {
             match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -61,7 +61,7 @@ impl Process {
         }
     }
 
-    fn signal(&self, signal: &str) {
+    pub fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }

@@ -31,6 +31,7 @@ mod predict_p4jet;
 mod programs;
 mod reload;
 mod seeing;
+mod slices;
 mod soak;
 mod tools;
 mod warnings;

@@ -36,6 +36,7 @@ mod shell;
 mod signal_stack;
 mod simple_switch;
 mod simple_switch_cli;
+mod slices;
 mod stages;
 mod stats;
 mod test;
@@ -101,6 +102,8 @@ enum Command {
     Queue(queueing::Args),
     /// Control a VXLAN gateway: fill its tables from a configuration, check its back ends, learn stations.
     Gateway(gateway::Args),
+    /// Control slices with bounded rate and delay: fill the tables of programs/vqueue from a configuration.
+    Slices(slices::Args),
     /// Demonstrate p4jet on a shipped router; needs no files, no root, no interface.
     Demo(demo::Args),
     /// Print a shell completion script.
@@ -185,6 +188,7 @@ fn main() -> ExitCode {
         Command::Profile(args) => profile::run(&args),
         Command::Queue(args) => queueing::run(&args),
         Command::Gateway(args) => gateway::run(&args),
+        Command::Slices(args) => slices::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => shell::completions(&args, Cli::command()),
         Command::Man(args) => shell::man(&args, Cli::command()),
