@@ -77,7 +77,15 @@ fn a_capture_gives_paths_parts_tables_and_delays() {
     let capture = folder.write("packets.pcap", common::pcap(&frames()));
     let commands = folder.write("entries.cmd", "table_add stations send 02:00:00:00:00:04 => 2\n");
     let json = predicted(&[
-        "predict", &program, "--commands", &commands, "--pcap", &capture, "--cores", "2", "--json",
+        "predict",
+        &program,
+        "--commands",
+        &commands,
+        "--pcap",
+        &capture,
+        "--cores",
+        "2",
+        "--json",
     ]);
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("a number in {json}"));
     let paths = json["paths"].as_array().unwrap();
@@ -87,7 +95,8 @@ fn a_capture_gives_paths_parts_tables_and_delays() {
     assert!(number(&paths[1]["ns"]) > number(&paths[0]["ns"]), "a lookup and a hash take time: {json}");
     let sum: f64 = json["parts"].as_array().unwrap().iter().map(|part| number(&part["ns"])).sum();
     assert!((sum - number(&json["ns"])).abs() < 0.01, "the parts add up: {json}");
-    let names: Vec<&str> = json["parts"].as_array().unwrap().iter().map(|p| p["part"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        json["parts"].as_array().unwrap().iter().map(|p| p["part"].as_str().unwrap()).collect();
     for name in ["receive and send", "I.stations: lookup", "extern functions", "mispredicted branches"] {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
@@ -96,8 +105,11 @@ fn a_capture_gives_paths_parts_tables_and_delays() {
     assert_eq!(json["tables"][0]["entries"], 1);
     assert!(number(&json["tables"][0]["predicted"][0]["bytes"]) > 1000.0, "{json}");
     assert_eq!(json["tables"][0]["predicted"][1]["bytes"], Value::Null, "its size is 4096: {json}");
-    assert!(number(&json["compile_ms"]) > 0.0 && number(&json["cores"]["mpps"]) > number(&json["mpps_per_core"]));
-    let delays: Vec<f64> = json["delays"].as_array().unwrap().iter().map(|d| number(&d["delay_us"])).collect();
+    assert!(
+        number(&json["compile_ms"]) > 0.0 && number(&json["cores"]["mpps"]) > number(&json["mpps_per_core"])
+    );
+    let delays: Vec<f64> =
+        json["delays"].as_array().unwrap().iter().map(|d| number(&d["delay_us"])).collect();
     assert!(delays.windows(2).all(|pair| pair[0] <= pair[1]) && delays[5] > delays[0], "{delays:?}");
 }
 
@@ -110,11 +122,17 @@ fn without_a_capture_each_path_has_a_packet() {
     assert!(paths.len() >= 3, "{json}");
     let more = predicted(&["predict", &program, "--entries", "4000", "--json"]);
     assert!(more["ns"].as_f64() >= json["ns"].as_f64(), "more entries, more memory: {json} {more}");
-    let text = with_profile(&["predict", &program, "--share", "1:0.25", "--share", "2:0.75"]).expect_status(0).stdout;
-    for part in [" ns a packet (", "where the time goes", "Mpps per core", "compiles in", "mean delay in µs by load"] {
+    let text = with_profile(&["predict", &program, "--share", "1:0.25", "--share", "2:0.75"])
+        .expect_status(0)
+        .stdout;
+    for part in
+        [" ns a packet (", "where the time goes", "Mpps per core", "compiles in", "mean delay in µs by load"]
+    {
         assert!(text.contains(part), "{part} in {text}");
     }
-    with_profile(&["predict", &program, "--share", "1:0.2"]).expect_status(2).says(&["add up to 0.2", "expected 1"]);
+    with_profile(&["predict", &program, "--share", "1:0.2"])
+        .expect_status(2)
+        .says(&["add up to 0.2", "expected 1"]);
 }
 
 #[test]
@@ -125,7 +143,9 @@ fn the_check_prints_each_case_and_sums_up() {
     assert!(cases > 0 && lines.len() == cases + 2, "a head, the cases, the sum: {text}");
     let sum = lines.last().unwrap();
     assert!(sum.starts_with(&format!("{cases} cases: mean absolute error ")), "{sum}");
-    with_profile(&["predict", "--check", "--only", "no such case"]).expect_status(2).says(&["no such case", "l2 64"]);
+    with_profile(&["predict", "--check", "--only", "no such case"])
+        .expect_status(2)
+        .says(&["no such case", "l2 64"]);
 }
 
 #[test]
@@ -152,10 +172,14 @@ fn a_missing_or_wrong_profile_is_explained() {
     let program = folder.write("program.p4", PROGRAM);
     let done = run_command(p4jet().args(["predict", &program]).env("XDG_CONFIG_HOME", folder.path()));
     done.expect_status(1).says(&["run `p4jet profile`", "--profile"]);
-    run(&["predict", "--check", "--profile", "agilio-cx"]).expect_status(1).says(&["agilio-cx", "no model of p4jet"]);
+    run(&["predict", "--check", "--profile", "agilio-cx"])
+        .expect_status(1)
+        .says(&["agilio-cx", "no model of p4jet"]);
     let good = std::fs::read_to_string(PROFILE.path().join("p4jet").join("profile.toml")).unwrap();
     let wrong = folder.write("wrong.toml", good.replace("calibration_ns = ", "calibration = "));
-    run(&["predict", &program, "--profile", &wrong]).expect_status(1).says(&["p4jet.calibration_ns", "missing"]);
+    run(&["predict", &program, "--profile", &wrong])
+        .expect_status(1)
+        .says(&["p4jet.calibration_ns", "missing"]);
     // As a device of the other model.
     let file = folder.write("device.toml", good);
     run(&["predict", "--profile", &file, "--counts", "1,2,0,0,0,0"]).expect_status(0);
