@@ -507,6 +507,7 @@ fn every_option_is_documented() {
         "gen",
         "lb",
         "predict",
+        "profile",
         "profile fit",
         "queue model",
         "queue simulate",
