@@ -861,8 +861,12 @@ fn delays_of_programs_are_those_of_the_published_estimates() {
             let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
             assert_eq!(report[0]["mean_us"].as_f64(), Some(found));
         }
-        run(&["predict", program, "--profile", "npu", "--share", "99:1"]).expect_status(2).says(&["the number of a path, 1 to"]);
-        run(&["predict", program, "--profile", "npu", "--share", "1:0.5"]).expect_status(2).says(&["sum of the paths' shares"]);
+        run(&["predict", program, "--profile", "npu", "--share", "99:1"])
+            .expect_status(2)
+            .says(&["the number of a path, 1 to"]);
+        run(&["predict", program, "--profile", "npu", "--share", "1:0.5"])
+            .expect_status(2)
+            .says(&["sum of the paths' shares"]);
     }
 }
 

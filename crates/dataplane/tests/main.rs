@@ -4,3 +4,4 @@ mod engines_agree;
 mod expressions;
 #[path = "../../externs/tests/common/group.rs"]
 mod group;
+mod path_codes;

@@ -394,7 +394,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The next place whose code runs, and the number of steps of `rest` before it.
+    /// The next place whose code runs, and the number of steps of `rest` before it; none if the packet leaves.
     fn next(
         &self,
         place: Place,
@@ -402,22 +402,36 @@ impl Walk<'_> {
         rest: &[(Position, Option<ActionId>)],
     ) -> Option<(usize, Place)> {
         let graph = self.plan.graph;
-        let listed = |listed: ListedAction| match &graph.node(place).terminator {
-            Terminator::Apply { table, .. } => {
-                graph.program.tables[table.index()].actions.get(listed.index()).map(|listed| listed.action)
+        let (next, _) = rest.first()?;
+        let here = next.step == graph.step(place);
+        let terminator = &graph.node(place).terminator;
+        let mut nodes = Vec::new();
+        terminator.for_each_target(&mut |node| nodes.push(node));
+        let edges = self.plan.jumps.of(place);
+        let targets = edges.iter().filter(|(edge, _)| matches!(edge, Edge::Target(_))).count();
+        let is_taken = |edge: &Edge| match (edge, terminator) {
+            // If there is one, its condition is known.
+            (Edge::Target(number), _) => {
+                here && (targets == 1 || nodes.get(number.index()) == Some(&next.node))
             }
-            _ => None,
+            (Edge::Action(number, exits), Terminator::Apply { table, next: after, exit, .. }) => {
+                let listed = graph.program.tables[table.index()].actions.get(number.index());
+                let to = if *exits { exit } else { after };
+                here && listed.map(|listed| listed.action) == action && *to == next.node
+            }
+            (Edge::Action(..), _) => false,
+            (Edge::NoAction, _) => here && action.is_none(),
+            (Edge::End, Terminator::Return | Terminator::Reject(_) | Terminator::Egress) => !here,
+            (Edge::End, _) => false,
+            (Edge::Error(_), Terminator::Return | Terminator::Reject(_) | Terminator::Egress) => false,
+            (Edge::Error(_), _) => !here,
         };
-        let fits = |edge: &Edge| match edge {
-            Edge::Action(number, _) => listed(*number) == action,
-            _ => true,
+        let taken = edges.iter().filter(|(edge, _)| is_taken(edge)).map(|(_, to)| *to);
+        let found = |to: Option<Place>| {
+            let to = to?;
+            let steps = rest.iter().position(|(position, _)| *position == graph.position(to))?;
+            Some((steps, to))
         };
-        let edges = self.plan.jumps.of(place).iter().filter(|(edge, _)| fits(edge));
-        let targets: Vec<Place> = edges.filter_map(|(_, to)| *to).collect();
-        let found = |(steps, (position, _)): (usize, &(Position, Option<ActionId>))| {
-            let here = targets.iter().filter(|to| graph.position(**to) == *position);
-            here.max_by_key(|to| graph.is_hot(**to)).map(|to| (steps, *to))
-        };
-        rest.iter().enumerate().find_map(found)
+        taken.filter_map(found).min_by_key(|(steps, _)| *steps)
     }
 }
