@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(prediction.parts[1], ("ingress".to_string(), 10.0));
         assert!((prediction.interval[0] - 18.0 / 1.1).abs() < 1e-9);
         assert!((prediction.interval[1] - 20.0).abs() < 1e-9);
-        assert!(prediction.unknown.is_empty());
+        assert_eq!(prediction.unknown, ["packet of many at 262144"]);
         // (18² + 5²) / 18 waits on average at half load.
         assert!((Model::sojourn_ns(&prediction, 0.5) - (18.0 + 349.0 / 36.0)).abs() < 1e-9);
     }
