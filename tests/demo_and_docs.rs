@@ -200,7 +200,7 @@ fn bench_digest_depends_on_the_output() {
     for commands in [
         work.commands.clone(),
         // Another MAC address for one of the ports.
-        work.commands.replace("02:00:00:00:09:03", "02:00:00:00:09:ff"),
+        work.commands.replace("0x020000000903", "0x0200000009ff"),
         // No packet leaves at all.
         work.commands.lines().filter(|l| !l.contains("send_frame")).collect::<Vec<_>>().join("\n"),
     ] {

@@ -168,7 +168,7 @@ fn adapt(switch: &Arc<Switch>, worker: &mut Worker, frames: &[Vec<u8>]) {
 
 fn try_program(folder: &Path) {
     let name = common::stem(folder);
-    let text = fs::read_to_string(common::program(&name)).unwrap();
+    let text = common::text_with_includes(&common::program(&name));
     let Outcome::Compiled { reference, optimised } = compile(&name, &text, Options::default()) else {
         panic!("{name} does not compile");
     };

@@ -129,7 +129,7 @@ fn show_has_rates_delays_drops_and_marks() {
         "00005e005301 00005e005302 0800 45020020000000004011aec3 0a000001 c0000207 03e8138c000c0000 deadbeef"
             .replace(' ', "");
     for _ in 0..4 {
-        let answer = client.command(&format!("inject 0 {frame}"), false).unwrap();
+        let answer = client.command(&format!("inject 1 {frame}"), false).unwrap();
         assert!(answer.ok, "{answer:?}");
     }
     let show = |more: &[&str]| {

