@@ -103,7 +103,8 @@ fn errors_name_place_found_and_expected() {
         ("add \"t a()", 5, "found a quote that nothing closes on this line"),
         ("add t[x] a()", 7, "found `x`, expected the index of a header in its stack"),
         ("remove some", 8, "found `some`, expected `all`"),
-        ("wait 3", 6, "found `3`, expected the end of the statement"),
+        ("wait x", 6, "found `x`, expected a number of microseconds"),
+        ("wait 1 2", 8, "found `2`, expected the end of the statement"),
         ("check_counter c(1) pkts == 3", 20, "found `pkts`, expected `packets` or `bytes`"),
         ("check_counter c(1) packets = 3", 28, "found `=`, expected one of `==`, `!=`, `<`, `<=`, `>`, `>=`"),
         ("check_counter c 1", 17, "found `1`, expected `(` and an index"),
@@ -129,7 +130,7 @@ fn errors_name_place_found_and_expected() {
 
 #[test]
 fn every_wrong_line_is_reported() {
-    let errors = parse("pakcet\nwait\nexpect x\nwait 1").unwrap_err();
+    let errors = parse("pakcet\nwait\nexpect x\nwait y").unwrap_err();
     assert_eq!(errors.iter().map(|e| e.line).collect::<Vec<_>>(), [1, 3, 4]);
 }
 
