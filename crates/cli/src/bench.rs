@@ -75,9 +75,6 @@ struct Adapted {
     ms: f64,
 }
 
-/// Number of packets that are examined to generate code for them.
-const ADAPTED_TO: usize = 256;
-
 /// Gives the workers code for these packets and the present entries.
 fn adapt(
     switch: &Arc<Switch>,
@@ -86,9 +83,7 @@ fn adapt(
     port: u32,
 ) -> Result<Adapted, Failure> {
     let start = Instant::now();
-    let some = frames.iter().step_by(frames.len().div_ceil(ADAPTED_TO).max(1));
-    let mut seen = switch.seen(some.map(|frame| (port, frame.as_slice()))).map_err(Failure::Input)?;
-    seen.keep_what_pays(switch.program());
+    let seen = work::seen(switch, frames, port)?;
     let code = switch.code_for_seen(&seen).map_err(|e| switch.program_error(&e))?;
     for lane in lanes {
         lane.worker.change_code(&code);

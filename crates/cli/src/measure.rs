@@ -192,6 +192,33 @@ impl Tally {
     }
 }
 
+/// Number of batches between two readings of the clock.
+const BATCHES: usize = 16;
+
+/// Runs some batches through a worker; returns the number of packets.
+pub fn batches(
+    worker: &mut Worker,
+    source: &mut Source,
+    pool: &mut Pool,
+    tally: &mut Tally,
+) -> Result<u64, Failure> {
+    let mut batch = Batch::new();
+    let mut packets = 0;
+    for _ in 0..BATCHES {
+        batch.clear();
+        source.receive(pool, &mut batch).map_err(|e| Failure::port(&e))?;
+        packets += batch.len() as u64;
+        worker.process(pool, &mut batch);
+        loop {
+            tally.count(&batch);
+            if !worker.process_copies(pool, &mut batch) {
+                break;
+            }
+        }
+    }
+    Ok(packets)
+}
+
 /// Runs for `seconds`.
 pub fn measure(
     worker: &mut Worker,
@@ -200,24 +227,12 @@ pub fn measure(
     seconds: f64,
 ) -> Result<Measured, Failure> {
     let mut tally = Tally::default();
-    let mut batch = Batch::new();
     let mut packets = 0u64;
     let limit = Duration::from_secs_f64(seconds);
     let start = Instant::now();
     let elapsed = loop {
         // The clock is read only from time to time.
-        for _ in 0..16 {
-            batch.clear();
-            source.receive(pool, &mut batch).map_err(|e| Failure::port(&e))?;
-            packets += batch.len() as u64;
-            worker.process(pool, &mut batch);
-            loop {
-                tally.count(&batch);
-                if !worker.process_copies(pool, &mut batch) {
-                    break;
-                }
-            }
-        }
+        packets += batches(worker, source, pool, &mut tally)?;
         let elapsed = start.elapsed();
         if elapsed >= limit {
             break elapsed;

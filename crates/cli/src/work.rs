@@ -6,7 +6,6 @@ use crate::measure::{self, Tally};
 use p4jet_dataplane::{EngineKind, PassedPath, PathCodes, Seen, Switch, TableUse, ticks};
 use p4jet_ir::{ActionId, TableId};
 use p4jet_jit::{CALLEES, CodeCounts, Position};
-use p4jet_packet::Batch;
 use p4jet_predict::own::{Features, Part, PathWork, Work};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -178,9 +177,6 @@ impl Calibration {
     }
 }
 
-/// Number of batches that are timed together.
-const ROUND: usize = 16;
-
 /// Runs of a measurement: at least, and at most if the fastest two differ by more than [`AGREE`].
 const RUNS: [usize; 2] = [3, 8];
 const AGREE: f64 = 0.02;
@@ -218,24 +214,11 @@ fn rounds(lane: &mut Lane, calibration: &mut Calibration, seconds: f64) -> Resul
     let start = Instant::now();
     let mut ratios = Vec::new();
     let mut tally = Tally::default();
-    let mut batch = Batch::new();
     let Lane { worker, source, pool } = lane;
     while start.elapsed() < limit {
         let calibrated = calibration.run();
         let begin = ticks();
-        let mut packets = 0;
-        for _ in 0..ROUND {
-            batch.clear();
-            source.receive(pool, &mut batch).map_err(|e| Failure::port(&e))?;
-            packets += batch.len() as u64;
-            worker.process(pool, &mut batch);
-            loop {
-                tally.count(&batch);
-                if !worker.process_copies(pool, &mut batch) {
-                    break;
-                }
-            }
-        }
+        let packets = measure::batches(worker, source, pool, &mut tally)?;
         let took = ticks().wrapping_sub(begin) as f64;
         ratios.push(took / packets as f64 / calibrated);
     }

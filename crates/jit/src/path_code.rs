@@ -1,7 +1,7 @@
 //! What the machine code of single paths consists of: the input of models of its speed.
 //!
 //! While code is emitted, each instruction is marked with its [`Site`] instead of its source place. After Cranelift has compiled
-//! the stages, the instructions and bytes of each site are summed. A path is then followed through the graph and the plan, which
+//! the stages, the instructions of each site are summed. A path is then followed through the graph and the plan, which
 //! decide what runs: the code of its places, of its actions, and of the stages that it enters. Nothing runs.
 
 use crate::analysis::calls::Call;
@@ -10,7 +10,7 @@ use crate::analysis::liveness::At;
 use crate::analysis::reads::NodePlan;
 use crate::emit::Helpers;
 use crate::graph::{HotPath, ListedAction, Place, Position};
-use crate::plan::{BatchWork, CutId, Plan, Preparation, StageId};
+use crate::plan::{Plan, StageId};
 use cranelift_codegen::Context;
 use cranelift_codegen::entity::{EntityRef, PrimaryMap};
 use cranelift_codegen::ir::{FuncRef, Inst, InstructionData, Opcode, SourceLoc};
@@ -49,8 +49,6 @@ pub struct LookupCode {
     pub stage: usize,
     /// True if the packets of a batch wait before the lookup, so that its cache misses overlap.
     pub waits: bool,
-    /// True if one call looks up the keys of all packets of a batch.
-    pub is_batched: bool,
     /// True if the packets of a batch wait for the row of the entry.
     pub waits_for_row: bool,
     /// True if the row of an earlier lookup may remember the result.
@@ -76,11 +74,9 @@ pub struct ExternCode {
     pub cells: u32,
 }
 
-/// Numbers of instructions and bytes.
+/// Numbers of instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CodeCounts {
-    /// Bytes of machine code.
-    pub bytes: u32,
     /// Instructions of the compiler's intermediate form after optimisation.
     pub instructions: u32,
     /// Those that read memory.
@@ -112,7 +108,6 @@ pub const CALLEES: [&str; 9] = [
 
 impl AddAssign for CodeCounts {
     fn add_assign(&mut self, other: CodeCounts) {
-        self.bytes += other.bytes;
         self.instructions += other.instructions;
         self.loads += other.loads;
         self.stores += other.stores;
@@ -200,14 +195,6 @@ impl Pieces {
                     count(pieces.at(mark), cx, inst, helpers);
                 }
             }
-        }
-        let Some(compiled) = cx.compiled_code() else { return pieces };
-        let ranges = compiled.buffer.get_srclocs_sorted();
-        let marked = ranges.iter().filter(|range| !range.loc.is_default());
-        let mut marked = marked.map(|range| (range.start, range.loc.bits())).peekable();
-        while let Some((start, mark)) = marked.next() {
-            let end = marked.peek().map_or(compiled.buffer.data().len() as u32, |(next, _)| *next);
-            pieces.at(mark).bytes += end - start;
         }
         pieces
     }
@@ -352,14 +339,11 @@ impl Walk<'_> {
             self.externs(plan.graph.node(place), node);
         }
         let Terminator::Apply { table, .. } = &plan.graph.node(place).terminator else { return };
-        let preparation = |cut: Option<CutId>| cut.map(|cut| plan.cuts[cut].cut.preparation);
         let declared = &plan.graph.program.tables[table.index()];
-        let before = preparation(cuts[1]);
         self.out.lookups.push(LookupCode {
             table: *table,
             stage: lookup_stage,
-            waits: before.is_some(),
-            is_batched: matches!(before, Some(Preparation::Batch(BatchWork::Lookup(_)))),
+            waits: cuts[1].is_some(),
             waits_for_row: cuts[2].is_some(),
             is_remembered: plan.memos.at(place).is_some(),
             has_members: declared.profile.is_some(),

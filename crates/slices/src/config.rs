@@ -256,7 +256,7 @@ impl Check {
         if burst_ms < packet_ms && RATES_MBIT.contains(file.rate_mbit.get_ref()) {
             let bytes = packet_bytes.unwrap_or(PACKET_BYTES);
             let why = format!(
-                "found {burst_ms}, expected at least {packet_ms:.3}: a packet of {bytes} bytes takes so many ms at this rate"
+                "found {burst_ms}, expected at least {packet_ms:.3}: a packet of {bytes} bytes takes that many milliseconds at this rate"
             );
             self.wrong(file.burst_ms.span(), why);
         }

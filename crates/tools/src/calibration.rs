@@ -42,11 +42,11 @@ struct Shape {
     packets: usize,
     frame_bytes: usize,
     commands: String,
-    /// Among so many packets, one has no `x` or what follows it; 0 for none.
+    /// On average one packet in this number ends after Ethernet; 0 for none.
     short_every: u64,
     /// With `selects`: packets end after a random number of the other headers.
     varies_depth: bool,
-    /// Among so many packets, one has keys that no table has; 0 for none.
+    /// On average one packet in this number has keys that no table has; 0 for none.
     unknown_every: u64,
     /// Few keys are in most packets.
     is_skewed: bool,

@@ -108,7 +108,7 @@ fn l2fwd() -> Workload {
     Workload { commands, frames }
 }
 
-/// With `ports`, so many UDP ports are listed, half of them to drop: 30 % of the packets go to one of these, 20 % are TCP.
+/// `ports` is the number of listed UDP ports, half of them to drop: 30 % of the packets go to one of these, 20 % are TCP.
 fn l3fwd(n: usize, bytes: usize, ports: Option<usize>) -> Workload {
     let mut random = Random::new(0x6e66_6c33 + n as u64);
     let routes = routes(n, &mut random);
